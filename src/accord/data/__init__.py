@@ -1,0 +1,1 @@
+"""Interactions: reading, naming, splitting, simulating and checking them."""

@@ -73,7 +73,14 @@ class Interactions:
 
     def __post_init__(self) -> None:
         names = self.table.column_names
-        assert names[:2] == ["user", "item"] and set(names[2:]) <= {"value", "time"}, names
+        assert names[:2] == ["user", "item"], names
+        assert set(names[2:]) <= {"value", "time"}, names
+
+    @classmethod
+    def of(cls, user: Ids, item: Ids, value: Ids | None = None, time: Ids | None = None) -> Interactions:
+        """From columns of equal length; ids are int64 or string already."""
+        columns = {"user": user, "item": item, "value": value, "time": time}
+        return cls(pa.table({name: column for name, column in columns.items() if column is not None}))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -98,6 +105,24 @@ class Interactions:
         """A value or time column as numpy."""
         values: npt.NDArray[Any] = self.table.column(name).to_numpy()
         return values
+
+    def source_name(self, name: str) -> str:
+        """What the source called this column: `rating` or `dwell` for `value`, say."""
+        metadata = self.table.schema.field(name).metadata or {}
+        source: bytes = metadata.get(b"source", name.encode())
+        return source.decode()
+
+    def pair_keys(self) -> IntArray:
+        """One integer a pair, equal where user and item are equal."""
+        users, items = IdMap.of(self.users), IdMap.of(self.items)
+        return users.rows(self.users) * len(items) + items.rows(self.items)
+
+    def merged(self) -> Interactions:
+        """One row a pair: the latest by time or, without times, the last row."""
+        keys = self.pair_keys()
+        order = np.lexsort((self.column("time"), keys)) if self.has_time else np.argsort(keys, kind="stable")
+        last = np.append(np.diff(keys[order]) != 0, True) if len(keys) else np.zeros(0, dtype=bool)
+        return self if last.all() else self.take(np.sort(order[last]))
 
     def filter(self, keep: npt.NDArray[np.bool_]) -> Interactions:
         return Interactions(self.table.filter(pa.array(keep)))

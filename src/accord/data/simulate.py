@@ -1,0 +1,167 @@
+"""Noise with known labels: the built-in data set, and noise injected into real data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from accord.data.interactions import Dataset, IdMap, IntArray, Interactions
+from accord.data.split import split
+from accord.errors import InputError, unknown
+
+KINDS = ("uniform", "popularity", "user")
+MAX_ROUNDS = 500  # of rejection; a draw that needs more has hardly a free pair left
+FACTORS = 6
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A dataset and the truth behind it; rows of `preference` are the rows of `dataset.users` and `dataset.items`."""
+
+    dataset: Dataset
+    preference: BoolArray  # [users, items]: does the user really like the item, seen or not
+
+    @property
+    def is_real(self) -> BoolArray:
+        """Of each train interaction: is it a real preference."""
+        real: BoolArray = self.dataset.train.column("value") == 1
+        return real
+
+
+def simulate(
+    users: int = 1000,
+    items: int = 600,
+    interactions: int = 40_000,
+    seed: int = 0,
+    noise: float = 0.27,
+    accidental: float = 0.4,
+    liked: float = 0.18,
+    name: str = "demo",
+) -> Simulation:
+    """Users click what they like among what they are exposed to, and some of what they do not like.
+
+    `liked` is the share of items a user really likes, by latent factors and the item's quality. Exposure is driven by
+    popularity, so most liked items stay unseen (noisy negatives: the user is unaware of them). Of the observed
+    interactions a share `noise` is not liked: `accidental` of it uniform, the rest on popular items.
+    `value` is 1 for a real preference and 0 for noise; test and `valid_clean` hold real ones only.
+    """
+    if users < 2 or items < 2 or not (0 <= noise < 1 and 0 <= accidental <= 1 and 0 < liked < 1):
+        raise InputError(
+            "simulate needs at least two users and items, and shares (noise, accidental, liked) within 0 and 1."
+        )
+    num_noise = round(interactions * noise)
+    num_real = interactions - num_noise
+    if num_real > 0.9 * liked * users * items or num_noise > 0.9 * (1 - liked) * users * items:
+        raise InputError(
+            f"{interactions} interactions are too many for {users} users and {items} items; ask for fewer."
+        )
+    rng = np.random.Generator(np.random.PCG64(seed))
+    quality = rng.standard_normal(items)
+    tastes, traits = rng.standard_normal((users, FACTORS)), rng.standard_normal((items, FACTORS))
+    affinity = tastes @ traits.T / np.sqrt(FACTORS) + 0.2 * quality + 0.15 * rng.standard_normal((users, items))
+    cut = np.partition(affinity, -round(liked * items), axis=1)[:, -round(liked * items)]
+    preference = affinity >= cut[:, None]
+
+    # what is shown often is only partly what is good
+    exposure = np.exp(0.3 * quality + 0.6 * rng.standard_normal(items))
+    activity = rng.gamma(3.0, size=users) + 0.5
+    seen = _exposed(preference, activity, exposure, num_real, rng)
+    blocked = np.flatnonzero(preference)  # noise is what is not liked, and drawn once
+    num_accidental = round(num_noise * accidental)
+    popular = draw_pairs(blocked, activity, exposure, num_noise - num_accidental, rng)
+    stray = draw_pairs(np.union1d(blocked, popular), activity, np.ones(items), num_accidental, rng)
+
+    keys = np.concatenate([seen, popular, stray])
+    value = np.repeat([1.0, 0.0], [num_real, num_noise])
+    user_ids, item_ids = _names("u", users), _names("i", items)
+    observed = Interactions.of(user_ids.take(pa.array(keys // items)), item_ids.take(pa.array(keys % items)), value)
+    dataset = split(observed, "random", clean="value>=1", seed=seed, name=name)
+    # every user and item has its row, those never observed too, so that rows are those of `preference`
+    return Simulation(replace(dataset, users=IdMap(user_ids), items=IdMap(item_ids)), preference)
+
+
+def _names(letter: str, count: int) -> pa.Array:
+    width = max(4, len(str(count)))
+    return pa.array([f"{letter}{number:0{width}}" for number in range(1, count + 1)])
+
+
+def _exposed(
+    preference: BoolArray, activity: FloatArray, exposure: FloatArray, count: int, rng: np.random.Generator
+) -> IntArray:
+    """The `count` liked pairs that were shown: without replacement, in proportion to activity times exposure."""
+    keys = np.flatnonzero(preference)
+    weight = np.outer(activity, exposure).ravel()[keys]
+    arrival = rng.exponential(size=len(keys)) / weight  # the first arrivals of a race are such a sample
+    return np.sort(keys[np.argsort(arrival, kind="stable")[:count]])
+
+
+def draw_pairs(
+    blocked: IntArray, user_weight: FloatArray, item_weight: FloatArray, count: int, rng: np.random.Generator
+) -> IntArray:
+    """`count` different pairs (user * items + item), none of them blocked, drawn by user weight times item weight."""
+    items = len(item_weight)
+    user_edges, item_edges = np.cumsum(user_weight), np.cumsum(item_weight)
+    blocked = np.sort(blocked)
+    drawn = np.zeros(0, dtype=np.int64)
+    for _ in range(MAX_ROUNDS):
+        missing = count - len(drawn)
+        if missing == 0:
+            return drawn
+        chance = rng.random((2, 2 * missing + 16))
+        user = np.searchsorted(user_edges, chance[0] * user_edges[-1], side="right")
+        item = np.searchsorted(item_edges, chance[1] * item_edges[-1], side="right")
+        keys = np.minimum(user, len(user_weight) - 1) * items + np.minimum(item, items - 1)
+        keys = keys[~np.isin(keys, blocked)]
+        every = np.concatenate([drawn, keys])
+        first = np.sort(np.unique(every, return_index=True)[1])  # in the order they were drawn
+        drawn = every[first][:count]
+    raise InputError(f"no room for {count} noise interactions: hardly a pair is free; ask for a lower rate.")
+
+
+def inject(
+    interactions: Interactions, kind: str, rate: float, seed: int = 0, avoid: Sequence[Interactions] = ()
+) -> tuple[Interactions, BoolArray]:
+    """Add noise until it is `rate` of the result; returns it and, for each of its rows, whether it was there before.
+
+    Items are drawn uniformly, or by `popularity`; users by their activity, so each has about the same share of noise,
+    or (`user`) by activity and a propensity that differs between users (Beta). Never an existing pair, nor one of
+    `avoid` (a dataset's valid and test, say); value and time are those of random existing rows.
+    """
+    if kind not in KINDS:
+        raise unknown("noise kind", kind, KINDS)
+    if not 0 <= rate < 1:
+        raise InputError(f"noise rate {rate:g} must be at least 0 and below 1.")
+    rows = Interactions(interactions.table.combine_chunks())
+    rng = np.random.Generator(np.random.PCG64(seed))
+    users, items = IdMap.of(rows.users), IdMap.of(rows.items)
+    user, item = users.rows(rows.users), items.rows(rows.items)
+    count = round(len(rows) * rate / (1 - rate))
+
+    activity = np.bincount(user, minlength=len(users)).astype(np.float64)
+    if kind == "user":
+        propensity = np.minimum(rng.beta(0.7, 2.0, size=len(users)), 0.95)
+        activity *= propensity / (1 - propensity)
+    popularity = np.bincount(item, minlength=len(items)).astype(np.float64)
+    blocked = [user * len(items) + item]
+    for part in avoid:
+        other_user, other_item = users.rows(part.users), items.rows(part.items)
+        known = (other_user >= 0) & (other_item >= 0)
+        blocked.append(other_user[known] * len(items) + other_item[known])
+    taken = np.unique(np.concatenate(blocked))
+    if count > len(users) * len(items) - len(taken):
+        raise InputError(f"noise rate {rate:g} needs {count} free pairs and there are fewer; ask for a lower rate.")
+    keys = draw_pairs(taken, activity, popularity if kind == "popularity" else np.ones(len(items)), count, rng)
+
+    canonical = np.lexsort((item, user))  # so that the order of the rows does not matter
+    like = rows.take(canonical[rng.integers(len(rows), size=count)]).table
+    noise = like.set_column(0, like.field(0), users.take(keys // len(items)).cast(like.field(0).type))
+    noise = noise.set_column(1, like.field(1), items.take(keys % len(items)).cast(like.field(1).type))
+    is_real = np.repeat([True, False], [len(rows), count])
+    return Interactions(pa.concat_tables([rows.table, noise])), is_real

@@ -1,0 +1,207 @@
+"""Interactions -> Dataset: random, per-user chronological, leave-last-out; and the rule that makes the test clean."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.data.interactions import Dataset, IdMap, IntArray, Interactions
+from accord.errors import InputError, unknown
+
+KINDS = ("auto", "random", "chronological", "leave-last-out")
+TRAIN, VALID, TEST = 0, 1, 2
+
+OPERATORS: dict[str, Callable[[Any, float], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+CONDITION = re.compile(
+    r"\s*(?P<name>[^\W\d][\w.-]*)\s*(?P<op>>=|<=|==|!=|>|<)\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
+)
+JOINT = re.compile(r",|and\b")
+
+
+@dataclass(frozen=True)
+class CleanRule:
+    """Conditions on the value or the time that a real preference meets, all of them: `value>=5`, `dwell>10`."""
+
+    text: str
+    conditions: tuple[tuple[str, str, float], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> CleanRule:
+        conditions, position = [], 0
+        while True:
+            match = CONDITION.match(text, position)
+            if match is None:
+                raise InputError(
+                    f"clean rule '{text}': no NAME OP NUMBER at position {position + 1}; write it like 'value>=5'"
+                    " or 'value>=4 and value<=5'."
+                )
+            conditions.append((match["name"], match["op"], float(match["number"])))
+            position = match.end()
+            if position == len(text):
+                return cls(text, tuple(conditions))
+            joint = JOINT.match(text, position)
+            if joint is None:
+                raise InputError(
+                    f"clean rule '{text}': '{text[position:]}' at position {position + 1} is not understood;"
+                    " join conditions by 'and'."
+                )
+            position = joint.end()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name, _, _ in self.conditions))
+
+    def mask(self, interactions: Interactions) -> npt.NDArray[np.bool_]:
+        """True where every condition holds; a missing value meets none."""
+        keep = np.ones(len(interactions), dtype=bool)
+        for name, op, number in self.conditions:
+            column = interactions.column(self._column(interactions, name))
+            keep &= OPERATORS[op](column, number) & ~np.isnan(column)
+        return keep
+
+    def _column(self, interactions: Interactions, name: str) -> str:
+        present = [column for column in ("value", "time") if column in interactions.table.column_names]
+        for column in present:
+            if name in (column, interactions.source_name(column)):
+                return column
+        known = ", ".join(f"{column} ('{interactions.source_name(column)}')" for column in present) or "neither"
+        raise InputError(
+            f"clean rule '{self.text}' speaks of '{name}', but of value and time the data has {known};"
+            " give --value-col or --time-col, or change the rule."
+        )
+
+
+def split(
+    interactions: Interactions,
+    kind: str = "auto",
+    ratios: Sequence[float] = (0.8, 0.1, 0.1),
+    clean: CleanRule | str | None = None,
+    seed: int = 0,
+    name: str = "data",
+    notes: Sequence[str] = (),
+) -> Dataset:
+    """Train, valid and test. The same seed gives the same parts whatever the order of the rows.
+
+    With a clean rule the test keeps what meets it (`test_noisy` is all of it), and `valid_clean` likewise.
+    """
+    if kind not in KINDS:
+        raise unknown("split", kind, KINDS)
+    ratios = _checked(ratios)
+    rule = CleanRule.parse(clean) if isinstance(clean, str) else clean
+    if kind == "auto":
+        kind = "chronological" if interactions.has_time else "random"
+        notes = [
+            *notes,
+            f"split {kind} ({'the data has times' if interactions.has_time else 'the data has no times'}).",
+        ]
+    if kind != "random" and not interactions.has_time:
+        raise InputError(f"{name}: split {kind} needs a time column; give --time-col or take --split random.")
+    rows = interactions.merged()
+    rows = Interactions(rows.table.sort_by([("user", "ascending"), ("item", "ascending")]))
+    rng = np.random.default_rng(seed)
+    part = _random(len(rows), ratios, rng) if kind == "random" else _by_time(rows, kind, ratios, rng)
+    train, valid, test = (rows.filter(part == wanted) for wanted in (TRAIN, VALID, TEST))
+    for label, piece in (("train", train), ("valid", valid), ("test", test)):
+        if not len(piece):
+            raise InputError(
+                f"{name}: split {kind} leaves the {label} part of {len(rows)} interactions empty;"
+                " give more data, other ratios or --split random."
+            )
+    valid_clean = test_noisy = None
+    if rule is not None:
+        test_noisy, test = test, test.filter(rule.mask(test))
+        valid_clean = valid.filter(rule.mask(valid))
+        if not len(test):
+            raise InputError(f"{name}: no test interaction meets the clean rule '{rule.text}'; change the rule.")
+        notes = [*notes, f"clean rule '{rule.text}' keeps {len(test)} of {len(test_noisy)} test interactions."]
+    dataset = Dataset.of(name, train, valid, test, valid_clean, test_noisy, notes)
+    check_disjoint(dataset)
+    return replace(dataset, notes=(*dataset.notes, *cold_notes(dataset)))
+
+
+def _checked(ratios: Sequence[float]) -> tuple[float, float, float]:
+    if len(ratios) != 3 or not all(ratio > 0 for ratio in ratios) or not math.isclose(sum(ratios), 1, abs_tol=1e-6):
+        told = ", ".join(f"{ratio:g}" for ratio in ratios)
+        raise InputError(
+            f"split ratios ({told}) must be three positive shares for train, valid and test that sum to 1,"
+            " like 0.8, 0.1, 0.1."
+        )
+    train, valid, test = ratios
+    return train, valid, test
+
+
+def _nearest(sizes: npt.NDArray[Any] | int, ratio: float) -> IntArray:
+    return np.floor(np.asarray(sizes) * ratio + 0.5 + 1e-9).astype(np.int64)  # a half rounds up, for every size alike
+
+
+def _random(size: int, ratios: tuple[float, float, float], rng: np.random.Generator) -> IntArray:
+    valid, test = int(_nearest(size, ratios[1])), int(_nearest(size, ratios[2]))
+    part = np.full(size, TRAIN, dtype=np.int64)
+    order = rng.permutation(size)
+    part[order[:test]] = TEST
+    part[order[test : test + valid]] = VALID
+    return part
+
+
+def _by_time(rows: Interactions, kind: str, ratios: tuple[float, float, float], rng: np.random.Generator) -> IntArray:
+    """The last of each user to test, those before to valid."""
+    users = IdMap.of(rows.users).rows(rows.users)
+    # equal times in seeded random order: any order of the ids would favour some items
+    order = np.lexsort((rng.permutation(len(rows)), rows.column("time"), users))
+    counts = np.bincount(users)
+    if kind == "leave-last-out":
+        test = (counts >= 3).astype(np.int64)
+        valid = test
+    else:
+        test = np.minimum(_nearest(counts, ratios[2]), counts - 1)
+        valid = np.minimum(_nearest(counts, ratios[1]), counts - 1 - test)
+    owner = users[order]
+    left = np.cumsum(counts)[owner] - np.arange(len(rows))  # how many of the user's rows are left, this one included
+    part = np.full(len(rows), TRAIN, dtype=np.int64)
+    part[order] = np.where(left <= test[owner], TEST, np.where(left <= (test + valid)[owner], VALID, TRAIN))
+    return part
+
+
+def pairs(dataset: Dataset, part: Interactions) -> IntArray:
+    """One integer a pair, comparable between the parts of a dataset."""
+    return dataset.users.rows(part.users) * len(dataset.items) + dataset.items.rows(part.items)
+
+
+def check_disjoint(dataset: Dataset) -> None:
+    """Our own splits never share a pair."""
+    keys = np.concatenate([pairs(dataset, part) for part in (dataset.train, dataset.valid, dataset.test)])
+    assert len(np.unique(keys)) == len(keys), "a pair is in two parts of the split"
+
+
+def cold_notes(dataset: Dataset) -> list[str]:
+    """What of the test training has never seen; InputError where it knows none of the test's items."""
+    notes = []
+    for what, ids, train, test in (
+        ("users", dataset.users, dataset.train.users, dataset.test.users),
+        ("items", dataset.items, dataset.train.items, dataset.test.items),
+    ):
+        cold = ~np.isin(rows := ids.rows(test), ids.rows(train))
+        if what == "items" and cold.all():
+            raise InputError(
+                f"{dataset.name}: no item of the test occurs in training; check that both use the same item ids."
+            )
+        if cold.any():
+            notes.append(
+                f"{len(np.unique(rows[cold]))} test {what} ({int(cold.sum())} of {len(rows)} test interactions)"
+                " are unknown to training."
+            )
+    return notes
