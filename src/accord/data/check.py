@@ -1,0 +1,125 @@
+"""What a dataset is made of, and what in it should make one careful."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from accord.data.interactions import Dataset, Interactions
+from accord.data.split import pairs
+
+FEW_VALUES = 12  # up to so many distinct values are listed one by one
+
+
+@dataclass(frozen=True)
+class Report:
+    """Counts of a dataset; `findings` are the sentences about what is unusual."""
+
+    name: str
+    users: int
+    items: int
+    interactions: dict[str, int]  # of each part
+    density: float  # share of all user-item pairs that are in train
+    duplicates: dict[str, int]  # rows of each part that repeat a pair
+    shared: dict[str, int]  # "train, test": different pairs that are in both
+    cold: dict[str, int]  # users, items, and interactions of the test with either, that training has never seen
+    values: dict[str, dict[str, int]]  # of each part: value -> rows, where there are few
+    constant: tuple[str, ...]  # "train value": columns with one value only
+    full_users: int  # users who have every item in train
+    findings: tuple[str, ...]
+    notes: tuple[str, ...]  # what the reader had to decide
+
+    @property
+    def sparsity(self) -> float:
+        return 1 - self.density
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "sparsity": self.sparsity}
+
+
+def check(dataset: Dataset) -> Report:
+    """Look a dataset over."""
+    optional = {"valid_clean": dataset.valid_clean, "test_noisy": dataset.test_noisy}
+    parts = {"train": dataset.train, "valid": dataset.valid, "test": dataset.test}
+    parts |= {name: part for name, part in optional.items() if part is not None}
+    keys = {name: pairs(dataset, part) for name, part in parts.items()}
+    unique = {name: np.unique(key) for name, key in keys.items()}
+    counts = dataset.counts()
+
+    shared = {
+        f"{one}, {other}": len(np.intersect1d(unique[one], unique[other], assume_unique=True))
+        # valid_clean is a part of valid, as test is mostly of test_noisy: that they share is no news
+        for one, other in combinations([name for name in parts if name != "valid_clean"], 2)
+        if {one, other} != {"test", "test_noisy"}
+    }
+    train = dataset.csr(dataset.train)
+    known_users, known_items = train.counts > 0, train.popularity() > 0
+    users, items = dataset.users.rows(dataset.test.users), dataset.items.rows(dataset.test.items)
+    cold = {
+        "users": len(np.unique(users[~known_users[users]])),
+        "items": len(np.unique(items[~known_items[items]])),
+        "interactions": int(np.sum(~known_users[users] | ~known_items[items])),
+    }
+    constant = tuple(
+        f"{name} {column}"
+        for name, part in parts.items()
+        for column in part.table.column_names[2:]
+        if len(part) and len(np.unique(part.column(column))) == 1
+    )
+    report = Report(
+        name=dataset.name,
+        users=counts["users"],
+        items=counts["items"],
+        interactions={name: len(part) for name, part in parts.items()},
+        density=len(unique["train"]) / (counts["users"] * counts["items"]),
+        duplicates={name: len(keys[name]) - len(unique[name]) for name in parts},
+        shared=shared,
+        cold=cold,
+        values={name: told for name, part in parts.items() if (told := _values(part))},
+        constant=constant,
+        full_users=int(np.sum(train.counts == len(dataset.items))),
+        findings=(),
+        notes=dataset.notes,
+    )
+    return replace(report, findings=tuple(_findings(report, dataset)))
+
+
+def _values(part: Interactions) -> dict[str, int]:
+    if not part.has_value:
+        return {}
+    values, rows = np.unique(part.column("value"), return_counts=True)
+    if len(values) > FEW_VALUES:
+        return {}
+    return {f"{value:g}": int(count) for value, count in zip(values, rows, strict=True)}
+
+
+def _findings(report: Report, dataset: Dataset) -> list[str]:
+    said = [f"{count} rows of {name} repeat a (user, item) pair." for name, count in report.duplicates.items() if count]
+    for both, count in report.shared.items():
+        if count:
+            one, other = both.split(", ")
+            said.append(f"{count} pairs are in both {one} and {other}.")
+    tests = report.interactions["test"]
+    for what in ("users", "items"):
+        if count := report.cold[what]:
+            said.append(f"{count} {what} of the test are unknown to training.")
+    if cold := report.cold["interactions"]:
+        said.append(
+            f"{cold} of {tests} test interactions have an unknown user or item: only popularity can guess them."
+        )
+    for column in report.constant:
+        # a clean part has one value by its very rule, and that is no finding
+        if column not in ("test value", "valid_clean value"):
+            said.append(f"column {column} has one value only, so it tells nothing.")
+    for name, part in (("train", dataset.train), ("valid", dataset.valid)):
+        if part.has_value and (missing := int(np.sum(np.isnan(part.column("value"))))):
+            said.append(f"{missing} rows of {name} have no value.")
+    if report.full_users:
+        said.append(f"{report.full_users} users have every item in train: no negative can be drawn, remove them.")
+    unused = len(dataset.items) - report.items
+    if unused:
+        said.append(f"{unused} items have a row and no interaction; they are ranked like any other item.")
+    return said
