@@ -1,0 +1,27 @@
+"""The methods by name, and how to get one from a name, a dotted path or a class."""
+
+from __future__ import annotations
+
+from accord.errors import InputError
+from accord.methods.base import Method
+from accord.methods.baselines import RCE, TCE, WBPR, ClosedForm, Ensemble, Normal
+from accord.methods.deca import DeCA, DeCAp
+from accord.options import resolve
+
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Normal, WBPR, TCE, RCE, Ensemble, DeCA, DeCAp)}
+MethodSpec = str | type[Method]
+
+__all__ = ["METHODS", "ClosedForm", "MethodSpec", "find_method", "method_name"]
+
+
+def find_method(spec: MethodSpec) -> type[Method]:
+    """The method behind a name, `package.module:Class` or a class of the caller's."""
+    found = resolve("method", spec, METHODS)
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise InputError(f"method '{spec}' is not a subclass of accord.Method.")
+    return found
+
+
+def method_name(spec: MethodSpec) -> str:
+    """The name that results carry."""
+    return spec if isinstance(spec, str) else str(getattr(spec, "name", spec.__name__))

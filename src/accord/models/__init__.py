@@ -1,0 +1,56 @@
+"""The models by name, and how to get one from a name, a dotted path or a class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from accord.errors import InputError
+from accord.layers import initialise
+from accord.models.base import Model, Setup
+from accord.models.cdae import CDAE
+from accord.models.closed_form import EASE, Popularity
+from accord.models.lightgcn import LightGCN
+from accord.models.mf import GMF, MF
+from accord.models.neumf import NeuMF
+from accord.models.plain import PlainModel
+from accord.options import make_config, resolve
+
+MODELS: dict[str, type[Model]] = {model.name: model for model in (MF, GMF, NeuMF, CDAE, LightGCN, Popularity, EASE)}
+Factory = Callable[..., nn.Module]  # (num_users, num_items, **options) -> a module that scores pairs
+ModelSpec = str | type[nn.Module] | Factory
+
+
+def find_model(spec: ModelSpec) -> type[Model] | Factory:
+    """The model behind a name, `package.module:Class` or a class of the caller's; a factory if it is not of ours."""
+    if isinstance(spec, nn.Module):
+        raise InputError(f"give the class {type(spec).__name__}, not an instance: each run needs a start of its own.")
+    found: type[Model] | Factory = resolve("model", spec, MODELS)
+    if not callable(found):
+        raise InputError(f"model '{spec}' is not a class or function that makes a torch.nn.Module.")
+    return found
+
+
+def own_class(spec: ModelSpec) -> type[Model] | None:
+    """The model's class if it is one of ours (or derived from them), None if it is a plain module's."""
+    found = find_model(spec)
+    return found if isinstance(found, type) and issubclass(found, Model) else None
+
+
+def model_name(spec: ModelSpec) -> str:
+    """The name that results carry."""
+    if isinstance(spec, str):
+        return spec
+    return str(getattr(spec, "name", None) or getattr(spec, "__name__", spec))
+
+
+def build_model(spec: ModelSpec, options: dict[str, Any], setup: Setup, purpose: str = "target") -> Model:
+    """A model with every run at its own start; `purpose` names the random stream."""
+    own = own_class(spec)
+    if own is None:
+        return PlainModel(find_model(spec), options, setup, purpose)
+    model = own(make_config(own.Config, options, f"model {model_name(spec)}"), setup)
+    initialise(model, setup.seeds, purpose)
+    return model

@@ -1,0 +1,22 @@
+"""What the paper's tables were made with, as data."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(resources.files(__package__).joinpath("settings.toml").read_text())
+
+
+def settings(dataset: str, model: str, method: str) -> dict[str, Any] | None:
+    """The paper's hyperparameters for a cell of its tables, None where it has none.
+
+    The paper gives none for WBPR, T-CE and Ensemble (R-CE is not in it): those train as Normal does.
+    """
+    methods = _table().get(dataset, {}).get(model)
+    return None if methods is None else dict(methods.get(method, methods["normal"]))

@@ -1,0 +1,246 @@
+"""From data, a model and a method to a trained recommender: `fit`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from accord import paper
+from accord.data.interactions import Csr, Dataset
+from accord.data.read import load
+from accord.data.sampling import Negatives, Sampler, TrainingPairs
+from accord.errors import InputError, unknown
+from accord.layers import generators
+from accord.methods import MethodSpec, find_method, method_name
+from accord.methods.base import Method
+from accord.models import ModelSpec, model_name, own_class
+from accord.options import make_config
+from accord.protocol import PRESETS, Protocol
+from accord.ranking import Ranker, Relevant, evaluate, validation_part
+from accord.recommender import Recommender
+from accord.runs import Run, RunConfig
+from accord.training import Progress, Stopping, TrainConfig, Trainer, TrainState
+
+FIRST_SEED = 2019  # the paper's seeds are 2019, 2020 and 2021
+SECTIONS = ("model", "method", "train", "protocol")
+KS = {"electronics": (5, 10, 20, 50)}  # the paper ranks deeper there
+DEFAULT_KS = (3, 5, 10, 20)
+
+
+def fit(
+    data: Any,
+    model: ModelSpec = "gmf",
+    method: MethodSpec = "deca",
+    *,
+    protocol: str | Protocol = "corrected",
+    seeds: int | Sequence[int] = 1,
+    options: Mapping[str, Any] | None = None,
+    epochs: int | None = None,
+    device: str = "auto",
+    ks: Sequence[int] | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    watch: Callable[[Progress], None] | None = None,
+) -> Recommender:
+    """Train, evaluate and (with `out`) save a recommender.
+
+    `data`: a `Dataset`, or anything that `accord.load` takes. `seeds`: how many, from 2019 on, or which.
+    `options`: `{"method.c1": 100, "model.dim": 64, "train.l2": 0.1, "protocol.ties": "index"}`.
+    """
+    began = time.perf_counter()
+    data = load(data)
+    run = plan(data, model, method, protocol, seeds, options or {}, epochs, ks)
+    on = find_device(device)
+    seconds = {"read": time.perf_counter() - began}
+    began = time.perf_counter()
+    folder = None if out is None else Path(out)
+    trained, states = train_stack(data, run, on, folder, resume, watch)
+    seconds["train"] = time.perf_counter() - began
+    recommender = Recommender.of_training(run, data, trained, states, seconds)
+    if folder is not None:
+        recommender.save(folder)
+    return recommender
+
+
+def plan(
+    data: Dataset,
+    model: ModelSpec,
+    method: MethodSpec,
+    protocol: str | Protocol,
+    seeds: int | Sequence[int],
+    options: Mapping[str, Any],
+    epochs: int | None,
+    ks: Sequence[int] | None,
+) -> Run:
+    """Check everything that can be checked before a second is spent on training."""
+    given = _by_section(options)
+    if isinstance(protocol, str):
+        if protocol not in PRESETS:
+            raise unknown("protocol", protocol, PRESETS)
+        protocol = PRESETS[protocol]
+    rules = make_config(Protocol, protocol.model_dump() | given["protocol"], "protocol")
+    own = own_class(model)
+    closed_form = own is not None and own.closed_form
+    if own is not None:
+        make_config(own.Config, given["model"], f"model {model_name(model)}")
+    if closed_form and given["method"]:
+        raise InputError(f"model '{model_name(model)}' is fitted in closed form and takes no method options.")
+    train_options: dict[str, Any] = {}
+    method_options: dict[str, Any] = {}
+    if not closed_form:
+        method_config = find_method(method).Config
+        known = paper.settings(data.name, model_name(model), method_name(method)) if rules.settings == "paper" else None
+        for key, value in (known or {}).items():
+            if key in TrainConfig.model_fields:
+                train_options[key] = value
+            elif key in method_config.model_fields:
+                method_options[key] = value
+        method_options |= given["method"]
+        make_config(method_config, method_options, f"method {method_name(method)}")
+    train_options |= given["train"] | ({} if epochs is None else {"epochs": epochs})
+    config = RunConfig(
+        model=_reference(model),
+        method=None if closed_form else _reference(method),
+        model_options=given["model"],
+        method_options=method_options,
+        train=make_config(TrainConfig, train_options, "train"),
+        protocol=rules,
+        seeds=_seeds(seeds)[: 1 if closed_form else None],
+        ks=_ks(ks, data.name),
+    )
+    return Run(config, model, None if closed_form else method)
+
+
+def _by_section(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    for key, value in options.items():
+        section, _, name = key.partition(".")
+        if section not in sections or not name:
+            raise InputError(f"unknown option '{key}'; options are written {', '.join(f'{s}.NAME' for s in SECTIONS)}.")
+        sections[section][name] = value
+    return sections
+
+
+def _reference(spec: Any) -> str:
+    """The name or dotted path by which a result says what it was made with."""
+    return spec if isinstance(spec, str) else f"{spec.__module__}:{spec.__qualname__}"
+
+
+def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    if not isinstance(seeds, int):
+        if not seeds or len(set(seeds)) < len(seeds):
+            raise InputError(f"seeds are {list(seeds)}; give one or more different numbers.")
+        return tuple(seeds)
+    if seeds < 1:
+        raise InputError(f"seeds is {seeds}; at least one run is needed.")
+    return tuple(range(FIRST_SEED, FIRST_SEED + seeds))
+
+
+def _ks(ks: Sequence[int] | None, dataset: str) -> tuple[int, ...]:
+    if ks is None:
+        return KS.get(dataset, DEFAULT_KS)
+    if not ks or min(ks) < 1:
+        raise InputError(f"k is {list(ks)}; give one or more numbers from 1 up.")
+    return tuple(sorted(set(ks)))
+
+
+def find_device(name: str) -> torch.device:
+    """The device of a name; 'auto' is CUDA where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.partition(":")[0] not in ("cpu", "cuda"):
+        raise unknown("device", name, ["auto", "cpu", "cuda"])
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError("device 'cuda' was asked for, but torch finds none here; use --device cpu.")
+    return torch.device(name)
+
+
+def train_stack(
+    data: Dataset,
+    run: Run,
+    device: torch.device,
+    folder: Path | None = None,
+    resume: bool = False,
+    watch: Callable[[Progress], None] | None = None,
+) -> tuple[Method, list[TrainState]]:
+    """Train all runs of a stack together, stage by stage; the state of each stage comes back with the method."""
+    torch.set_flush_denormal(True)  # weights that only decay become denormal numbers, which are slow on a CPU
+    train = data.csr(data.train)
+    method = run.build(train).to(device)
+    if run.method is None:
+        return method.eval(), []
+    stages = [stage for stage in (method.before(), method) if stage is not None]
+    states: list[TrainState] = []
+    for number, stage in enumerate(stages):
+        name = f"{number + 1}/{len(stages)}"
+        trainer = _trainer(data, train, run.config, stage, name, device)
+        trainer.watch = watch
+        trainer.checkpoint = None if folder is None else folder / f"checkpoint-{number + 1}.safetensors"
+        if resume and folder is not None:
+            trainer.resume()
+        states.append(trainer.train())
+    return method.eval(), states
+
+
+def _trainer(data: Dataset, train: Csr, config: RunConfig, stage: Method, name: str, device: torch.device) -> Trainer:
+    rules, settings = config.protocol, config.train
+    last = name.split("/")[0] == name.split("/")[1]
+    pairs = TrainingPairs.of(train, device)
+    seeds = stage.target.seeds
+    sampler = Sampler(
+        pairs,
+        generators(seeds, f"sampling {name}", device),
+        settings.batch_size,
+        negatives=stage.negatives or rules.negatives,
+        batching=stage.target.batching,
+        user_negatives=rules.cdae_negatives,
+    )
+    stops = settings.early_stop if last else settings.pretrain_early_stop
+    stopping = None
+    if stops and len(validation_part(data, rules)):
+        make = _ndcg_stopping if rules.early_stop == "best-ndcg" else _loss_stopping
+        stopping = make(data, train, config, stage, pairs, sampler.num_batches, device)
+    l2 = torch.full((len(seeds),), settings.l2, device=device)
+    return Trainer(stage, sampler, settings, l2, stopping, name)
+
+
+def _ndcg_stopping(
+    data: Dataset, train: Csr, config: RunConfig, stage: Method, pairs: TrainingPairs, epoch: int, device: torch.device
+) -> Stopping | None:
+    """Validation NDCG@20 after every epoch."""
+    relevant = Relevant.of_validation(data, config.protocol)
+    if not len(relevant.users):
+        return None
+    ranker = Ranker.of(
+        stage.target, stage.target.score_all, len(stage.target.seeds), relevant.seen, train, config.protocol, device
+    )
+
+    def check() -> Tensor:
+        return torch.from_numpy(evaluate(ranker, relevant, [20]).per_user["ndcg@20"].mean(1))
+
+    return Stopping("best-ndcg", check, every=epoch, offset=epoch, patience=config.train.patience)
+
+
+def _loss_stopping(
+    data: Dataset, train: Csr, config: RunConfig, stage: Method, pairs: TrainingPairs, epoch: int, device: torch.device
+) -> Stopping | None:
+    """Validation BCE with fresh negatives, as the released code has it: every 500 steps, first after 501."""
+    valid = data.csr(validation_part(data, config.protocol))
+    users, items = (torch.from_numpy(part).to(device) for part in (valid.users, valid.items))
+    negatives = Negatives(pairs)
+    streams = generators(stage.target.seeds, "validation", device)
+
+    def check() -> Tensor:
+        drawn = torch.stack([negatives.draw(users, stream) for stream in streams])
+        everybody = users.expand(len(streams), -1)
+        positive = F.softplus(-stage.target(everybody, items.expand(len(streams), -1)))
+        negative = F.softplus(stage.target(everybody, drawn))
+        return positive.mean(1) + negative.mean(1)
+
+    return Stopping("loss-rise", check, every=500, offset=501, patience=2, streams=streams)

@@ -1,0 +1,128 @@
+"""Layers whose parameters carry a leading run dimension R, so that one loop trains R runs at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def derive_seed(seed: int, purpose: str) -> int:
+    """A seed for one purpose of a run, so that no two streams of a run share their numbers."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{purpose}".encode()).digest()[:8], "big") >> 1
+
+
+def generators(seeds: Sequence[int], purpose: str, device: torch.device | str = "cpu") -> list[torch.Generator]:
+    """One random stream for each run: what a run draws never depends on its neighbours in the stack."""
+    return [torch.Generator(device).manual_seed(derive_seed(seed, purpose)) for seed in seeds]
+
+
+class RunLayer(nn.Module):
+    """A layer that can initialise one run's slice of its parameters."""
+
+    def initialise(self, run: int, generator: torch.Generator) -> None:
+        raise AssertionError("a layer says how it starts")
+
+
+class Embedding(RunLayer):
+    """`weight` [R, rows, dim]; ids [R, B] -> [R, B, dim]. Starts as N(0, std), or uniform within +-bound."""
+
+    def __init__(self, runs: int, rows: int, dim: int, std: float = 0.01, bound: float | None = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(runs, rows, dim))
+        self.std, self.bound = std, bound
+
+    def initialise(self, run: int, generator: torch.Generator) -> None:
+        if self.bound is None:
+            nn.init.normal_(self.weight[run], std=self.std, generator=generator)
+        else:
+            nn.init.uniform_(self.weight[run], -self.bound, self.bound, generator=generator)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        runs, rows, dim = self.weight.shape
+        return F.embedding(ids + run_offsets(runs, rows, ids.device), self.weight.view(runs * rows, dim))
+
+
+class Linear(RunLayer):
+    """`weight` [R, in, out], `bias` [R, out]; [R, B, in] -> [R, B, out].
+
+    `start`: 'xavier' (zero bias), 'kaiming' (a=1, zero bias) or 'torch' (what nn.Linear does).
+    """
+
+    def __init__(self, runs: int, num_in: int, num_out: int, start: str = "xavier") -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(runs, num_in, num_out))
+        self.bias = nn.Parameter(torch.empty(runs, num_out))
+        self.start = start
+
+    def initialise(self, run: int, generator: torch.Generator) -> None:
+        _, num_in, num_out = self.weight.shape
+        bound = {"xavier": 6 / (num_in + num_out), "kaiming": 3 / num_in, "torch": 1 / num_in}[self.start] ** 0.5
+        nn.init.uniform_(self.weight[run], -bound, bound, generator=generator)
+        if self.start == "torch":
+            nn.init.uniform_(self.bias[run], -bound, bound, generator=generator)
+        else:
+            nn.init.zeros_(self.bias[run])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight)
+
+
+class Streams(nn.Module):
+    """Random streams of a stochastic layer, one a run. Their states travel with the training checkpoint."""
+
+    def __init__(self, seeds: Sequence[int], purpose: str) -> None:
+        super().__init__()
+        self.seeds, self.purpose = list(seeds), purpose
+        self.streams = generators(self.seeds, purpose)
+
+    def on(self, device: torch.device) -> list[torch.Generator]:
+        if self.streams[0].device.type != device.type:
+            self.streams = generators(self.seeds, self.purpose, device)
+        return self.streams
+
+
+def run_offsets(runs: int, rows: int, device: torch.device) -> Tensor:
+    """[R, 1]: where each run's rows begin in the [R * rows, dim] view."""
+    return torch.arange(0, runs * rows, rows, device=device).unsqueeze(1)
+
+
+def initialise(module: nn.Module, seeds: Sequence[int], purpose: str) -> None:
+    """Give every run-stacked layer its start, each run from its own stream."""
+    layers = [layer for layer in module.modules() if isinstance(layer, RunLayer)]
+    with torch.no_grad():
+        for run, generator in enumerate(generators(seeds, purpose)):
+            for layer in layers:
+                layer.initialise(run, generator)
+
+
+class _Propagate(torch.autograd.Function):
+    """Mean of E, AE, A²E, … in Horner form. A is symmetric, so the gradient is the same function of the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:
+        ctx.graph, ctx.num_layers = graph, num_layers
+        return _horner(graph, nodes, num_layers)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
+        return None, _horner(ctx.graph, gradients[0].contiguous(), ctx.num_layers), None
+
+
+def _horner(graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:
+    z = nodes
+    for _ in range(num_layers):
+        z = torch.sparse.mm(graph, z) + nodes
+    return z / (num_layers + 1)
+
+
+def propagate(graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:
+    """LightGCN's propagation of all runs at once: graph [N, N] symmetric CSR, nodes [R, N, dim] -> the same shape."""
+    runs, num_nodes, dim = nodes.shape
+    flat = nodes.transpose(0, 1).reshape(num_nodes, runs * dim)
+    out: Tensor = _Propagate.apply(graph, flat, num_layers)  # type: ignore[no-untyped-call]
+    return out.view(num_nodes, runs, dim).transpose(0, 1)

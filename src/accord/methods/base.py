@@ -1,0 +1,67 @@
+"""What a method is: it turns the scores of its networks into a loss. It knows no training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from accord.data.sampling import Batch
+from accord.models.base import BaseConfig, Model
+from accord.protocol import Protocol
+
+Build = Callable[
+    ..., Model
+]  # build(spec=None, purpose="…"): a model on the same data and runs; None: the target's kind
+
+
+class Method(nn.Module):
+    """Trains `target`, the network that recommends, and whatever networks it needs beside it."""
+
+    name: ClassVar[str]
+    Config: ClassVar[type[BaseConfig]] = BaseConfig
+    summary: ClassVar[str]
+    members: ClassVar[int] = 1  # networks trained for each run, averaged when scoring
+    negatives: ClassVar[Literal["popularity"] | None] = None  # None: as the protocol says
+
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        """`configs`: one a run; those that shape the networks must be equal."""
+        super().__init__()
+        self.config = configs[0]
+        self.protocol = protocol
+        self.target = build(purpose="target")
+
+    def loss(self, batch: Batch, step: int) -> Tensor:
+        """Loss of each run: [R]."""
+        raise AssertionError("a method gives a loss")
+
+    def before(self) -> Method | None:
+        """What has to be trained first, if anything."""
+        return None
+
+    def add_l2_gradient(self, l2: Tensor) -> None:
+        """L2 is on the target alone."""
+        self.target.add_l2_gradient(l2)
+
+    def score_all(self, users: Tensor) -> Tensor:
+        """Logits of every item for users [B]: [R, B, I]."""
+        return self.target.score_all(users)
+
+    def posterior(self, users: Tensor, items: Tensor) -> Tensor:
+        """Probability that an observed interaction is a real preference: [R, B]."""
+        return torch.sigmoid(self.target(users, items))
+
+
+def cross_entropy(logits: Tensor, batch: Batch) -> Tensor:
+    """BCE of each pair: [R, P + N]."""
+    labels = torch.zeros_like(logits)
+    labels[:, : batch.num_positives] = 1
+    return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+
+
+def reduce_like(target: Model, batch: Batch, losses: Tensor) -> Tensor:
+    """[R, P + N] -> [R], as the target's plain BCE is reduced."""
+    return batch.sum(losses) if target.reduction == "sum" else batch.mean(losses)

@@ -1,0 +1,140 @@
+"""DeCA and DeCA(p): denoising by cross-model agreement (WWW 2022).
+
+Observed feedback is a corrupted view of real preference r. Besides the target f = P(r=1), two networks model the
+corruption, h = P(observed | r=0) and h' = P(observed | r=1), and f is pulled towards a second opinion p on the same
+pair: an auxiliary g trained with it (DeCA), or a frozen copy of f trained plainly before (DeCA(p)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from accord.data.sampling import Batch
+from accord.methods.base import Build, Method
+from accord.methods.baselines import Pretrain
+from accord.models.base import BaseConfig, column
+from accord.protocol import Protocol
+
+GUARD = 1e-5  # under every logarithm, as in the released code
+
+
+def log(x: Tensor) -> Tensor:
+    return torch.log(x + GUARD)
+
+
+def divergence(a: Tensor, b: Tensor) -> Tensor:
+    """D[a‖b] of two Bernoulli variables."""
+    return a * (log(a) - log(b)) + (1 - a) * (log(1 - a) - log(1 - b))
+
+
+class AgreementConfig(BaseConfig):
+    c1: float = Field(100.0, ge=0, description="C₁: how sure a negative is held to be when positives are denoised")
+    c2: float = Field(10.0, ge=0, description="C₂: how sure a positive is held to be when negatives are denoised")
+    alpha: float = Field(0.5, ge=0, le=1, description="α: weight between the two directions of the divergence")
+    only: Literal["both", "dp", "dn"] = Field("both", description="denoise only positives (dp), only negatives (dn)")
+    h: Literal["mf", "gmf", "neumf"] = Field("mf", description="model of the corruption networks h and h′")
+    alternate: bool = Field(True, description="denoise positives and negatives in turn; false: both at once")
+
+
+class DeCA(Method):
+    name = "deca"
+    summary = "denoising by agreement with an auxiliary model trained beside the target"
+
+    class Config(AgreementConfig):
+        g: str = Field("mf", description="the auxiliary model that should agree: any model")
+
+    c1: Tensor
+    c2: Tensor
+    alpha: Tensor
+
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        super().__init__(configs, build, protocol)
+        for name in ("c1", "c2", "alpha"):
+            self.register_buffer(name, column(configs, name), persistent=False)
+        self.h = build(self.config.h, purpose="h")
+        self.h_real = build(self.config.h, purpose="h real")
+        self._make_partner(build)
+
+    def _make_partner(self, build: Build) -> None:
+        self.partner = build(self.config.g, purpose="partner")
+
+    def opinion(self, batch: Batch) -> Tensor:
+        """The second opinion p."""
+        return torch.sigmoid(self.partner(batch.users, batch.items))
+
+    def agreement(self, f: Tensor, p: Tensor) -> Tensor:
+        """K = α D[p‖f] + (1 − α) D[f‖p]."""
+        return self.alpha * divergence(p, f) + (1 - self.alpha) * divergence(f, p)
+
+    def phase(self, step: int) -> str:
+        """Which sub-task a step works on: denoise positives (dp), negatives (dn), or both at once."""
+        if self.config.only != "both":
+            return str(self.config.only)
+        if not self.config.alternate or (step == 0 and self.protocol.first_step == "both"):
+            return "both"
+        return "dp" if (step % 2 == 1) == (self.protocol.first_step == "both") else "dn"
+
+    def loss(self, batch: Batch, step: int) -> Tensor:
+        f = torch.sigmoid(self.target(batch.users, batch.items))
+        return batch.mean(self.agreement(f, self.opinion(batch)) - self._likelihood(f, batch, self.phase(step)))
+
+    def _likelihood(self, f: Tensor, batch: Batch, phase: str) -> Tensor:
+        """L⁺ on the positives and L⁻ on the negatives: [R, P + N]."""
+        pairs = batch.users, batch.items
+        cut = batch.num_positives
+        if phase == "dp":
+            h = torch.sigmoid(self.h(*pairs))
+            positive = log(h[:, :cut]) * (1 - f[:, :cut])
+            negative = log(1 - h[:, cut:]) * (1 - f[:, cut:]) - self.c1 * f[:, cut:]
+        elif phase == "dn":
+            h = torch.sigmoid(self.h_real(*pairs))
+            positive = log(h[:, :cut]) * f[:, :cut] - self.c2 * (1 - f[:, :cut])
+            negative = log(1 - h[:, cut:]) * f[:, cut:]
+        else:  # the released code's form, the same on positives and negatives
+            h, h_real = torch.sigmoid(self.h(*pairs)), torch.sigmoid(self.h_real(*pairs))
+            return log(1 - h) * (1 - f) + log(1 - h_real) * f
+        return torch.cat([positive, negative], 1)
+
+    def posterior(self, users: Tensor, items: Tensor) -> Tensor:
+        """P(r=1 | observed) = h'f / (h'f + h(1 − f))."""
+        f = torch.sigmoid(self.target(users, items))
+        real = torch.sigmoid(self.h_real(users, items)) * f
+        noise = torch.sigmoid(self.h(users, items)) * (1 - f)
+        return real / (real + noise).clamp(min=1e-30)
+
+
+class DeCAp(DeCA):
+    name = "deca-p"
+    summary = "denoising by agreement with a frozen copy of the target, trained plainly before"
+
+    class Config(AgreementConfig):
+        pass
+
+    def _make_partner(self, build: Build) -> None:
+        same = self.protocol.partner_start == "same"
+        self.partner = build(purpose="target" if same else "partner")
+
+    def before(self) -> Method:
+        return Pretrain(self.partner)
+
+    def train(self, mode: bool = True) -> DeCAp:
+        super().train(mode)
+        self.partner.eval()  # frozen: it only gives its opinion
+        return self
+
+    def opinion(self, batch: Batch) -> Tensor:
+        with torch.no_grad():
+            return super().opinion(batch)
+
+    def agreement(self, f: Tensor, p: Tensor) -> Tensor:
+        if self.protocol.alpha_weighs == "p-f":  # the released code
+            return super().agreement(f, p)
+        return self.alpha * divergence(f, p) + (1 - self.alpha) * divergence(p, f)
+
+    def posterior(self, users: Tensor, items: Tensor) -> Tensor:
+        return torch.sigmoid(self.target(users, items))

@@ -1,0 +1,51 @@
+"""Ranking metrics as pure functions of where the hits are.
+
+`hits` [..., K] says which of the K ranked items are relevant; `relevant` [...] how many items are. Binary gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def recall(hits: Tensor, relevant: Tensor) -> Tensor:
+    return hits.sum(-1) / relevant
+
+
+def precision(hits: Tensor, relevant: Tensor) -> Tensor:
+    return hits.double().mean(-1)
+
+
+def hit_rate(hits: Tensor, relevant: Tensor) -> Tensor:
+    return hits.any(-1).double()
+
+
+def mrr(hits: Tensor, relevant: Tensor) -> Tensor:
+    """One over the rank of the first hit."""
+    ranks = torch.arange(1, hits.shape[-1] + 1, device=hits.device, dtype=torch.float64)
+    return (hits / ranks).amax(-1)
+
+
+def ndcg(hits: Tensor, relevant: Tensor) -> Tensor:
+    """DCG over that of the best list: as many hits as there are relevant items, or K."""
+    places = hits.shape[-1]
+    discounts = 1 / torch.log2(torch.arange(2, places + 2, device=hits.device, dtype=torch.float64))
+    ideal = discounts.cumsum(0)[relevant.clamp(1, places).long() - 1]
+    return (hits * discounts).sum(-1) / ideal
+
+
+METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "recall": recall,
+    "ndcg": ndcg,
+    "precision": precision,
+    "mrr": mrr,
+    "hit_rate": hit_rate,
+}
+
+
+def at_each_k(hits: Tensor, relevant: Tensor, ks: list[int]) -> dict[str, Tensor]:
+    """Every metric at every K, as `recall@20`: [...]."""
+    return {f"{name}@{k}": metric(hits[..., :k], relevant) for name, metric in METRICS.items() for k in ks}

@@ -1,0 +1,88 @@
+"""What a model is: something that scores pairs, and all items for a user. It knows no loss and no training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+
+from accord.data.interactions import Csr
+from accord.protocol import Protocol
+
+
+class BaseConfig(BaseModel):
+    """Options of a model or method: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a model may know of the data: the training pairs, and the seeds of the runs in its stack."""
+
+    train: Csr
+    seeds: tuple[int, ...]
+    protocol: Protocol
+
+    @property
+    def runs(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def num_users(self) -> int:
+        return self.train.num_users
+
+    @property
+    def num_items(self) -> int:
+        return self.train.num_items
+
+
+class Model(nn.Module):
+    """Scores pairs for R runs at once. Every parameter carries the leading run dimension."""
+
+    name: ClassVar[str]
+    Config: ClassVar[type[BaseConfig]] = BaseConfig
+    summary: ClassVar[str]
+    closed_form: ClassVar[bool] = False  # fitted without a loss; takes no method
+    batching: ClassVar[Literal["pairs", "users"]] = "pairs"
+    reduction: str = "mean"  # of the plain BCE
+    masks_seen: bool = True  # whether seen items are removed before ranking
+    user_block: int | None = None  # score at most so many users at once
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__()
+        self.config = config
+        self.num_users, self.num_items, self.seeds = setup.num_users, setup.num_items, setup.seeds
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        """Logits of pairs: users [R, B], items [R, B] -> [R, B]."""
+        raise AssertionError("a model scores pairs")
+
+    def score_all(self, users: Tensor) -> Tensor:
+        """Logits of every item: users [B], the same for every run -> [R, B, I]."""
+        raise AssertionError("a model scores all items")
+
+    def fold_in(self, history: Tensor) -> Tensor | None:
+        """Logits of every item for somebody with this history [n] of item rows: [R, I]; None if the model cannot."""
+        return None
+
+    def add_l2_gradient(self, l2: Tensor) -> None:
+        """Add the gradient of l2 / 2 * sum(theta^2) / users; l2 [R]."""
+        scale = l2 / self.num_users
+        for parameter in self.parameters():
+            if parameter.grad is not None:
+                parameter.grad.addcmul_(parameter.detach(), scale.view(-1, *[1] * (parameter.dim() - 1)))
+
+
+def pairs_of_block(users: Tensor, num_items: int) -> tuple[Tensor, Tensor]:
+    """Every pair of some users with all items, flat: [B * I] each."""
+    return users.repeat_interleave(num_items), torch.arange(num_items, device=users.device).repeat(len(users))
+
+
+def column(configs: Sequence[Any], name: str) -> Tensor:
+    """A hyperparameter of each run as [R, 1], to go with [R, B]."""
+    return torch.tensor([[float(getattr(config, name))] for config in configs])

@@ -1,0 +1,106 @@
+"""CDAE: a denoising autoencoder of a user's history, with a vector for each user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from accord.data.sampling import entries_of
+from accord.layers import Embedding, Linear, Streams, run_offsets
+from accord.models.base import BaseConfig, Model, Setup
+
+
+class CDAE(Model):
+    name = "cdae"
+    summary = "autoencoder of the user's history with input dropout and a user vector"
+    batching = "users"
+
+    class Config(BaseConfig):
+        dim: int = Field(32, ge=1, description="width of the hidden layer")
+        dropout: float = Field(0.5, ge=0, lt=1, description="share of the history dropped at the input in training")
+
+    ptr: Tensor
+    items: Tensor
+    item_counts: Tensor
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__(config, setup)
+        protocol, train = setup.protocol, setup.train
+        self.reduction = protocol.cdae_reduction
+        self.masks_seen = protocol.cdae_mask
+        self.l2_of_norms = protocol.cdae_l2 == "norm"
+        self.norms_of_batch = protocol.cdae_item_norm == "batch"
+        self.scoring_dropout = protocol.cdae_scoring_dropout
+        if self.norms_of_batch:
+            self.user_block = 2048  # the norms depend on who is scored together
+        self.encoder = Linear(setup.runs, setup.num_items, config.dim, start="torch")
+        self.user = Embedding(setup.runs, setup.num_users, config.dim, std=1.0)
+        # the decoder is a linear layer whose rows are looked up by item
+        self.decoder = Embedding(setup.runs, setup.num_items, config.dim, bound=config.dim**-0.5)
+        self.decoder_bias = Embedding(setup.runs, setup.num_items, 1, bound=config.dim**-0.5)
+        self.dropout = Streams(setup.seeds, "cdae dropout")
+        for name, array in (("ptr", train.ptr), ("items", train.items), ("item_counts", train.popularity())):
+            self.register_buffer(name, torch.from_numpy(array), persistent=False)
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        runs = len(users)
+        keys = users + run_offsets(runs, self.num_users, users.device)
+        unique, place = torch.unique(keys, return_inverse=True)  # each user is encoded once
+        hidden = self.encode(unique // self.num_users, unique % self.num_users)
+        bias: Tensor = self.decoder_bias(items).squeeze(-1)
+        product: Tensor = hidden[place] * self.decoder(items)
+        return product.sum(-1) + bias
+
+    def encode(self, runs: Tensor, users: Tensor) -> Tensor:
+        """Hidden vectors [n, dim] of users [n] in runs [n], sorted by run."""
+        owner, items, starts = entries_of(self.ptr, self.items, users)
+        counts = self.ptr[users + 1] - self.ptr[users]
+        places = items + runs[owner] * self.num_items
+        num_runs, _, dim = self.encoder.weight.shape
+        if self.norms_of_batch:
+            popularity = torch.bincount(places, minlength=num_runs * self.num_items)[places]
+        else:
+            popularity = self.item_counts[items]
+        # sqrt(|x_u| * |x_i|): the fourth root of the counts' product
+        values = (counts[owner] * popularity).float().pow(-0.25)
+        if self.training or self.scoring_dropout:
+            values = values * self._kept(torch.bincount(runs[owner], minlength=num_runs).tolist(), values.device)
+        summed = F.embedding_bag(
+            places, self.encoder.weight.view(-1, dim), starts, mode="sum", per_sample_weights=values
+        )
+        own = F.embedding(users + runs * self.num_users, self.user.weight.view(-1, dim))
+        return torch.tanh(summed + self.encoder.bias[runs] + own)
+
+    def _kept(self, counts: list[int], device: torch.device) -> Tensor:
+        keep = 1 - self.config.dropout
+        draws = [
+            torch.rand(count, generator=stream, device=device)
+            for count, stream in zip(counts, self.dropout.on(device), strict=True)
+        ]
+        kept = torch.cat(draws) < keep
+        return kept.float() / keep
+
+    def score_all(self, users: Tensor) -> Tensor:
+        num_runs = len(self.encoder.weight)
+        runs = torch.arange(num_runs, device=users.device).repeat_interleave(len(users))
+        hidden = self.encode(runs, users.repeat(num_runs)).view(num_runs, len(users), -1)
+        return hidden @ self.decoder.weight.mT + self.decoder_bias.weight.mT
+
+    def fold_in(self, history: Tensor) -> Tensor:
+        popularity = self.item_counts[history].clamp(min=1)
+        values = (len(history) * popularity).float().pow(-0.25)
+        hidden = torch.tanh(torch.einsum("rnd,n->rd", self.encoder.weight[:, history], values) + self.encoder.bias)
+        return torch.einsum("rd,rid->ri", hidden, self.decoder.weight) + self.decoder_bias.weight.squeeze(-1)
+
+    def add_l2_gradient(self, l2: Tensor) -> None:
+        if not self.l2_of_norms:
+            return super().add_l2_gradient(l2)
+        for parameter in self.parameters():  # the gradient of l2 * |theta|
+            if parameter.grad is not None:
+                weight = parameter.detach().flatten(1)
+                unit = weight / weight.norm(dim=1, keepdim=True).clamp(min=1e-12)
+                parameter.grad.add_((unit * l2.unsqueeze(1)).view_as(parameter))

@@ -1,0 +1,84 @@
+"""LightGCN: embeddings propagated over the interaction graph, no weights between the layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from accord.data.interactions import Csr
+from accord.layers import Embedding, propagate
+from accord.models.base import BaseConfig, Model, Setup
+
+
+class LightGCN(Model):
+    name = "lightgcn"
+    summary = "embeddings averaged over the layers of a linear graph convolution"
+
+    class Config(BaseConfig):
+        dim: int = Field(64, ge=1, description="width of the embeddings")
+        num_layers: int = Field(3, ge=1, description="propagation steps")
+
+    graph: Tensor
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__(config, setup)
+        self.user = Embedding(setup.runs, setup.num_users, config.dim, std=0.1)
+        self.item = Embedding(setup.runs, setup.num_items, config.dim, std=0.1)
+        self.register_buffer("graph", interaction_graph(setup.train), persistent=False)
+        self._cached: tuple[Tensor, Tensor] | None = None
+        self._item_counts = torch.from_numpy(setup.train.popularity())
+
+    def propagated(self, num_layers: int | None = None) -> tuple[Tensor, Tensor]:
+        """User and item vectors after propagation: [R, U, dim], [R, I, dim]."""
+        nodes = torch.cat([self.user.weight, self.item.weight], 1)
+        vectors = propagate(self.graph, nodes, self.config.num_layers if num_layers is None else num_layers)
+        return vectors[:, : self.num_users], vectors[:, self.num_users :]
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        user, item = self.propagated()
+        runs = torch.arange(len(users), device=users.device).unsqueeze(1)
+        return (user[runs, users] * item[runs, items]).sum(-1)
+
+    def score_all(self, users: Tensor) -> Tensor:
+        user, item = self._vectors()
+        return user[:, users] @ item.mT
+
+    def _vectors(self) -> tuple[Tensor, Tensor]:
+        """The propagated vectors, computed once between two changes of mode."""
+        if self._cached is None:
+            self._cached = self.propagated()
+        return self._cached
+
+    def train(self, mode: bool = True) -> LightGCN:
+        self._cached = None  # training and evaluation take turns, and the weights change between
+        return super().train(mode)
+
+    def fold_in(self, history: Tensor) -> Tensor:
+        # A newcomer's own vector is zero, so it is the mean of what its items send it: their layers but the last.
+        num_layers = self.config.num_layers
+        _, sent = self.propagated(num_layers - 1)  # [R, I, dim]: the mean of num_layers layers
+        counts = self._item_counts.to(history.device)[history] + 1
+        weight = 1 / torch.sqrt(counts * len(history))
+        vector = torch.einsum("rnd,n->rd", sent[:, history], weight.to(sent)) * num_layers / (num_layers + 1)
+        _, items = self._vectors()
+        return torch.einsum("rd,rid->ri", vector, items)
+
+
+def interaction_graph(train: Csr) -> Tensor:
+    """The symmetric adjacency of users and items, each edge 1 / sqrt(degree * degree): [U + I, U + I] in CSR."""
+    users, items = train.users, train.items
+    weights = 1 / np.sqrt(train.counts[users] * train.popularity()[items].astype(np.float64))
+    rows = np.concatenate([users, items + train.num_users])
+    columns = np.concatenate([items + train.num_users, users])
+    order = np.lexsort((columns, rows))
+    size = train.num_users + train.num_items
+    ptr = np.zeros(size + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=size), out=ptr[1:])
+    values = np.concatenate([weights, weights])[order].astype(np.float32)
+    return torch.sparse_csr_tensor(
+        torch.from_numpy(ptr), torch.from_numpy(columns[order]), torch.from_numpy(values), (size, size)
+    )

@@ -1,0 +1,53 @@
+"""MF and GMF: matrix factorisation, plain and with a learned weight for each dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+from torch import Tensor
+
+from accord.layers import Embedding, Linear
+from accord.models.base import BaseConfig, Model, Setup
+
+
+class FactorConfig(BaseConfig):
+    dim: int = Field(32, ge=1, description="width of the embeddings")
+
+
+class MF(Model):
+    name = "mf"
+    summary = "matrix factorisation: the dot product of a user and an item vector"
+    Config = FactorConfig
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__(config, setup)
+        self.user = Embedding(setup.runs, setup.num_users, config.dim)
+        self.item = Embedding(setup.runs, setup.num_items, config.dim)
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        product: Tensor = self.user(users) * self.item(items)
+        return product.sum(-1)
+
+    def score_all(self, users: Tensor) -> Tensor:
+        return self.user.weight[:, users] @ self.item.weight.mT
+
+
+class GMF(Model):
+    name = "gmf"
+    summary = "generalised matrix factorisation: a linear layer on the element-wise product"
+    Config = FactorConfig
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__(config, setup)
+        self.user = Embedding(setup.runs, setup.num_users, config.dim)
+        self.item = Embedding(setup.runs, setup.num_items, config.dim)
+        self.out = Linear(setup.runs, config.dim, 1, start="kaiming")
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        logits: Tensor = self.out(self.user(users) * self.item(items))
+        return logits.squeeze(-1)
+
+    def score_all(self, users: Tensor) -> Tensor:
+        weighted = self.user.weight[:, users] * self.out.weight.mT  # the output weights fold into the users
+        return weighted @ self.item.weight.mT + self.out.bias.unsqueeze(-1)

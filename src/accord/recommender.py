@@ -1,0 +1,334 @@
+"""What training gives back: recommendations and noise under the caller's ids, saved and loaded as a run folder."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from pydantic import ValidationError
+from safetensors.torch import save_file
+
+from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions
+from accord.errors import InputError
+from accord.files import read_json, read_table, read_tensors, replacing, write_json
+from accord.methods.base import Method
+from accord.ranking import Evaluation, Ranker, Relevant, evaluate, tie_priority, top_k, validation_part
+from accord.runs import Run, RunConfig
+from accord.training import TrainState
+from accord.version import __version__
+
+PAIRS_AT_ONCE = 1_000_000
+
+
+class Recommender:
+    """A trained method with the ids, the seen pairs and the results that belong to it."""
+
+    def __init__(
+        self, run: Run, method: Method, users: IdMap, items: IdMap, train: Csr, seen: Csr, metrics: dict[str, Any]
+    ) -> None:
+        self.run, self.method = run, method.eval()
+        self.users, self.items, self.train, self.seen = users, items, train, seen
+        self.metrics = metrics  # what metrics.json holds
+        self.history: list[dict[str, Any]] = []  # what log.jsonl holds
+        self._parts: dict[str, Interactions] = {}  # train, valid and test, for the run folder
+        self._serving: Method | None = None
+
+    # --- training
+
+    @classmethod
+    def of_training(
+        cls, run: Run, data: Dataset, method: Method, states: Sequence[TrainState], seconds: dict[str, float]
+    ) -> Recommender:
+        """Evaluate what was trained, and keep the data that belongs to it."""
+        config, train = run.config, data.csr(data.train)
+        relevant = Relevant.of_test(data, config.protocol)
+        recommender = cls(run, method, data.users, data.items, train, relevant.seen, {})
+        recommender.history = [entry for state in states for entry in state.history]
+        recommender._parts = {"train": data.train, "valid": validation_part(data, config.protocol), "test": data.test}
+        began = time.perf_counter()
+        evaluation = recommender.evaluate(relevant, config.ks)
+        last = states[-1] if states else None
+        runs = []
+        for number, (seed, values) in enumerate(zip(config.seeds, evaluation.mean(), strict=True)):
+            entry: dict[str, Any] = {"seed": seed, "metrics": values, "epochs": 0, "train_seconds": 0.0}
+            if last is not None:
+                entry["epochs"] = last.stopped_at[number] or last.epoch
+                entry["train_seconds"] = round(sum(state.seconds for state in states) / len(config.seeds), 3)
+                if last.best[number] == last.best[number] and config.protocol.early_stop == "best-ndcg":
+                    entry["valid_ndcg@20"] = last.best[number] if np.isfinite(last.best[number]) else None
+            runs.append(entry)
+        seconds = {**seconds, "evaluate": time.perf_counter() - began}
+        recommender.metrics = {
+            "accord": __version__,
+            "dataset": {"name": data.name, **data.counts(), "notes": list(data.notes)},
+            "model": config.model,
+            "method": config.method or "none",
+            "protocol": config.protocol.model_dump(),
+            "runs": runs,
+            **summarise(evaluation),
+            "seconds": {name: round(value, 3) for name, value in seconds.items()},
+            "device": str(recommender.device),
+        }
+        return recommender
+
+    @property
+    def device(self) -> torch.device:
+        tensor: torch.Tensor = next(iter(self.method.state_dict().values()))
+        return tensor.device
+
+    @property
+    def num_runs(self) -> int:
+        return len(self.run.config.seeds)
+
+    def _ranker(self, method: Method, runs: int) -> Ranker:
+        rules = self.run.config.protocol
+        return Ranker.of(method.target, method.score_all, runs, self.seen, self.train, rules, self.device)
+
+    def evaluate(self, relevant: Relevant | None = None, ks: Sequence[int] | None = None) -> Evaluation:
+        """Metrics of every run and user on the test that belongs to the run."""
+        if relevant is None:
+            relevant = Relevant.of_test(self._dataset(), self.run.config.protocol)
+        if not len(relevant.users):
+            raise InputError(
+                "the test holds no pair to evaluate on; give more data, another split or another clean rule."
+            )
+        return evaluate(self._ranker(self.method, self.num_runs), relevant, ks or self.run.config.ks)
+
+    def _dataset(self) -> Dataset:
+        parts = self._parts
+        # the folder keeps the test as it was given and the validation that was masked, so the same rules apply again
+        return Dataset("saved", parts["train"], parts["valid"], parts["test"], self.users, self.items)
+
+    # --- recommendations
+
+    @property
+    def chosen(self) -> int:
+        """The run that recommends: the best on validation where that was measured, else the first."""
+        values = [entry.get("valid_ndcg@20") or 0.0 for entry in self.metrics["runs"]]
+        return int(np.argmax(values))
+
+    def _one_run(self) -> Method:
+        """The chosen run alone: every parameter carries the run dimension, so it is a slice."""
+        if self.num_runs == 1:
+            return self.method
+        if self._serving is None:
+            seeds = (self.run.config.seeds[self.chosen],)
+            one = self.run.with_seeds(seeds).build(self.train).to(self.device)
+            sliced = {
+                n: t.view(-1, self.num_runs, *t.shape[1:])[:, self.chosen] for n, t in self.method.state_dict().items()
+            }
+            one.load_state_dict(sliced)
+            self._serving = one.eval()
+        return self._serving
+
+    def recommend(
+        self, users: Ids | None = None, k: int = 20, *, history: Mapping[Any, Sequence[Any]] | None = None
+    ) -> pa.Table:
+        """The k best unseen items of each user (None: of all users): a table of user, rank, item, score and source.
+
+        `history` gives items for users who were not in training; where the model can, they are folded in.
+        `source` says where a list comes from: the model, the history (fold-in) or popularity.
+        """
+        return pa.concat_tables(self.recommend_in_blocks(users, k, history=history))
+
+    def recommend_in_blocks(
+        self, users: Ids | None = None, k: int = 20, *, history: Mapping[Any, Sequence[Any]] | None = None
+    ) -> Iterator[pa.Table]:
+        """`recommend`, block by block, for more users than fit into memory."""
+        if k < 1:
+            raise InputError(f"k is {k}; give a number from 1 up.")
+        history = dict(history or {})
+        ids = self.users.ids if users is None else pa.array(users) if not isinstance(users, pa.Array) else users
+        ids = ids if len(ids) else self.users.ids[:0]
+        rows = self.users.rows(ids)
+        named = np.array([value in history for value in ids.to_pylist()], dtype=bool)
+        model_rows = rows[(rows >= 0) & ~named]
+        yield self._table(ids[:0], np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
+        for block, items, values in self._ranker(self._one_run(), 1).rank(model_rows, k):
+            cold = self.train.counts[block] == 0
+            by_popularity = self.run.config.protocol.cold_users == "popularity"
+            sources = np.where(cold & by_popularity, "popularity", "model")
+            yield self._table(self.users.take(block), items[0].cpu().numpy(), values[0].cpu().numpy(), sources)
+        for value in ids.filter(pa.array(named)).to_pylist():
+            yield self._folded_in(value, history[value], k)
+        unknown = ids.filter(pa.array((rows < 0) & ~named))
+        if len(unknown):
+            popular, counts = (
+                np.repeat(x[None], len(unknown), 0) for x in self._popular(np.empty(0, dtype=np.int64), k)
+            )
+            yield self._table(unknown, popular, counts, "popularity")
+
+    def _folded_in(self, user: Any, history: Sequence[Any], k: int) -> pa.Table:
+        rows = self.items.rows(pa.array(history)) if len(history) else np.empty(0, dtype=np.int64)
+        known = np.unique(rows[rows >= 0])
+        if len(known) < len(set(history)):
+            warnings.warn(
+                f"user {user!r}: {len(set(history)) - len(known)} item(s) of the history are unknown.", stacklevel=4
+            )
+        scores = None
+        if len(known):
+            with torch.inference_mode():
+                scores = self._one_run().target.fold_in(torch.from_numpy(known).to(self.device))
+            if scores is None:
+                message = (
+                    f"model '{self.run.config.model}' cannot fold in a history: user {user!r} gets the popular items."
+                )
+                warnings.warn(message, stacklevel=4)
+        ids = pa.array([user]).cast(self.users.ids.type, safe=False) if not isinstance(user, str) else pa.array([user])
+        if scores is None:
+            items, values = self._popular(known, k)
+            return self._table(ids, items[None], values[None], "popularity")
+        scores = scores.clone()
+        scores[:, known] = -torch.inf
+        priority = tie_priority(self.train.popularity(), self.run.config.protocol.ties).to(self.device)
+        values_, items_ = top_k(scores, k, priority)
+        return self._table(ids, items_.cpu().numpy(), values_.cpu().numpy(), "history")
+
+    def _popular(self, seen: IntArray, k: int) -> tuple[IntArray, Any]:
+        counts = self.train.popularity()
+        scores = torch.from_numpy(counts).float()
+        scores[seen] = -torch.inf
+        values, items = top_k(scores[None], k, tie_priority(counts, "popularity"))
+        return items[0].numpy(), values[0].numpy()
+
+    def _table(self, users: pa.Array, items: IntArray, scores: Any, source: Any) -> pa.Table:
+        """Lists [B, k] as rows; places without an item (fewer unseen items than k) are left out."""
+        depth = items.shape[1]
+        keep = np.isfinite(scores).ravel()
+        owner = np.repeat(np.arange(len(users)), depth)[keep]
+        sources = np.broadcast_to(np.asarray(source), (len(users),))[owner]
+        return pa.table(
+            {
+                "user": users.take(pa.array(owner)).cast(
+                    pa.string() if self.users.ids.type == pa.string() else users.type
+                ),
+                "rank": pa.array(np.tile(np.arange(1, depth + 1), len(users))[keep], pa.int32()),
+                "item": self.items.take(items.ravel()[keep]),
+                "score": pa.array(scores.ravel()[keep], pa.float32()),
+                "source": pa.array(sources.tolist(), pa.string()),
+            }
+        )
+
+    # --- noise
+
+    def noise(self, interactions: Interactions | Any) -> pa.Table:
+        """For each interaction the probability that it is a real preference, mean over the runs: user, item, p_real.
+
+        Pairs with a user or item unknown to training get null.
+        """
+        pairs = interactions if isinstance(interactions, Interactions) else _as_interactions(interactions)
+        users, items = self.users.rows(pairs.users), self.items.rows(pairs.items)
+        known = np.flatnonzero((users >= 0) & (items >= 0))
+        probability = np.full(len(pairs), np.nan)
+        with torch.inference_mode():
+            for part in np.array_split(known, max(1, -(-len(known) * self.num_runs // PAIRS_AT_ONCE))):
+                rows = [torch.from_numpy(x[part]).to(self.device).expand(self.num_runs, -1) for x in (users, items)]
+                probability[part] = self.method.posterior(*rows).mean(0).double().cpu().numpy()
+        return pa.table({"user": pairs.users, "item": pairs.items, "p_real": pa.array(probability, from_pandas=True)})
+
+    # --- the run folder
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the run folder. `metrics.json` is written last: a folder without it is half written."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "metrics.json").unlink(missing_ok=True)
+        write_json(folder / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
+        with replacing(folder / "model.safetensors") as path:
+            save_file({name: tensor.contiguous().cpu() for name, tensor in self.method.state_dict().items()}, path)
+        popularity = pa.array(self.train.popularity())
+        seen = [part.table.select(["user", "item"]) for part in (self._parts["train"], self._parts["valid"])]
+        parts = pa.array(["train"] * len(seen[0]) + ["valid"] * len(seen[1])).dictionary_encode()
+        seen_table = pa.concat_tables([_cast_ids(table, self) for table in seen]).append_column("part", parts)
+        tables = {
+            "users": pa.table({"user": self.users.ids}),
+            "items": pa.table({"item": self.items.ids, "train_count": popularity}),
+            "seen": seen_table,
+            "test": _cast_ids(self._parts["test"].table.select(["user", "item"]), self),
+        }
+        for name, table in tables.items():
+            with replacing(folder / f"{name}.parquet") as path:
+                pq.write_table(table, path)
+        with replacing(folder / "log.jsonl") as path:
+            path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
+        write_json(folder / "metrics.json", self.metrics)
+        for checkpoint in folder.glob("checkpoint-*.safetensors"):
+            checkpoint.unlink()
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str = "cpu", allow_imports: bool = False) -> Recommender:
+        """A recommender from its run folder. Code that the folder names is imported only with `allow_imports`."""
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise InputError(f"{folder} is not a run folder: there is no such folder.")
+        config_file = folder / "config.json"
+        content = read_json(config_file)
+        metrics = read_json(folder / "metrics.json")
+        try:
+            content.pop("accord", None)
+            run = Run.load(RunConfig(**content), allow_imports)
+        except (ValidationError, AttributeError, TypeError) as error:
+            raise InputError(f"{config_file} is not the config of a run ({str(error).splitlines()[0]}).") from None
+        users, items = (
+            IdMap(read_table(folder / f"{n}.parquet").column(c).combine_chunks())
+            for n, c in (("users", "user"), ("items", "item"))
+        )
+        seen, test = read_table(folder / "seen.parquet"), read_table(folder / "test.parquet")
+        in_train = np.asarray(pa.compute.equal(seen.column("part"), "train"))
+        parts = {
+            "train": Interactions(seen.filter(pa.array(in_train)).select(["user", "item"])),
+            "valid": Interactions(seen.filter(pa.array(~in_train)).select(["user", "item"])),
+            "test": Interactions(test),
+        }
+        data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
+        train, valid = data.csr(data.train), data.csr(data.valid)
+        method = run.build(train)
+        tensors, _ = read_tensors(folder / "model.safetensors")
+        own = {name: tensor.shape for name, tensor in method.state_dict().items()}
+        if own != {name: tensor.shape for name, tensor in tensors.items()}:
+            raise InputError(f"{folder}/model.safetensors is of another model than config.json says; train again.")
+        method.load_state_dict(tensors)
+        recommender = cls(run, method.to(device), users, items, train, train.merge(valid), metrics)
+        recommender._parts = parts
+        log = folder / "log.jsonl"
+        recommender.history = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        return recommender
+
+
+def _cast_ids(table: pa.Table, recommender: Recommender) -> pa.Table:
+    schema = pa.schema([("user", recommender.users.ids.type), ("item", recommender.items.ids.type)])
+    return table.cast(schema)
+
+
+def _as_interactions(source: Any) -> Interactions:
+    from accord.data.read import read_table as read_interactions
+
+    return read_interactions(source)[0]
+
+
+def summarise(evaluation: Evaluation) -> dict[str, Any]:
+    """Mean and standard deviation over runs, and the means of warm and cold users apart."""
+    runs = evaluation.mean()
+    names = list(runs[0])
+    groups = {}
+    for name, keep in (("warm", evaluation.warm), ("cold", ~evaluation.warm)):
+        means = evaluation.mean(keep)
+        groups[name] = {
+            "users": int(keep.sum()),
+            "mean": {metric: statistics.fmean(run[metric] for run in means) for metric in names} if keep.any() else {},
+        }
+    return {
+        "mean": {metric: statistics.fmean(run[metric] for run in runs) for metric in names},
+        "std": {m: statistics.stdev(run[m] for run in runs) if len(runs) > 1 else 0.0 for m in names},
+        "groups": groups,
+    }

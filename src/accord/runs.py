@@ -1,0 +1,76 @@
+"""What was run: a config that is enough to repeat it, and how to build its networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from accord.data.interactions import Csr
+from accord.errors import InputError
+from accord.layers import derive_seed
+from accord.methods import ClosedForm, MethodSpec, find_method
+from accord.methods.base import Method
+from accord.models import ModelSpec, build_model
+from accord.models.base import Model, Setup
+from accord.options import make_config
+from accord.protocol import Protocol
+from accord.training import TrainConfig
+
+
+class RunConfig(BaseModel):
+    """Everything that a stack of runs depends on besides the data. Written beside its result."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    model: str = Field(description="name, or module:Class of a caller's own")
+    method: str | None = Field(description="name, or module:Class; none for models fitted in closed form")
+    model_options: dict[str, Any]
+    method_options: dict[str, Any]
+    train: TrainConfig
+    protocol: Protocol
+    seeds: tuple[int, ...] = Field(min_length=1)
+    ks: tuple[int, ...] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A config with the classes that it names, which need not be importable by name."""
+
+    config: RunConfig
+    model: ModelSpec
+    method: MethodSpec | None
+
+    @classmethod
+    def load(cls, config: RunConfig, allow_imports: bool) -> Run:
+        """The run of a saved config. A file names code to import only where the caller allows that."""
+        named = [config.model, config.method, config.method_options.get("g")]
+        foreign = [name for name in named if isinstance(name, str) and ":" in name]
+        if foreign and not allow_imports:
+            raise InputError(
+                f"the run was made with {foreign[0]}, which loading would import and run; "
+                "allow that with --allow-imports (in Python: allow_imports=True) if you trust it."
+            )
+        return cls(config, config.model, config.method)
+
+    def with_seeds(self, seeds: tuple[int, ...]) -> Run:
+        return Run(self.config.model_copy(update={"seeds": seeds}), self.model, self.method)
+
+    def build(self, train: Csr) -> Method:
+        """The method with all its networks, each run at its own start."""
+        config = self.config
+        if self.method is None:
+            setup = Setup(train, config.seeds, config.protocol)
+            return ClosedForm(build_model(self.model, config.model_options, setup))
+        kind = find_method(self.method)
+        options = make_config(kind.Config, config.method_options, f"method {config.method}")
+        seeds = tuple(derive_seed(s, f"member {m}") if m else s for m in range(kind.members) for s in config.seeds)
+        setup = Setup(train, seeds, config.protocol)
+
+        def build(spec: ModelSpec | None = None, purpose: str = "target") -> Model:
+            if spec is None:
+                return build_model(self.model, config.model_options, setup, purpose)
+            return build_model(spec, {}, setup, purpose)
+
+        return kind([options] * len(seeds), build, config.protocol)

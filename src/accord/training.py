@@ -1,0 +1,275 @@
+"""The only training loop. It knows no model and no method: it steps a loss, checks, keeps and resumes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from accord.data.sampling import Batch, Sampler
+from accord.errors import InputError
+from accord.files import read_tensors, replacing
+from accord.layers import Streams
+
+
+class TrainConfig(BaseModel):
+    """How to train, apart from what."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epochs: int = Field(100, ge=1, description="passes over the training pairs, at most")
+    batch_size: int = Field(2048, ge=1, description="positives in a batch (users, for models that learn by user)")
+    lr: float = Field(0.001, gt=0, description="learning rate of Adam")
+    l2: float = Field(0.1, ge=0, description="penalty l2 / 2 * sum(theta^2) / users on the target model")
+    early_stop: bool = Field(True, description="stop when validation gets no better")
+    patience: int = Field(10, ge=1, description="checks without a new best before stopping (best-ndcg)")
+    pretrain_early_stop: bool = Field(True, description="early_stop for what is trained before, as in DeCA(p)")
+
+
+class Trainable(Protocol):
+    """What the loop steps: networks with a loss of each run."""
+
+    def loss(self, batch: Batch, step: int) -> Tensor: ...
+    def add_l2_gradient(self, l2: Tensor) -> None: ...
+
+
+@dataclass
+class Stopping:
+    """When to check and when to stop. `check` gives a value for each run.
+
+    best-ndcg: higher is better, stop after `patience` checks without a new best, keep the best weights.
+    loss-rise: lower is better, stop at the second rise over the value before (not the best), keep the last weights.
+    """
+
+    rule: Literal["best-ndcg", "loss-rise"]
+    check: Callable[[], Tensor]  # -> [R]
+    every: int  # steps
+    offset: int  # the first check is after `offset` steps
+    patience: int
+    streams: list[torch.Generator] = field(default_factory=list)  # what the check draws from
+
+    def due(self, steps_done: int) -> bool:
+        return steps_done >= self.offset and (steps_done - self.offset) % self.every == 0
+
+
+@dataclass
+class Progress:
+    """What the loop tells whoever watches, after each epoch and check."""
+
+    stage: str
+    epoch: int
+    epochs: int
+    step: int
+    loss: float
+    steps_per_second: float
+    value: float | None  # of the last check, mean over runs
+
+
+@dataclass
+class TrainState:
+    """Everything besides weights and optimiser that a resumed run needs."""
+
+    epoch: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    value: list[float] = field(default_factory=list)  # last check of each run
+    best: list[float] = field(default_factory=list)
+    bad: list[int] = field(default_factory=list)  # checks without a new best, or rises
+    stopped_at: list[int] = field(default_factory=list)  # epochs trained when stopped; 0: still running
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Trainer:
+    """Trains R runs of one stage together."""
+
+    def __init__(
+        self,
+        method: nn.Module,
+        sampler: Sampler,
+        config: TrainConfig,
+        l2: Tensor,
+        stopping: Stopping | None,
+        stage: str,
+        watch: Callable[[Progress], None] | None = None,
+        checkpoint: Path | None = None,
+        checkpoint_seconds: float = 10.0,
+    ) -> None:
+        self.method, self.sampler, self.config, self.l2 = method, sampler, config, l2
+        self.stopping, self.stage, self.watch = stopping, stage, watch
+        self.checkpoint, self.checkpoint_seconds = checkpoint, checkpoint_seconds
+        self.parameters = dict(method.named_parameters())
+        fused = all(p.device.type in ("cpu", "cuda") for p in self.parameters.values())
+        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=config.lr, fused=fused)
+        self.kept: dict[str, Tensor] = {}  # weights to give back, run by run
+        runs = len(l2)
+        self.state = TrainState(
+            value=[float("nan")] * runs,
+            best=[-float("inf")] * runs if stopping and stopping.rule == "best-ndcg" else [float("inf")] * runs,
+            bad=[0] * runs,
+            stopped_at=[0] * runs,
+        )
+
+    def train(self) -> TrainState:
+        """Run to the end, from wherever `resume` left off. Afterwards the method holds the weights to keep."""
+        state = self.state
+        saved_at = time.perf_counter()
+        while state.epoch < self.config.epochs and not all(state.stopped_at):
+            self._epoch()
+            if self.checkpoint and time.perf_counter() - saved_at > self.checkpoint_seconds:
+                self.save()
+                saved_at = time.perf_counter()
+        self._restore_kept()
+        if self.checkpoint:
+            self.save()
+        return state
+
+    def _epoch(self) -> None:
+        state, began = self.state, time.perf_counter()
+        total, steps = torch.zeros(len(self.l2), device=self.l2.device), 0
+        self.method.train()
+        for batch in self.sampler.epoch():
+            self.optimizer.zero_grad(set_to_none=True)
+            losses = self.method.loss(batch, state.step)  # type: ignore[operator]
+            losses.sum().backward()
+            self.method.add_l2_gradient(self.l2)  # type: ignore[operator]
+            self.optimizer.step()
+            total += losses.detach()
+            state.step += 1
+            steps += 1
+            if self.stopping and self.stopping.due(state.step):
+                self._check(self.stopping)
+                if all(state.stopped_at):
+                    break
+        state.epoch += 1
+        loss = total / max(1, steps)
+        self._require_finite(loss)
+        seconds = time.perf_counter() - began
+        state.seconds += seconds
+        value = sum(state.value) / len(state.value)
+        self._record(loss, value)
+        if self.watch:
+            known = value if value == value else None
+            self.watch(
+                Progress(
+                    self.stage, state.epoch, self.config.epochs, state.step, float(loss.mean()), steps / seconds, known
+                )
+            )
+
+    def _require_finite(self, loss: Tensor) -> None:
+        bad = (~torch.isfinite(loss)).nonzero().flatten().tolist()
+        if bad:
+            raise InputError(
+                f"training diverged in epoch {self.state.epoch} (run {bad[0]}: loss is not finite); "
+                "try a smaller train.lr, method.c1 or method.c2."
+            )
+
+    def _record(self, loss: Tensor, value: float) -> None:
+        entry: dict[str, Any] = {"stage": self.stage, "epoch": self.state.epoch, "step": self.state.step}
+        entry["loss"] = [round(x, 6) for x in loss.tolist()]
+        if value == value:
+            entry["valid"] = [round(x, 6) for x in self.state.value]
+        entry["seconds"] = round(self.state.seconds, 3)
+        self.state.history.append(entry)
+
+    def _check(self, stopping: Stopping) -> None:
+        state = self.state
+        self.method.eval()
+        with torch.no_grad():
+            values = stopping.check().tolist()
+        self.method.train()
+        running = [run for run, stopped in enumerate(state.stopped_at) if not stopped]
+        if stopping.rule == "best-ndcg":
+            better = [run for run in running if values[run] > state.best[run]]
+            self._keep(better)
+        else:
+            better = [run for run in running if not values[run] > state.best[run]]  # best: the value before
+        for run in running:
+            if stopping.rule == "best-ndcg":
+                state.bad[run] = 0 if run in better else state.bad[run] + 1
+                state.best[run] = max(values[run], state.best[run])
+                enough = state.bad[run] >= stopping.patience
+            else:
+                state.bad[run] += run not in better
+                state.best[run] = values[run]
+                enough = state.bad[run] >= stopping.patience
+            state.value[run] = values[run]
+            if enough:
+                state.stopped_at[run] = state.epoch + 1
+                if stopping.rule == "loss-rise":
+                    self._keep([run])
+
+    def _keep(self, runs: list[int]) -> None:
+        """Remember these runs' weights: they are given back at the end, whatever their neighbours still train."""
+        if not runs:
+            return
+        state = self.method.state_dict()
+        if not self.kept:
+            self.kept = {name: tensor.clone() for name, tensor in state.items()}
+        for name, tensor in state.items():
+            self.kept[name][runs] = tensor[runs]
+
+    def _restore_kept(self) -> None:
+        if not self.kept:
+            return
+        stopping, state = self.stopping, self.state
+        by_best = stopping is not None and stopping.rule == "best-ndcg"
+        runs = [run for run, stopped in enumerate(state.stopped_at) if by_best or stopped]
+        with torch.no_grad():
+            for name, tensor in self.method.state_dict().items():
+                tensor[runs] = self.kept[name][runs]
+
+    # --- checkpoints: tensors in safetensors, the rest as JSON in its header; no pickle
+
+    def _streams(self) -> dict[str, torch.Generator]:
+        named = {f"sampler/{run}": stream for run, stream in enumerate(self.sampler.streams)}
+        if self.stopping:
+            named |= {f"check/{run}": stream for run, stream in enumerate(self.stopping.streams)}
+        for name, module in self.method.named_modules():
+            if isinstance(module, Streams):
+                named |= {f"{name}/{run}": stream for run, stream in enumerate(module.streams)}
+        return named
+
+    def save(self) -> None:
+        """Write everything that the rest of the training depends on."""
+        assert self.checkpoint is not None
+        tensors = {f"weight/{name}": tensor for name, tensor in self.method.state_dict().items()}
+        tensors |= {f"kept/{name}": tensor for name, tensor in self.kept.items()}
+        for name, parameter in self.parameters.items():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"adam/{key}/{name}"] = value
+        tensors |= {f"stream/{name}": stream.get_state() for name, stream in self._streams().items()}
+        header = {"stage": self.stage, "state": json.dumps(self.state.__dict__)}
+        with replacing(self.checkpoint) as path:
+            save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path, header)
+
+    def resume(self) -> bool:
+        """Continue from the checkpoint if it is this stage's; False if there is none."""
+        assert self.checkpoint is not None
+        if not self.checkpoint.exists():
+            return False
+        tensors, header = read_tensors(self.checkpoint)
+        if header.get("stage") != self.stage:
+            return False
+        weights = {name: tensor for name, tensor in tensors.items() if name.startswith("weight/")}
+        own = {f"weight/{name}": tensor.shape for name, tensor in self.method.state_dict().items()}
+        if own != {name: tensor.shape for name, tensor in weights.items()}:
+            raise InputError(f"{self.checkpoint} is of another model, method or number of seeds; give another --out.")
+        self.method.load_state_dict({name.removeprefix("weight/"): tensor for name, tensor in weights.items()})
+        device = self.l2.device
+        self.kept = {n.removeprefix("kept/"): t.to(device) for n, t in tensors.items() if n.startswith("kept/")}
+        for name, parameter in self.parameters.items():
+            keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"adam/{key}/{name}" in tensors]
+            if keys:
+                self.optimizer.state[parameter] = {k: tensors[f"adam/{k}/{name}"].to(device) for k in keys}
+        for name, stream in self._streams().items():
+            stream.set_state(tensors[f"stream/{name}"])
+        self.state = TrainState(**json.loads(header["state"]))
+        return True
