@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.data.interactions import Dataset, Interactions
+from accord.data.split import KINDS, CleanRule, check_disjoint, split
+from accord.errors import InputError
+
+
+def sample(rng: np.random.Generator, users: int = 30, items: int = 40, size: int = 500) -> Interactions:
+    keys = rng.permutation(users * items)[:size]
+    names = pa.array([f"u{number}" for number in range(users)])
+    return Interactions.of(
+        names.take(pa.array(keys // items)),
+        keys % items,
+        rng.integers(1, 6, size).astype(float),
+        rng.integers(0, 50, size),
+    )
+
+
+def as_sets(dataset: Dataset) -> list[set[tuple[object, ...]]]:
+    parts = (dataset.train, dataset.valid, dataset.test)
+    return [set(zip(*(column.to_pylist() for column in part.table.columns), strict=True)) for part in parts]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32))
+def test_parts_are_disjoint_whole_and_free_of_row_order(kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = sample(rng)
+    shuffled = data.take(rng.permutation(len(data)))
+    first, second = (as_sets(split(rows, kind, seed=seed)) for rows in (data, shuffled))
+    assert first == second
+    assert sum(map(len, first)) == len(set.union(*first)) == len(data)
+
+
+def test_random_sizes_and_seeds() -> None:
+    data = sample(np.random.default_rng(0))
+    dataset = split(data, "random", (0.7, 0.1, 0.2), seed=1)
+    assert [len(part) for part in (dataset.train, dataset.valid, dataset.test)] == [350, 50, 100]
+    assert as_sets(dataset) != as_sets(split(data, "random", (0.7, 0.1, 0.2), seed=2))
+
+
+def test_chronological_keeps_time_order_per_user() -> None:
+    dataset = split(sample(np.random.default_rng(0)), "chronological")
+    per_user = []
+    for part in (dataset.train, dataset.valid, dataset.test):
+        users, times = dataset.users.rows(part.users), part.column("time")
+        per_user.append({user: times[users == user] for user in np.unique(users)})
+    train, valid, test = per_user
+    assert all(train[user].max() <= valid[user].min() for user in valid)
+    assert all(valid[user].max() <= test[user].min() for user in test)
+    counts = {user: len(train[user]) + len(valid.get(user, [])) + len(test.get(user, [])) for user in train}
+    assert all(len(test.get(user, [])) == int(count * 0.1 + 0.5) for user, count in counts.items())
+
+
+def test_leave_last_out() -> None:
+    users = ["a"] * 4 + ["b"] * 2 + ["c"] * 3
+    data = Interactions.of(users, [1, 2, 3, 4, 1, 2, 1, 2, 3], time=[4, 3, 2, 1, 1, 2, 1, 2, 3])
+    train, valid, test = as_sets(split(data, "leave-last-out"))
+    assert {row[:2] for row in test} == {("a", 1), ("c", 3)}
+    assert {row[:2] for row in valid} == {("a", 2), ("c", 2)}
+    assert {row[:2] for row in train} == {("a", 3), ("a", 4), ("b", 1), ("b", 2), ("c", 1)}
+
+
+def test_auto_goes_by_the_time_column() -> None:
+    data = sample(np.random.default_rng(0))
+    assert as_sets(split(data)) == as_sets(split(data, "chronological"))
+    timeless = Interactions(data.table.drop_columns(["time"]))
+    assert as_sets(split(timeless)) == as_sets(split(timeless, "random"))
+    assert "split random" in split(timeless).notes[0]
+    for kind in ("chronological", "leave-last-out"):
+        with pytest.raises(InputError, match=f"split {kind} needs a time column"):
+            split(timeless, kind)
+
+
+def test_the_clean_rule_filters_test_and_valid() -> None:
+    dataset = split(sample(np.random.default_rng(0)), "random", clean="value>=4 and value<5")
+    assert dataset.test_noisy is not None
+    assert dataset.valid_clean is not None
+    assert set(dataset.test.column("value")) == {4.0} == set(dataset.valid_clean.column("value"))
+    assert len(dataset.test) == int((dataset.test_noisy.column("value") == 4).sum())
+    assert any("keeps" in note for note in dataset.notes)
+
+
+@pytest.mark.parametrize(
+    "ratios", [(0.8, 0.2), (0.8, 0.1, 0.2), (1.0, 0.0, 0.0), (1.1, -0.2, 0.1), (float("nan"), 0.1, 0.1)]
+)
+def test_bad_ratios(ratios: tuple[float, ...]) -> None:
+    with pytest.raises(InputError, match="must be three positive shares"):
+        split(sample(np.random.default_rng(0)), "random", ratios)
+
+
+def test_what_cannot_be_split() -> None:
+    data = sample(np.random.default_rng(0))
+    with pytest.raises(InputError, match="unknown split 'randm'; did you mean 'random'"):
+        split(data, "randm")
+    with pytest.raises(InputError, match="valid part of 3 interactions empty"):
+        split(data.take([0, 1, 2]), "random")
+    with pytest.raises(InputError, match="no test interaction meets the clean rule 'value>9'"):
+        split(data, clean="value>9")
+
+
+def test_a_shared_pair_is_caught() -> None:
+    data = sample(np.random.default_rng(0))
+    with pytest.raises(AssertionError, match="two parts"):
+        check_disjoint(Dataset.of("bad", data, data.take([0]), data.take([1])))
+
+
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        ("value>=5", (("value", ">=", 5.0),)),
+        (" dwell > 10.5 ", (("dwell", ">", 10.5),)),
+        ("a_b!=-1e3", (("a_b", "!=", -1000.0),)),
+        ("value>=4 and value<=5, time<.5", (("value", ">=", 4.0), ("value", "<=", 5.0), ("time", "<", 0.5))),
+        ("android==1 and x<2", (("android", "==", 1.0), ("x", "<", 2.0))),
+    ],
+)
+def test_rules(text: str, conditions: tuple[tuple[str, str, float], ...]) -> None:
+    assert CleanRule.parse(text).conditions == conditions
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("", 1),
+        ("value", 1),
+        ("value=>5", 1),
+        ("5<value", 1),
+        ("value>5 or value<2", 9),
+        ("value>5 and", 12),
+        ("value>5,,x>1", 9),
+        ("value>__import__('os')", 1),
+    ],
+)
+def test_bad_rules_name_the_position(text: str, position: int) -> None:
+    with pytest.raises(InputError, match=f"position {position}\\b"):
+        CleanRule.parse(text)
+
+
+def test_rules_know_the_columns_own_names() -> None:
+    value = pa.field("value", pa.float64(), metadata={"source": "dwell"})
+    fields = pa.schema([pa.field("user", pa.int64()), pa.field("item", pa.int64()), value])
+    data = Interactions(pa.table([[1, 2, 3], [1, 2, 3], [5.0, 20.0, None]], schema=fields))
+    assert CleanRule.parse("dwell>10").mask(data).tolist() == [False, True, False]
+    assert CleanRule.parse("value!=5").mask(data).tolist() == [False, True, False]
+    with pytest.raises(InputError, match=r"speaks of 'rating', but of value and time the data has value \('dwell'\)"):
+        CleanRule.parse("rating>3").mask(data)
+    with pytest.raises(InputError, match="the data has neither"):
+        CleanRule.parse("value>3").mask(Interactions(data.table.select(["user", "item"])))
