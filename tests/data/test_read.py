@@ -76,6 +76,11 @@ def test_text_ids_without_header_and_numbers_beside_them(tmp_path: Path) -> None
     assert "no header line" in notes[0]
 
 
+def test_a_header_may_hold_a_number(tmp_path: Path) -> None:
+    interactions, _ = read_table(write(tmp_path / "a.csv", "user,item,2020\nann,x,5\nbob,y,3\n"), Columns(value="2020"))
+    assert rows(interactions) == [("ann", "x", 5.0), ("bob", "y", 3.0)]
+
+
 def test_the_guess_is_said_and_can_be_changed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "visitorid,itemid,shop,timestamp\n1,2,7,10\n2,3,8,20\n")
     _, notes = read_table(path)
@@ -137,11 +142,16 @@ def test_not_utf8(tmp_path: Path) -> None:
     path.write_bytes("user,item\nj\u00f6rg,x\nann,y\n".encode("latin-1"))
     with pytest.raises(InputError, match="save it as UTF-8"):
         read_table(path)
+    path.write_bytes("user,item\nann,x\nbob,y\n".encode("utf-16"))
+    with pytest.raises(InputError, match="save it as UTF-8"):
+        read_table(path)
 
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no file or folder '.*nowhere\.csv'"):
         read_table(tmp_path / "nowhere.csv")
+    with pytest.raises(InputError, match="no file or folder ''"):
+        load("")
     with pytest.raises(InputError, match="nothing that can be read"):
         read_table(tmp_path)
     write(tmp_path / "a.csv", "user,item\na,x\nb,y\n")

@@ -74,12 +74,15 @@ def _given(columns: Columns) -> list[tuple[str, str]]:
 
 
 def _guess(source: str, found: Sequence[str], role: str, taken: Sequence[str]) -> str | None:
-    usual = USUAL_NAMES[role].split()
-    candidates = [name for name in found if name not in taken and re.sub(r"[\W_]", "", name.lower()) in usual]
+    candidates = [name for name in found if name not in taken and is_usual(role, name)]
     if len(candidates) > 1:
         either = " and ".join(f"'{name}'" for name in candidates)
         raise InputError(f"{source}: {either} could each be the {role} column; say which with --{role}-col NAME.")
     return candidates[0] if candidates else None
+
+
+def is_usual(role: str, name: str) -> bool:
+    return re.sub(r"[\W_]", "", name.lower()) in USUAL_NAMES[role].split()
 
 
 def describe(columns: Columns) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TRIES = 4
 PAUSE = 0.5  # seconds before the second try, twice that before the third, …
 TIMEOUT = (10, 60)  # seconds to connect, and between bytes
-CHUNK = 1 << 16
+CHUNK = 1 << 13  # bytes; what has arrived of a chunk is lost when the connection is cut
 MEND = "try again (what has arrived is kept), or set ACCORD_DATA to a folder that holds it"
 
 

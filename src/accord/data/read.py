@@ -212,11 +212,12 @@ def _unreadable(label: str, error: Exception) -> InputError:
 
 
 def _open_path(path: Path, label: str) -> _Opened:
-    if not path.exists():
+    if not label or not path.exists():
         raise InputError(f"no file or folder '{label}'; check the path, or see `accord data list` for named datasets.")
     files = [path]
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
+        # its own files and those of partitions (day=1/…): not whatever lies deeper
+        files = sorted([*path.glob("*.parquet"), *path.glob("*=*/**/*.parquet")])
         if not files:
             file = _only_table(path)
             opened = _open_path(file, str(file))
@@ -281,7 +282,10 @@ class _Layout:
 
 def _open_text(path: Path, label: str) -> _Opened:
     with pa.input_stream(str(path)) as stream:
-        head = io.TextIOWrapper(io.BytesIO(stream.read(1 << 16)), encoding="utf-8-sig", errors="replace")
+        start = stream.read(1 << 16)
+    if b"\0" in start:
+        raise InputError(f"{label} is not UTF-8 text; save it as UTF-8, or as Parquet under a name that ends so.")
+    head = io.TextIOWrapper(io.BytesIO(start), encoding="utf-8-sig", errors="replace")
     first = next((line.rstrip("\r\n") for line in head if line.strip()), None)
     if first is None:
         raise InputError(f"{label} is empty: it has no rows of interactions.")
@@ -291,7 +295,7 @@ def _open_text(path: Path, label: str) -> _Opened:
     row = rows[delimiter]
     if len(row) < 2:
         raise InputError(f"{label} has one column only; separate user and item by a comma, semicolon or tab.")
-    if not any(NUMBER.fullmatch(cell.strip()) for cell in row):
+    if any(col.is_usual("user", cell) for cell in row) or not any(NUMBER.fullmatch(cell.strip()) for cell in row):
         recbole = [RECBOLE_FIELD.fullmatch(cell) for cell in row]
         names = [match[1] for match in recbole if match] if all(recbole) else [cell.strip() for cell in row]
         return _Opened(names, label, text=_Layout(path, delimiter, tuple(names), 1, quoted))

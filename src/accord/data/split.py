@@ -124,7 +124,8 @@ def split(
     valid_clean = test_noisy = None
     if rule is not None:
         test_noisy, test = test, test.filter(rule.mask(test))
-        valid_clean = valid.filter(rule.mask(valid))
+        clean_rows = rule.mask(valid)
+        valid_clean = valid.filter(clean_rows) if clean_rows.any() else None
         if not len(test):
             raise InputError(f"{name}: no test interaction meets the clean rule '{rule.text}'; change the rule.")
         notes = [*notes, f"clean rule '{rule.text}' keeps {len(test)} of {len(test_noisy)} test interactions."]
