@@ -28,7 +28,7 @@ USUAL_NAMES = {
     "time": """timestamp timestamps time ts date datetime eventtime eventdate unixtime unixreviewtime reviewtime
         createdat createdtime orderdate invoicedate purchasedate""",
 }
-NO_ID = pa.array(["nan", "null", "none", "na", "n/a"])
+NO_ID = ("nan", "null", "none", "na", "n/a")
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # only what prints back as it was written: 007 stays text
 
 
@@ -118,7 +118,7 @@ def ids(source: str, role: str, name: str, column: pa.ChunkedArray, from_text: b
     if from_text:
         whole = pc.match_substring_regex(column, INTEGER)
         # in a column of integers the word nan is a gap; among text ids it may be somebody's name
-        gap = pc.is_in(pc.utf8_lower(column), value_set=NO_ID)
+        gap = pc.is_in(pc.utf8_lower(column), value_set=pa.array(NO_ID))
         if pc.all(pc.or_(whole, gap)).as_py() and pc.any(whole).as_py():
             column = _null_where(gap, column).cast(pa.int64())
     if column.null_count:
