@@ -114,7 +114,8 @@ class Ranker:
             rows = torch.from_numpy(block).to(self.device)
             scores = self.score_all(rows)
             if self.protocol.rank_by == "probability" and self.scores_are_logits:
-                scores = torch.sigmoid(scores)
+                # by way of float64: torch's float32 sigmoid gives equal logits unequal last bits at the end of a block
+                scores = torch.sigmoid(scores.double()).float()
             if self.protocol.cold_users == "popularity":
                 scores[:, cold[rows]] = popular
             if self.masks_seen:

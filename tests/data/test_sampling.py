@@ -1,0 +1,219 @@
+"""Negatives that are exact, and epochs that hold every positive once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from accord.data.sampling import Batch, Negatives, Sampler, TrainingPairs, entries_of
+from accord.errors import InputError
+from accord.layers import generators
+from helpers import CPU, csr, random_csr
+
+MILLION = 1_000_000
+
+
+def pairs_of(matrix):
+    return TrainingPairs.of(matrix, CPU)
+
+
+def stream(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def make_sampler(matrix, seeds=(1,), batch_size=7, negatives="unseen", **more):
+    return Sampler(pairs_of(matrix), generators(seeds, "test"), batch_size, negatives, **more)
+
+
+@pytest.mark.parametrize("by_popularity", [False, True])
+def test_no_seen_item_among_a_million_negatives(by_popularity):
+    matrix = random_csr(300, 120, 0.3)
+    users = torch.randint(0, 300, (MILLION,), generator=stream(1))
+    drawn = Negatives(pairs_of(matrix), by_popularity).draw(users, stream(2))
+    assert int(drawn.min()) >= 0
+    assert int(drawn.max()) < 120
+    assert not matrix.contains(users.numpy(), drawn.numpy()).any()
+
+
+@pytest.mark.parametrize("by_popularity", [False, True])
+def test_draws_follow_the_weights(by_popularity):
+    """Chi-square of each user's draws against the weights of what the user has not."""
+    matrix = random_csr(12, 25, 0.4, seed=3)
+    matrix = csr(13, 25, list(zip(matrix.users, matrix.items, strict=True)))  # and a user with no history
+    popularity = matrix.popularity()
+    users = torch.arange(13).repeat(20_000)
+    drawn = Negatives(pairs_of(matrix), by_popularity).draw(users, stream(4))
+    for user in range(13):
+        unseen = np.setdiff1d(np.arange(25), matrix.items[matrix.ptr[user] : matrix.ptr[user + 1]])
+        weights = popularity[unseen].astype(float) if by_popularity else np.ones(len(unseen))
+        counts = np.bincount(drawn[users == user].numpy(), minlength=25)[unseen]
+        assert counts.sum() == 20_000
+        assert not counts[weights == 0].any()
+        counts, weights = counts[weights > 0], weights[weights > 0]
+        assert chisquare(counts, weights / weights.sum() * 20_000).pvalue > 1e-4, f"user {user}"
+
+
+def test_items_that_nobody_took_have_no_popularity_to_be_drawn_by():
+    matrix = csr(3, 6, [(0, 1), (1, 3), (2, 4)])  # items 0, 2 and 5 are in nobody's train
+    drawn = Negatives(pairs_of(matrix), by_popularity=True).draw(torch.arange(3).repeat(500), stream())
+    assert set(drawn.tolist()) == {1, 3, 4}
+
+
+def test_a_user_with_every_item_is_an_input_error():
+    everything = [(1, item) for item in range(4)]
+    with pytest.raises(InputError, match=r"1 user\(s\) have every item in train"):
+        Negatives(pairs_of(csr(3, 4, [(0, 0), *everything])))
+
+
+def test_a_user_with_every_popular_item_is_an_input_error():
+    matrix = csr(2, 4, [(0, 0), (0, 1), (1, 0)])  # user 0 has all that anybody took
+    Negatives(pairs_of(matrix))
+    with pytest.raises(InputError, match="every popular item"):
+        Negatives(pairs_of(matrix), by_popularity=True)
+
+
+def test_users_with_all_items_but_one():
+    """Each has one choice left: the first item, one in the middle, the last."""
+    missing = {0: 0, 1: 4, 2: 9, 3: 5}
+    matrix = csr(4, 10, [(user, item) for user, left in missing.items() for item in range(10) if item != left])
+    users = torch.tensor([3, 0, 2, 1] * 50)
+    for by_popularity in (False, True):
+        drawn = Negatives(pairs_of(matrix), by_popularity).draw(users, stream(5))
+        assert drawn.tolist() == [missing[user] for user in users.tolist()]
+
+
+def test_negatives_of_all_items_are_uniform_seen_or_not():
+    matrix = random_csr(5, 20, 0.5)
+    sampler = make_sampler(matrix, negatives="all")
+    drawn = sampler.draw(torch.zeros(40_000, dtype=torch.long), stream(6))
+    assert chisquare(np.bincount(drawn, minlength=20)).pvalue > 1e-4
+
+
+def test_entries_of_some_users():
+    matrix = csr(4, 9, [(0, 1), (0, 5), (2, 0), (2, 3), (2, 8), (3, 7)])
+    pairs = pairs_of(matrix)
+    owner, items, starts = entries_of(pairs.ptr, pairs.items, torch.tensor([2, 1, 0, 2]))
+    assert owner.tolist() == [0, 0, 0, 2, 2, 3, 3, 3]
+    assert items.tolist() == [0, 3, 8, 1, 5, 0, 3, 8]
+    assert starts.tolist() == [0, 3, 3, 5]
+
+
+def real_pairs(batch: Batch, run: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Positives and negatives of one run, padding left out."""
+    mask = torch.ones_like(batch.users) if batch.mask is None else batch.mask
+    pairs = [(int(u), int(i)) for u, i in zip(batch.users[run], batch.items[run], strict=True)]
+    keep = mask[run].bool().tolist()
+    cut = batch.num_positives
+    return (
+        [pair for pair, real in zip(pairs[:cut], keep[:cut], strict=True) if real],
+        [pair for pair, real in zip(pairs[cut:], keep[cut:], strict=True) if real],
+    )
+
+
+WAYS = [
+    {"negatives": "unseen"},
+    {"negatives": "popularity"},
+    {"negatives": "unseen", "batching": "users"},
+    {"negatives": "unseen", "batching": "users", "user_negatives": "cells"},
+    {"negatives": "all", "batching": "users", "user_negatives": "cells"},  # cells are unseen by their nature
+    {"negatives": "popularity", "batching": "users", "user_negatives": "cells"},
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way.values()))
+def test_an_epoch_holds_every_positive_once_and_as_many_unseen_negatives(way):
+    matrix = random_csr(30, 20, 0.25, seed=7)
+    matrix = csr(33, 20, list(zip(matrix.users, matrix.items, strict=True)))  # and three users with no history
+    sampler = make_sampler(matrix, seeds=(1, 2, 3), **way)
+    every = Counter((int(u), int(i)) for u, i in zip(matrix.users, matrix.items, strict=True))
+    orders = []
+    for _ in range(2):
+        batches = list(sampler.epoch())
+        assert len(batches) == sampler.num_batches
+        for run in range(3):
+            split = [real_pairs(batch, run) for batch in batches]
+            positives = [pair for part, _ in split for pair in part]
+            negatives = [pair for _, part in split for pair in part]
+            assert Counter(positives) == every
+            assert len(negatives) == len(positives)
+            assert not matrix.contains(*np.array(negatives).T).any()
+            for part, drawn in split:
+                assert len(part) == len(drawn)
+                assert {user for user, _ in drawn} <= {user for user, _ in part}
+                if way.get("user_negatives") != "cells" or way["negatives"] == "popularity":
+                    assert [user for user, _ in part] == [user for user, _ in drawn]
+            orders.append(tuple(positives))
+    assert len(set(orders)) == 6, "every run and epoch has its own order"
+
+
+def test_batches_of_users_hold_all_of_a_users_positives():
+    matrix = random_csr(30, 20, 0.25, seed=7)
+    sampler = make_sampler(matrix, seeds=(1, 2), batch_size=8, batching="users")
+    for run in range(2):
+        users = [{user for user, _ in real_pairs(batch, run)[0]} for batch in list(sampler.epoch())]
+        assert sum(map(len, users)) == len(set().union(*users)) == (matrix.counts > 0).sum()
+        assert all(len(part) <= 8 for part in users)
+
+
+def test_padding_is_masked_and_brings_no_user_in():
+    matrix = csr(5, 9, [(0, 0), *((1, i) for i in range(8)), (2, 3), (3, 3), (3, 4), (4, 1)])
+    sampler = make_sampler(matrix, seeds=(1, 2, 3), batch_size=2, batching="users")
+    padded = 0
+    for batch in sampler.epoch():
+        if batch.mask is None:
+            continue
+        cut = batch.num_positives
+        assert torch.equal(batch.mask[:, :cut], batch.mask[:, cut:]), "as many negatives as positives"
+        assert set(batch.mask.unique().tolist()) <= {0, 1}
+        for run in range(3):
+            real = batch.mask[run].bool()
+            padded += int((~real).sum())
+            assert set(batch.users[run].tolist()) == set(batch.users[run][real].tolist())
+    assert padded
+
+
+def test_a_batch_of_users_without_history_is_all_padding():
+    matrix = csr(4, 3, [(0, 1)])
+    batches = list(make_sampler(matrix, batch_size=1, batching="users").epoch())
+    assert len(batches) == 4
+    sizes = [len(real_pairs(batch, 0)[0]) for batch in batches]
+    assert sorted(sizes) == [0, 0, 0, 1]
+    empty = batches[sizes.index(0)]
+    assert empty.mean(torch.ones(1, 2)).tolist() == [0]
+    assert empty.sum(torch.ones(1, 2)).tolist() == [0]
+
+
+def test_cells_are_uniform_over_the_unseen_cells_of_the_batch():
+    """A user with few items left gives few negatives: cells are drawn, not users."""
+    matrix = csr(3, 10, [*((0, i) for i in range(9)), *((1, i) for i in range(5)), (2, 0)])
+    sampler = make_sampler(matrix, batch_size=3, negatives="all", batching="users", user_negatives="cells")
+    counts = Counter(pair for _ in range(1500) for batch in sampler.epoch() for pair in real_pairs(batch, 0)[1])
+    assert len(counts) == 1 + 5 + 9
+    assert chisquare(list(counts.values())).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("way", [*WAYS, {"negatives": "all"}], ids=lambda way: "-".join(way.values()))
+def test_a_run_in_a_stack_draws_what_it_draws_alone(way):
+    matrix = random_csr(30, 20, 0.25, seed=7)
+    seeds = (5, 6, 7)
+    stacked = make_sampler(matrix, seeds, **way)
+    alone = [make_sampler(matrix, (seed,), **way) for seed in seeds]
+    for _ in range(2):
+        together = list(stacked.epoch())
+        for run, sampler in enumerate(alone):
+            assert [real_pairs(batch, run) for batch in together] == [real_pairs(b, 0) for b in sampler.epoch()]
+
+
+def test_means_and_sums_of_a_batch():
+    values = torch.tensor([[1.0, 2.0, 3.0, 10.0, 20.0, 30.0], [1.0, 2.0, 99.0, 10.0, 20.0, 99.0]])
+    whole = Batch(values.long(), values.long(), 3)
+    assert whole.mean(values)[0] == 2 + 20
+    assert whole.sum(values)[0] == 66
+    mask = torch.tensor([[1.0] * 6, [1.0, 1.0, 0.0, 1.0, 1.0, 0.0]])
+    padded = Batch(values.long(), values.long(), 3, mask)
+    assert padded.mean(values).tolist() == [22, 1.5 + 15]
+    assert padded.sum(values).tolist() == [66, 33]

@@ -1,0 +1,150 @@
+"""Small things that many tests need: tiny data, models and methods built by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor, nn
+
+from accord.data.interactions import Csr, Dataset, IdMap, Interactions
+from accord.data.simulate import simulate
+from accord.experiment import plan, train_stack
+from accord.methods import MethodSpec, find_method
+from accord.methods.base import Method
+from accord.models import ModelSpec, build_model
+from accord.models.base import Model, Setup
+from accord.protocol import CORRECTED, Protocol
+from accord.runs import Run
+from accord.training import TrainState
+
+torch.set_num_threads(1)  # threads that wait for each other make tiny steps fifty times slower on a busy machine
+
+CPU = torch.device("cpu")
+Pairs = Sequence[tuple[int, int]]
+
+
+def interactions(pairs: Pairs) -> Interactions:
+    """Interactions whose ids are row numbers."""
+    users, items = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return Interactions.of(pa.array(users), pa.array(items))
+
+
+def dataset(
+    num_users: int, num_items: int, train: Pairs, valid: Pairs = (), test: Pairs = (), **parts: Pairs
+) -> Dataset:
+    """A dataset whose ids are row numbers; `parts`: valid_clean, test_noisy."""
+    made = [interactions(part) for part in (train, valid, test)]
+    more = {name: interactions(part) for name, part in parts.items()}
+    return Dataset("tiny", *made, IdMap.range(num_users), IdMap.range(num_items), **more)
+
+
+def csr(num_users: int, num_items: int, pairs: Pairs) -> Csr:
+    users, items = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return Csr.of(users, items, num_users, num_items)
+
+
+def random_csr(num_users: int, num_items: int, share: float, seed: int = 0) -> Csr:
+    """Each pair with chance `share`."""
+    users, items = np.nonzero(np.random.default_rng(seed).random((num_users, num_items)) < share)
+    return Csr.of(users, items, num_users, num_items)
+
+
+@cache
+def small_data() -> Dataset:
+    """Simulated: 60 users, 40 items, 560 training pairs."""
+    return simulate(users=60, items=40, interactions=700, seed=1, liked=0.4).dataset
+
+
+def make_model(
+    spec: ModelSpec,
+    train: Csr,
+    seeds: Sequence[int] = (1,),
+    protocol: Protocol = CORRECTED,
+    **options: Any,
+) -> Model:
+    return build_model(spec, options, Setup(train, tuple(seeds), protocol))
+
+
+def make_method(
+    method: MethodSpec,
+    options: Sequence[dict[str, Any]],
+    train: Csr,
+    model: ModelSpec = "mf",
+    protocol: Protocol = CORRECTED,
+    **model_options: Any,
+) -> Method:
+    """A method with one run for each of `options`, which may differ."""
+    kind = find_method(method)
+    seeds = tuple(range(1, len(options) * kind.members + 1))
+    setup = Setup(train, seeds, protocol)
+
+    def build(spec: ModelSpec | None = None, purpose: str = "target") -> Model:
+        return build_model(model if spec is None else spec, model_options if spec is None else {}, setup, purpose)
+
+    return kind([kind.Config(**given) for given in options] * kind.members, build, protocol)
+
+
+def spread(module: nn.Module, seed: int = 0, std: float = 0.7) -> None:
+    """Weights far from their start, so that probabilities are not all one half."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.copy_((drawn * std).to(parameter.dtype))
+
+
+def with_dim(model: ModelSpec, dim: int = 4) -> dict[str, Any]:
+    """A narrow model, where the model has a width."""
+    config = getattr(model if not isinstance(model, str) else _named(model), "Config", None)
+    return {"model.dim": dim} if config is not None and "dim" in config.model_fields else {}
+
+
+def _named(model: str) -> type[Model]:
+    from accord.models import MODELS
+
+    return MODELS[model]
+
+
+def plan_small(
+    model: ModelSpec,
+    method: MethodSpec,
+    seeds: Sequence[int],
+    data: Dataset | None = None,
+    protocol: str | Protocol = "corrected",
+    epochs: int = 2,
+    **options: Any,
+) -> Run:
+    """A run on little data with narrow networks; options are written `train__lr=0.1`."""
+    given = with_dim(model) | {"train.batch_size": 128, "train.lr": 0.01}
+    given |= {name.replace("__", "."): value for name, value in options.items()}
+    return plan(data or small_data(), model, method, protocol, list(seeds), given, epochs, [5, 20])
+
+
+def train_small(
+    model: ModelSpec,
+    method: MethodSpec,
+    seeds: Sequence[int],
+    data: Dataset | None = None,
+    protocol: str | Protocol = "corrected",
+    epochs: int = 2,
+    **options: Any,
+) -> tuple[Method, list[TrainState]]:
+    run = plan_small(model, method, seeds, data, protocol, epochs, **options)
+    return train_stack(data or small_data(), run, CPU)
+
+
+def one_run(state: dict[str, Tensor], run: int, runs: int) -> dict[str, Tensor]:
+    """Run `run` of a stack's weights; a method with members has them one after another."""
+    return {name: tensor.unflatten(0, (-1, runs))[:, run] for name, tensor in state.items()}
+
+
+def assert_same_weights(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    """Bit for bit."""
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        assert torch.equal(tensor, other[name]), f"{name} differs by {(tensor - other[name]).abs().max()}"
