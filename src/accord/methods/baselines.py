@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
@@ -90,7 +91,10 @@ class Ensemble(Normal):
         return torch.sigmoid(logits).view(self.members, -1, *logits.shape[1:]).mean(0)
 
     def score_all(self, users: Tensor) -> Tensor:
-        return torch.logit(self._mean(self.target.score_all(users)))
+        # the logit of the mean probability as log-odds of two sums, so that sure pairs do not round to 0 or 1 and tie
+        logits = self.target.score_all(users)
+        logits = logits.view(self.members, -1, *logits.shape[1:])
+        return F.logsigmoid(logits).logsumexp(0) - F.logsigmoid(-logits).logsumexp(0)
 
     def posterior(self, users: Tensor, items: Tensor) -> Tensor:
         return self._mean(self.target(users.repeat(self.members, 1), items.repeat(self.members, 1)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,7 @@ def interaction_graph(train: Csr) -> Tensor:
     ptr = np.zeros(size + 1, dtype=np.int64)
     np.cumsum(np.bincount(rows, minlength=size), out=ptr[1:])
     values = np.concatenate([weights, weights])[order].astype(np.float32)
-    return torch.sparse_csr_tensor(
-        torch.from_numpy(ptr), torch.from_numpy(columns[order]), torch.from_numpy(values), (size, size)
-    )
+    start, column, value = (torch.from_numpy(part) for part in (ptr, columns[order], values))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # nothing a user could act on
+        return torch.sparse_csr_tensor(start, column, value, (size, size), check_invariants=False)
