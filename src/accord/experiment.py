@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -175,17 +176,26 @@ def train_stack(
     method = run.build(train).to(device)
     if run.method is None:
         return method.eval(), []
+    if folder is not None and not resume:  # what an earlier training left must not come back when this one is resumed
+        for stale in folder.glob("checkpoint-*.safetensors"):
+            stale.unlink()
     stages = [stage for stage in (method.before(), method) if stage is not None]
     states: list[TrainState] = []
     for number, stage in enumerate(stages):
         name = f"{number + 1}/{len(stages)}"
         trainer = _trainer(data, train, run.config, stage, name, device)
-        trainer.watch = watch
+        trainer.watch, trainer.identity = watch, _identity(run.config, train)
         trainer.checkpoint = None if folder is None else folder / f"checkpoint-{number + 1}.safetensors"
         if resume and folder is not None:
             trainer.resume()
         states.append(trainer.train())
     return method.eval(), states
+
+
+def _identity(config: RunConfig, train: Csr) -> str:
+    """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
+    said = config.model_dump_json(exclude={"train": {"epochs"}, "ks": True})
+    return f"{said} {hashlib.sha256(train.keys.tobytes()).hexdigest()}"
 
 
 def _trainer(data: Dataset, train: Csr, config: RunConfig, stage: Method, name: str, device: torch.device) -> Trainer:

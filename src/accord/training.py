@@ -101,10 +101,12 @@ class Trainer:
         watch: Callable[[Progress], None] | None = None,
         checkpoint: Path | None = None,
         checkpoint_seconds: float = 10.0,
+        identity: str = "",
     ) -> None:
         self.method, self.sampler, self.config, self.l2 = method, sampler, config, l2
         self.stopping, self.stage, self.watch = stopping, stage, watch
         self.checkpoint, self.checkpoint_seconds = checkpoint, checkpoint_seconds
+        self.identity = identity  # what is trained: a checkpoint of anything else is refused
         self.parameters = dict(method.named_parameters())
         fused = all(p.device.type in ("cpu", "cuda") for p in self.parameters.values())
         self.optimizer = torch.optim.Adam(self.parameters.values(), lr=config.lr, fused=fused)
@@ -246,7 +248,7 @@ class Trainer:
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"adam/{key}/{name}"] = value
         tensors |= {f"stream/{name}": stream.get_state() for name, stream in self._streams().items()}
-        header = {"stage": self.stage, "state": json.dumps(self.state.__dict__)}
+        header = {"stage": self.stage, "identity": self.identity, "state": json.dumps(self.state.__dict__)}
         with replacing(self.checkpoint) as path:
             save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path, header)
 
@@ -260,8 +262,12 @@ class Trainer:
             return False
         weights = {name: tensor for name, tensor in tensors.items() if name.startswith("weight/")}
         own = {f"weight/{name}": tensor.shape for name, tensor in self.method.state_dict().items()}
-        if own != {name: tensor.shape for name, tensor in weights.items()}:
-            raise InputError(f"{self.checkpoint} is of another model, method or number of seeds; give another --out.")
+        same = own == {name: tensor.shape for name, tensor in weights.items()}
+        if not same or header.get("identity") != self.identity:
+            raise InputError(
+                f"{self.checkpoint} is of another model, method, options, seeds or data; "
+                "give another --out, or train anew without --resume."
+            )
         self.method.load_state_dict({name.removeprefix("weight/"): tensor for name, tensor in weights.items()})
         device = self.l2.device
         self.kept = {n.removeprefix("kept/"): t.to(device) for n, t in tensors.items() if n.startswith("kept/")}

@@ -76,7 +76,7 @@ class CDAE(Model):
         return torch.tanh(summed + self.encoder.bias[runs] + own)
 
     def _kept(self, counts: list[int], device: torch.device) -> Tensor:
-        keep = 1 - self.config.dropout
+        keep: float = 1 - self.config.dropout
         draws = [
             torch.rand(count, generator=stream, device=device)
             for count, stream in zip(counts, self.dropout.on(device), strict=True)
