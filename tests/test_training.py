@@ -312,6 +312,17 @@ def test_a_loss_that_is_no_number_is_said_in_one_sentence():
         trainer.train()
 
 
+def test_a_stopped_run_that_diverges_does_not_stop_its_neighbours():
+    """The run stops at its third step, and its loss is no number from the fifth on."""
+    values = [[1.0] * 24, [1.0, 2.0, 3.0, *[9.0] * 21]]
+    method, trainer = scripted(values, "loss-rise", patience=2, every=1)
+    method.bad_run = 1
+    state = trainer.train()
+    assert state.stopped_at == [0, 1]
+    assert steps_of(method) == [24, 3]
+    assert [entry["loss"][1] is None for entry in state.history] == [False, *[True] * 5]
+
+
 def test_a_learning_rate_far_too_large_diverges():
     with pytest.raises(InputError, match="training diverged"):
         train_small("gmf", "normal", (3,), epochs=5, train__lr=1e20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -166,7 +167,8 @@ class Trainer:
             )
 
     def _require_finite(self, loss: Tensor) -> None:
-        bad = (~torch.isfinite(loss)).nonzero().flatten().tolist()
+        infinite = (~torch.isfinite(loss)).nonzero().flatten().tolist()
+        bad = [run for run in infinite if not self.state.stopped_at[run]]  # what becomes of a stopped run is nobody's
         if bad:
             raise InputError(
                 f"training diverged in epoch {self.state.epoch} (run {bad[0]}: loss is not finite); "
@@ -175,7 +177,7 @@ class Trainer:
 
     def _record(self, loss: Tensor, value: float) -> None:
         entry: dict[str, Any] = {"stage": self.stage, "epoch": self.state.epoch, "step": self.state.step}
-        entry["loss"] = [round(x, 6) for x in loss.tolist()]
+        entry["loss"] = [round(x, 6) if math.isfinite(x) else None for x in loss.tolist()]
         if value == value:
             entry["valid"] = [round(x, 6) for x in self.state.value]
         entry["seconds"] = round(self.state.seconds, 3)
