@@ -1,0 +1,67 @@
+"""Accord: recommenders from noisy implicit feedback, denoised by cross-model agreement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from accord.version import __version__
+
+if TYPE_CHECKING:
+    from accord.data.columns import Columns
+    from accord.data.interactions import Dataset, Interactions
+    from accord.data.read import load
+    from accord.data.simulate import inject, simulate
+    from accord.errors import InputError
+    from accord.experiment import fit
+    from accord.methods.base import Method
+    from accord.models.base import Model
+    from accord.protocol import CORRECTED, PUBLISHED, Protocol
+    from accord.recommender import Recommender
+
+_HOME = {
+    "Columns": "data.columns",
+    "Dataset": "data.interactions",
+    "Interactions": "data.interactions",
+    "load": "data.read",
+    "inject": "data.simulate",
+    "simulate": "data.simulate",
+    "InputError": "errors",
+    "fit": "experiment",
+    "Method": "methods.base",
+    "Model": "models.base",
+    "CORRECTED": "protocol",
+    "PUBLISHED": "protocol",
+    "Protocol": "protocol",
+    "Recommender": "recommender",
+}
+
+__all__ = [
+    "CORRECTED",
+    "PUBLISHED",
+    "Columns",
+    "Dataset",
+    "InputError",
+    "Interactions",
+    "Method",
+    "Model",
+    "Protocol",
+    "Recommender",
+    "__version__",
+    "fit",
+    "inject",
+    "load",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that the command line need not wait for torch."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'accord' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(f"accord.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

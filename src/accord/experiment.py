@@ -181,10 +181,11 @@ def train_stack(
             stale.unlink()
     stages = [stage for stage in (method.before(), method) if stage is not None]
     states: list[TrainState] = []
+    identity = _identity(run.config, train, data.csr(validation_part(data, run.config.protocol)))
     for number, stage in enumerate(stages):
         name = f"{number + 1}/{len(stages)}"
         trainer = _trainer(data, train, run.config, stage, name, device)
-        trainer.watch, trainer.identity = watch, _identity(run.config, train)
+        trainer.watch, trainer.identity = watch, identity
         trainer.checkpoint = None if folder is None else folder / f"checkpoint-{number + 1}.safetensors"
         if resume and folder is not None:
             trainer.resume()
@@ -192,10 +193,10 @@ def train_stack(
     return method.eval(), states
 
 
-def _identity(config: RunConfig, train: Csr) -> str:
+def _identity(config: RunConfig, train: Csr, valid: Csr) -> str:
     """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
     said = config.model_dump_json(exclude={"train": {"epochs"}, "ks": True})
-    return f"{said} {hashlib.sha256(train.keys.tobytes()).hexdigest()}"
+    return f"{said} {hashlib.sha256(train.keys.tobytes() + valid.keys.tobytes()).hexdigest()}"
 
 
 def _trainer(data: Dataset, train: Csr, config: RunConfig, stage: Method, name: str, device: torch.device) -> Trainer:

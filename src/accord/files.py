@@ -41,7 +41,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
-        raise InputError(f"{path} is missing: the run folder is not whole; train again.") from None
+        raise InputError(
+            f"{path} is missing: the run folder is not whole; finish it with --resume or train again."
+        ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is damaged ({error}); train again.") from None
 
@@ -54,7 +56,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         with safe_open(path, "pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except FileNotFoundError:
-        raise InputError(f"{path} is missing: the run folder is not whole; train again.") from None
+        raise InputError(
+            f"{path} is missing: the run folder is not whole; finish it with --resume or train again."
+        ) from None
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); train again.") from None
 
@@ -67,6 +71,8 @@ def read_table(path: Path) -> Any:
     try:
         return pq.ParquetFile(path).read()
     except FileNotFoundError:
-        raise InputError(f"{path} is missing: the run folder is not whole; train again.") from None
+        raise InputError(
+            f"{path} is missing: the run folder is not whole; finish it with --resume or train again."
+        ) from None
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); train again.") from None

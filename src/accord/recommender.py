@@ -108,6 +108,16 @@ class Recommender:
         # the folder keeps the test as it was given and the validation that was masked, so the same rules apply again
         return Dataset("saved", parts["train"], parts["valid"], parts["test"], self.users, self.items)
 
+    def per_user(self, evaluation: Evaluation) -> pa.Table:
+        """An evaluation with a row for each user and run, under the users' own ids."""
+        runs, size = self.num_runs, len(evaluation.users)
+        columns = {
+            "user": self.users.take(np.tile(evaluation.users, runs)),
+            "seed": np.repeat(self.run.config.seeds, size),
+            "warm": np.tile(evaluation.warm, runs),
+        }
+        return pa.table(columns | {name: values.ravel() for name, values in evaluation.per_user.items()})
+
     # --- recommendations
 
     @property

@@ -1,0 +1,350 @@
+"""The command line: parse, call, print. What takes long to import is imported when a command needs it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from accord.errors import InputError
+from accord.version import __version__
+
+if TYPE_CHECKING:
+    from accord.data.interactions import Dataset
+
+app = typer.Typer(
+    help="Train recommenders from noisy implicit feedback, and find the interactions that were not real preferences.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="List, fetch and check datasets.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data_app, name="data")
+
+DataArgument = Annotated[str, typer.Argument(help="a file, a folder, or a named dataset (see 'accord data list')")]
+UserColumn = Annotated[str | None, typer.Option(help="column of the users; guessed from usual names if not given")]
+ItemColumn = Annotated[str | None, typer.Option(help="column of the items")]
+ValueColumn = Annotated[str | None, typer.Option(help="column of the value (rating, dwell time, …)")]
+TimeColumn = Annotated[str | None, typer.Option(help="column of the time")]
+Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
+Split = Annotated[str, typer.Option(help="auto, random, chronological or leave-last-out")]
+Ratios = Annotated[str, typer.Option(help="shares of train, valid and test")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
+RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
+AllowImports = Annotated[
+    bool, typer.Option("--allow-imports", help="import the model and method classes the run names")
+]
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="where the runs and the report go")] = Path("runs/demo"),
+    seeds: Annotated[int, typer.Option(help="runs of each method")] = 3,
+    device: Device = "auto",
+) -> None:
+    """Train, compare and find noise on built-in data with known noise; writes a report."""
+    from accord.demo import run_demo
+
+    run_demo(out, seeds, device)
+
+
+@app.command()
+def train(
+    data: DataArgument,
+    model: Annotated[str, typer.Option(help="see 'accord models', or my.module:MyModel")] = "gmf",
+    method: Annotated[str, typer.Option(help="see 'accord methods', or my.module:MyMethod")] = "deca",
+    protocol: Annotated[
+        str, typer.Option(help="published (as the paper's tables were made) or corrected")
+    ] = "corrected",
+    seeds: Annotated[int | None, typer.Option(help="how many runs, with seeds 2019, 2020, …")] = None,
+    seed: Annotated[int | None, typer.Option(help="one run with this seed")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="an option, as method.c1=100 or train.l2=0.01")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
+    k: Annotated[str | None, typer.Option(help="lengths of the lists that are judged, as 5,20")] = None,
+    device: Device = "auto",
+    user_col: UserColumn = None,
+    item_col: ItemColumn = None,
+    value_col: ValueColumn = None,
+    time_col: TimeColumn = None,
+    clean: Clean = None,
+    split: Split = "auto",
+    ratios: Ratios = "0.8,0.1,0.1",
+    split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0,
+    out: Annotated[Path | None, typer.Option(help="run folder; runs/DATA-MODEL-METHOD if not given")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="continue where an interrupted training stopped")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished run in --out")] = False,
+) -> None:
+    """Train, evaluate and save a recommender."""
+    if seeds is not None and seed is not None:
+        raise InputError("give --seeds or --seed, not both.")
+    options = _options(set_ or [])
+    dataset = _load(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
+    folder = out or Path("runs") / f"{dataset.name}-{model.replace(':', '.')}-{method.replace(':', '.')}"
+    if (folder / "metrics.json").exists() and not overwrite:
+        raise InputError(f"{folder} holds a finished run; give another --out, or --overwrite to replace it.")
+    if not resume and any(folder.glob("checkpoint-*.safetensors")):
+        if not overwrite:
+            raise InputError(
+                f"{folder} holds an interrupted run; continue it with --resume, or --overwrite to start anew."
+            )
+        for checkpoint in folder.glob("checkpoint-*.safetensors"):
+            checkpoint.unlink()
+
+    from accord.display import metrics_table, say, training_progress
+    from accord.experiment import fit
+
+    for note in dataset.notes:
+        say(f"note: {note}")
+    with training_progress() as watch:
+        recommender = fit(
+            dataset, model, method, protocol=protocol, seeds=[seed] if seed is not None else seeds or 1,
+            options=options, epochs=epochs, device=device, ks=_numbers(k, "--k") if k else None, out=folder,
+            resume=resume, watch=watch,
+        )  # fmt: skip
+    metrics_table(recommender.metrics)
+    say(f"run folder: {folder}")
+
+
+@app.command()
+def evaluate(
+    run: RunArgument,
+    k: Annotated[str | None, typer.Option(help="lengths of the lists, as 5,20; as trained if not given")] = None,
+    per_user: Annotated[Path | None, typer.Option(help="Parquet file for every user's own figures")] = None,
+    device: Device = "auto",
+    allow_imports: AllowImports = False,
+) -> None:
+    """Evaluate a saved run on the test that belongs to it."""
+    from accord.display import metrics_table, say
+    from accord.recommender import summarise
+
+    recommender = _open(run, device, allow_imports)
+    evaluation = recommender.evaluate(ks=_numbers(k, "--k") if k else None)
+    metrics_table({**recommender.metrics, **summarise(evaluation)})
+    if per_user:
+        _write_table(recommender.per_user(evaluation), per_user, "parquet")
+        say(f"figures of {len(evaluation.users)} users: {per_user}")
+
+
+@app.command()
+def recommend(
+    run: RunArgument,
+    user: Annotated[list[str] | None, typer.Option(help="a user's id; may be given more than once")] = None,
+    users: Annotated[Path | None, typer.Option(help="a file with one id a line")] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="all users of the training data")] = False,
+    history: Annotated[str | None, typer.Option(help="items of one --user who is new, as id,id,…")] = None,
+    k: Annotated[int, typer.Option(help="items for each user")] = 20,
+    format_: Annotated[str, typer.Option("--format", help="table, json, csv or parquet")] = "table",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="file to write; the screen if not given")
+    ] = None,
+    device: Device = "auto",
+    allow_imports: AllowImports = False,
+) -> None:
+    """Recommend items to users, by their own ids."""
+    if sum([bool(user), users is not None, everybody]) != 1:
+        raise InputError("say for whom: --user ID (more than once if you like), --users FILE or --all.")
+    if format_ not in FORMATS:
+        from accord.errors import unknown
+
+        raise unknown("format", format_, FORMATS)
+    if format_ == "parquet" and output is None:
+        raise InputError("--format parquet needs a file: give -o FILE.")
+    ids = None if everybody else user or _lines(users)
+    if history is not None and (not user or len(user) != 1):
+        raise InputError("--history goes with one --user.")
+    recommender = _open(run, device, allow_imports)
+    given = {user[0]: history.split(",")} if history is not None and user else None
+    table = recommender.recommend(ids, k, history=given)
+    _write_table(table, output, format_)
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """Named datasets, and where they were found."""
+    from accord.data import catalog
+    from accord.display import print_table
+
+    rows = [(name, catalog.describe(name)["title"], catalog.found(name) or "not here yet") for name in catalog.names()]
+    print_table(["name", "what it is", "found"], rows)
+
+
+@data_app.command("get")
+def data_get(name: Annotated[str, typer.Argument(help="a named dataset")]) -> None:
+    """Fetch a named dataset, if it is not here yet."""
+    from accord.data import catalog
+
+    place = catalog.get(name)
+    typer.echo(place or "built in")
+
+
+@data_app.command("check")
+def data_check(
+    data: DataArgument,
+    user_col: UserColumn = None,
+    item_col: ItemColumn = None,
+    value_col: ValueColumn = None,
+    time_col: TimeColumn = None,
+    clean: Clean = None,
+    split: Split = "auto",
+    ratios: Ratios = "0.8,0.1,0.1",
+    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> None:
+    """Counts, sparsity, duplicates, shared pairs, cold users and items, constant columns."""
+    from accord.data.check import check
+
+    report = check(_load(data, (user_col, item_col, value_col, time_col), clean, split, ratios, 0))
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=1))
+        return
+    from accord.display import check_report
+
+    check_report(report)
+
+
+@app.command()
+def models() -> None:
+    """The models and their options."""
+    from accord.display import describe_kinds
+    from accord.models import MODELS
+
+    describe_kinds("model", MODELS.values())
+
+
+@app.command()
+def methods() -> None:
+    """The methods and their options."""
+    from accord.display import describe_kinds, describe_section
+    from accord.methods import METHODS
+    from accord.training import TrainConfig
+
+    describe_kinds("method", METHODS.values())
+    describe_section("train", TrainConfig, "for every method")
+
+
+@app.command()
+def doctor() -> None:
+    """Versions, device, data found, and a one-second self-test."""
+    from accord.doctor import examine
+
+    if not examine():
+        raise typer.Exit(1)
+
+
+FORMATS = ("table", "json", "csv", "parquet")
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise InputError(f"--set '{pair}': write it as method.c1=100.")
+        try:
+            options[key] = json.loads(text)
+        except json.JSONDecodeError:
+            options[key] = text
+    return options
+
+
+def _numbers(text: str, option: str, kind: type = int) -> list[Any]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} '{text}': write numbers with commas between, as 5,20.") from None
+
+
+def _lines(path: Path | None) -> list[str]:
+    assert path is not None
+    if not path.is_file():
+        raise InputError(f"--users {path}: there is no such file.")
+    ids = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    if not ids:
+        raise InputError(f"--users {path}: the file is empty; write one id a line.")
+    return ids
+
+
+def _load(
+    source: str, columns: tuple[str | None, ...], clean: str | None, split: str, ratios: str, seed: int
+) -> Dataset:
+    from accord.data.columns import Columns
+    from accord.data.read import load
+
+    given = Columns(*columns) if any(columns) else None
+    shares = _numbers(ratios, "--ratios", float)
+    return load(source, columns=given, split=split, ratios=shares, clean=clean, seed=seed)
+
+
+def _open(run: Path, device: str, allow_imports: bool) -> Any:
+    from accord.experiment import find_device
+    from accord.recommender import Recommender
+
+    return Recommender.load(run, device=str(find_device(device)), allow_imports=allow_imports)
+
+
+def _write_table(table: Any, output: Path | None, format_: str) -> None:
+    from accord.display import table_as_text, write_table
+
+    if output is None:
+        typer.echo(table_as_text(table, format_))
+    else:
+        write_table(table, output, format_)
+
+
+def main() -> None:
+    """Run a command; what a user can cause ends in one sentence and exit code 2."""
+    warnings.showwarning = lambda message, *_args, **_kw: print(f"accord: {message}", file=sys.stderr)
+    try:
+        app(standalone_mode=False)
+    except InputError as error:
+        sys.exit(_fail(str(error)))
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        print("\naccord: stopped. A training that was cut short goes on with --resume.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(1)
+    except OSError as error:
+        sys.exit(_fail(_sentence(error)))
+    except Exception as error:
+        usage = _usage_error(error)
+        if usage is None:
+            raise
+        sys.exit(_fail(usage))
+
+
+def _sentence(error: OSError) -> str:
+    import errno
+
+    where = f" while writing {error.filename}" if error.filename else ""
+    if error.errno == errno.ENOSPC:
+        return f"the disk is full{where}; make room and run the same command with --resume."
+    return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
+
+
+def _usage_error(error: Exception) -> str | None:
+    """The sentence of a mistake in the command itself, None if the error is something else."""
+    message = getattr(error, "format_message", None)
+    if message is None or not hasattr(error, "exit_code"):
+        return None
+    text = str(message()).rstrip(".")
+    return f"{text[:1].lower()}{text[1:]}; see 'accord --help'."
+
+
+def _fail(sentence: str) -> int:
+    print(f"accord: {sentence}", file=sys.stderr)
+    return 2
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+    if version:
+        typer.echo(f"accord {__version__}")
+        raise typer.Exit
