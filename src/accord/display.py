@@ -77,7 +77,8 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
         TextColumn("epochs · {task.fields[figures]}"),
         TimeRemainingColumn(),
     )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    screen = Console(stderr=True)
+    with Bar(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         tasks: dict[str, Any] = {}
 
         def watch(progress: Progress) -> None:

@@ -63,8 +63,9 @@ class Recommender:
             if last is not None:
                 entry["epochs"] = last.stopped_at[number] or last.epoch
                 entry["train_seconds"] = round(sum(state.seconds for state in states) / len(config.seeds), 3)
-                if last.best[number] == last.best[number] and config.protocol.early_stop == "best-ndcg":
-                    entry["valid_ndcg@20"] = last.best[number] if np.isfinite(last.best[number]) else None
+                best = last.best[number :: len(config.seeds)]  # of each member
+                if config.protocol.early_stop == "best-ndcg" and np.isfinite(best).all():
+                    entry["valid_ndcg@20"] = statistics.fmean(best)
             runs.append(entry)
         seconds = {**seconds, "evaluate": time.perf_counter() - began}
         recommender.metrics = {

@@ -28,8 +28,8 @@ class TrainConfig(BaseModel):
 
     epochs: int = Field(100, ge=1, description="passes over the training pairs, at most")
     batch_size: int = Field(2048, ge=1, description="positives in a batch (users, for models that learn by user)")
-    lr: float = Field(0.001, gt=0, description="learning rate of Adam")
-    l2: float = Field(0.1, ge=0, description="penalty l2 / 2 * sum(theta^2) / users on the target model")
+    lr: float = Field(0.003, gt=0, description="learning rate of Adam")
+    l2: float = Field(0.01, ge=0, description="penalty l2 / 2 * sum(theta^2) / users on the target model")
     early_stop: bool = Field(True, description="stop when validation gets no better")
     patience: int = Field(10, ge=1, description="checks without a new best before stopping (best-ndcg)")
     pretrain_early_stop: bool = Field(True, description="early_stop for what is trained before, as in DeCA(p)")

@@ -27,13 +27,17 @@ def log(x: Tensor) -> Tensor:
     return torch.log(x + GUARD)
 
 
-def divergence(a: Tensor, b: Tensor) -> Tensor:
-    """D[a‖b] of two Bernoulli variables."""
-    return a * (log(a) - log(b)) + (1 - a) * (log(1 - a) - log(1 - b))
+def agreement(f: Tensor, p: Tensor, alpha: Tensor) -> Tensor:
+    """K = α D[p‖f] + (1 − α) D[f‖p], where D[a‖b] = a log(a/b) + (1 − a) log((1 − a)/(1 − b)).
+
+    Both directions share their logarithms: with w = α p − (1 − α) f, K = w log(p/f) + (2α − 1 − w) log((1−p)/(1−f)).
+    """
+    weight = alpha * p - (1 - alpha) * f
+    return weight * (log(p) - log(f)) + (2 * alpha - 1 - weight) * (log(1 - p) - log(1 - f))
 
 
 class AgreementConfig(BaseConfig):
-    c1: float = Field(100.0, ge=0, description="C₁: how sure a negative is held to be when positives are denoised")
+    c1: float = Field(10.0, ge=0, description="C₁: how sure a negative is held to be when positives are denoised")
     c2: float = Field(10.0, ge=0, description="C₂: how sure a positive is held to be when negatives are denoised")
     alpha: float = Field(0.5, ge=0, le=1, description="α: weight between the two directions of the divergence")
     only: Literal["both", "dp", "dn"] = Field("both", description="denoise only positives (dp), only negatives (dn)")
@@ -67,10 +71,6 @@ class DeCA(Method):
         """The second opinion p."""
         return torch.sigmoid(self.partner(batch.users, batch.items))
 
-    def agreement(self, f: Tensor, p: Tensor) -> Tensor:
-        """K = α D[p‖f] + (1 − α) D[f‖p]."""
-        return self.alpha * divergence(p, f) + (1 - self.alpha) * divergence(f, p)
-
     def phase(self, step: int) -> str:
         """Which sub-task a step works on: denoise positives (dp), negatives (dn), or both at once."""
         if self.config.only != "both":
@@ -81,7 +81,8 @@ class DeCA(Method):
 
     def loss(self, batch: Batch, step: int) -> Tensor:
         f = torch.sigmoid(self.target(batch.users, batch.items))
-        return batch.mean(self.agreement(f, self.opinion(batch)) - self._likelihood(f, batch, self.phase(step)))
+        agreed = agreement(f, self.opinion(batch), self.alpha)
+        return batch.mean(agreed - self._likelihood(f, batch, self.phase(step)))
 
     def _likelihood(self, f: Tensor, batch: Batch, phase: str) -> Tensor:
         """L⁺ on the positives and L⁻ on the negatives: [R, P + N]."""
@@ -115,6 +116,11 @@ class DeCAp(DeCA):
     class Config(AgreementConfig):
         pass
 
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        super().__init__(configs, build, protocol)
+        if protocol.alpha_weighs == "f-p":  # the paper's equation; the released code weighs D[p‖f]
+            self.alpha = 1 - self.alpha
+
     def _make_partner(self, build: Build) -> None:
         same = self.protocol.partner_start == "same"
         self.partner = build(purpose="target" if same else "partner")
@@ -130,11 +136,6 @@ class DeCAp(DeCA):
     def opinion(self, batch: Batch) -> Tensor:
         with torch.no_grad():
             return super().opinion(batch)
-
-    def agreement(self, f: Tensor, p: Tensor) -> Tensor:
-        if self.protocol.alpha_weighs == "p-f":  # the released code
-            return super().agreement(f, p)
-        return self.alpha * divergence(f, p) + (1 - self.alpha) * divergence(p, f)
 
     def posterior(self, users: Tensor, items: Tensor) -> Tensor:
         return torch.sigmoid(self.target(users, items))

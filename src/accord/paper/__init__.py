@@ -8,6 +8,9 @@ from importlib import resources
 from typing import Any
 
 
+EVERYWHERE = {"lr": 0.001, "batch_size": 2048}  # the same in every cell
+
+
 @cache
 def _table() -> dict[str, Any]:
     return tomllib.loads(resources.files(__package__).joinpath("settings.toml").read_text())
@@ -19,4 +22,4 @@ def settings(dataset: str, model: str, method: str) -> dict[str, Any] | None:
     The paper gives none for WBPR, T-CE and Ensemble (R-CE is not in it): those train as Normal does.
     """
     methods = _table().get(dataset, {}).get(model)
-    return None if methods is None else dict(methods.get(method, methods["normal"]))
+    return None if methods is None else {**EVERYWHERE, **methods.get(method, methods["normal"])}
