@@ -42,7 +42,7 @@ def checkpoint_always(monkeypatch):
 
     def trainer(*arguments):
         made = make(*arguments)
-        made.checkpoint_seconds = 0
+        made.config = made.config.model_copy(update={"checkpoint_seconds": 0})
         return made
 
     monkeypatch.setattr(experiment, "_trainer", trainer)

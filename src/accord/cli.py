@@ -86,26 +86,22 @@ def train(
         raise InputError("give --seeds or --seed, not both.")
     options = _options(set_ or [])
     dataset = _load(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
-    folder = out or Path("runs") / f"{dataset.name}-{model.replace(':', '.')}-{method.replace(':', '.')}"
-    if (folder / "metrics.json").exists() and not overwrite:
-        raise InputError(f"{folder} holds a finished run; give another --out, or --overwrite to replace it.")
-    if not resume and any(folder.glob("checkpoint-*.safetensors")):
-        if not overwrite:
-            raise InputError(
-                f"{folder} holds an interrupted run; continue it with --resume, or --overwrite to start anew."
-            )
-        for checkpoint in folder.glob("checkpoint-*.safetensors"):
-            checkpoint.unlink()
 
     from accord.display import metrics_table, say, training_progress
-    from accord.experiment import fit
+    from accord.experiment import find_device, fit, plan
 
+    chosen = [seed] if seed is not None else 1 if seeds is None else seeds
+    ks = _numbers(k, "--k") if k else None
+    run = plan(dataset, model, method, protocol, chosen, options, epochs, ks)  # mistakes first, before a folder is made
+    find_device(device)
+    name = "-".join([dataset.name, *(part.replace(":", ".") for part in (model, run.config.method) if part)])
+    folder = _run_folder(out, Path("runs") / name, resume, overwrite)
     for note in dataset.notes:
         say(f"note: {note}")
     with training_progress() as watch:
         recommender = fit(
-            dataset, model, method, protocol=protocol, seeds=[seed] if seed is not None else seeds or 1,
-            options=options, epochs=epochs, device=device, ks=_numbers(k, "--k") if k else None, out=folder,
+            dataset, model, method, protocol=protocol, seeds=chosen,
+            options=options, epochs=epochs, device=device, ks=ks, out=folder,
             resume=resume, watch=watch,
         )  # fmt: skip
     metrics_table(recommender.metrics)
@@ -237,6 +233,25 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
+def _run_folder(given: Path | None, usual: Path, resume: bool, overwrite: bool) -> Path:
+    """Where the run goes. A folder of the caller's choice is never overwritten unasked; ours gets a number."""
+    if given is None:
+        folder, number = usual, 1
+        while folder.exists() and not overwrite and not (resume and _interrupted(folder)):
+            number += 1
+            folder = usual.with_name(f"{usual.name}-{number}")
+        return folder
+    if not overwrite and (given / "metrics.json").exists():
+        raise InputError(f"{given} holds a finished run; give another --out, or --overwrite to replace it.")
+    if not overwrite and not resume and _interrupted(given):
+        raise InputError(f"{given} holds an interrupted run; continue it with --resume, or --overwrite to start anew.")
+    return given
+
+
+def _interrupted(folder: Path) -> bool:
+    return any(folder.glob("checkpoint-*.safetensors")) and not (folder / "metrics.json").exists()
+
+
 FORMATS = ("table", "json", "csv", "parquet")
 
 
@@ -301,13 +316,14 @@ def main() -> None:
     """Run a command; what a user can cause ends in one sentence and exit code 2."""
     warnings.showwarning = lambda message, *_args, **_kw: print(f"accord: {message}", file=sys.stderr)
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)  # typer gives back the code of an exit, and 130 for Ctrl-C
+        if code == 130:
+            raise KeyboardInterrupt
+        sys.exit(code or 0)
     except InputError as error:
         sys.exit(_fail(str(error)))
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        print("\naccord: stopped. A training that was cut short goes on with --resume.", file=sys.stderr)
+        print("\naccord: stopped; a training that was cut short goes on with --resume.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)

@@ -207,7 +207,7 @@ def ready_cpu() -> None:
 
 def _identity(config: RunConfig, train: Csr, valid: Csr) -> str:
     """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
-    said = config.model_dump_json(exclude={"train": {"epochs"}, "ks": True})
+    said = config.model_dump_json(exclude={"train": {"epochs", "checkpoint_seconds"}, "ks": True})
     return f"{said} {hashlib.sha256(train.keys.tobytes() + valid.keys.tobytes()).hexdigest()}"
 
 

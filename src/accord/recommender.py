@@ -70,7 +70,13 @@ class Recommender:
         seconds = {**seconds, "evaluate": time.perf_counter() - began}
         recommender.metrics = {
             "accord": __version__,
-            "dataset": {"name": data.name, **data.counts(), "notes": list(data.notes)},
+            "dataset": {
+                "name": data.name,
+                **data.counts(),  # of valid and test, what the protocol makes of them
+                "valid": len(recommender._parts["valid"]),
+                "test": len(relevant.pairs.items),
+                "notes": list(data.notes),
+            },
             "model": config.model,
             "method": config.method or "none",
             "protocol": config.protocol.model_dump(),
@@ -149,41 +155,57 @@ class Recommender:
         `history` gives items for users who were not in training; where the model can, they are folded in.
         `source` says where a list comes from: the model, the history (fold-in) or popularity.
         """
-        return pa.concat_tables(self.recommend_in_blocks(users, k, history=history))
+        ids = self._ids(users)
+        lists = pa.concat_tables(self.recommend_in_blocks(ids, k, history=history))
+        place = pa.compute.index_in(lists.column("user"), value_set=ids)  # in the order in which they were asked for
+        return lists.take(pa.compute.sort_indices(pa.table({"place": place}), sort_keys=[("place", "ascending")]))
 
     def recommend_in_blocks(
         self, users: Ids | None = None, k: int = 20, *, history: Mapping[Any, Sequence[Any]] | None = None
     ) -> Iterator[pa.Table]:
-        """`recommend`, block by block, for more users than fit into memory."""
+        """`recommend`, block by block, for more users than fit into memory; known users come first."""
         if k < 1:
             raise InputError(f"k is {k}; give a number from 1 up.")
-        history = dict(history or {})
-        ids = self.users.ids if users is None else pa.array(users) if not isinstance(users, pa.Array) else users
-        ids = ids if len(ids) else self.users.ids[:0]
+        ids, histories = self._ids(users), {str(user): items for user, items in (history or {}).items()}
         rows = self.users.rows(ids)
-        named = np.array([value in history for value in ids.to_pylist()], dtype=bool)
-        model_rows = rows[(rows >= 0) & ~named]
+        named = np.zeros(len(ids), dtype=bool)
+        if histories:
+            named[:] = [str(value) in histories for value in ids.to_pylist()]
         yield self._table(ids[:0], np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
-        for block, items, values in self._ranker(self._one_run(), 1).rank(model_rows, k):
+        known = np.flatnonzero((rows >= 0) & ~named)
+        done = 0
+        for block, items, values in self._ranker(self._one_run(), 1).rank(rows[known], k):
             cold = self.train.counts[block] == 0
-            by_popularity = self.run.config.protocol.cold_users == "popularity"
-            sources = np.where(cold & by_popularity, "popularity", "model")
-            yield self._table(self.users.take(block), items[0].cpu().numpy(), values[0].cpu().numpy(), sources)
-        for value in ids.filter(pa.array(named)).to_pylist():
-            yield self._folded_in(value, history[value], k)
-        unknown = ids.filter(pa.array((rows < 0) & ~named))
+            sources = np.where(cold & (self.run.config.protocol.cold_users == "popularity"), "popularity", "model")
+            owners = ids.take(pa.array(known[done : done + len(block)]))
+            done += len(block)
+            yield self._table(owners, items[0].cpu().numpy(), values[0].cpu().numpy(), sources)
+        for number in np.flatnonzero(named):
+            yield self._folded_in(ids[number : number + 1], histories[str(ids[number])], k)
+        unknown = ids.take(pa.array(np.flatnonzero((rows < 0) & ~named)))
         if len(unknown):
             popular, counts = (
                 np.repeat(x[None], len(unknown), 0) for x in self._popular(np.empty(0, dtype=np.int64), k)
             )
             yield self._table(unknown, popular, counts, "popularity")
 
-    def _folded_in(self, user: Any, history: Sequence[Any], k: int) -> pa.Table:
+    def _ids(self, users: Ids | None) -> pa.Array:
+        """The users asked for, as one Arrow array: of the training ids' type where they can be."""
+        if users is None:
+            return self.users.ids
+        ids = users.combine_chunks() if isinstance(users, pa.ChunkedArray) else pa.array(users)
+        try:
+            return ids.cast(self.users.ids.type)
+        except pa.ArrowInvalid:  # text that is no number, where ids are numbers: unknown users
+            return ids.cast(pa.string())
+
+    def _folded_in(self, user: pa.Array, history: Sequence[Any], k: int) -> pa.Table:
+        """Recommendations for a user [1] from a history alone."""
         rows = self.items.rows(pa.array(history)) if len(history) else np.empty(0, dtype=np.int64)
         known = np.unique(rows[rows >= 0])
         if len(known) < len(set(history)):
             warnings.warn(
-                f"user {user!r}: {len(set(history)) - len(known)} item(s) of the history are unknown.", stacklevel=4
+                f"user {user[0]}: {len(set(history)) - len(known)} item(s) of the history are unknown.", stacklevel=4
             )
         scores = None
         if len(known):
@@ -191,18 +213,17 @@ class Recommender:
                 scores = self._one_run().target.fold_in(torch.from_numpy(known).to(self.device))
             if scores is None:
                 message = (
-                    f"model '{self.run.config.model}' cannot fold in a history: user {user!r} gets the popular items."
+                    f"model '{self.run.config.model}' cannot fold in a history: user {user[0]} gets the popular items."
                 )
                 warnings.warn(message, stacklevel=4)
-        ids = pa.array([user]).cast(self.users.ids.type, safe=False) if not isinstance(user, str) else pa.array([user])
         if scores is None:
             items, values = self._popular(known, k)
-            return self._table(ids, items[None], values[None], "popularity")
+            return self._table(user, items[None], values[None], "popularity")
         scores = scores.clone()
         scores[:, known] = -torch.inf
         priority = tie_priority(self.train.popularity(), self.run.config.protocol.ties).to(self.device)
         values_, items_ = top_k(scores, k, priority)
-        return self._table(ids, items_.cpu().numpy(), values_.cpu().numpy(), "history")
+        return self._table(user, items_.cpu().numpy(), values_.cpu().numpy(), "history")
 
     def _popular(self, seen: IntArray, k: int) -> tuple[IntArray, Any]:
         counts = self.train.popularity()
@@ -219,9 +240,7 @@ class Recommender:
         sources = np.broadcast_to(np.asarray(source), (len(users),))[owner]
         return pa.table(
             {
-                "user": users.take(pa.array(owner)).cast(
-                    pa.string() if self.users.ids.type == pa.string() else users.type
-                ),
+                "user": users.take(pa.array(owner)),
                 "rank": pa.array(np.tile(np.arange(1, depth + 1), len(users))[keep], pa.int32()),
                 "item": self.items.take(items.ravel()[keep]),
                 "score": pa.array(scores.ravel()[keep], pa.float32()),
@@ -324,7 +343,7 @@ def _cast_ids(table: pa.Table, recommender: Recommender) -> pa.Table:
 def _as_interactions(source: Any) -> Interactions:
     from accord.data.read import read_table as read_interactions
 
-    return read_interactions(source)[0]
+    return read_interactions(source, merge=False)[0]
 
 
 def summarise(evaluation: Evaluation) -> dict[str, Any]:

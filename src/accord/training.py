@@ -32,6 +32,9 @@ class TrainConfig(BaseModel):
     l2: float = Field(0.01, ge=0, description="penalty l2 / 2 * sum(theta^2) / users on the target model")
     early_stop: bool = Field(True, description="stop when validation gets no better")
     patience: int = Field(10, ge=1, description="checks without a new best before stopping (best-ndcg)")
+    checkpoint_seconds: float = Field(
+        10.0, ge=0, description="least time between checkpoints, which fall on epoch ends"
+    )
     pretrain_early_stop: bool = Field(True, description="early_stop for what is trained before, as in DeCA(p)")
 
 
@@ -101,12 +104,11 @@ class Trainer:
         stage: str,
         watch: Callable[[Progress], None] | None = None,
         checkpoint: Path | None = None,
-        checkpoint_seconds: float = 10.0,
         identity: str = "",
     ) -> None:
         self.method, self.sampler, self.config, self.l2 = method, sampler, config, l2
         self.stopping, self.stage, self.watch = stopping, stage, watch
-        self.checkpoint, self.checkpoint_seconds = checkpoint, checkpoint_seconds
+        self.checkpoint = checkpoint
         self.identity = identity  # what is trained: a checkpoint of anything else is refused
         self.parameters = dict(method.named_parameters())
         fused = all(p.device.type in ("cpu", "cuda") for p in self.parameters.values())
@@ -126,7 +128,7 @@ class Trainer:
         saved_at = time.perf_counter()
         while state.epoch < self.config.epochs and not all(state.stopped_at):
             self._epoch()
-            if self.checkpoint and time.perf_counter() - saved_at > self.checkpoint_seconds:
+            if self.checkpoint and time.perf_counter() - saved_at > self.config.checkpoint_seconds:
                 self.save()
                 saved_at = time.perf_counter()
         self._restore_kept()

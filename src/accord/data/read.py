@@ -75,7 +75,7 @@ def read_table(
     """Interactions of a file, parquet folder, frame or sparse matrix, one row a pair, and what had to be decided.
 
     `rule_names` are the columns a clean rule speaks of: one that is not numeric is then an error, not left out.
-    Without `merge` the rows stay as they are, repeated pairs too.
+    Without `merge` the rows stay as they are, repeated pairs too, and one user or item is enough.
     """
     given = columns or Columns()
     label, notes = _label(source), list[str]()
@@ -98,7 +98,7 @@ def read_table(
     for role in ("user", "item"):
         name = getattr(chosen, role)
         array = col.ids(label, role, name, col.plain(table.column(name)), from_text)
-        if len(pc.unique(array)) == 1:
+        if merge and len(pc.unique(array)) == 1:
             raise InputError(
                 f"{label} has only one {role} ({array[0].as_py()!r}) in column '{name}'; at least two are needed:"
                 f" is --{role}-col right?"

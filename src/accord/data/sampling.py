@@ -186,7 +186,7 @@ class Sampler:
         if self.cells and len(users):
             free = (pairs.num_items - counts).cumsum(0)
             point = torch.randint(0, 2**62, owners.shape, generator=stream, device=users.device) % free[-1]
-            others = users[torch.searchsorted(free, point, right=True)].sort().values
+            others = users[torch.searchsorted(free, point, right=True)]
         return owners, positives, others, self.draw(others, stream)
 
 

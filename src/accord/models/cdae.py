@@ -48,11 +48,15 @@ class CDAE(Model):
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         runs = len(users)
-        keys = users + run_offsets(runs, self.num_users, users.device)
-        unique, place = torch.unique(keys, return_inverse=True)  # each user is encoded once
-        hidden = self.encode(unique // self.num_users, unique % self.num_users)
+        keys = (users + run_offsets(runs, self.num_users, users.device)).view(-1)
+        present = torch.zeros(runs * self.num_users, dtype=torch.long, device=users.device)
+        present[keys] = 1
+        everyone = present.nonzero().squeeze(1)  # each user is encoded once
+        place = (present.cumsum(0) - 1)[keys]
+        hidden = self.encode(everyone // self.num_users, everyone % self.num_users)
+        hidden = hidden.index_select(0, place).view(*users.shape, -1)
         bias: Tensor = self.decoder_bias(items).squeeze(-1)
-        product: Tensor = hidden[place] * self.decoder(items)
+        product: Tensor = hidden * self.decoder(items)
         return product.sum(-1) + bias
 
     def encode(self, runs: Tensor, users: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-
 EVERYWHERE = {"lr": 0.001, "batch_size": 2048}  # the same in every cell
 
 

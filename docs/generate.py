@@ -1,0 +1,89 @@
+"""Write the generated parts of the docs: `python docs/generate.py`. A test checks that they are current."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from accord.cli import app
+from accord.data import catalog
+from accord.data.columns import USUAL_NAMES
+from accord.protocol import CORRECTED, PUBLISHED, Protocol
+
+DOCS = Path(__file__).parent
+PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+WIDTH = {"COLUMNS": "80", "NO_COLOR": "1", "FORCE_COLOR": None}
+
+
+def main() -> None:
+    for page in sorted(DOCS.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(filled(text), encoding="utf-8")
+
+
+def filled(text: str) -> str:
+    """A page with its generated parts made anew."""
+    return PART.sub(lambda match: f"{match[1]}{PARTS[match[2]]()}{match[3]}", text)
+
+
+def protocol_table() -> str:
+    rows = ["| field | values | `published` | `corrected` | meaning |", "|---|---|---|---|---|"]
+    for name, field in Protocol.model_fields.items():
+        values = get_args(field.annotation) or (False, True)
+        told = ", ".join(_code(value) for value in values)
+        presets = (_code(getattr(preset, name)) for preset in (PUBLISHED, CORRECTED))
+        rows.append(f"| `{name}` | {told} | {' | '.join(presets)} | {field.description} |")
+    return "\n".join(rows) + "\n"
+
+
+def _code(value: Any) -> str:
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def catalog_table() -> str:
+    rows = ["| name | what it is | licence |", "|---|---|---|"]
+    rows += [f"| `{entry.name}` | {entry.title} | {entry.licence} |" for entry in catalog.ENTRIES.values()]
+    return "\n".join(rows) + "\n"
+
+
+def usual_columns() -> str:
+    rows = ["| role | usual names |", "|---|---|"]
+    rows += [f"| {role} | {', '.join(names.split())} |" for role, names in USUAL_NAMES.items()]
+    return "\n".join(rows) + "\n"
+
+
+def commands() -> str:
+    """The help of every command, as the command line prints it."""
+    return "\n".join(
+        f"{'##' if len(path) < 2 else '###'} `{' '.join(['accord', *path])}`\n\n{_block([*path, '--help'])}"
+        for path in _paths(get_command(app), [])
+    )
+
+
+def _paths(command: Any, path: list[str]) -> list[list[str]]:
+    inner = getattr(command, "commands", {})
+    return [path, *(deeper for name, child in inner.items() for deeper in _paths(child, [*path, name]))]
+
+
+def _block(arguments: list[str]) -> str:
+    result = CliRunner().invoke(app, arguments, prog_name="accord", env=WIDTH, terminal_width=80)
+    assert result.exit_code == 0, result.output
+    lines = [line.rstrip() for line in result.output.strip().splitlines()]
+    return "\n".join(["```text", *lines, "```", ""])
+
+
+PARTS = {
+    "catalog": catalog_table,
+    "columns": usual_columns,
+    "protocol": protocol_table,
+    "commands": commands,
+    "models": lambda: _block(["models"]),
+    "methods": lambda: _block(["methods"]),
+}
+
+if __name__ == "__main__":
+    main()
