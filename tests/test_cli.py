@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from safetensors import SafetensorError
 
 from accord.cli import main
 from accord.files import read_tensors
@@ -279,9 +280,9 @@ def test_ctrl_c_says_how_to_go_on(clicks):
 
 def test_a_full_disk_is_a_sentence(clicks, monkeypatch, capsys):
     def full(*_args, **_kwargs):
-        raise OSError(28, "No space left on device", "somewhere")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("accord.recommender.save_file", full)
+    monkeypatch.setattr("accord.files.save_file", full)
     code, _, err = run(monkeypatch, capsys, "train", "clicks.csv", "--epochs", "1", "--out", "a")
     assert code == 2
     assert "disk is full" in err

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
 from test_readme import BLOCK, ROOT, assert_same, run
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])

@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from pydantic import ValidationError
-from safetensors.torch import save_file
 
 from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions
 from accord.errors import InputError
-from accord.files import read_json, read_table, read_tensors, replacing, write_json
+from accord.files import read_json, read_table, read_tensors, replacing, write_json, write_tensors
 from accord.methods.base import Method
 from accord.ranking import Evaluation, Ranker, Relevant, evaluate, tie_priority, top_k, validation_part
 from accord.runs import Run, RunConfig
@@ -273,8 +272,7 @@ class Recommender:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "metrics.json").unlink(missing_ok=True)
         write_json(folder / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
-        with replacing(folder / "model.safetensors") as path:
-            save_file({name: tensor.contiguous().cpu() for name, tensor in self.method.state_dict().items()}, path)
+        write_tensors(folder / "model.safetensors", self.method.state_dict())
         popularity = pa.array(self.train.popularity())
         seen = [part.table.select(["user", "item"]) for part in (self._parts["train"], self._parts["valid"])]
         parts = pa.array(["train"] * len(seen[0]) + ["valid"] * len(seen[1])).dictionary_encode()

@@ -12,12 +12,11 @@ from typing import Any, Literal, Protocol
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from accord.data.sampling import Batch, Sampler
 from accord.errors import InputError
-from accord.files import read_tensors, replacing
+from accord.files import read_tensors, write_tensors
 from accord.layers import Streams
 
 
@@ -253,8 +252,7 @@ class Trainer:
                 tensors[f"adam/{key}/{name}"] = value
         tensors |= {f"stream/{name}": stream.get_state() for name, stream in self._streams().items()}
         header = {"stage": self.stage, "identity": self.identity, "state": json.dumps(self.state.__dict__)}
-        with replacing(self.checkpoint) as path:
-            save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, path, header)
+        write_tensors(self.checkpoint, tensors, header)
 
     def resume(self) -> bool:
         """Continue from the checkpoint if it is this stage's; False if there is none."""
