@@ -15,7 +15,7 @@ import pytest
 from safetensors import SafetensorError
 
 from accord.cli import main
-from accord.files import read_tensors
+from accord.tensors import read_tensors
 
 COMMAND = [sys.executable, "-m", "accord"]
 
@@ -282,7 +282,7 @@ def test_a_full_disk_is_a_sentence(clicks, monkeypatch, capsys):
     def full(*_args, **_kwargs):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("accord.files.save_file", full)
+    monkeypatch.setattr("accord.tensors.save_file", full)
     code, _, err = run(monkeypatch, capsys, "train", "clicks.csv", "--epochs", "1", "--out", "a")
     assert code == 2
     assert "disk is full" in err

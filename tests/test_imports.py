@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "paper": set(),
     "files": {"errors"},
+    "tensors": {"errors", "files"},
     "options": {"errors"},
     "protocol": {"errors"},
     "layers": {"errors"},
@@ -27,9 +28,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"data", "errors", "layers", "options", "protocol"},  # a model only scores
     "methods": {"data", "errors", "layers", "models", "options", "protocol"},  # a method only gives a loss
     "ranking": {"data", "errors", "metrics", "protocol"},
-    "training": {"data", "errors", "files", "layers"},  # the loop knows neither
+    "training": {"data", "errors", "layers", "tensors"},  # the loop knows neither
     "runs": {"data", "errors", "layers", "methods", "models", "options", "protocol", "training"},
-    "recommender": {"data", "errors", "files", "methods", "protocol", "ranking", "runs", "training", "version"},
+    "recommender": {
+        *(
+            "data",
+            "errors",
+            "files",
+            "tensors",
+            "models",
+            "methods",
+            "protocol",
+            "ranking",
+            "runs",
+            "training",
+            "version",
+        )
+    },
     "experiment": {
         *("data", "errors", "layers", "methods", "models", "options", "paper"),
         *("protocol", "ranking", "recommender", "runs", "training"),

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from accord.errors import InputError
     from accord.experiment import fit
     from accord.methods.base import Method
-    from accord.models.base import Model
+    from accord.models.base import BaseConfig, Model
     from accord.protocol import CORRECTED, PUBLISHED, Protocol
     from accord.recommender import Recommender
 
 _HOME = {
+    "BaseConfig": "models.base",
     "Columns": "data.columns",
     "Dataset": "data.interactions",
     "Interactions": "data.interactions",
@@ -38,6 +39,7 @@ _HOME = {
 __all__ = [
     "CORRECTED",
     "PUBLISHED",
+    "BaseConfig",
     "Columns",
     "Dataset",
     "InputError",

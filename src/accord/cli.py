@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,7 +86,9 @@ def train(
     if seeds is not None and seed is not None:
         raise InputError("give --seeds or --seed, not both.")
     options = _options(set_ or [])
+    began = time.perf_counter()
     dataset = _load(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
+    read_seconds = time.perf_counter() - began
 
     from accord.display import metrics_table, say, training_progress
     from accord.experiment import find_device, fit, plan
@@ -102,7 +105,7 @@ def train(
         recommender = fit(
             dataset, model, method, protocol=protocol, seeds=chosen,
             options=options, epochs=epochs, device=device, ks=ks, out=folder,
-            resume=resume, watch=watch,
+            resume=resume, watch=watch, read_seconds=read_seconds,
         )  # fmt: skip
     metrics_table(recommender.metrics)
     say(f"run folder: {folder}")
@@ -133,7 +136,7 @@ def recommend(
     run: RunArgument,
     user: Annotated[list[str] | None, typer.Option(help="a user's id; may be given more than once")] = None,
     users: Annotated[Path | None, typer.Option(help="a file with one id a line")] = None,
-    everybody: Annotated[bool, typer.Option("--all", help="all users of the training data")] = False,
+    everybody: Annotated[bool, typer.Option("--all", help="every user of the data")] = False,
     history: Annotated[str | None, typer.Option(help="items of one --user who is new, as id,id,…")] = None,
     k: Annotated[int, typer.Option(help="items for each user")] = 20,
     format_: Annotated[str, typer.Option("--format", help="table, json, csv or parquet")] = "table",

@@ -33,6 +33,7 @@ from accord.training import Progress, Stopping, TrainConfig, Trainer, TrainState
 FIRST_SEED = 2019  # the paper's seeds are 2019, 2020 and 2021
 SECTIONS = ("model", "method", "train", "protocol")
 KS = {"electronics": (5, 10, 20, 50)}  # the paper ranks deeper there
+LEAST_IN_A_BATCH, MOST_IN_A_BATCH = 64, 2048
 DEFAULT_KS = (3, 5, 10, 20)
 
 
@@ -50,17 +51,19 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     watch: Callable[[Progress], None] | None = None,
+    read_seconds: float = 0.0,
 ) -> Recommender:
     """Train, evaluate and (with `out`) save a recommender.
 
     `data`: a `Dataset`, or anything that `accord.load` takes. `seeds`: how many, from 2019 on, or which.
     `options`: `{"method.c1": 100, "model.dim": 64, "train.l2": 0.1, "protocol.ties": "index"}`.
+    `read_seconds`: what reading the data took, where the caller has done it already.
     """
     began = time.perf_counter()
     data = load(data)
     run = plan(data, model, method, protocol, seeds, options or {}, epochs, ks)
     on = find_device(device)
-    seconds = {"read": time.perf_counter() - began}
+    seconds = {"read": read_seconds + time.perf_counter() - began}
     began = time.perf_counter()
     folder = None if out is None else Path(out)
     trained, states = train_stack(data, run, on, folder, resume, watch)
@@ -216,10 +219,11 @@ def _trainer(data: Dataset, train: Csr, config: RunConfig, stage: Method, name: 
     last = name.split("/")[0] == name.split("/")[1]
     pairs = TrainingPairs.of(train, device)
     seeds = stage.target.seeds
+    size = len(pairs) if stage.target.batching == "pairs" else int((train.counts > 0).sum())
     sampler = Sampler(
         pairs,
         generators(seeds, f"sampling {name}", device),
-        settings.batch_size,
+        settings.batch_size or min(MOST_IN_A_BATCH, max(LEAST_IN_A_BATCH, size // 40)),
         negatives=stage.negatives or rules.negatives,
         batching=stage.target.batching,
         user_negatives=rules.cdae_negatives,

@@ -18,10 +18,13 @@ from pydantic import ValidationError
 
 from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions
 from accord.errors import InputError
-from accord.files import read_json, read_table, read_tensors, replacing, write_json, write_tensors
+from accord.files import read_json, read_table, replacing, write_json
+from accord.methods import MethodSpec
 from accord.methods.base import Method
+from accord.models import ModelSpec
 from accord.ranking import Evaluation, Ranker, Relevant, evaluate, tie_priority, top_k, validation_part
 from accord.runs import Run, RunConfig
+from accord.tensors import read_tensors, write_tensors
 from accord.training import TrainState
 from accord.version import __version__
 
@@ -294,8 +297,20 @@ class Recommender:
         return folder
 
     @classmethod
-    def load(cls, folder: str | Path, *, device: str = "cpu", allow_imports: bool = False) -> Recommender:
-        """A recommender from its run folder. Code that the folder names is imported only with `allow_imports`."""
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        device: str = "cpu",
+        model: ModelSpec | None = None,
+        method: MethodSpec | None = None,
+        allow_imports: bool = False,
+    ) -> Recommender:
+        """A recommender from its run folder.
+
+        A run of the caller's own classes needs them: given as `model` and `method`, or imported by the names in the
+        folder, which is done only with `allow_imports`.
+        """
         folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"{folder} is not a run folder: there is no such folder.")
@@ -304,7 +319,7 @@ class Recommender:
         metrics = read_json(folder / "metrics.json")
         try:
             content.pop("accord", None)
-            run = Run.load(RunConfig(**content), allow_imports)
+            run = Run.load(RunConfig(**content), model, method, allow_imports)
         except (ValidationError, AttributeError, TypeError) as error:
             raise InputError(f"{config_file} is not the config of a run ({str(error).splitlines()[0]}).") from None
         users, items = (
@@ -320,13 +335,13 @@ class Recommender:
         }
         data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
         train, valid = data.csr(data.train), data.csr(data.valid)
-        method = run.build(train)
+        built = run.build(train)
         tensors, _ = read_tensors(folder / "model.safetensors")
-        own = {name: tensor.shape for name, tensor in method.state_dict().items()}
+        own = {name: tensor.shape for name, tensor in built.state_dict().items()}
         if own != {name: tensor.shape for name, tensor in tensors.items()}:
             raise InputError(f"{folder}/model.safetensors is of another model than config.json says; train again.")
-        method.load_state_dict(tensors)
-        recommender = cls(run, method.to(device), users, items, train, train.merge(valid), metrics)
+        built.load_state_dict(tensors)
+        recommender = cls(run, built.to(device), users, items, train, train.merge(valid), metrics)
         recommender._parts = parts
         log = folder / "log.jsonl"
         recommender.history = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []

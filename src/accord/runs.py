@@ -43,16 +43,16 @@ class Run:
     method: MethodSpec | None
 
     @classmethod
-    def load(cls, config: RunConfig, allow_imports: bool) -> Run:
+    def load(cls, config: RunConfig, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool) -> Run:
         """The run of a saved config. A file names code to import only where the caller allows that."""
-        named = [config.model, config.method, config.method_options.get("g")]
+        named = [None if model else config.model, None if method else config.method, config.method_options.get("g")]
         foreign = [name for name in named if isinstance(name, str) and ":" in name]
         if foreign and not allow_imports:
             raise InputError(
                 f"the run was made with {foreign[0]}, which loading would import and run; "
-                "allow that with --allow-imports (in Python: allow_imports=True) if you trust it."
+                "allow that with --allow-imports if you trust it (in Python: allow_imports=True, or give the class)."
             )
-        return cls(config, config.model, config.method)
+        return cls(config, model or config.model, method or config.method)
 
     def with_seeds(self, seeds: tuple[int, ...]) -> Run:
         return Run(self.config.model_copy(update={"seeds": seeds}), self.model, self.method)

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from accord.data.sampling import Batch, Sampler
 from accord.errors import InputError
-from accord.files import read_tensors, write_tensors
 from accord.layers import Streams
+from accord.tensors import read_tensors, write_tensors
 
 
 class TrainConfig(BaseModel):
@@ -26,7 +26,9 @@ class TrainConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     epochs: int = Field(100, ge=1, description="passes over the training pairs, at most")
-    batch_size: int = Field(2048, ge=1, description="positives in a batch (users, for models that learn by user)")
+    batch_size: int | None = Field(
+        None, ge=1, description="positives in a batch (users, for cdae); 2048, or a fortieth of a smaller log"
+    )
     lr: float = Field(0.003, gt=0, description="learning rate of Adam")
     l2: float = Field(0.01, ge=0, description="penalty l2 / 2 * sum(theta^2) / users on the target model")
     early_stop: bool = Field(True, description="stop when validation gets no better")

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from accord.layers import Embedding, Linear
 from accord.models.base import BaseConfig, Model, Setup
 
+PAIRS_AT_ONCE = 65_536  # scored at once: times the width of the first layer, a few dozen megabytes
+
 
 class NeuMF(Model):
     name = "neumf"
@@ -50,7 +52,7 @@ class NeuMF(Model):
         product = (self.user.weight[:, users] * self.out.weight[:, :dim].mT) @ self.item.weight.mT
         runs, num_users = from_users.shape[:2]
         mlp = product.new_empty(product.shape)
-        block = max(1, 2_000_000 // (self.num_items * runs))  # pairs in flight, times their width, stay in the cache
+        block = max(1, PAIRS_AT_ONCE // (self.num_items * runs))
         for start in range(0, num_users, block):
             x = (from_users[:, start : start + block, None] + from_items[:, None]).relu_()
             x = x.flatten(1, 2)
