@@ -261,7 +261,7 @@ def _loss_stopping(
     valid = data.csr(validation_part(data, config.protocol))
     users, items = (torch.from_numpy(part).to(device) for part in (valid.users, valid.items))
     negatives = Negatives(pairs)
-    streams = generators(stage.target.seeds, "validation", device)
+    streams = generators(stage.target.seeds, f"validation of {stage.name}", device)
 
     def check() -> Tensor:
         drawn = torch.stack([negatives.draw(users, stream) for stream in streams])
