@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import torch
-import torch._dynamo  # torch.optim imports it when first used, a second that is no training time
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
