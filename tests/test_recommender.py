@@ -149,6 +149,16 @@ def test_closed_form_models_give_the_known_figures(shared_data, name, model, opt
         assert trained.metrics["groups"]["warm"]["users"] == 579
 
 
+@pytest.mark.parametrize(
+    ("name", "protocol"), [("ml-100k", "corrected"), ("ml-100k", "published"), ("adressa", "published")]
+)
+def test_a_saved_run_is_evaluated_as_it_was_when_trained(shared_data, tmp_path, name, protocol):
+    """The rules for the test (overlap with validation, duplicates) need parts of the data that a run folder has not."""
+    trained = accord.fit(shared_data / name, "popularity", protocol=protocol, out=tmp_path / "run")
+    again = accord.Recommender.load(tmp_path / "run").evaluate()
+    assert again.mean()[0] == trained.metrics["runs"][0]["metrics"]
+
+
 def test_published_gmf_on_modcloth_lands_on_the_paper(shared_data):
     """One seed of the published protocol: the paper has recall@20 .225 ± .008 and ndcg@20 .088 ± .005."""
     trained = accord.fit(shared_data / "modcloth", "gmf", "normal", protocol="published")

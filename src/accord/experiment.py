@@ -235,7 +235,8 @@ def _trainer(data: Dataset, train: Csr, config: RunConfig, stage: Method, name: 
     if stops and len(validation_part(data, rules)):
         make = _ndcg_stopping if rules.early_stop == "best-ndcg" else _loss_stopping
         stopping = make(data, train, config, stage, pairs, sampler.num_batches, device)
-    l2 = torch.full((len(seeds),), settings.l2, device=device)
+    own = [options.get("l2", settings.l2) for options in config.own_options("train")]
+    l2 = torch.tensor(own * (len(seeds) // len(own)), device=device)
     return Trainer(stage, sampler, settings, l2, stopping, name)
 
 

@@ -141,17 +141,18 @@ class Relevant:
         if protocol.test_overlap == "remove" and _cut_from_test(valid, data):
             keep = ~valid.contains(pairs.users, pairs.items)
             pairs = Csr.of(pairs.users[keep], pairs.items[keep], pairs.num_users, pairs.num_items, unique=False)
-        return cls._of(pairs, train.merge(valid))
+        return cls.of_pairs(pairs, train.merge(valid))
 
     @classmethod
     def of_validation(cls, data: Dataset, protocol: Protocol) -> Relevant:
         """Validation pairs of users with history: for the others every run gives the same list."""
         train, pairs = data.csr(data.train), data.csr(validation_part(data, protocol))
         warm = train.counts[pairs.users] > 0
-        return cls._of(Csr.of(pairs.users[warm], pairs.items[warm], pairs.num_users, pairs.num_items), train)
+        return cls.of_pairs(Csr.of(pairs.users[warm], pairs.items[warm], pairs.num_users, pairs.num_items), train)
 
     @classmethod
-    def _of(cls, pairs: Csr, seen: Csr) -> Relevant:
+    def of_pairs(cls, pairs: Csr, seen: Csr) -> Relevant:
+        """Pairs to which every rule has been applied already."""
         users = np.flatnonzero(pairs.counts)
         return cls(users, pairs, pairs.counts[users], seen)
 

@@ -55,7 +55,12 @@ class Recommender:
         relevant = Relevant.of_test(data, config.protocol)
         recommender = cls(run, method, data.users, data.items, train, relevant.seen, {})
         recommender.history = [entry for state in states for entry in state.history]
-        recommender._parts = {"train": data.train, "valid": validation_part(data, config.protocol), "test": data.test}
+        judged = {"user": data.users.take(relevant.pairs.users), "item": data.items.take(relevant.pairs.items)}
+        recommender._parts = {
+            "train": data.train,
+            "valid": validation_part(data, config.protocol),
+            "test": Interactions(pa.table(judged)),  # what the protocol made of the test
+        }
         began = time.perf_counter()
         evaluation = recommender.evaluate(relevant, config.ks)
         last = states[-1] if states else None
@@ -105,17 +110,15 @@ class Recommender:
     def evaluate(self, relevant: Relevant | None = None, ks: Sequence[int] | None = None) -> Evaluation:
         """Metrics of every run and user on the test that belongs to the run."""
         if relevant is None:
-            relevant = Relevant.of_test(self._dataset(), self.run.config.protocol)
+            test = self._parts["test"]
+            users, items = self.users.rows(test.users), self.items.rows(test.items)
+            pairs = Csr.of(users, items, len(self.users), len(self.items), unique=False)
+            relevant = Relevant.of_pairs(pairs, self.seen)
         if not len(relevant.users):
             raise InputError(
                 "the test holds no pair to evaluate on; give more data, another split or another clean rule."
             )
         return evaluate(self._ranker(self.method, self.num_runs), relevant, ks or self.run.config.ks)
-
-    def _dataset(self) -> Dataset:
-        parts = self._parts
-        # the folder keeps the test as it was given and the validation that was masked, so the same rules apply again
-        return Dataset("saved", parts["train"], parts["valid"], parts["test"], self.users, self.items)
 
     def per_user(self, evaluation: Evaluation) -> pa.Table:
         """An evaluation with a row for each user and run, under the users' own ids."""

@@ -32,6 +32,15 @@ class RunConfig(BaseModel):
     protocol: Protocol
     seeds: tuple[int, ...] = Field(min_length=1)
     ks: tuple[int, ...] = Field(min_length=1)
+    varied: tuple[dict[str, Any], ...] = Field(
+        default=(), description="options in which the runs of a stack differ, one entry a run: method.NAME or train.l2"
+    )
+
+    def own_options(self, section: str) -> list[dict[str, Any]]:
+        """Of each run, the options of a section that are its own."""
+        varied = self.varied or ({},) * len(self.seeds)
+        prefix = f"{section}."
+        return [{k.removeprefix(prefix): v for k, v in own.items() if k.startswith(prefix)} for own in varied]
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,8 @@ class Run:
         return cls(config, model or config.model, method or config.method)
 
     def with_seeds(self, seeds: tuple[int, ...]) -> Run:
-        return Run(self.config.model_copy(update={"seeds": seeds}), self.model, self.method)
+        """The same with other seeds; the runs' own options fall away, as they shape no network."""
+        return Run(self.config.model_copy(update={"seeds": seeds, "varied": ()}), self.model, self.method)
 
     def build(self, train: Csr) -> Method:
         """The method with all its networks, each run at its own start."""
@@ -64,7 +74,10 @@ class Run:
             setup = Setup(train, config.seeds, config.protocol)
             return ClosedForm(build_model(self.model, config.model_options, setup))
         kind = find_method(self.method)
-        options = make_config(kind.Config, config.method_options, f"method {config.method}")
+        options = [
+            make_config(kind.Config, config.method_options | own, f"method {config.method}")
+            for own in config.own_options("method")
+        ]
         seeds = tuple(derive_seed(s, f"member {m}") if m else s for m in range(kind.members) for s in config.seeds)
         setup = Setup(train, seeds, config.protocol)
 
@@ -73,4 +86,4 @@ class Run:
                 return build_model(self.model, config.model_options, setup, purpose)
             return build_model(spec, {}, setup, purpose)
 
-        return kind([options] * len(seeds), build, config.protocol)
+        return kind(options * kind.members, build, config.protocol)

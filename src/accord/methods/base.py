@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.data.sampling import Batch
-from accord.models.base import BaseConfig, Model
+from accord.models.base import BaseConfig, Model, column
 from accord.protocol import Protocol
 
 Build = Callable[
@@ -25,13 +25,16 @@ class Method(nn.Module):
     Config: ClassVar[type[BaseConfig]] = BaseConfig
     summary: ClassVar[str]
     members: ClassVar[int] = 1  # networks trained for each run, averaged when scoring
+    per_run: ClassVar[tuple[str, ...]] = ()  # options that may differ between runs: each is a [R, 1] buffer of its name
     negatives: ClassVar[Literal["popularity"] | None] = None  # None: as the protocol says
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
-        """`configs`: one a run; those that shape the networks must be equal."""
+        """`configs`: one a run; only options named in `per_run` may differ."""
         super().__init__()
         self.config = configs[0]
         self.protocol = protocol
+        for name in self.per_run:
+            self.register_buffer(name, column(configs, name), persistent=False)
         self.target = build(purpose="target")
 
     def loss(self, batch: Batch, step: int) -> Tensor:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -12,9 +9,8 @@ from torch import Tensor
 
 from accord.data.sampling import Batch
 from accord.errors import InputError
-from accord.methods.base import Build, Method, cross_entropy, reduce_like
-from accord.models.base import BaseConfig, Model, column
-from accord.protocol import Protocol
+from accord.methods.base import Method, cross_entropy, reduce_like
+from accord.models.base import BaseConfig, Model
 
 
 class Normal(Method):
@@ -39,13 +35,9 @@ class TCE(Method):
         drop: float = Field(0.2, ge=0, le=0.5, description="most of a batch that is dropped")
         ramp: int = Field(30_000, ge=1, description="steps until that much is dropped")
 
+    per_run = ("drop", "ramp")
     drop: Tensor
     ramp: Tensor
-
-    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
-        super().__init__(configs, build, protocol)
-        self.register_buffer("drop", column(configs, "drop"), persistent=False)
-        self.register_buffer("ramp", column(configs, "ramp"), persistent=False)
 
     def loss(self, batch: Batch, step: int) -> Tensor:
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
@@ -69,11 +61,8 @@ class RCE(Method):
     class Config(BaseConfig):
         beta: float = Field(0.25, ge=0, description="power of the model's own probability in the weight")
 
+    per_run = ("beta",)
     beta: Tensor
-
-    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
-        super().__init__(configs, build, protocol)
-        self.register_buffer("beta", column(configs, "beta"), persistent=False)
 
     def loss(self, batch: Batch, step: int) -> Tensor:
         losses = cross_entropy(self.target(batch.users, batch.items), batch)

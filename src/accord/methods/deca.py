@@ -17,7 +17,7 @@ from torch import Tensor
 from accord.data.sampling import Batch
 from accord.methods.base import Build, Method
 from accord.methods.baselines import Pretrain
-from accord.models.base import BaseConfig, column
+from accord.models.base import BaseConfig
 from accord.protocol import Protocol
 
 GUARD = 1e-5  # under every logarithm, as in the released code
@@ -54,14 +54,13 @@ class DeCA(Method):
     class Config(AgreementConfig):
         g: str = Field("mf", description="the auxiliary model that should agree: any model")
 
+    per_run = ("c1", "c2", "alpha")
     c1: Tensor
     c2: Tensor
     alpha: Tensor
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
-        for name in ("c1", "c2", "alpha"):
-            self.register_buffer(name, column(configs, name), persistent=False)
         self.h = build(self.config.h, purpose="h")
         self.h_real = build(self.config.h, purpose="h real")
         self._make_partner(build)
