@@ -50,6 +50,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("protocol", "ranking", "recommender", "runs", "training"),
     },
     "noise": {"data", "errors"},
+    "significance": {"errors"},
+    "render": {"files"},
     "display": {"data", "errors", "files", "options", "training"},  # how things look on the screen
     "report": {"data", "errors", "files", "noise", "protocol", "ranking", "recommender", "version"},
     "doctor": {"data", "display", "errors", "experiment", "version"},

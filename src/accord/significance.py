@@ -19,7 +19,7 @@ FLIPS = 10_000
 DRAWS = 2_000
 LEVEL = 0.95
 BLOCK = 2**22  # numbers held at once by the flips and the draws: 32 MiB
-ROUNDING = 1e-12  # sums that differ by less than this share of their terms are equal: metrics take few values
+ROUNDING = 1e-12  # what differs by less is equal: metrics take few values, so ties are many and must be seen
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,13 +46,13 @@ def compare_to(baseline: npt.ArrayLike, others: Mapping[str, npt.ArrayLike], see
         return {}
     differences = _differences(baseline, others)  # [M, S, N]
     users = differences.mean(1)  # [M, N]
+    users[np.abs(users) <= ROUNDING] = 0
     flips, draws = np.random.default_rng(seed).spawn(2)
     ps = _sign_flip(users, flips)
     lows, highs = _interval(differences, draws)
     found = {}
     for number, (name, p_holm) in enumerate(zip(others, holm(ps), strict=True)):
         mine = users[number]
-        sign = np.sign(np.where(np.abs(mine) > ROUNDING, mine, 0.0))
         found[name] = Comparison(
             difference=float(mine.mean()),
             low=float(lows[number]),
@@ -60,7 +60,7 @@ def compare_to(baseline: npt.ArrayLike, others: Mapping[str, npt.ArrayLike], see
             p=ps[number],
             p_holm=p_holm,
             effect=_effect(mine),
-            better=float(sign.mean()),
+            better=float(np.sign(mine).mean()),
         )
     return found
 
@@ -159,6 +159,6 @@ def _counts(rows: int, size: int, rng: np.random.Generator) -> Floats:
 
 def _effect(users: Floats) -> float:
     mean, sd = float(users.mean()), float(users.std(ddof=1))
-    if abs(mean) <= ROUNDING:
-        return 0.0
-    return mean / sd if sd > ROUNDING * abs(mean) else math.copysign(math.inf, mean)
+    if sd > ROUNDING:
+        return mean / sd
+    return math.copysign(math.inf, mean) if abs(mean) > ROUNDING else 0.0
