@@ -42,10 +42,10 @@ def write_report(path: Path, data: Dataset, real: npt.NDArray[np.bool_], results
                 "seeds": ", ".join(str(run["seed"]) for run in metrics["runs"]),
             }
         )
-    template = Environment(autoescape=True).from_string(
-        resources.files("accord").joinpath("report.html.j2").read_text()
-    )
+    inside = resources.files("accord")
+    template = Environment(autoescape=True).from_string(inside.joinpath("report.html.j2").read_text())
     html = template.render(
+        style=inside.joinpath("style.css").read_text(),
         title=f"Accord on {data.name}",
         lead=f"{len(data.users):,} users, {len(data.items):,} items, {len(data.train):,} training interactions, "
         f"{1 - real.mean():.0%} of which are noise that the models were not told of.",
