@@ -52,6 +52,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "noise": {"data", "errors"},
     "significance": {"errors"},
     "render": {"files"},
+    "results": {"errors", "files"},
+    "compare": {
+        *("data", "errors", "experiment", "methods", "models", "recommender", "render", "results", "runs"),
+        *("significance", "training"),
+    },
     "display": {"data", "errors", "files", "options", "training"},  # how things look on the screen
     "report": {"data", "errors", "files", "noise", "protocol", "ranking", "recommender", "version"},
     "doctor": {"data", "display", "errors", "experiment", "version"},

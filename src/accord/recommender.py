@@ -7,6 +7,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class Recommender:
         self.history: list[dict[str, Any]] = []  # what log.jsonl holds
         self._parts: dict[str, Interactions] = {}  # train, valid and test, for the run folder
         self._serving: Method | None = None
+        self.evaluation: Evaluation | None = None  # on the test, of what was just trained
 
     # --- training
 
@@ -62,7 +64,7 @@ class Recommender:
             "test": Interactions(pa.table(judged)),  # what the protocol made of the test
         }
         began = time.perf_counter()
-        evaluation = recommender.evaluate(relevant, config.ks)
+        evaluation = recommender.evaluation = recommender.evaluate(relevant, config.ks)
         last = states[-1] if states else None
         runs = []
         for number, (seed, values) in enumerate(zip(config.seeds, evaluation.mean(), strict=True)):
@@ -73,6 +75,10 @@ class Recommender:
                 best = last.best[number :: len(config.seeds)]  # of each member
                 if config.protocol.early_stop == "best-ndcg" and np.isfinite(best).all():
                     entry["valid_ndcg@20"] = statistics.fmean(best)
+            elif config.protocol.early_stop == "best-ndcg":  # fitted in closed form: nothing was watched
+                valid = Relevant.of_validation(data, config.protocol)
+                if len(valid.users):
+                    entry["valid_ndcg@20"] = recommender._ranked(valid, [20]).mean()[0]["ndcg@20"]
             runs.append(entry)
         seconds = {**seconds, "evaluate": time.perf_counter() - began}
         recommender.metrics = {
@@ -118,7 +124,11 @@ class Recommender:
             raise InputError(
                 "the test holds no pair to evaluate on; give more data, another split or another clean rule."
             )
-        return evaluate(self._ranker(self.method, self.num_runs), relevant, ks or self.run.config.ks)
+        return self._ranked(relevant, ks or self.run.config.ks)
+
+    def _ranked(self, relevant: Relevant, ks: Sequence[int]) -> Evaluation:
+        ranker = replace(self._ranker(self.method, self.num_runs), seen=relevant.seen)
+        return evaluate(ranker, relevant, ks)
 
     def per_user(self, evaluation: Evaluation) -> pa.Table:
         """An evaluation with a row for each user and run, under the users' own ids."""

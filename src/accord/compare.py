@@ -1,0 +1,325 @@
+"""Many runs: a grid of models, methods and options with several seeds, stacked where they can be, and who is better."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from accord.data.interactions import Dataset
+from accord.errors import InputError
+from accord.experiment import find_device, plan, train_stack
+from accord.methods import find_method
+from accord.models import own_class
+from accord.recommender import Recommender
+from accord.render import Table, write_all
+from accord.results import Results, run_key
+from accord.runs import Run
+from accord.significance import Comparison, compare_to
+from accord.training import Progress, TrainConfig
+
+KEPT = ("recall@20", "ndcg@20")  # of every user, for the paired tests
+ALWAYS = ("popularity", "ease")  # shown beside every comparison
+TUNING_SEED = 1
+MOST_RUNS = 64  # in one stack
+STACK_BYTES = 2 * 2**30  # of weights, gradients and optimiser state in one stack
+SPACE: dict[str, tuple[Any, ...]] = {  # what tuning chooses from; the paper's grid for DeCA
+    "train.l2": (0.0, 0.001, 0.003, 0.01, 0.03, 0.1),
+    "method.c1": (1.0, 10.0, 100.0, 1000.0),
+    "method.c2": (1.0, 10.0, 100.0, 1000.0),
+    "method.alpha": (0.0, 0.5, 1.0),
+    "method.drop": (0.05, 0.1, 0.2, 0.3),
+    "method.ramp": (300, 1000, 3000, 30000),
+    "method.beta": (0.1, 0.2, 0.3, 0.5, 1.0),
+    "model.l2": (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0),  # of ease
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of the comparison: what is trained, with which options."""
+
+    model: str
+    method: str | None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        said = self.model if self.method is None else f"{self.model} + {self.method}"
+        return said + "".join(f" {key.partition('.')[2]}={value}" for key, value in self.options)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that a comparison runs on."""
+
+    data: Dataset
+    protocol: str = "corrected"
+    seeds: int | tuple[int, ...] = 3  # how many, or which
+    common: tuple[tuple[str, Any], ...] = ()  # options with one value, for all that have them
+    epochs: int | None = None
+    device: str = "auto"
+    watch: Callable[[Progress], None] | None = None
+    say: Callable[[str], None] = print
+
+
+def cells_of(models: Iterable[str], methods: Sequence[str], grid: Mapping[str, Sequence[Any]]) -> list[Cell]:
+    """All combinations; an option that a model or method has not is left out there, and repeats are dropped."""
+    cells: dict[Cell, None] = {}
+    for model in [*models, *ALWAYS]:
+        own = own_class(model)
+        closed_form = own is not None and own.closed_form
+        for method in [None] if closed_form else methods:
+            names = [name for name in grid if has_option(model, method, name)]
+            for values in itertools.product(*(grid[name] for name in names)):
+                cells[Cell(model, method, tuple(zip(names, values, strict=True)))] = None
+    used = {name for cell in cells for name, _ in cell.options}
+    for name in grid:
+        if name not in used:
+            raise InputError(f"--set {name}: none of the models and methods has this option.")
+    return list(cells)
+
+
+def has_option(model: str, method: str | None, name: str) -> bool:
+    section, _, key = name.partition(".")
+    if section == "model":
+        own = own_class(model)
+        return own is None or key in own.Config.model_fields
+    if section == "protocol":
+        return True
+    if method is None:
+        return False
+    return key in (find_method(method).Config if section == "method" else TrainConfig).model_fields
+
+
+def compare(request: Request, cells: Sequence[Cell], folder: Path) -> Results:
+    """Run what is not in the results yet, stack by stack."""
+    results = Results(folder)
+    done = results.done()
+    device = find_device(request.device)
+    stacks = list(_stacks(request, cells, done))
+    for number, (run, names) in enumerate(stacks, 1):
+        request.say(f"{number} of {len(stacks)}: {names} · {len(run.config.seeds)} run(s)")
+        for part in _parts_that_fit(run, request.data):
+            _run(request, part, device, results)
+    return results
+
+
+def _plan(request: Request, cell: Cell) -> Run:
+    common = {name: value for name, value in request.common if has_option(cell.model, cell.method, name)}
+    options = common | dict(cell.options)
+    return plan(
+        request.data,
+        cell.model,
+        cell.method or "normal",
+        request.protocol,
+        request.seeds,
+        options,
+        request.epochs,
+        None,
+    )
+
+
+def _stacks(request: Request, cells: Sequence[Cell], done: set[str]) -> Iterable[tuple[Run, str]]:
+    """Runs that differ only in seeds and in options of a stack, together."""
+    stacks: dict[str, list[tuple[Run, dict[str, Any], str]]] = {}
+    for cell in cells:
+        run = _plan(request, cell)
+        free = () if cell.method is None else find_method(cell.method).per_run
+        varied = {f"method.{name}": value for name, value in run.config.method_options.items() if name in free}
+        if cell.method is not None:
+            varied["train.l2"] = run.config.train.l2
+        fixed = run.config.model_dump(mode="json")
+        fixed["method_options"] = {k: v for k, v in run.config.method_options.items() if k not in free}
+        fixed["train"].pop("l2")
+        stacks.setdefault(json.dumps(fixed, sort_keys=True), []).append((run, varied, cell.name))
+    for members in stacks.values():
+        waiting = [
+            (seed, varied)
+            for run, varied, _ in members
+            for seed in run.config.seeds
+            if run_key(_result(request, _single(run, seed))) not in done
+        ]
+        if waiting:
+            first, _, name = members[0]
+            update = {"seeds": tuple(seed for seed, _ in waiting), "varied": tuple(varied for _, varied in waiting)}
+            said = name if len(members) == 1 else f"{name} and {len(members) - 1} other settings"
+            yield Run(first.config.model_copy(update=update), first.model, first.method), said
+
+
+def _single(run: Run, seed: int, varied: Mapping[str, Any] | None = None) -> Run:
+    """One run of a stack, with its own options in their places."""
+    config = run.config
+    own = dict(varied or {})
+    method_options = config.method_options | {
+        key.removeprefix("method."): value for key, value in own.items() if key.startswith("method.")
+    }
+    train = config.train.model_copy(update={"l2": own["train.l2"]} if "train.l2" in own else {})
+    update = {"seeds": (seed,), "varied": (), "method_options": method_options, "train": train}
+    return Run(config.model_copy(update=update), run.model, run.method)
+
+
+def _result(request: Request, run: Run) -> dict[str, Any]:
+    """The part of a result that says which run it is of."""
+    config = run.config
+    kind = None if run.method is None else find_method(run.method)
+    own = own_class(run.model)
+    settings = {} if own is None else own.Config(**config.model_options).model_dump(mode="json")
+    settings = {f"model.{key}": value for key, value in (settings or config.model_options).items()}
+    if kind is not None:
+        options = kind.Config(**config.method_options).model_dump(mode="json")
+        settings |= {f"method.{key}": value for key, value in options.items()}
+        settings |= {f"train.{key}": value for key, value in config.train.model_dump(mode="json").items()}
+    return {
+        "dataset": request.data.name,
+        "model": config.model,
+        "method": config.method or "none",
+        "seed": config.seeds[0],
+        "protocol": config.protocol.model_dump(mode="json"),
+        "settings": settings,
+    }
+
+
+def _parts_that_fit(run: Run, data: Dataset) -> Iterable[Run]:
+    """A stack in pieces that fit the memory."""
+    config = run.config
+    if run.method is None:
+        yield run
+        return
+    one = run.with_seeds(config.seeds[:1]).build(data.csr(data.train))
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
+    most = max(1, min(MOST_RUNS, STACK_BYTES // (5 * max(1, weights))))  # weights, gradient, two moments, the best
+    for start in range(0, len(config.seeds), most):
+        update = {"seeds": config.seeds[start : start + most], "varied": config.varied[start : start + most]}
+        yield Run(config.model_copy(update=update), run.model, run.method)
+
+
+def _run(request: Request, run: Run, device: torch.device, results: Results) -> None:
+    method, states = train_stack(request.data, run, device, watch=request.watch)
+    trained = Recommender.of_training(run, request.data, method, states, {})
+    evaluation = trained.evaluation
+    assert evaluation is not None
+    nobody: list[dict[str, float]] = [{}] * len(run.config.seeds)
+    groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}
+    means = {name: evaluation.mean(keep) if keep.any() else nobody for name, keep in groups.items()}
+    lines = []
+    varied = run.config.varied or ({},) * len(run.config.seeds)
+    for number, (entry, own) in enumerate(zip(trained.metrics["runs"], varied, strict=True)):
+        line = _result(request, _single(run, entry["seed"], own))
+        line |= {"metrics": entry["metrics"], "epochs": entry["epochs"], "seconds": entry["train_seconds"]}
+        line |= {"valid_ndcg@20": entry.get("valid_ndcg@20"), "device": str(device)}
+        line["groups"] = {name: mean[number] for name, mean in means.items()}  # empty where there is nobody
+        lines.append(line)
+    results.add(lines, {name: evaluation.per_user[name] for name in KEPT if name in evaluation.per_user})
+
+
+def tuned(request: Request, cells: Sequence[Cell], trials: int, folder: Path) -> list[Cell]:
+    """Of every cell the best of equally many trials by validation NDCG@20, with a seed that is not reported."""
+    if request.protocol != "corrected":
+        raise InputError("--tune chooses by validation NDCG@20, which only the corrected protocol measures.")
+    trial = replace(request, seeds=(TUNING_SEED,))
+    wanted: dict[Cell, list[Cell]] = {}
+    for cell in cells:
+        names = [name for name in SPACE if has_option(cell.model, cell.method, name) and name not in dict(cell.options)]
+        every = list(itertools.product(*(SPACE[name] for name in names)))
+        chosen = random.Random(0).sample(every, min(trials, len(every)))
+        options = [cell.options + tuple(zip(names, values, strict=True)) for values in chosen]
+        wanted[cell] = [Cell(cell.model, cell.method, option) for option in options] if names else [cell]
+    results = compare(trial, [t for tries in wanted.values() for t in tries], folder)
+    found = {run_key(result): result["valid_ndcg@20"] for result in results.read()}
+    best = []
+    for cell, tries in wanted.items():
+        values = [found[run_key(_result(trial, _plan(trial, t)))] for t in tries]
+        best.append(cell if values[0] is None else tries[int(np.argmax(values))])
+    return best
+
+
+def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
+    """The comparison as tables: mean ± sd over seeds, and paired tests against a baseline."""
+    lines = {run_key(result): result for result in results.read()}
+    per_user = results.per_user("ndcg@20")
+    runs = {
+        cell.name: [run_key(_result(request, _single(r, s))) for r in [_plan(request, cell)] for s in r.config.seeds]
+        for cell in cells
+    }
+    missing = [name for name, keys in runs.items() if not set(keys) <= set(lines)]
+    if missing:
+        raise InputError(f"{results.file} has no finished runs of '{missing[0]}'; run the comparison first.")
+    names = list(runs)
+    chosen = baseline or next((name for name in names if name.endswith("+ normal")), names[0])
+    if chosen not in runs:
+        raise InputError(f"--baseline '{chosen}' is not among the rows: {', '.join(names)}.")
+    stacked = {name: np.stack([per_user[key] for key in keys]) for name, keys in runs.items()}
+    tests = compare_to(stacked[chosen], {name: values for name, values in stacked.items() if name != chosen})
+    return [_means(names, runs, lines), _tests(names, tests, chosen)]
+
+
+def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[str, dict[str, Any]]) -> Table:
+    metrics = [name for name in next(iter(lines.values()))["metrics"] if name.split("@")[0] in ("recall", "ndcg")]
+    groups = [name for name, mean in next(iter(lines.values()))["groups"].items() if mean]
+    rows, means = [], []
+    for name in names:
+        own = [lines[key] for key in runs[name]]
+        row: list[Any] = [name, len(own)]
+        for metric in metrics:
+            values = np.array([line["metrics"][metric] for line in own])
+            row.append(f"{values.mean():.4f}" + (f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""))
+        for group in groups:
+            row.append(float(np.mean([line["groups"][group]["ndcg@20"] for line in own])))
+        means.append([np.mean([line["metrics"][metric] for line in own]) for metric in metrics])
+        rows.append(tuple(row))
+    best = np.argmax(np.array(means), 0)
+    marked = frozenset((int(row), column + 2) for column, row in enumerate(best))
+    columns = ("what", "runs", *metrics, *(f"ndcg@20, {group} users" for group in groups))
+    return Table(
+        "Mean ± standard deviation over seeds", columns, tuple(rows), ("The best of each column is marked.",), marked
+    )
+
+
+def _tests(names: Sequence[str], tests: Mapping[str, Comparison], baseline: str) -> Table:
+    rows = []
+    for name in names:
+        if name in tests:
+            test = tests[name]
+            interval = f"{test.low:+.4f} to {test.high:+.4f}"
+            rows.append(
+                (
+                    name,
+                    f"{test.difference:+.4f}",
+                    interval,
+                    _p(test.p),
+                    _p(test.p_holm),
+                    f"{test.effect:+.3f}",
+                    f"{test.better:+.1%}",
+                )
+            )
+    columns = ("what", "difference", "95% interval", "p", "p (Holm)", "effect size", "users better − worse")
+    notes = (
+        "NDCG@20, paired by user and seed: sign-flip permutation test on the users' mean differences; "
+        "interval by bootstrap over users and seeds; effect size: mean over standard deviation of the differences. "
+        "The test speaks of these runs, the interval of other seeds too: a small p beside an interval around 0 "
+        "means that the seeds differ.",
+    )
+    return Table(f"Against {baseline}", columns, tuple(rows), notes)
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def render(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
+    """Write the comparison beside its raw results, as Markdown, HTML, CSV and LaTeX."""
+    tables = summarise(request, cells, results, baseline)
+    counts = request.data.counts()
+    said = ", ".join(f"{counts[part]:,} {part}" for part in ("users", "items", "train", "valid", "test"))
+    seeds = request.seeds if isinstance(request.seeds, int) else len(request.seeds)
+    intro = [f"{request.data.name}: {said}; protocol {request.protocol}; {seeds} seed(s)."]
+    write_all(results.folder, "compare", tables, intro)
+    return tables

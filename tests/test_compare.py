@@ -1,0 +1,166 @@
+"""Comparisons: what is run, stacked, kept, continued and shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import accord
+from accord import compare as comparing
+from accord.cli import main
+from accord.compare import Cell, Request, cells_of, compare, render, tuned
+from accord.results import Results, run_key
+
+
+@pytest.fixture(scope="module")
+def data():
+    return accord.simulate(users=120, items=60, interactions=1500, seed=3).dataset
+
+
+def quiet(*_words):
+    pass
+
+
+def test_cells_leave_out_options_that_a_method_has_not():
+    cells = cells_of(["gmf"], ["normal", "deca"], {"method.c1": [1.0, 10.0], "train.l2": [0.0, 0.1]})
+    names = [cell.name for cell in cells]
+    assert names == [
+        "gmf + normal l2=0.0",
+        "gmf + normal l2=0.1",
+        *(f"gmf + deca c1={c1} l2={l2}" for c1 in (1.0, 10.0) for l2 in (0.0, 0.1)),
+        "popularity",
+        "ease",
+    ]
+    with pytest.raises(accord.InputError, match="none of the models"):
+        cells_of(["gmf"], ["normal"], {"method.c1": [1.0, 2.0]})
+
+
+def test_a_grid_is_one_stack_and_each_run_is_as_if_alone(data, tmp_path, monkeypatch):
+    stacks = []
+    train = comparing.train_stack
+    monkeypatch.setattr(comparing, "train_stack", lambda d, run, *a, **k: stacks.append(run) or train(d, run, *a, **k))
+    cells = cells_of(["mf"], ["deca"], {"method.c1": [1.0, 50.0], "train.l2": [0.0, 0.1]})
+    request = Request(data, seeds=2, epochs=2, say=quiet)
+    results = compare(request, cells, tmp_path)
+    assert [len(run.config.seeds) for run in stacks] == [8, 1, 1]
+    lines = results.read()
+    assert len(lines) == 10
+    assert set(lines[0]) >= {"dataset", "model", "method", "seed", "settings", "metrics", "seconds", "device"}
+    for line in (lines[0], lines[5], lines[7]):
+        options = {key: line["settings"][key] for key in ("method.c1", "train.l2")}
+        alone = accord.fit(data, "mf", "deca", seeds=[line["seed"]], options=options, epochs=2)
+        assert line["metrics"] == pytest.approx(alone.metrics["runs"][0]["metrics"], abs=0.02)
+    assert len({json.dumps(line["settings"]) + str(line["seed"]) for line in lines if line["model"] == "mf"}) == 8
+
+
+def test_continues_without_repeating_and_ends_with_the_same_results(data, tmp_path, monkeypatch):
+    cells = cells_of(["mf", "gmf"], ["normal", "deca"], {})
+    request = Request(data, seeds=2, epochs=1, say=quiet)
+    whole = compare(request, cells, tmp_path / "whole").read()
+
+    ran = []
+    run = comparing._run
+
+    def two_then_stop(request, stack, *rest):
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        ran.append(stack)
+        run(request, stack, *rest)
+
+    monkeypatch.setattr(comparing, "_run", two_then_stop)
+    with pytest.raises(KeyboardInterrupt):
+        compare(request, cells, tmp_path / "cut")
+    monkeypatch.setattr(comparing, "_run", run)
+    with (tmp_path / "cut/results.jsonl").open("a") as file:
+        file.write('{"dataset": "half a li')  # what a kill in mid-write leaves
+    cut = compare(request, cells, tmp_path / "cut").read()
+    assert [run_key(line) for line in cut] == [run_key(line) for line in whole]
+    assert [line["metrics"] for line in cut] == [line["metrics"] for line in whole]
+    again = compare(request, cells, tmp_path / "cut").read()
+    assert again == cut
+
+
+def test_stacks_are_split_where_memory_asks_for_it(data, tmp_path, monkeypatch):
+    cells = cells_of(["mf"], ["normal"], {"train.l2": [0.0, 0.1]})
+    request = Request(data, seeds=3, epochs=1, say=quiet)
+    whole = compare(request, cells, tmp_path / "whole").read()
+    weights = 4 * 32 * (120 + 60)
+    monkeypatch.setattr(comparing, "STACK_BYTES", 2 * 5 * weights)
+    parts = []
+    run = comparing._run
+    monkeypatch.setattr(comparing, "_run", lambda r, stack, *rest: parts.append(stack) or run(r, stack, *rest))
+    split = compare(request, cells, tmp_path / "split").read()
+    assert max(len(stack.config.seeds) for stack in parts) == 2
+    assert [run_key(line) for line in split] == [run_key(line) for line in whole]
+
+
+def test_tables_show_means_tests_and_the_closed_form_models(data, tmp_path):
+    cells = cells_of(["mf"], ["normal", "rce"], {})
+    request = Request(data, seeds=2, epochs=2, say=quiet)
+    results = compare(request, cells, tmp_path)
+    means, tests = render(request, cells, results)
+    assert [row[0] for row in means.rows] == ["mf + normal", "mf + rce", "popularity", "ease"]
+    assert [row[0] for row in tests.rows] == ["mf + rce", "popularity", "ease"]
+    lines = [line for line in results.read() if line["method"] == "normal"]
+    shown = float(means.rows[0][means.columns.index("recall@20")].split(" ")[0])
+    assert shown == pytest.approx(np.mean([line["metrics"]["recall@20"] for line in lines]), abs=1e-4)
+    per_user = results.per_user("ndcg@20")
+    assert all(np.mean(per_user[run_key(line)]) == pytest.approx(line["metrics"]["ndcg@20"]) for line in lines)
+    assert {path.suffix for path in tmp_path.glob("compare.*")} == {".md", ".html", ".csv", ".tex"}
+    with pytest.raises(accord.InputError, match="not among the rows"):
+        render(request, cells, results, "mf + nothing")
+    with pytest.raises(accord.InputError, match="no finished runs"):
+        render(request, [*cells, Cell("gmf", "normal")], results)
+
+
+def test_tuning_gives_every_method_equally_many_trials(data, tmp_path):
+    cells = cells_of(["mf"], ["normal", "deca"], {})
+    request = Request(data, seeds=2, epochs=2, say=quiet)
+    best = tuned(request, cells, 4, tmp_path)
+    trials = Results(tmp_path).read()
+    for method in ("normal", "deca"):
+        own = [line for line in trials if line["method"] == method]
+        assert len(own) == 4
+        chosen = next(cell for cell in best if cell.method == method)
+        winner = max(own, key=lambda line: line["valid_ndcg@20"])
+        assert all(winner["settings"][name] == value for name, value in chosen.options)
+    assert len([line for line in trials if line["model"] == "ease"]) == 4
+    with pytest.raises(accord.InputError, match="corrected"):
+        tuned(Request(data, protocol="published", say=quiet), cells, 2, tmp_path)
+
+
+def test_on_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    rows = {(f"a{rng.integers(40)}", f"b{int(30 * rng.random() ** 2)}") for _ in range(900)}
+    lines = "".join(f"{u};{i};{rng.integers(1, 6)}\n" for u, i in sorted(rows))
+    (tmp_path / "other.csv").write_text("who;what;stars\n" + lines)
+    words = "compare other.csv --user-col who --item-col what --models mf --methods normal,tce --seeds 2 --epochs 1"
+
+    def run(more=""):
+        monkeypatch.setattr(sys, "argv", ["accord", *words.split(), *more.split()])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return stop.value.code, said.out, said.err
+
+    code, out, err = run()
+    assert code == 0, err
+    assert all(name in out for name in ("mf + normal", "mf + tce", "popularity", "ease", "Holm"))
+    before = (tmp_path / "runs/other-compare/results.jsonl").read_text()
+    (tmp_path / "runs/other-compare/compare.md").unlink()
+    code, again, _ = run("--render-only")
+    assert code == 0
+    assert again == out
+    assert (tmp_path / "runs/other-compare/compare.md").exists()
+    assert (tmp_path / "runs/other-compare/results.jsonl").read_text() == before
+    for mistake, expected in (
+        ("--set method.zz=1,2", "none of the models"),
+        ("--methods nrmal", "did you mean 'normal'"),
+    ):
+        code, _, err = run(mistake)
+        assert code == 2
+        assert expected in err
