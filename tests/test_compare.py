@@ -44,7 +44,7 @@ def test_a_grid_is_one_stack_and_each_run_is_as_if_alone(data, tmp_path, monkeyp
     monkeypatch.setattr(comparing, "train_stack", lambda d, run, *a, **k: stacks.append(run) or train(d, run, *a, **k))
     cells = cells_of(["mf"], ["deca"], {"method.c1": [1.0, 50.0], "train.l2": [0.0, 0.1]})
     request = Request(data, seeds=2, epochs=2, say=quiet)
-    results = compare(request, cells, tmp_path)
+    results = compare(request, cells, Results(tmp_path))
     assert [len(run.config.seeds) for run in stacks] == [8, 1, 1]
     lines = results.read()
     assert len(lines) == 10
@@ -59,7 +59,7 @@ def test_a_grid_is_one_stack_and_each_run_is_as_if_alone(data, tmp_path, monkeyp
 def test_continues_without_repeating_and_ends_with_the_same_results(data, tmp_path, monkeypatch):
     cells = cells_of(["mf", "gmf"], ["normal", "deca"], {})
     request = Request(data, seeds=2, epochs=1, say=quiet)
-    whole = compare(request, cells, tmp_path / "whole").read()
+    whole = compare(request, cells, Results(tmp_path / "whole")).read()
 
     ran = []
     run = comparing._run
@@ -72,27 +72,26 @@ def test_continues_without_repeating_and_ends_with_the_same_results(data, tmp_pa
 
     monkeypatch.setattr(comparing, "_run", two_then_stop)
     with pytest.raises(KeyboardInterrupt):
-        compare(request, cells, tmp_path / "cut")
+        compare(request, cells, Results(tmp_path / "cut"))
     monkeypatch.setattr(comparing, "_run", run)
     with (tmp_path / "cut/results.jsonl").open("a") as file:
         file.write('{"dataset": "half a li')  # what a kill in mid-write leaves
-    cut = compare(request, cells, tmp_path / "cut").read()
+    cut = compare(request, cells, Results(tmp_path / "cut")).read()
     assert [run_key(line) for line in cut] == [run_key(line) for line in whole]
     assert [line["metrics"] for line in cut] == [line["metrics"] for line in whole]
-    again = compare(request, cells, tmp_path / "cut").read()
+    again = compare(request, cells, Results(tmp_path / "cut")).read()
     assert again == cut
 
 
 def test_stacks_are_split_where_memory_asks_for_it(data, tmp_path, monkeypatch):
     cells = cells_of(["mf"], ["normal"], {"train.l2": [0.0, 0.1]})
     request = Request(data, seeds=3, epochs=1, say=quiet)
-    whole = compare(request, cells, tmp_path / "whole").read()
-    weights = 4 * 32 * (120 + 60)
-    monkeypatch.setattr(comparing, "STACK_BYTES", 2 * 5 * weights)
+    whole = compare(request, cells, Results(tmp_path / "whole")).read()
+    monkeypatch.setattr(comparing, "_bytes_of_a_run", lambda *_: comparing.CPU_BYTES // 2)
     parts = []
     run = comparing._run
     monkeypatch.setattr(comparing, "_run", lambda r, stack, *rest: parts.append(stack) or run(r, stack, *rest))
-    split = compare(request, cells, tmp_path / "split").read()
+    split = compare(request, cells, Results(tmp_path / "split")).read()
     assert max(len(stack.config.seeds) for stack in parts) == 2
     assert [run_key(line) for line in split] == [run_key(line) for line in whole]
 
@@ -100,7 +99,7 @@ def test_stacks_are_split_where_memory_asks_for_it(data, tmp_path, monkeypatch):
 def test_tables_show_means_tests_and_the_closed_form_models(data, tmp_path):
     cells = cells_of(["mf"], ["normal", "rce"], {})
     request = Request(data, seeds=2, epochs=2, say=quiet)
-    results = compare(request, cells, tmp_path)
+    results = compare(request, cells, Results(tmp_path))
     means, tests = render(request, cells, results)
     assert [row[0] for row in means.rows] == ["mf + normal", "mf + rce", "popularity", "ease"]
     assert [row[0] for row in tests.rows] == ["mf + rce", "popularity", "ease"]
@@ -164,3 +163,13 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
         code, _, err = run(mistake)
         assert code == 2
         assert expected in err
+
+
+def test_the_guess_of_memory_grows_with_weights_and_batches(data):
+    def guess(model, **options):
+        given = {key.replace("_", ".", 1): value for key, value in options.items()}
+        return comparing._bytes_of_a_run(comparing.plan(data, model, "normal", "corrected", 1, given, 1, None), data)
+
+    assert guess("neumf") > guess("gmf", model_dim=64) > guess("gmf")
+    assert guess("gmf", train_batch_size=9000) > guess("gmf")
+    assert guess("cdae") > guess("cdae", train_batch_size=10)

@@ -57,6 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("data", "errors", "experiment", "methods", "models", "recommender", "render", "results", "runs"),
         *("significance", "training"),
     },
+    "reproduce": {"compare", "data", "errors", "paper", "render", "results"},
     "display": {"data", "errors", "files", "options", "training"},  # how things look on the screen
     "report": {"data", "errors", "files", "noise", "protocol", "ranking", "recommender", "version"},
     "doctor": {"data", "display", "errors", "experiment", "version"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,8 +29,8 @@ from accord.training import Progress, TrainConfig
 KEPT = ("recall@20", "ndcg@20")  # of every user, for the paired tests
 ALWAYS = ("popularity", "ease")  # shown beside every comparison
 TUNING_SEED = 1
-MOST_RUNS = 64  # in one stack
-STACK_BYTES = 2 * 2**30  # of weights, gradients and optimiser state in one stack
+MOST_RUNS = 256  # in one stack
+CPU_BYTES = 4 * 2**30  # for one stack in main memory
 SPACE: dict[str, tuple[Any, ...]] = {  # what tuning chooses from; the paper's grid for DeCA
     "train.l2": (0.0, 0.001, 0.003, 0.01, 0.03, 0.1),
     "method.c1": (1.0, 10.0, 100.0, 1000.0),
@@ -99,15 +100,14 @@ def has_option(model: str, method: str | None, name: str) -> bool:
     return key in (find_method(method).Config if section == "method" else TrainConfig).model_fields
 
 
-def compare(request: Request, cells: Sequence[Cell], folder: Path) -> Results:
+def compare(request: Request, cells: Sequence[Cell], results: Results) -> Results:
     """Run what is not in the results yet, stack by stack."""
-    results = Results(folder)
-    done = results.done()
+    done = set(results.by_key())
     device = find_device(request.device)
     stacks = list(_stacks(request, cells, done))
     for number, (run, names) in enumerate(stacks, 1):
         request.say(f"{number} of {len(stacks)}: {names} · {len(run.config.seeds)} run(s)")
-        for part in _parts_that_fit(run, request.data):
+        for part in _parts_that_fit(run, request.data, device):
             _run(request, part, device, results)
     return results
 
@@ -154,6 +154,12 @@ def _stacks(request: Request, cells: Sequence[Cell], done: set[str]) -> Iterable
             yield Run(first.config.model_copy(update=update), first.model, first.method), said
 
 
+def keys_of(request: Request, cell: Cell) -> list[str]:
+    """The keys under which the runs of a cell stand in the results, one a seed."""
+    run = _plan(request, cell)
+    return [run_key(_result(request, _single(run, seed))) for seed in run.config.seeds]
+
+
 def _single(run: Run, seed: int, varied: Mapping[str, Any] | None = None) -> Run:
     """One run of a stack, with its own options in their places."""
     config = run.config
@@ -187,15 +193,28 @@ def _result(request: Request, run: Run) -> dict[str, Any]:
     }
 
 
-def _parts_that_fit(run: Run, data: Dataset) -> Iterable[Run]:
+def _room(device: torch.device) -> int:
+    return CPU_BYTES if device.type == "cpu" else int(torch.cuda.mem_get_info(device)[0]) // 2
+
+
+def _bytes_of_a_run(run: Run, data: Dataset) -> int:
+    """A careful guess: weights with gradients, moments, the best and what is computed from all of them, and a batch."""
+    one = run.with_seeds(run.config.seeds[:1]).build(data.csr(data.train))
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
+    batch = run.config.train.batch_size or 2048
+    pairs = 2 * batch
+    if one.target.batching == "users":  # a batch holds its users' whole histories
+        pairs = 2 * math.ceil(len(data.train) * min(1, batch / max(1, data.counts()["users"])))
+    return 12 * weights + 16 * 64 * 4 * pairs
+
+
+def _parts_that_fit(run: Run, data: Dataset, device: torch.device) -> Iterable[Run]:
     """A stack in pieces that fit the memory."""
     config = run.config
     if run.method is None:
         yield run
         return
-    one = run.with_seeds(config.seeds[:1]).build(data.csr(data.train))
-    weights = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
-    most = max(1, min(MOST_RUNS, STACK_BYTES // (5 * max(1, weights))))  # weights, gradient, two moments, the best
+    most = max(1, min(MOST_RUNS, _room(device) // _bytes_of_a_run(run, data)))
     for start in range(0, len(config.seeds), most):
         update = {"seeds": config.seeds[start : start + most], "varied": config.varied[start : start + most]}
         yield Run(config.model_copy(update=update), run.model, run.method)
@@ -232,23 +251,20 @@ def tuned(request: Request, cells: Sequence[Cell], trials: int, folder: Path) ->
         chosen = random.Random(0).sample(every, min(trials, len(every)))
         options = [cell.options + tuple(zip(names, values, strict=True)) for values in chosen]
         wanted[cell] = [Cell(cell.model, cell.method, option) for option in options] if names else [cell]
-    results = compare(trial, [t for tries in wanted.values() for t in tries], folder)
-    found = {run_key(result): result["valid_ndcg@20"] for result in results.read()}
+    results = compare(trial, [t for tries in wanted.values() for t in tries], Results(folder))
+    found = {key: result["valid_ndcg@20"] for key, result in results.by_key().items()}
     best = []
     for cell, tries in wanted.items():
-        values = [found[run_key(_result(trial, _plan(trial, t)))] for t in tries]
+        values = [found[keys_of(trial, t)[0]] for t in tries]
         best.append(cell if values[0] is None else tries[int(np.argmax(values))])
     return best
 
 
 def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
     """The comparison as tables: mean ± sd over seeds, and paired tests against a baseline."""
-    lines = {run_key(result): result for result in results.read()}
+    lines = results.by_key()
     per_user = results.per_user("ndcg@20")
-    runs = {
-        cell.name: [run_key(_result(request, _single(r, s))) for r in [_plan(request, cell)] for s in r.config.seeds]
-        for cell in cells
-    }
+    runs = {cell.name: keys_of(request, cell) for cell in cells}
     missing = [name for name, keys in runs.items() if not set(keys) <= set(lines)]
     if missing:
         raise InputError(f"{results.file} has no finished runs of '{missing[0]}'; run the comparison first.")

@@ -27,10 +27,10 @@ def run_key(result: Mapping[str, Any]) -> str:
 
 
 class Results:
-    """A folder with `results.jsonl` and `per_user/`. Lines are only ever added, a whole stack of runs at a time."""
+    """`NAME.jsonl` in a folder, with `per_user/` beside it. Lines are only added, a whole stack of runs at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.file = folder, folder / "results.jsonl"
+    def __init__(self, folder: Path, name: str = "results") -> None:
+        self.folder, self.file = folder, folder / f"{name}.jsonl"
 
     def read(self) -> list[dict[str, Any]]:
         """Every finished run. A last line that was cut short by a kill is not there yet, and is removed."""
@@ -49,8 +49,8 @@ class Results:
                 raise InputError(f"{self.file}, line {number}, is damaged; remove that line and start again.") from None
         return results
 
-    def done(self) -> set[str]:
-        return {run_key(result) for result in self.read()}
+    def by_key(self) -> dict[str, dict[str, Any]]:
+        return {run_key(result): result for result in self.read()}
 
     def add(self, results: Sequence[dict[str, Any]], per_user: Mapping[str, npt.NDArray[np.float64]]) -> None:
         """Add finished runs; `per_user` has each metric as [runs, users], in the order of the test's users."""

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from functools import cache
 from importlib import resources
 from typing import Any
 
 EVERYWHERE = {"lr": 0.001, "batch_size": 2048}  # the same in every cell
+
+
+MODELS = {"gmf": "GMF", "neumf": "NeuMF", "cdae": "CDAE", "lightgcn": "LightGCN"}  # as the paper writes them
+METHODS = {
+    "normal": "Normal", "wbpr": "WBPR", "tce": "T-CE", "ensemble": "Ensemble", "deca": "DeCA", "deca-p": "DeCA(p)",
+}  # fmt: skip
+
+
+@cache
+def figures(name: str) -> Any:
+    """The paper's tables (`published`), or what its released code gives when run today (`measured`)."""
+    return json.loads(resources.files(__package__).joinpath(f"{name}.json").read_text())
 
 
 @cache
