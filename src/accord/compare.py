@@ -200,7 +200,7 @@ def _room(device: torch.device) -> int:
 def _bytes_of_a_run(run: Run, data: Dataset) -> int:
     """A careful guess: weights with gradients, moments, the best and what is computed from all of them, and a batch."""
     one = run.with_seeds(run.config.seeds[:1]).build(data.csr(data.train))
-    weights = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
+    weights: int = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
     batch = run.config.train.batch_size or 2048
     pairs = 2 * batch
     if one.target.batching == "users":  # a batch holds its users' whole histories
@@ -228,12 +228,13 @@ def _run(request: Request, run: Run, device: torch.device, results: Results) -> 
     nobody: list[dict[str, float]] = [{}] * len(run.config.seeds)
     groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}
     means = {name: evaluation.mean(keep) if keep.any() else nobody for name, keep in groups.items()}
+    ran_on = "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device)
     lines = []
     varied = run.config.varied or ({},) * len(run.config.seeds)
     for number, (entry, own) in enumerate(zip(trained.metrics["runs"], varied, strict=True)):
         line = _result(request, _single(run, entry["seed"], own))
         line |= {"metrics": entry["metrics"], "epochs": entry["epochs"], "seconds": entry["train_seconds"]}
-        line |= {"valid_ndcg@20": entry.get("valid_ndcg@20"), "device": str(device)}
+        line |= {"valid_ndcg@20": entry.get("valid_ndcg@20"), "device": ran_on}
         line["groups"] = {name: mean[number] for name, mean in means.items()}  # empty where there is nobody
         lines.append(line)
     results.add(lines, {name: evaluation.per_user[name] for name in KEPT if name in evaluation.per_user})
