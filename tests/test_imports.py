@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "doctor": {"data", "display", "errors", "experiment", "version"},
     "demo": {"data", "display", "errors", "experiment", "noise", "recommender", "report"},
 }
-ANYTHING = {"__init__", "__main__", "cli"}  # the public names and the command line
+ANYTHING = {"__init__", "__main__", "cli", "cli_options"}  # the public names and the command line
 
 
 def files() -> list[Path]:

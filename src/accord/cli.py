@@ -7,15 +7,33 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from accord.cli_options import (
+    FORMATS,
+    AllowImports,
+    Clean,
+    DataArgument,
+    Device,
+    ItemColumn,
+    Ratios,
+    RunArgument,
+    Split,
+    TimeColumn,
+    UserColumn,
+    ValueColumn,
+    load_data,
+    open_run,
+    parse_numbers,
+    parse_options,
+    put_table,
+    read_ids,
+    run_folder,
+)
 from accord.errors import InputError
 from accord.version import __version__
-
-if TYPE_CHECKING:
-    from accord.data.interactions import Dataset
 
 app = typer.Typer(
     help="Train recommenders from noisy implicit feedback, and find the interactions that were not real preferences.",
@@ -26,20 +44,6 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="List, fetch and check datasets.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
-
-DataArgument = Annotated[str, typer.Argument(help="a file, a folder, or a named dataset (see 'accord data list')")]
-UserColumn = Annotated[str | None, typer.Option(help="column of the users; guessed from usual names if not given")]
-ItemColumn = Annotated[str | None, typer.Option(help="column of the items")]
-ValueColumn = Annotated[str | None, typer.Option(help="column of the value (rating, dwell time, …)")]
-TimeColumn = Annotated[str | None, typer.Option(help="column of the time")]
-Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
-Split = Annotated[str, typer.Option(help="auto, random, chronological or leave-last-out")]
-Ratios = Annotated[str, typer.Option(help="shares of train, valid and test")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
-RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
-AllowImports = Annotated[
-    bool, typer.Option("--allow-imports", help="import the model and method classes the run names")
-]
 
 
 @app.command()
@@ -85,20 +89,20 @@ def train(
     """Train, evaluate and save a recommender."""
     if seeds is not None and seed is not None:
         raise InputError("give --seeds or --seed, not both.")
-    options = _options(set_ or [])
+    options = parse_options(set_ or [])
     began = time.perf_counter()
-    dataset = _load(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
+    dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
     read_seconds = time.perf_counter() - began
 
     from accord.display import metrics_table, say, training_progress
     from accord.experiment import find_device, fit, plan
 
     chosen = [seed] if seed is not None else 1 if seeds is None else seeds
-    ks = _numbers(k, "--k") if k else None
+    ks = parse_numbers(k, "--k") if k else None
     run = plan(dataset, model, method, protocol, chosen, options, epochs, ks)  # mistakes first, before a folder is made
     find_device(device)
     name = "-".join([dataset.name, *(part.replace(":", ".") for part in (model, run.config.method) if part)])
-    folder = _run_folder(out, Path("runs") / name, resume, overwrite)
+    folder = run_folder(out, Path("runs") / name, resume, overwrite)
     for note in dataset.notes:
         say(f"note: {note}")
     with training_progress() as watch:
@@ -123,11 +127,11 @@ def evaluate(
     from accord.display import metrics_table, say
     from accord.recommender import summarise
 
-    recommender = _open(run, device, allow_imports)
-    evaluation = recommender.evaluate(ks=_numbers(k, "--k") if k else None)
+    recommender = open_run(run, device, allow_imports)
+    evaluation = recommender.evaluate(ks=parse_numbers(k, "--k") if k else None)
     metrics_table({**recommender.metrics, **summarise(evaluation)})
     if per_user:
-        _write_table(recommender.per_user(evaluation), per_user, "parquet")
+        put_table(recommender.per_user(evaluation), per_user, "parquet")
         say(f"figures of {len(evaluation.users)} users: {per_user}")
 
 
@@ -163,11 +167,9 @@ def compare(
         raise InputError("--seeds is at least 1, and --tune at least 0.")
     grid: dict[str, list[Any]] = {}
     for pair in set_ or []:
-        key, _, values = pair.partition("=")
-        grid[key] = (
-            [_options([f"{key}={value}"])[key] for value in values.split(",")] if values else _options([pair])[key]
-        )
-    dataset = _load(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
+        key, equals, values = pair.partition("=")
+        grid[key] = [parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
+    dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
 
     from accord.compare import Request, cells_of, render, tuned
     from accord.compare import compare as run_comparison
@@ -263,13 +265,13 @@ def recommend(
         raise unknown("format", format_, FORMATS)
     if format_ == "parquet" and output is None:
         raise InputError("--format parquet needs a file: give -o FILE.")
-    ids = None if everybody else user or _lines(users)
+    ids = None if everybody else user or read_ids(users)
     if history is not None and (not user or len(user) != 1):
         raise InputError("--history goes with one --user.")
-    recommender = _open(run, device, allow_imports)
+    recommender = open_run(run, device, allow_imports)
     given = {user[0]: history.split(",")} if history is not None and user else None
     table = recommender.recommend(ids, k, history=given)
-    _write_table(table, output, format_)
+    put_table(table, output, format_)
 
 
 @data_app.command("list")
@@ -306,7 +308,7 @@ def data_check(
     """Counts, sparsity, duplicates, shared pairs, cold users and items, constant columns."""
     from accord.data.check import check
 
-    report = check(_load(data, (user_col, item_col, value_col, time_col), clean, split, ratios, 0))
+    report = check(load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, 0))
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
         return
@@ -342,85 +344,6 @@ def doctor() -> None:
 
     if not examine():
         raise typer.Exit(1)
-
-
-def _run_folder(given: Path | None, usual: Path, resume: bool, overwrite: bool) -> Path:
-    """Where the run goes. A folder of the caller's choice is never overwritten unasked; ours gets a number."""
-    if given is None:
-        folder, number = usual, 1
-        while folder.exists() and not overwrite and not (resume and _interrupted(folder)):
-            number += 1
-            folder = usual.with_name(f"{usual.name}-{number}")
-        return folder
-    if not overwrite and (given / "metrics.json").exists():
-        raise InputError(f"{given} holds a finished run; give another --out, or --overwrite to replace it.")
-    if not overwrite and not resume and _interrupted(given):
-        raise InputError(f"{given} holds an interrupted run; continue it with --resume, or --overwrite to start anew.")
-    return given
-
-
-def _interrupted(folder: Path) -> bool:
-    return any(folder.glob("checkpoint-*.safetensors")) and not (folder / "metrics.json").exists()
-
-
-FORMATS = ("table", "json", "csv", "parquet")
-
-
-def _options(pairs: list[str]) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key:
-            raise InputError(f"--set '{pair}': write it as method.c1=100.")
-        try:
-            options[key] = json.loads(text)
-        except json.JSONDecodeError:
-            options[key] = text
-    return options
-
-
-def _numbers(text: str, option: str, kind: type = int) -> list[Any]:
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} '{text}': write numbers with commas between, as 5,20.") from None
-
-
-def _lines(path: Path | None) -> list[str]:
-    assert path is not None
-    if not path.is_file():
-        raise InputError(f"--users {path}: there is no such file.")
-    ids = [line.strip() for line in path.read_text().splitlines() if line.strip()]
-    if not ids:
-        raise InputError(f"--users {path}: the file is empty; write one id a line.")
-    return ids
-
-
-def _load(
-    source: str, columns: tuple[str | None, ...], clean: str | None, split: str, ratios: str, seed: int
-) -> Dataset:
-    from accord.data.columns import Columns
-    from accord.data.read import load
-
-    given = Columns(*columns) if any(columns) else None
-    shares = _numbers(ratios, "--ratios", float)
-    return load(source, columns=given, split=split, ratios=shares, clean=clean, seed=seed)
-
-
-def _open(run: Path, device: str, allow_imports: bool) -> Any:
-    from accord.experiment import find_device
-    from accord.recommender import Recommender
-
-    return Recommender.load(run, device=str(find_device(device)), allow_imports=allow_imports)
-
-
-def _write_table(table: Any, output: Path | None, format_: str) -> None:
-    from accord.display import table_as_text, write_table
-
-    if output is None:
-        typer.echo(table_as_text(table, format_))
-    else:
-        write_table(table, output, format_)
 
 
 def main() -> None:

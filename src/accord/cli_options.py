@@ -1,0 +1,105 @@
+"""The options that commands share, and how what is written on the command line is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from accord.errors import InputError
+
+if TYPE_CHECKING:
+    from accord.data.interactions import Dataset
+
+FORMATS = ("table", "json", "csv", "parquet")
+DataArgument = Annotated[str, typer.Argument(help="a file, a folder, or a named dataset (see 'accord data list')")]
+UserColumn = Annotated[str | None, typer.Option(help="column of the users; guessed from usual names if not given")]
+ItemColumn = Annotated[str | None, typer.Option(help="column of the items")]
+ValueColumn = Annotated[str | None, typer.Option(help="column of the value (rating, dwell time, …)")]
+TimeColumn = Annotated[str | None, typer.Option(help="column of the time")]
+Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
+Split = Annotated[str, typer.Option(help="auto, random, chronological or leave-last-out")]
+Ratios = Annotated[str, typer.Option(help="shares of train, valid and test")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
+RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
+AllowImports = Annotated[
+    bool, typer.Option("--allow-imports", help="import the model and method classes the run names")
+]
+
+
+def run_folder(given: Path | None, usual: Path, resume: bool, overwrite: bool) -> Path:
+    """Where the run goes. A folder of the caller's choice is never overwritten unasked; ours gets a number."""
+    if given is None:
+        folder, number = usual, 1
+        while folder.exists() and not overwrite and not (resume and interrupted(folder)):
+            number += 1
+            folder = usual.with_name(f"{usual.name}-{number}")
+        return folder
+    if not overwrite and (given / "metrics.json").exists():
+        raise InputError(f"{given} holds a finished run; give another --out, or --overwrite to replace it.")
+    if not overwrite and not resume and interrupted(given):
+        raise InputError(f"{given} holds an interrupted run; continue it with --resume, or --overwrite to start anew.")
+    return given
+
+
+def interrupted(folder: Path) -> bool:
+    return any(folder.glob("checkpoint-*.safetensors")) and not (folder / "metrics.json").exists()
+
+
+def parse_options(pairs: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise InputError(f"--set '{pair}': write it as method.c1=100.")
+        try:
+            options[key] = json.loads(text)
+        except json.JSONDecodeError:
+            options[key] = text
+    return options
+
+
+def parse_numbers(text: str, option: str, kind: type = int) -> list[Any]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} '{text}': write numbers with commas between, as 5,20.") from None
+
+
+def read_ids(path: Path | None) -> list[str]:
+    assert path is not None
+    if not path.is_file():
+        raise InputError(f"--users {path}: there is no such file.")
+    ids = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    if not ids:
+        raise InputError(f"--users {path}: the file is empty; write one id a line.")
+    return ids
+
+
+def load_data(
+    source: str, columns: tuple[str | None, ...], clean: str | None, split: str, ratios: str, seed: int
+) -> Dataset:
+    from accord.data.columns import Columns
+    from accord.data.read import load
+
+    given = Columns(*columns) if any(columns) else None
+    shares = parse_numbers(ratios, "--ratios", float)
+    return load(source, columns=given, split=split, ratios=shares, clean=clean, seed=seed)
+
+
+def open_run(run: Path, device: str, allow_imports: bool) -> Any:
+    from accord.experiment import find_device
+    from accord.recommender import Recommender
+
+    return Recommender.load(run, device=str(find_device(device)), allow_imports=allow_imports)
+
+
+def put_table(table: Any, output: Path | None, format_: str) -> None:
+    from accord.display import table_as_text, write_table
+
+    if output is None:
+        typer.echo(table_as_text(table, format_))
+    else:
+        write_table(table, output, format_)
