@@ -83,6 +83,22 @@ def test_continues_without_repeating_and_ends_with_the_same_results(data, tmp_pa
     assert again == cut
 
 
+def test_other_data_under_the_same_name_is_run_anew(data, tmp_path):
+    other = accord.simulate(users=120, items=60, interactions=1500, seed=4).dataset
+    cells = cells_of(["mf"], ["normal"], {})
+    for number, one in enumerate((data, other, data), 1):
+        compare(Request(one, seeds=1, epochs=1, say=quiet), cells, Results(tmp_path))
+        assert len(Results(tmp_path).read()) == 3 * min(number, 2)
+
+
+def test_a_cell_with_defaults_keeps_them_beside_one_without(data, tmp_path):
+    cells = [Cell("mf", "deca", (("method.c1", 500.0),)), Cell("mf", "deca")]
+    lines = compare(Request(data, seeds=1, epochs=1, say=quiet), cells, Results(tmp_path)).read()
+    assert [line["settings"]["method.c1"] for line in lines] == [500.0, 10.0]
+    alone = accord.fit(data, "mf", "deca", epochs=1)
+    assert lines[1]["metrics"] == pytest.approx(alone.metrics["runs"][0]["metrics"], abs=1e-6)
+
+
 def test_stacks_are_split_where_memory_asks_for_it(data, tmp_path, monkeypatch):
     cells = cells_of(["mf"], ["normal"], {"train.l2": [0.0, 0.1]})
     request = Request(data, seeds=3, epochs=1, say=quiet)

@@ -75,6 +75,7 @@ def test_integer_ids_stay_integers_and_lists_keep_the_order_asked_for():
     assert lists.column("source").to_pylist()[-1] == "popularity"
     mixed = trained.recommend(["1020", "nobody"], k=1)
     assert mixed.column("user").to_pylist() == ["1020", "nobody"]
+    assert trained.recommend([1020, "nobody"], k=1).column("user").to_pylist() == ["1020", "nobody"]
     with pytest.raises(accord.InputError, match="k is 0"):
         trained.recommend([1020], k=0)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,14 @@ class Request:
     device: str = "auto"
     watch: Callable[[Progress], None] | None = None
     say: Callable[[str], None] = print
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Stands for the data itself: results of another file or split under the same name are not these."""
+        digest = hashlib.sha256()
+        for part in (self.data.train, self.data.valid, self.data.test):
+            digest.update(self.data.csr(part, unique=False).keys.tobytes())
+        return digest.hexdigest()[:16]
 
 
 def cells_of(models: Iterable[str], methods: Sequence[str], grid: Mapping[str, Sequence[Any]]) -> list[Cell]:
@@ -132,9 +142,14 @@ def _stacks(request: Request, cells: Sequence[Cell], done: set[str]) -> Iterable
     stacks: dict[str, list[tuple[Run, dict[str, Any], str]]] = {}
     for cell in cells:
         run = _plan(request, cell)
-        free = () if cell.method is None else find_method(cell.method).per_run
-        varied = {f"method.{name}": value for name, value in run.config.method_options.items() if name in free}
+        free: tuple[str, ...] = ()
+        varied: dict[str, Any] = {}
         if cell.method is not None:
+            kind = find_method(cell.method)
+            free, every = kind.per_run, kind.Config(**run.config.method_options)
+            varied = {
+                f"method.{name}": getattr(every, name) for name in free
+            }  # defaults too, or a neighbour's would do
             varied["train.l2"] = run.config.train.l2
         fixed = run.config.model_dump(mode="json")
         fixed["method_options"] = {k: v for k, v in run.config.method_options.items() if k not in free}
@@ -185,6 +200,7 @@ def _result(request: Request, run: Run) -> dict[str, Any]:
         settings |= {f"train.{key}": value for key, value in config.train.model_dump(mode="json").items()}
     return {
         "dataset": request.data.name,
+        "data": request.fingerprint,
         "model": config.model,
         "method": config.method or "none",
         "seed": config.seeds[0],

@@ -20,6 +20,18 @@ def generators(seeds: Sequence[int], purpose: str, device: torch.device | str = 
     return [torch.Generator(device).manual_seed(derive_seed(seed, purpose)) for seed in seeds]
 
 
+class Trainable(nn.Module):
+    """Networks with a loss of each run: all that the training loop knows of a method."""
+
+    def loss(self, batch: Any, step: int) -> Tensor:
+        """Loss of each run on a batch: [R]."""
+        raise AssertionError("a method gives a loss")
+
+    def add_l2_gradient(self, l2: Tensor) -> None:
+        """Add the gradient of the penalty, l2 [R], to what a loss has left."""
+        raise AssertionError("a method says what the penalty is on")
+
+
 class RunLayer(nn.Module):
     """A layer that can initialise one run's slice of its parameters."""
 

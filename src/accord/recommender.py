@@ -208,7 +208,10 @@ class Recommender:
         """The users asked for, as one Arrow array: of the training ids' type where they can be."""
         if users is None:
             return self.users.ids
-        ids = users.combine_chunks() if isinstance(users, pa.ChunkedArray) else pa.array(users)
+        try:
+            ids = users.combine_chunks() if isinstance(users, pa.ChunkedArray) else pa.array(users)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # numbers and text together
+            ids = pa.array([str(user) for user in users])
         try:
             return ids.cast(self.users.ids.type)
         except pa.ArrowInvalid:  # text that is no number, where ids are numbers: unknown users

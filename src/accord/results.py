@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from accord.errors import InputError
 from accord.files import read_table, replacing
 
-IDENTITY = ("dataset", "model", "method", "seed", "protocol", "settings")
+IDENTITY = ("dataset", "data", "model", "method", "seed", "protocol", "settings")
 
 
 def run_key(result: Mapping[str, Any]) -> str:

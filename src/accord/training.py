@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
-from torch import Tensor, nn
+from torch import Tensor
 
-from accord.data.sampling import Batch, Sampler
+from accord.data.sampling import Sampler
 from accord.errors import InputError
-from accord.layers import Streams
+from accord.layers import Streams, Trainable
 from accord.tensors import read_tensors, write_tensors
 
 
@@ -37,13 +37,6 @@ class TrainConfig(BaseModel):
         10.0, ge=0, description="least time between checkpoints, which fall on epoch ends"
     )
     pretrain_early_stop: bool = Field(True, description="early_stop for what is trained before, as in DeCA(p)")
-
-
-class Trainable(Protocol):
-    """What the loop steps: networks with a loss of each run."""
-
-    def loss(self, batch: Batch, step: int) -> Tensor: ...
-    def add_l2_gradient(self, l2: Tensor) -> None: ...
 
 
 @dataclass
@@ -97,7 +90,7 @@ class Trainer:
 
     def __init__(
         self,
-        method: nn.Module,
+        method: Trainable,
         sampler: Sampler,
         config: TrainConfig,
         l2: Tensor,
@@ -112,8 +105,7 @@ class Trainer:
         self.checkpoint = checkpoint
         self.identity = identity  # what is trained: a checkpoint of anything else is refused
         self.parameters = dict(method.named_parameters())
-        fused = all(p.device.type in ("cpu", "cuda") for p in self.parameters.values())
-        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=config.lr, fused=fused)
+        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=config.lr, fused=True)
         self.kept: dict[str, Tensor] = {}  # weights to give back, run by run
         runs = len(l2)
         self.state = TrainState(
@@ -143,9 +135,9 @@ class Trainer:
         self.method.train()
         for batch in self.sampler.epoch():
             self.optimizer.zero_grad(set_to_none=True)
-            losses = self.method.loss(batch, state.step)  # type: ignore[operator]
-            losses.sum().backward()
-            self.method.add_l2_gradient(self.l2)  # type: ignore[operator]
+            losses = self.method.loss(batch, state.step)
+            torch.autograd.backward(losses.sum())
+            self.method.add_l2_gradient(self.l2)
             self.optimizer.step()
             total += losses.detach()
             state.step += 1
@@ -192,36 +184,29 @@ class Trainer:
         with torch.no_grad():
             values = stopping.check().tolist()
         self.method.train()
-        running = [run for run, stopped in enumerate(state.stopped_at) if not stopped]
-        if stopping.rule == "best-ndcg":
-            better = [run for run in running if values[run] > state.best[run]]
-            self._keep(better)
-        else:
-            better = [run for run in running if not values[run] > state.best[run]]  # best: the value before
-        for run in running:
+        for run in (run for run, stopped in enumerate(state.stopped_at) if not stopped):
             if stopping.rule == "best-ndcg":
-                state.bad[run] = 0 if run in better else state.bad[run] + 1
-                state.best[run] = max(values[run], state.best[run])
-                enough = state.bad[run] >= stopping.patience
+                if values[run] > state.best[run]:
+                    state.best[run], state.bad[run] = values[run], 0
+                    self._keep(run)
+                else:
+                    state.bad[run] += 1
             else:
-                state.bad[run] += run not in better
+                state.bad[run] += values[run] > state.best[run]  # here the value before, not the best
                 state.best[run] = values[run]
-                enough = state.bad[run] >= stopping.patience
             state.value[run] = values[run]
-            if enough:
+            if state.bad[run] >= stopping.patience:
                 state.stopped_at[run] = state.epoch + 1
                 if stopping.rule == "loss-rise":
-                    self._keep([run])
+                    self._keep(run)
 
-    def _keep(self, runs: list[int]) -> None:
-        """Remember these runs' weights: they are given back at the end, whatever their neighbours still train."""
-        if not runs:
-            return
-        state = self.method.state_dict()
+    def _keep(self, run: int) -> None:
+        """Remember a run's weights: they are given back at the end, whatever its neighbours still train."""
+        weights = self.method.state_dict()
         if not self.kept:
-            self.kept = {name: tensor.clone() for name, tensor in state.items()}
-        for name, tensor in state.items():
-            self.kept[name][runs] = tensor[runs]
+            self.kept = {name: tensor.clone() for name, tensor in weights.items()}
+        for name, tensor in weights.items():
+            self.kept[name][run] = tensor[run]
 
     def _restore_kept(self) -> None:
         if not self.kept:

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from accord.data.sampling import Batch
+from accord.layers import Trainable
 from accord.models.base import BaseConfig, Model, column
 from accord.protocol import Protocol
 
@@ -18,7 +19,7 @@ Build = Callable[
 ]  # build(spec=None, purpose="…"): a model on the same data and runs; None: the target's kind
 
 
-class Method(nn.Module):
+class Method(Trainable):
     """Trains `target`, the network that recommends, and whatever networks it needs beside it."""
 
     name: ClassVar[str]
@@ -36,10 +37,6 @@ class Method(nn.Module):
         for name in self.per_run:
             self.register_buffer(name, column(configs, name), persistent=False)
         self.target = build(purpose="target")
-
-    def loss(self, batch: Batch, step: int) -> Tensor:
-        """Loss of each run: [R]."""
-        raise AssertionError("a method gives a loss")
 
     def before(self) -> Method | None:
         """What has to be trained first, if anything."""
