@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import accord
 from accord import compare as comparing
+from accord import stacks
 from accord.cli import main
 from accord.compare import Cell, Request, cells_of, compare, render, tuned
+from accord.errors import InputError
 from accord.results import Results, run_key
 
 
@@ -22,6 +26,20 @@ def data():
 
 def quiet(*_words):
     pass
+
+
+def sizes_of_stacks(monkeypatch, most=1000, message="can't allocate memory: you tried to allocate too much"):
+    """The sizes of the stacks that are trained; from `most` runs on, memory runs out."""
+    sizes, train = [], stacks.train_stack
+
+    def limited(data, run, *rest, **options):
+        sizes.append(len(run.config.seeds))
+        if len(run.config.seeds) >= most:
+            raise RuntimeError(message)
+        return train(data, run, *rest, **options)
+
+    monkeypatch.setattr(stacks, "train_stack", limited)
+    return sizes
 
 
 def test_cells_leave_out_options_that_a_method_has_not():
@@ -39,13 +57,11 @@ def test_cells_leave_out_options_that_a_method_has_not():
 
 
 def test_a_grid_is_one_stack_and_each_run_is_as_if_alone(data, tmp_path, monkeypatch):
-    stacks = []
-    train = comparing.train_stack
-    monkeypatch.setattr(comparing, "train_stack", lambda d, run, *a, **k: stacks.append(run) or train(d, run, *a, **k))
+    sizes = sizes_of_stacks(monkeypatch)
     cells = cells_of(["mf"], ["deca"], {"method.c1": [1.0, 50.0], "train.l2": [0.0, 0.1]})
     request = Request(data, seeds=2, epochs=2, say=quiet)
     results = compare(request, cells, Results(tmp_path))
-    assert [len(run.config.seeds) for run in stacks] == [8, 1, 1]
+    assert sizes == [8, 1, 1]
     lines = results.read()
     assert len(lines) == 10
     assert set(lines[0]) >= {"dataset", "model", "method", "seed", "settings", "metrics", "seconds", "device"}
@@ -62,7 +78,7 @@ def test_continues_without_repeating_and_ends_with_the_same_results(data, tmp_pa
     whole = compare(request, cells, Results(tmp_path / "whole")).read()
 
     ran = []
-    run = comparing._run
+    run = comparing._add
 
     def two_then_stop(request, stack, *rest):
         if len(ran) == 2:
@@ -70,10 +86,10 @@ def test_continues_without_repeating_and_ends_with_the_same_results(data, tmp_pa
         ran.append(stack)
         run(request, stack, *rest)
 
-    monkeypatch.setattr(comparing, "_run", two_then_stop)
+    monkeypatch.setattr(comparing, "_add", two_then_stop)
     with pytest.raises(KeyboardInterrupt):
         compare(request, cells, Results(tmp_path / "cut"))
-    monkeypatch.setattr(comparing, "_run", run)
+    monkeypatch.setattr(comparing, "_add", run)
     with (tmp_path / "cut/results.jsonl").open("a") as file:
         file.write('{"dataset": "half a li')  # what a kill in mid-write leaves
     cut = compare(request, cells, Results(tmp_path / "cut")).read()
@@ -103,13 +119,36 @@ def test_stacks_are_split_where_memory_asks_for_it(data, tmp_path, monkeypatch):
     cells = cells_of(["mf"], ["normal"], {"train.l2": [0.0, 0.1]})
     request = Request(data, seeds=3, epochs=1, say=quiet)
     whole = compare(request, cells, Results(tmp_path / "whole")).read()
-    monkeypatch.setattr(comparing, "_bytes_of_a_run", lambda *_: comparing.CPU_BYTES // 2)
-    parts = []
-    run = comparing._run
-    monkeypatch.setattr(comparing, "_run", lambda r, stack, *rest: parts.append(stack) or run(r, stack, *rest))
+    monkeypatch.setattr(stacks, "_bytes_of_a_run", lambda *_: stacks._room(torch.device("cpu")) // 2)
+    sizes = sizes_of_stacks(monkeypatch)
     split = compare(request, cells, Results(tmp_path / "split")).read()
-    assert max(len(stack.config.seeds) for stack in parts) == 2
+    assert max(sizes) == 2
     assert [run_key(line) for line in split] == [run_key(line) for line in whole]
+
+
+def test_a_stack_that_runs_out_of_memory_goes_on_in_halves(data, tmp_path, monkeypatch):
+    cells = [Cell("mf", "normal")]
+    request = Request(data, seeds=5, epochs=1, say=quiet)
+    whole = compare(request, cells, Results(tmp_path / "whole")).read()
+    sizes = sizes_of_stacks(monkeypatch, most=3)
+    said = []
+    split = compare(replace(request, say=said.append), cells, Results(tmp_path / "split")).read()
+    assert sizes == [5, 3, 2, 1, 2]
+    assert any("out of memory with 5 runs" in line for line in said)
+    assert [run_key(line) for line in split] == [run_key(line) for line in whole]
+    for one, other in zip(split, whole, strict=True):
+        assert one["metrics"] == pytest.approx(other["metrics"], abs=1e-6)
+
+
+def test_one_run_that_does_not_fit_is_said_and_other_errors_stay_themselves(data, tmp_path, monkeypatch):
+    request = Request(data, seeds=2, epochs=1, say=quiet)
+    with monkeypatch.context() as patch:
+        sizes_of_stacks(patch, most=1)
+        with pytest.raises(InputError, match="even one run"):
+            compare(request, [Cell("mf", "normal")], Results(tmp_path))
+    sizes_of_stacks(monkeypatch, most=1, message="something else")
+    with pytest.raises(RuntimeError, match="something else"):
+        compare(request, [Cell("mf", "normal")], Results(tmp_path))
 
 
 def test_tables_show_means_tests_and_the_closed_form_models(data, tmp_path):
@@ -184,7 +223,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
 def test_the_guess_of_memory_grows_with_weights_and_batches(data):
     def guess(model, **options):
         given = {key.replace("_", ".", 1): value for key, value in options.items()}
-        return comparing._bytes_of_a_run(comparing.plan(data, model, "normal", "corrected", 1, given, 1, None), data)
+        return stacks._bytes_of_a_run(comparing.plan(data, model, "normal", "corrected", 1, given, 1, None), data)
 
     assert guess("neumf") > guess("gmf", model_dim=64) > guess("gmf")
     assert guess("gmf", train_batch_size=9000) > guess("gmf")

@@ -49,13 +49,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("data", "errors", "layers", "methods", "models", "options", "paper"),
         *("protocol", "ranking", "recommender", "runs", "training"),
     },
+    "stacks": {"data", "errors", "experiment", "methods", "recommender", "runs", "training"},
     "noise": {"data", "errors"},
     "significance": {"errors"},
     "render": {"files"},
     "results": {"errors", "files"},
     "compare": {
         *("data", "errors", "experiment", "methods", "models", "recommender", "render", "results", "runs"),
-        *("significance", "training"),
+        *("significance", "stacks", "training"),
     },
     "reproduce": {"compare", "data", "errors", "paper", "render", "results"},
     "display": {"data", "errors", "files", "options", "training"},  # how things look on the screen

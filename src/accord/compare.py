@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import torch
 
 from accord.data.interactions import Dataset
 from accord.errors import InputError
-from accord.experiment import find_device, plan, train_stack
+from accord.experiment import find_device, plan
 from accord.methods import find_method
 from accord.models import own_class
 from accord.recommender import Recommender
@@ -26,13 +25,12 @@ from accord.render import Table, write_all
 from accord.results import Results, run_key
 from accord.runs import Run
 from accord.significance import Comparison, compare_to
+from accord.stacks import train_all
 from accord.training import Progress, TrainConfig
 
 KEPT = ("recall@20", "ndcg@20")  # of every user, for the paired tests
 ALWAYS = ("popularity", "ease")  # shown beside every comparison
 TUNING_SEED = 1
-MOST_RUNS = 256  # in one stack
-CPU_BYTES = 4 * 2**30  # for one stack in main memory
 SPACE: dict[str, tuple[Any, ...]] = {  # what tuning chooses from; the paper's grid for DeCA
     "train.l2": (0.0, 0.001, 0.003, 0.01, 0.03, 0.1),
     "method.c1": (1.0, 10.0, 100.0, 1000.0),
@@ -117,8 +115,8 @@ def compare(request: Request, cells: Sequence[Cell], results: Results) -> Result
     stacks = list(_stacks(request, cells, done))
     for number, (run, names) in enumerate(stacks, 1):
         request.say(f"{number} of {len(stacks)}: {names} · {len(run.config.seeds)} run(s)")
-        for part in _parts_that_fit(run, request.data, device):
-            _run(request, part, device, results)
+        for trained in train_all(request.data, run, device, request.watch, say=request.say):
+            _add(request, trained, device, results)
     return results
 
 
@@ -209,37 +207,8 @@ def _result(request: Request, run: Run) -> dict[str, Any]:
     }
 
 
-def _room(device: torch.device) -> int:
-    return CPU_BYTES if device.type == "cpu" else int(torch.cuda.mem_get_info(device)[0]) // 2
-
-
-def _bytes_of_a_run(run: Run, data: Dataset) -> int:
-    """A careful guess: weights with gradients, moments, the best and what is computed from all of them, and a batch."""
-    one = run.with_seeds(run.config.seeds[:1]).build(data.csr(data.train))
-    weights: int = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
-    batch = run.config.train.batch_size or 2048
-    pairs = 2 * batch
-    if one.target.batching == "users":  # a batch holds its users' whole histories
-        pairs = 2 * math.ceil(len(data.train) * min(1, batch / max(1, data.counts()["users"])))
-    return 12 * weights + 16 * 64 * 4 * pairs
-
-
-def _parts_that_fit(run: Run, data: Dataset, device: torch.device) -> Iterable[Run]:
-    """A stack in pieces that fit the memory."""
-    config = run.config
-    if run.method is None:
-        yield run
-        return
-    most = max(1, min(MOST_RUNS, _room(device) // _bytes_of_a_run(run, data)))
-    for start in range(0, len(config.seeds), most):
-        update = {"seeds": config.seeds[start : start + most], "varied": config.varied[start : start + most]}
-        yield Run(config.model_copy(update=update), run.model, run.method)
-
-
-def _run(request: Request, run: Run, device: torch.device, results: Results) -> None:
-    method, states = train_stack(request.data, run, device, watch=request.watch)
-    trained = Recommender.of_training(run, request.data, method, states, {})
-    evaluation = trained.evaluation
+def _add(request: Request, trained: Recommender, device: torch.device, results: Results) -> None:
+    run, evaluation = trained.run, trained.evaluation
     assert evaluation is not None
     nobody: list[dict[str, float]] = [{}] * len(run.config.seeds)
     groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}

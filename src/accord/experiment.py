@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +177,12 @@ def train_stack(
     folder: Path | None = None,
     resume: bool = False,
     watch: Callable[[Progress], None] | None = None,
+    each_epoch: Callable[[Method, int], None] | None = None,
 ) -> tuple[Method, list[TrainState]]:
-    """Train all runs of a stack together, stage by stage; the state of each stage comes back with the method."""
+    """Train all runs of a stack together, stage by stage; the state of each stage comes back with the method.
+
+    `each_epoch` sees the method, ready to score, after each epoch of the last stage.
+    """
     if device.type == "cpu":
         ready_cpu()
     train = data.csr(data.train)
@@ -195,6 +200,8 @@ def train_stack(
         trainer = _trainer(data, train, run.config, stage, name, device)
         trainer.watch, trainer.identity = watch, identity
         trainer.checkpoint = None if folder is None else folder / f"checkpoint-{number + 1}.safetensors"
+        if each_epoch is not None and stage is method:
+            trainer.each_epoch = partial(each_epoch, method)
         if resume and folder is not None:
             trainer.resume()
         states.append(trainer.train())

@@ -103,6 +103,7 @@ class Trainer:
         self.method, self.sampler, self.config, self.l2 = method, sampler, config, l2
         self.stopping, self.stage, self.watch = stopping, stage, watch
         self.checkpoint = checkpoint
+        self.each_epoch: Callable[[int], None] | None = None  # called with the epoch, the method ready to score
         self.identity = identity  # what is trained: a checkpoint of anything else is refused
         self.parameters = dict(method.named_parameters())
         self.optimizer = torch.optim.Adam(self.parameters.values(), lr=config.lr, fused=True)
@@ -153,6 +154,9 @@ class Trainer:
         state.seconds += seconds
         value = sum(state.value) / len(state.value)
         self._record(loss, value)
+        if self.each_epoch:
+            self.method.eval()
+            self.each_epoch(state.epoch)
         if self.watch:
             known = value if value == value else None
             self.watch(

@@ -195,15 +195,8 @@ def _pad(rows: list[tuple[Tensor, Tensor, Tensor, Tensor]]) -> Batch:
     users, items, masks = [], [], []
     for owners, positives, others, negatives in rows:
         size = len(owners)
-        # padding repeats a pair of the batch (row 0 if there is none), so that the batch's users stay what they are
-        users += [
-            torch.cat([part, part.new_zeros(length) if not size else part[:1].expand(length - size)])
-            for part in (owners, others)
-        ]
-        items += [
-            torch.cat([part, part.new_zeros(length) if not size else part[:1].expand(length - size)])
-            for part in (positives, negatives)
-        ]
+        users += [_fill(part, length) for part in (owners, others)]
+        items += [_fill(part, length) for part in (positives, negatives)]
         masks.append((torch.arange(2 * length, device=owners.device) % length < size).float())
     runs = len(rows)
     padded = any(len(row[0]) != length for row in rows)
