@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +21,7 @@ from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.experiment import find_device, plan
 from accord.methods import find_method
+from accord.methods.base import Method
 from accord.models import own_class
 from accord.recommender import Recommender
 from accord.render import Table, write_all
@@ -69,6 +72,8 @@ class Request:
     device: str = "auto"
     watch: Callable[[Progress], None] | None = None
     say: Callable[[str], None] = print
+    each_epoch: Callable[[Run, Method, int], None] | None = None  # sees every stack after each epoch
+    more: Callable[[Recommender], list[dict[str, Any]]] | None = None  # further fields for the line of each run
 
     @cached_property
     def fingerprint(self) -> str:
@@ -113,9 +118,13 @@ def compare(request: Request, cells: Sequence[Cell], results: Results) -> Result
     done = set(results.by_key())
     device = find_device(request.device)
     stacks = list(_stacks(request, cells, done))
-    for number, (run, names) in enumerate(stacks, 1):
-        request.say(f"{number} of {len(stacks)}: {names} · {len(run.config.seeds)} run(s)")
-        for trained in train_all(request.data, run, device, request.watch, say=request.say):
+    work = [len(run.config.seeds) * run.config.train.epochs for run, _ in stacks]
+    began = time.perf_counter()
+    for number, (run, names) in enumerate(stacks):
+        seconds = (time.perf_counter() - began) / max(1, sum(work[:number])) * sum(work[number:])
+        left = f" · about {math.ceil(seconds / 60)} min left" if number else ""
+        request.say(f"{number + 1} of {len(stacks)}: {names} · {len(run.config.seeds)} run(s){left}")
+        for trained in train_all(request.data, run, device, request.watch, request.each_epoch, request.say):
             _add(request, trained, device, results)
     return results
 
@@ -214,6 +223,7 @@ def _add(request: Request, trained: Recommender, device: torch.device, results: 
     groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}
     means = {name: evaluation.mean(keep) if keep.any() else nobody for name, keep in groups.items()}
     ran_on = "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device)
+    more = request.more(trained) if request.more else [{}] * len(run.config.seeds)
     lines = []
     varied = run.config.varied or ({},) * len(run.config.seeds)
     for number, (entry, own) in enumerate(zip(trained.metrics["runs"], varied, strict=True)):
@@ -221,6 +231,7 @@ def _add(request: Request, trained: Recommender, device: torch.device, results: 
         line |= {"metrics": entry["metrics"], "epochs": entry["epochs"], "seconds": entry["train_seconds"]}
         line |= {"valid_ndcg@20": entry.get("valid_ndcg@20"), "device": ran_on}
         line["groups"] = {name: mean[number] for name, mean in means.items()}  # empty where there is nobody
+        line |= more[number]
         lines.append(line)
     results.add(lines, {name: evaluation.per_user[name] for name in KEPT if name in evaluation.per_user})
 

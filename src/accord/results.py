@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,11 +57,9 @@ class Results:
         table = pa.table({"run": keys, **{name: list(values) for name, values in per_user.items()}})
         with replacing(self.folder / "per_user" / f"{keys[0]}.parquet") as path:
             pq.write_table(table, path)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self.file.open("a") as file:
-            file.write("".join(json.dumps(result) + "\n" for result in results))
-            file.flush()
-            os.fsync(file.fileno())
+        before = self.file.read_text() if self.file.exists() else ""
+        with replacing(self.file) as temporary:  # a kill leaves all runs of the stack or none
+            temporary.write_text(before + "".join(json.dumps(result) + "\n" for result in results))
 
     def per_user(self, metric: str) -> dict[str, npt.NDArray[np.float64]]:
         """What every user got of a metric, by run."""
