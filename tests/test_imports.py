@@ -28,7 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"data", "errors", "layers", "options", "protocol"},  # a model only scores
     "methods": {"data", "errors", "layers", "models", "options", "protocol"},  # a method only gives a loss
     "ranking": {"data", "errors", "metrics", "protocol"},
-    "training": {"data", "errors", "layers", "tensors"},  # the loop knows neither
+    "recording": {"data", "layers"},
+    "training": {"data", "errors", "layers", "recording", "tensors"},  # the loop knows neither
     "runs": {"data", "errors", "layers", "methods", "models", "options", "protocol", "training"},
     "recommender": {
         *(
@@ -60,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "reproduce": {"compare", "data", "errors", "paper", "render", "results"},
     "display": {"data", "errors", "files", "options", "training"},  # how things look on the screen
-    "report": {"data", "errors", "files", "noise", "protocol", "ranking", "recommender", "version"},
+    "report": {"data", "errors", "files", "noise", "protocol", "ranking", "recommender", "render", "version"},
     "doctor": {"data", "display", "errors", "experiment", "version"},
     "demo": {"data", "display", "errors", "experiment", "noise", "recommender", "report"},
 }

@@ -98,7 +98,7 @@ def html(table: Table) -> str:
 
 def page(title: str, parts: Sequence[Table | Figure | str]) -> str:
     """A page that needs no other file; a `str` among the parts is a paragraph of plain text."""
-    style = resources.files("accord").joinpath("style.css").read_text(encoding="utf-8")
+    style = resources.files("accord").joinpath("report/style.css").read_text(encoding="utf-8")
     lines = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',

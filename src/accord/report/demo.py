@@ -42,7 +42,7 @@ def write_report(path: Path, data: Dataset, real: npt.NDArray[np.bool_], results
                 "seeds": ", ".join(str(run["seed"]) for run in metrics["runs"]),
             }
         )
-    inside = resources.files("accord")
+    inside = resources.files("accord.report")
     template = Environment(autoescape=True).from_string(inside.joinpath("report.html.j2").read_text())
     html = template.render(
         style=inside.joinpath("style.css").read_text(),
