@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from accord.cli_compare import compare
 from accord.cli_options import (
     FORMATS,
     AllowImports,
@@ -18,6 +19,7 @@ from accord.cli_options import (
     DataArgument,
     Device,
     ItemColumn,
+    ItemsFile,
     Ratios,
     RunArgument,
     Split,
@@ -82,6 +84,7 @@ def train(
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
     split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0,
+    items: ItemsFile = None,
     out: Annotated[Path | None, typer.Option(help="run folder; runs/DATA-MODEL-METHOD if not given")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue where an interrupted training stopped")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished run in --out")] = False,
@@ -91,7 +94,7 @@ def train(
         raise InputError("give --seeds or --seed, not both.")
     options = parse_options(set_ or [])
     began = time.perf_counter()
-    dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
+    dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed, items)
     read_seconds = time.perf_counter() - began
 
     from accord.display import metrics_table, say, training_progress
@@ -135,62 +138,7 @@ def evaluate(
         say(f"figures of {len(evaluation.users)} users: {per_user}")
 
 
-@app.command()
-def compare(
-    data: DataArgument,
-    models: Annotated[str, typer.Option(help="models, with commas between")] = "gmf",
-    methods: Annotated[str, typer.Option(help="methods, with commas between")] = "normal,deca,deca-p",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="an option, or several values of it: method.c1=1,10")
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")] = 3,
-    tune: Annotated[int, typer.Option(help="trials for each row first, chosen by validation NDCG@20")] = 0,
-    baseline: Annotated[str | None, typer.Option(help="the row that the others are tested against")] = None,
-    protocol: Annotated[str, typer.Option(help="published or corrected")] = "corrected",
-    epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
-    device: Device = "auto",
-    user_col: UserColumn = None,
-    item_col: ItemColumn = None,
-    value_col: ValueColumn = None,
-    time_col: TimeColumn = None,
-    clean: Clean = None,
-    split: Split = "auto",
-    ratios: Ratios = "0.8,0.1,0.1",
-    split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0,
-    out: Annotated[Path | None, typer.Option(help="folder of the results; runs/DATA-compare if not given")] = None,
-    render_only: Annotated[
-        bool, typer.Option("--render-only", help="only write the tables anew, from the results")
-    ] = False,
-) -> None:
-    """Compare models and methods, with popularity and EASE among them. Continues where it was interrupted."""
-    if seeds < 1 or tune < 0:
-        raise InputError("--seeds is at least 1, and --tune at least 0.")
-    grid: dict[str, list[Any]] = {}
-    for pair in set_ or []:
-        key, equals, values = pair.partition("=")
-        grid[key] = [parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
-    dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
-
-    from accord.compare import Request, cells_of, render, tuned
-    from accord.compare import compare as run_comparison
-    from accord.display import print_table, say, training_progress
-
-    folder = out or Path("runs") / f"{dataset.name}-compare"
-    cells = cells_of(models.split(","), methods.split(","), {k: v for k, v in grid.items() if len(v) > 1})
-    common = tuple((key, values[0]) for key, values in grid.items() if len(values) == 1)
-    with training_progress() as watch:
-        request = Request(dataset, protocol, seeds, common, epochs, device, watch, say)
-        if tune:
-            cells = tuned(request, cells, tune, folder / "tuning")
-        from accord.results import Results
-
-        results = Results(folder) if render_only else run_comparison(request, cells, Results(folder))
-    for table in render(request, cells, results, baseline):
-        shown = [
-            n for n, name in enumerate(table.columns) if "@" not in name or "@20" in name
-        ]  # the rest is in the files
-        print_table([table.columns[n] for n in shown], [[row[n] for n in shown] for row in table.rows], table.title)
-    say(f"raw results: {results.file}; tables: {folder}/compare.md, .html, .csv and .tex")
+app.command()(compare)
 
 
 @app.command()
@@ -270,7 +218,7 @@ def recommend(
         raise InputError("--history goes with one --user.")
     recommender = open_run(run, device, allow_imports)
     given = {user[0]: history.split(",")} if history is not None and user else None
-    table = recommender.recommend(ids, k, history=given)
+    table = recommender.with_titles(recommender.recommend(ids, k, history=given))
     put_table(table, output, format_)
 
 
@@ -291,6 +239,10 @@ def data_get(name: Annotated[str, typer.Argument(help="a named dataset")]) -> No
 
     place = catalog.get(name)
     typer.echo(place or "built in")
+    try:
+        catalog.get_titles(name)
+    except InputError as error:
+        warnings.warn(f"the titles of {name} could not be fetched: {error}", stacklevel=1)
 
 
 @data_app.command("check")

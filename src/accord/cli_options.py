@@ -22,6 +22,7 @@ TimeColumn = Annotated[str | None, typer.Option(help="column of the time")]
 Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
 Split = Annotated[str, typer.Option(help="auto, random, chronological or leave-last-out")]
 Ratios = Annotated[str, typer.Option(help="shares of train, valid and test")]
+ItemsFile = Annotated[Path | None, typer.Option("--items", help="file of item titles: id, title and any other columns")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
 AllowImports = Annotated[
@@ -79,14 +80,20 @@ def read_ids(path: Path | None) -> list[str]:
 
 
 def load_data(
-    source: str, columns: tuple[str | None, ...], clean: str | None, split: str, ratios: str, seed: int
+    source: str,
+    columns: tuple[str | None, ...],
+    clean: str | None,
+    split: str,
+    ratios: str,
+    seed: int,
+    items: Path | None = None,
 ) -> Dataset:
     from accord.data.columns import Columns
     from accord.data.read import load
 
     given = Columns(*columns) if any(columns) else None
     shares = parse_numbers(ratios, "--ratios", float)
-    return load(source, columns=given, split=split, ratios=shares, clean=clean, seed=seed)
+    return load(source, columns=given, split=split, ratios=shares, clean=clean, seed=seed, items=items)
 
 
 def open_run(run: Path, device: str, allow_imports: bool) -> Any:

@@ -43,7 +43,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: st
 def _plain(cell: Any) -> str:
     from rich.markup import escape
 
-    return escape(f"{cell:.4f}" if isinstance(cell, float) else str(cell))
+    return escape(f"{cell:.4f}" if isinstance(cell, float) else "" if cell is None else str(cell))
 
 
 def metrics_table(metrics: dict[str, Any]) -> None:

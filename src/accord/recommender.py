@@ -42,6 +42,7 @@ class Recommender:
         self.users, self.items, self.train, self.seen = users, items, train, seen
         self.metrics = metrics  # what metrics.json holds
         self.history: list[dict[str, Any]] = []  # what log.jsonl holds
+        self.item_info: pa.Table | None = None  # a row for each row of `items`: title, and whatever else is known
         self._parts: dict[str, Interactions] = {}  # train, valid and test, for the run folder
         self._serving: Method | None = None
         self.evaluation: Evaluation | None = None  # on the test, of what was just trained
@@ -56,6 +57,7 @@ class Recommender:
         config, train = run.config, data.csr(data.train)
         relevant = Relevant.of_test(data, config.protocol)
         recommender = cls(run, method, data.users, data.items, train, relevant.seen, {})
+        recommender.item_info = data.item_info
         recommender.history = [entry for state in states for entry in state.history]
         judged = {"user": data.users.take(relevant.pairs.users), "item": data.items.take(relevant.pairs.items)}
         recommender._parts = {
@@ -266,6 +268,20 @@ class Recommender:
             }
         )
 
+    def titles(self, items: Ids) -> pa.Array:
+        """The titles of items, null where none is known."""
+        if self.item_info is None:
+            return pa.nulls(len(items), pa.string())
+        rows = self.items.rows(items)
+        return self.item_info.column("title").combine_chunks().take(pa.array(rows, mask=rows < 0))
+
+    def with_titles(self, table: pa.Table) -> pa.Table:
+        """A table that has an `item` column with a `title` column after it, where titles are known at all."""
+        if self.item_info is None:
+            return table
+        place = table.column_names.index("item") + 1
+        return table.add_column(place, "title", self.titles(table.column("item")))
+
     # --- noise
 
     def noise(self, interactions: Interactions | Any) -> pa.Table:
@@ -296,9 +312,11 @@ class Recommender:
         seen = [part.table.select(["user", "item"]) for part in (self._parts["train"], self._parts["valid"])]
         parts = pa.array(["train"] * len(seen[0]) + ["valid"] * len(seen[1])).dictionary_encode()
         seen_table = pa.concat_tables([_cast_ids(table, self) for table in seen]).append_column("part", parts)
+        known = pa.table({}) if self.item_info is None else self.item_info
+        info = dict(zip(known.column_names, known.columns, strict=True))
         tables = {
             "users": pa.table({"user": self.users.ids}),
-            "items": pa.table({"item": self.items.ids, "train_count": popularity}),
+            "items": pa.table({"item": self.items.ids, "train_count": popularity, **info}),
             "seen": seen_table,
             "test": _cast_ids(self._parts["test"].table.select(["user", "item"]), self),
         }
@@ -338,10 +356,9 @@ class Recommender:
             run = Run.load(RunConfig(**content), model, method, allow_imports)
         except (ValidationError, AttributeError, TypeError) as error:
             raise InputError(f"{config_file} is not the config of a run ({str(error).splitlines()[0]}).") from None
-        users, items = (
-            IdMap(read_table(folder / f"{n}.parquet").column(c).combine_chunks())
-            for n, c in (("users", "user"), ("items", "item"))
-        )
+        user_table, item_table = read_table(folder / "users.parquet"), read_table(folder / "items.parquet")
+        users = IdMap(user_table.column("user").combine_chunks())
+        items = IdMap(item_table.column("item").combine_chunks())
         seen, test = read_table(folder / "seen.parquet"), read_table(folder / "test.parquet")
         in_train = np.asarray(pa.compute.equal(seen.column("part"), "train"))
         parts = {
@@ -359,6 +376,8 @@ class Recommender:
         built.load_state_dict(tensors)
         recommender = cls(run, built.to(device), users, items, train, train.merge(valid), metrics)
         recommender._parts = parts
+        if "title" in item_table.column_names:
+            recommender.item_info = item_table.drop_columns(["item", "train_count"])
         log = folder / "log.jsonl"
         recommender.history = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         return recommender

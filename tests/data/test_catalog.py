@@ -304,7 +304,7 @@ def test_accord_data_comes_first(cache: Path, shared_data: Path, monkeypatch: py
     monkeypatch.setenv("ACCORD_DATA", str(shared_data))
     assert catalog.get("modcloth") == shared_data / "modcloth"
     assert read.load("ml-100k").name == "ml-100k"
-    assert catalog.titles("ml-100k") is None  # the split's ids are not MovieLens' own
+    assert catalog.titles("ml-100k") is None  # there is no list of films
     monkeypatch.setenv("ACCORD_DATA", str(cache / "nowhere"))
     with pytest.raises(InputError, match=r"ACCORD_DATA is set to .*, which is no folder"):
         catalog.get("modcloth")

