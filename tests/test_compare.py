@@ -14,9 +14,10 @@ import accord
 from accord import compare as comparing
 from accord import stacks
 from accord.cli import main
-from accord.compare import Cell, Request, cells_of, compare, render, tuned
+from accord.compare import Cell, Request, cells_of, compare, render
 from accord.errors import InputError
 from accord.results import Results, run_key
+from accord.tuning import SPACE, trials_of, tuned
 
 
 @pytest.fixture(scope="module")
@@ -170,11 +171,28 @@ def test_tables_show_means_tests_and_the_closed_form_models(data, tmp_path):
         render(request, [*cells, Cell("gmf", "normal")], results)
 
 
+def test_trials_spread_every_option_evenly_whatever_the_method(data):
+    request = Request(data, common=(("method.alpha", 0.5),))
+    for method in ("normal", "deca"):
+        tries = trials_of(request, Cell("mf", method), 16)
+        assert len(set(tries)) == 16
+        l2 = sorted(dict(cell.options)["train.l2"] for cell in tries)
+        assert l2 == sorted({SPACE["train.l2"].at((n + 0.5) / 16) for n in range(16)})
+    assert all("method.alpha" not in dict(cell.options) for cell in tries)  # given, so not tuned
+    for name in ("method.c1", "method.c2"):
+        values = [dict(cell.options)[name] for cell in tries]
+        assert all(values.count(value) == 4 for value in SPACE[name].values)
+    assert trials_of(request, Cell("popularity", None), 16) == [Cell("popularity", None)]
+
+
 def test_tuning_gives_every_method_equally_many_trials(data, tmp_path):
     cells = cells_of(["mf"], ["normal", "deca"], {})
     request = Request(data, seeds=2, epochs=2, say=quiet)
-    best = tuned(request, cells, 4, tmp_path)
-    trials = Results(tmp_path).read()
+    tuning = Results(tmp_path, "tuning")
+    with pytest.raises(accord.InputError, match="lacks trials"):
+        tuned(request, cells, 4, tuning, finished=True)
+    best = tuned(request, cells, 4, tuning)
+    trials = tuning.read()
     for method in ("normal", "deca"):
         own = [line for line in trials if line["method"] == method]
         assert len(own) == 4
@@ -182,8 +200,40 @@ def test_tuning_gives_every_method_equally_many_trials(data, tmp_path):
         winner = max(own, key=lambda line: line["valid_ndcg@20"])
         assert all(winner["settings"][name] == value for name, value in chosen.options)
     assert len([line for line in trials if line["model"] == "ease"]) == 4
+    assert {path.name for path in tmp_path.iterdir()} == {"tuning.jsonl"}
+    assert tuned(request, cells, 4, tuning, finished=True) == best
     with pytest.raises(accord.InputError, match="corrected"):
-        tuned(Request(data, protocol="published", say=quiet), cells, 2, tmp_path)
+        tuned(Request(data, protocol="published", say=quiet), cells, 2, tuning)
+
+
+def test_runs_of_other_folders_are_taken_over_in_the_order_of_one_command(data, tmp_path, monkeypatch):
+    cells = {model: cells_of([model], ["normal"], {}) for model in ("mf", "gmf")}
+    both = cells_of(["mf", "gmf"], ["normal"], {})
+    request = Request(data, seeds=2, epochs=1, say=quiet)
+    whole = compare(request, both, Results(tmp_path / "whole"))
+    for model, own in cells.items():
+        compare(request, own, Results(tmp_path / model))
+    sizes = sizes_of_stacks(monkeypatch)
+    joined = Results(tmp_path / "joined")
+    compare(replace(request, known=(tmp_path / "gmf", tmp_path / "mf")), both, joined)
+    assert sizes == []
+    assert [run_key(line) for line in joined.read()] == [run_key(line) for line in whole.read()]
+    mine, theirs = joined.per_user("ndcg@20"), whole.per_user("ndcg@20")
+    assert mine.keys() == theirs.keys()
+    assert all(np.array_equal(mine[key], theirs[key]) for key in mine)
+
+
+def test_what_every_user_got_ends_in_one_file(data, tmp_path):
+    results = Results(tmp_path)
+    cells = cells_of(["mf"], ["normal"], {})
+    compare(Request(data, seeds=2, epochs=1, say=quiet), cells, results)
+    before = results.per_user("recall@20")
+    assert {path.name for path in tmp_path.iterdir()} == {"results.jsonl", "results.per_user.parquet"}
+    compare(Request(data, seeds=3, epochs=1, say=quiet), cells, results)
+    after = results.per_user("recall@20")
+    assert {path.name for path in tmp_path.iterdir()} == {"results.jsonl", "results.per_user.parquet"}
+    assert set(after) == {run_key(line) for line in results.read()} > set(before)
+    assert all(np.array_equal(after[key], values) for key, values in before.items())
 
 
 def test_on_the_command_line(tmp_path, monkeypatch, capsys):

@@ -59,13 +59,25 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("data", "errors", "experiment", "methods", "models", "recommender", "render", "results", "runs"),
         *("significance", "stacks", "training"),
     },
-    "reproduce": {"compare", "data", "errors", "paper", "render", "results"},
+    "labelled": {"data", "noise", "recommender"},
+    "tuning": {"compare", "errors", "results"},
+    "reproduce": {
+        *("compare", "data", "errors", "methods", "noise", "paper", "ranking", "recommender", "render", "results"),
+        "runs",
+    },
     "display": {"data", "errors", "files", "options", "training"},  # how things look on the screen
     "report": {"data", "errors", "files", "noise", "protocol", "ranking", "recommender", "render", "version"},
     "doctor": {"data", "display", "errors", "experiment", "version"},
     "demo": {"data", "display", "errors", "experiment", "noise", "recommender", "report"},
 }
-ANYTHING = {"__init__", "__main__", "cli", "cli_options"}  # the public names and the command line
+ANYTHING = {
+    "__init__",
+    "__main__",
+    "cli",
+    "cli_options",
+    "cli_reproduce",
+    "cli_compare",
+}  # the public names and the command line
 
 
 def files() -> list[Path]:

@@ -6,10 +6,9 @@ import hashlib
 import itertools
 import json
 import math
-import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from accord.methods.base import Method
 from accord.models import own_class
 from accord.recommender import Recommender
 from accord.render import Table, write_all
-from accord.results import Results, run_key
+from accord.results import PerUser, Results, run_key
 from accord.runs import Run
 from accord.significance import Comparison, compare_to
 from accord.stacks import train_all
@@ -33,17 +32,7 @@ from accord.training import Progress, TrainConfig
 
 KEPT = ("recall@20", "ndcg@20")  # of every user, for the paired tests
 ALWAYS = ("popularity", "ease")  # shown beside every comparison
-TUNING_SEED = 1
-SPACE: dict[str, tuple[Any, ...]] = {  # what tuning chooses from; the paper's grid for DeCA
-    "train.l2": (0.0, 0.001, 0.003, 0.01, 0.03, 0.1),
-    "method.c1": (1.0, 10.0, 100.0, 1000.0),
-    "method.c2": (1.0, 10.0, 100.0, 1000.0),
-    "method.alpha": (0.0, 0.5, 1.0),
-    "method.drop": (0.05, 0.1, 0.2, 0.3),
-    "method.ramp": (300, 1000, 3000, 30000),
-    "method.beta": (0.1, 0.2, 0.3, 0.5, 1.0),
-    "model.l2": (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0),  # of ease
-}
+DIGITS = 8  # of a figure in the raw results
 
 
 @dataclass(frozen=True)
@@ -74,6 +63,9 @@ class Request:
     say: Callable[[str], None] = print
     each_epoch: Callable[[Run, Method, int], None] | None = None  # sees every stack after each epoch
     more: Callable[[Recommender], list[dict[str, Any]]] | None = None  # further fields for the line of each run
+    ks: tuple[int, ...] | None = None
+    per_user: bool = True  # whether to keep what every user got
+    known: tuple[Path, ...] = ()  # folders with results of the same name: runs that are there are taken over
 
     @cached_property
     def fingerprint(self) -> str:
@@ -115,17 +107,23 @@ def has_option(model: str, method: str | None, name: str) -> bool:
 
 def compare(request: Request, cells: Sequence[Cell], results: Results) -> Results:
     """Run what is not in the results yet, stack by stack."""
-    done = set(results.by_key())
+    stacks = list(_stacks(request, cells, set(results.by_key())))
+    elsewhere = _elsewhere(request, results.name)
     device = find_device(request.device)
-    stacks = list(_stacks(request, cells, done))
     work = [len(run.config.seeds) * run.config.train.epochs for run, _ in stacks]
     began = time.perf_counter()
     for number, (run, names) in enumerate(stacks):
+        known = [elsewhere.get(key) for key in _keys(request, run)]
+        if all(known):
+            lines, users = zip(*(one for one in known if one is not None), strict=True)
+            results.add(lines, {metric: np.stack([own[metric] for own in users]) for metric in users[0]})
+            continue
         seconds = (time.perf_counter() - began) / max(1, sum(work[:number])) * sum(work[number:])
         left = f" · about {math.ceil(seconds / 60)} min left" if number else ""
         request.say(f"{number + 1} of {len(stacks)}: {names} · {len(run.config.seeds)} run(s){left}")
         for trained in train_all(request.data, run, device, request.watch, request.each_epoch, request.say):
             _add(request, trained, device, results)
+    results.merge_per_user()
     return results
 
 
@@ -140,7 +138,7 @@ def _plan(request: Request, cell: Cell) -> Run:
         request.seeds,
         options,
         request.epochs,
-        None,
+        request.ks,
     )
 
 
@@ -166,8 +164,8 @@ def _stacks(request: Request, cells: Sequence[Cell], done: set[str]) -> Iterable
         waiting = [
             (seed, varied)
             for run, varied, _ in members
-            for seed in run.config.seeds
-            if run_key(_result(request, _single(run, seed))) not in done
+            for seed, key in zip(run.config.seeds, _keys(request, run), strict=True)
+            if key not in done
         ]
         if waiting:
             first, _, name = members[0]
@@ -176,10 +174,27 @@ def _stacks(request: Request, cells: Sequence[Cell], done: set[str]) -> Iterable
             yield Run(first.config.model_copy(update=update), first.model, first.method), said
 
 
+def _elsewhere(request: Request, name: str) -> dict[str, tuple[dict[str, Any], PerUser]]:
+    """The finished runs of other folders, each with what every user got."""
+    found: dict[str, tuple[dict[str, Any], PerUser]] = {}
+    for folder in request.known:
+        other = Results(folder, name)
+        users = {metric: other.per_user(metric) for metric in KEPT} if request.per_user else {}
+        for key, line in other.by_key().items():
+            if all(key in values for values in users.values()):
+                found[key] = line, {metric: values[key] for metric, values in users.items()}
+    return found
+
+
 def keys_of(request: Request, cell: Cell) -> list[str]:
     """The keys under which the runs of a cell stand in the results, one a seed."""
-    run = _plan(request, cell)
-    return [run_key(_result(request, _single(run, seed))) for seed in run.config.seeds]
+    return _keys(request, _plan(request, cell))
+
+
+def _keys(request: Request, run: Run) -> list[str]:
+    varied = run.config.varied or ({},) * len(run.config.seeds)
+    pairs = zip(run.config.seeds, varied, strict=True)
+    return [run_key(_result(request, _single(run, seed, own))) for seed, own in pairs]
 
 
 def _single(run: Run, seed: int, varied: Mapping[str, Any] | None = None) -> Run:
@@ -231,30 +246,18 @@ def _add(request: Request, trained: Recommender, device: torch.device, results: 
         line |= {"metrics": entry["metrics"], "epochs": entry["epochs"], "seconds": entry["train_seconds"]}
         line |= {"valid_ndcg@20": entry.get("valid_ndcg@20"), "device": ran_on}
         line["groups"] = {name: mean[number] for name, mean in means.items()}  # empty where there is nobody
-        line |= more[number]
-        lines.append(line)
-    results.add(lines, {name: evaluation.per_user[name] for name in KEPT if name in evaluation.per_user})
+        lines.append(_rounded(line | more[number]))
+    kept = KEPT if request.per_user else ()
+    results.add(lines, {name: evaluation.per_user[name] for name in kept if name in evaluation.per_user})
 
 
-def tuned(request: Request, cells: Sequence[Cell], trials: int, folder: Path) -> list[Cell]:
-    """Of every cell the best of equally many trials by validation NDCG@20, with a seed that is not reported."""
-    if request.protocol != "corrected":
-        raise InputError("--tune chooses by validation NDCG@20, which only the corrected protocol measures.")
-    trial = replace(request, seeds=(TUNING_SEED,))
-    wanted: dict[Cell, list[Cell]] = {}
-    for cell in cells:
-        names = [name for name in SPACE if has_option(cell.model, cell.method, name) and name not in dict(cell.options)]
-        every = list(itertools.product(*(SPACE[name] for name in names)))
-        chosen = random.Random(0).sample(every, min(trials, len(every)))
-        options = [cell.options + tuple(zip(names, values, strict=True)) for values in chosen]
-        wanted[cell] = [Cell(cell.model, cell.method, option) for option in options] if names else [cell]
-    results = compare(trial, [t for tries in wanted.values() for t in tries], Results(folder))
-    found = {key: result["valid_ndcg@20"] for key, result in results.by_key().items()}
-    best = []
-    for cell, tries in wanted.items():
-        values = [found[keys_of(trial, t)[0]] for t in tries]
-        best.append(cell if values[0] is None else tries[int(np.argmax(values))])
-    return best
+def _rounded(value: Any) -> Any:
+    """A result without digits that nobody needs, but not the settings: they say which run it is of."""
+    if isinstance(value, dict):
+        return {k: v if k in ("settings", "protocol") else _rounded(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return round(value, DIGITS) if isinstance(value, float) else value
 
 
 def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:

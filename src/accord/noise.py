@@ -8,39 +8,85 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
+from accord.data.interactions import Interactions
 from accord.errors import InputError
+
+BINS = 10
+REAL_FROM, NOISE_TO = 4, 2  # of ratings from 1 to 5; those between say neither
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+def labels(interactions: Interactions) -> tuple[Bools, Bools] | None:
+    """Which interactions have a label, and of those which are real; None where the values tell nothing.
+
+    Values 0 and 1 are labels themselves (the built-in data); of ratings up to 5, 4 and 5 are real, 1 and 2 are noise.
+    """
+    if not interactions.has_value:
+        return None
+    values = interactions.column("value")
+    found = np.unique(values)
+    if set(found) <= {0, 1}:
+        known, real = np.ones(len(values), dtype=bool), values == 1
+    elif found[0] >= 0 and found[-1] <= 5:
+        known, real = (values >= REAL_FROM) | (values <= NOISE_TO), values >= REAL_FROM
+    else:
+        return None
+    mixed = real[known].any() and not real[known].all()
+    return (known, real[known]) if mixed else None
 
 
 def auc(scores: npt.ArrayLike, real: npt.ArrayLike) -> float:
     """Probability that a real interaction scores higher than a noisy one; ties count half."""
-    values, labels = _checked(scores, real)
+    values, marked = _checked(scores, real)
     ranks = rankdata(values)
-    num_real = int(labels.sum())
-    num_noise = len(labels) - num_real
-    return float((ranks[labels].sum() - num_real * (num_real + 1) / 2) / (num_real * num_noise))
+    num_real = int(marked.sum())
+    num_noise = len(marked) - num_real
+    return float((ranks[marked].sum() - num_real * (num_real + 1) / 2) / (num_real * num_noise))
 
 
 def average_precision(scores: npt.ArrayLike, noisy: npt.ArrayLike) -> float:
     """Area under the precision-recall curve of finding `noisy` by a high score; equal scores count as one step."""
-    values, labels = _checked(scores, noisy)
+    values, marked = _checked(scores, noisy)
     order = np.argsort(-values, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(values[order])), len(values) - 1)
-    hits = np.cumsum(labels[order])[ends]
-    precision, recall = hits / (ends + 1), hits / labels.sum()
+    hits = np.cumsum(marked[order])[ends]
+    precision, recall = hits / (ends + 1), hits / marked.sum()
     return float(np.sum(np.diff(recall, prepend=0.0) * precision))
 
 
 def detection(p_real: npt.ArrayLike, real: npt.ArrayLike) -> dict[str, float]:
     """AUC of telling real from noisy interactions, and average precision of finding the noisy ones."""
-    values, labels = _checked(p_real, real)
+    values, marked = _checked(p_real, real)
     return {
-        "auc": auc(values, labels),
-        "average_precision": average_precision(-values, ~labels),
-        "noise_rate": float(1 - labels.mean()),
+        "auc": auc(values, marked),
+        "average_precision": average_precision(-values, ~marked),
+        "noise_rate": float(1 - marked.mean()),
     }
 
 
-def _checked(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+def calibration(p_real: npt.ArrayLike, real: npt.ArrayLike) -> dict[str, Any]:
+    """Whether of the interactions given a probability p a share p is real.
+
+    `brier`: mean squared error; `ece`: the mean distance of probability and share over ten equally wide bins, weighted
+    by the interactions in each; `reliability`: of each bin how many there are, their mean probability and their share.
+    """
+    values, marked = _checked(p_real, real)
+    if values.min() < 0 or values.max() > 1:
+        raise InputError("calibration is of probabilities: give numbers from 0 to 1.")
+    place = np.minimum((values * BINS).astype(np.int64), BINS - 1)
+    count = np.bincount(place, minlength=BINS)
+    sums = [np.bincount(place, weights=weights, minlength=BINS) for weights in (values, marked.astype(np.float64))]
+    mean, share = (total / np.maximum(count, 1) for total in sums)
+    return {
+        "brier": float(np.mean((values - marked) ** 2)),
+        "ece": float(np.sum(count * np.abs(mean - share)) / len(values)),
+        "reliability": {"count": count.tolist(), "mean": mean.tolist(), "real": share.tolist()},
+    }
+
+
+def _checked(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Bools]:
     values: npt.NDArray[Any] = np.asarray(scores, dtype=np.float64)
     marked = np.asarray(labels, dtype=bool)
     if values.shape != marked.shape or np.isnan(values).any():

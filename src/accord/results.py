@@ -18,6 +18,8 @@ from accord.files import read_table, replacing
 
 IDENTITY = ("dataset", "data", "model", "method", "seed", "protocol", "settings")
 
+PerUser = Mapping[str, npt.NDArray[np.float64]]  # each metric as [runs, users]
+
 
 def run_key(result: Mapping[str, Any]) -> str:
     """What a run is, in a few letters: two results with the same key are the same run."""
@@ -26,13 +28,14 @@ def run_key(result: Mapping[str, Any]) -> str:
 
 
 class Results:
-    """`NAME.jsonl` in a folder, with `per_user/` beside it. Lines are only added, a whole stack of runs at a time."""
+    """`NAME.jsonl` in a folder, `NAME.per_user.parquet` beside it. Lines are only added, a whole stack at a time."""
 
     def __init__(self, folder: Path, name: str = "results") -> None:
-        self.folder, self.file = folder, folder / f"{name}.jsonl"
+        self.folder, self.name, self.file = folder, name, folder / f"{name}.jsonl"
+        self.per_user_file, self.parts = folder / f"{name}.per_user.parquet", folder / f"{name}.per_user"
 
     def read(self) -> list[dict[str, Any]]:
-        """Every finished run. A last line that was cut short by a kill is not there yet, and is removed."""
+        """Every finished run. A last line that was cut short is not there yet, and is removed."""
         if not self.file.exists():
             return []
         lines = self.file.read_text().splitlines(keepends=True)
@@ -51,12 +54,12 @@ class Results:
     def by_key(self) -> dict[str, dict[str, Any]]:
         return {run_key(result): result for result in self.read()}
 
-    def add(self, results: Sequence[dict[str, Any]], per_user: Mapping[str, npt.NDArray[np.float64]]) -> None:
-        """Add finished runs; `per_user` has each metric as [runs, users], in the order of the test's users."""
+    def add(self, results: Sequence[dict[str, Any]], per_user: PerUser) -> None:
+        """Add the finished runs of a stack; `per_user` is in the order of the test's users, and may be empty."""
         keys = [run_key(result) for result in results]
-        table = pa.table({"run": keys, **{name: list(values) for name, values in per_user.items()}})
-        with replacing(self.folder / "per_user" / f"{keys[0]}.parquet") as path:
-            pq.write_table(table, path)
+        if per_user:
+            table = pa.table({"run": keys, **{name: list(values) for name, values in per_user.items()}})
+            _write(table, self.parts / f"{keys[0]}.parquet")
         before = self.file.read_text() if self.file.exists() else ""
         with replacing(self.file) as temporary:  # a kill leaves all runs of the stack or none
             temporary.write_text(before + "".join(json.dumps(result) + "\n" for result in results))
@@ -64,8 +67,28 @@ class Results:
     def per_user(self, metric: str) -> dict[str, npt.NDArray[np.float64]]:
         """What every user got of a metric, by run."""
         found = {}
-        for path in sorted((self.folder / "per_user").glob("*.parquet")):
+        for path in self._per_user_files():
             table = read_table(path)
             for key, values in zip(table.column("run").to_pylist(), table.column(metric), strict=True):
                 found[key] = np.asarray(values.values)
         return found
+
+    def merge_per_user(self) -> None:
+        """What every user got, of all runs, in one file: each stack has written its own until now."""
+        if not self.parts.exists():
+            return
+        tables = [read_table(path) for path in self._per_user_files()]
+        last = {key: number for number, key in enumerate(key for t in tables for key in t.column("run").to_pylist())}
+        _write(pa.concat_tables(tables).take(pa.array(sorted(last.values()))), self.per_user_file)
+        for path in self.parts.iterdir():
+            path.unlink()
+        self.parts.rmdir()
+
+    def _per_user_files(self) -> list[Path]:
+        merged = [self.per_user_file] if self.per_user_file.exists() else []
+        return [*merged, *sorted(self.parts.glob("*.parquet"))]
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")  # users get few different values: a dictionary is small

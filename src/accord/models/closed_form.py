@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
@@ -34,8 +35,18 @@ class Popularity(Model):
         return self.counts.unsqueeze(0)
 
 
+def item_weights(x: Any, l2: float) -> npt.NDArray[np.float64]:
+    """B of a ridge regression x ≈ x B with a zero diagonal: B = I - P / diag(P), P = (x'x + l2 I)^-1."""
+    gram = (x.T @ x).toarray()
+    gram[np.diag_indices(len(gram))] += l2
+    inverse = np.linalg.inv(gram)
+    weight: npt.NDArray[np.float64] = inverse / -np.diag(inverse)
+    np.fill_diagonal(weight, 0)
+    return weight
+
+
 class EASE(Model):
-    """Item-to-item weights of a ridge regression with a zero diagonal: B = I - P / diag(P), P = (X'X + l2 I)^-1."""
+    """Item-to-item weights of a ridge regression with a zero diagonal."""
 
     name = "ease"
     summary = "linear item-to-item model with a closed-form solution"
@@ -59,11 +70,7 @@ class EASE(Model):
             )
         shape = (train.num_users, train.num_items)
         x = sp.csr_matrix((np.ones(len(train.items)), train.items, train.ptr), shape=shape)
-        gram = (x.T @ x).toarray()
-        gram[np.diag_indices(train.num_items)] += config.l2
-        inverse = np.linalg.inv(gram)
-        weight = inverse / -np.diag(inverse)
-        np.fill_diagonal(weight, 0)
+        weight = item_weights(x, config.l2)
         self.register_buffer("weight", torch.from_numpy(weight.astype(np.float32)))
         self.register_buffer("ptr", torch.from_numpy(train.ptr), persistent=False)
         self.register_buffer("items", torch.from_numpy(train.items), persistent=False)

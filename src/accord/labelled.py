@@ -1,0 +1,66 @@
+"""Training pairs that are known to be real or noise, and how well a trained stack tells them apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from accord.data.interactions import Dataset, IntArray
+from accord.noise import calibration, detection, labels
+from accord.recommender import Recommender
+
+PAIRS_AT_ONCE = 1_000_000  # over all runs of a stack
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Rows of users and items, and of each pair whether it is real."""
+
+    users: IntArray
+    items: IntArray
+    real: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, data: Dataset, real: npt.NDArray[np.bool_]) -> Labelled:
+        """`real`: of each training interaction."""
+        return cls(data.users.rows(data.train.users), data.items.rows(data.train.items), real)
+
+    @classmethod
+    def by_value(cls, data: Dataset) -> Labelled | None:
+        """By the values of the training interactions (see `noise.labels`); None where they tell nothing."""
+        found = labels(data.train)
+        if found is None:
+            return None
+        known, real = found
+        return cls(data.users.rows(data.train.users)[known], data.items.rows(data.train.items)[known], real)
+
+    def judge(self, trained: Recommender) -> list[dict[str, Any]]:
+        """For the line of each run: how well it tells these pairs apart, and whether its probabilities are true ones.
+
+        A model fitted in closed form gives no probability: its scores can tell pairs apart, but are not calibrated.
+        """
+        learned = trained.run.method is not None
+        found = []
+        for scores in self._scores(trained, learned):
+            figures: dict[str, Any] = {"pairs": len(self.real), **detection(scores, self.real)}
+            found.append({"noise": figures | (calibration(scores, self.real) if learned else {})})
+        return found
+
+    def _scores(self, trained: Recommender, learned: bool) -> npt.NDArray[np.float64]:
+        """The posterior of every pair, or its score: [runs, pairs]."""
+        runs, size, method = trained.num_runs, len(self.real), trained.method
+        width = runs if learned else trained.train.num_items
+        parts = []
+        with torch.inference_mode():
+            for part in np.array_split(np.arange(size), -(-size * width // PAIRS_AT_ONCE)):
+                users, items = (torch.from_numpy(rows[part]).to(trained.device) for rows in (self.users, self.items))
+                if learned:
+                    scores = method.posterior(users.expand(runs, -1), items.expand(runs, -1))
+                else:
+                    scores = method.score_all(users)[:, torch.arange(len(part), device=users.device), items]
+                parts.append(scores.double().cpu().numpy())
+        return np.concatenate(parts, 1)
