@@ -96,6 +96,17 @@ def test_the_chosen_run_recommends(simulation, tmp_path):
     assert np.mean([a == b for a, b in zip(one, two, strict=True)]) > 0.99  # but for float ties
 
 
+def test_a_run_folder_keeps_the_values_that_training_was_not_told(simulation, tmp_path):
+    again = accord.Recommender.load(
+        accord.fit(simulation.dataset, "popularity", out=tmp_path / "x").save(tmp_path / "x")
+    )
+    assert again.trained_on.table.select(["user", "item"]).equals(
+        simulation.dataset.train.table.select(["user", "item"])
+    )
+    assert (again.trained_on.column("value") == simulation.is_real).all()
+    assert again.trained_on.source_name("value") == simulation.dataset.train.source_name("value")
+
+
 def test_noise_is_a_probability_for_every_pair_and_null_for_strangers(simulation):
     data = simulation.dataset
     trained = accord.fit(data, "gmf", "deca", epochs=3, seeds=2)

@@ -54,12 +54,14 @@ def fit(
     resume: bool = False,
     watch: Callable[[Progress], None] | None = None,
     read_seconds: float = 0.0,
+    command: str | None = None,
 ) -> Recommender:
     """Train, evaluate and (with `out`) save a recommender.
 
     `data`: a `Dataset`, or anything that `accord.load` takes. `seeds`: how many, from 2019 on, or which.
     `options`: `{"method.c1": 100, "model.dim": 64, "train.l2": 0.1, "protocol.ties": "index"}`.
     `read_seconds`: what reading the data took, where the caller has done it already.
+    `command`: what to type to repeat it, kept with the results.
     """
     importlib.import_module("torch._dynamo")  # torch.optim imports it at first use: a second that is no training time
     began = time.perf_counter()
@@ -72,6 +74,8 @@ def fit(
     trained, states = train_stack(data, run, on, folder, resume, watch)
     seconds["train"] = time.perf_counter() - began
     recommender = Recommender.of_training(run, data, trained, states, seconds)
+    if command is not None:
+        recommender.metrics["command"] = command
     if folder is not None:
         recommender.save(folder)
     return recommender

@@ -117,16 +117,24 @@ class Recommender:
 
     def evaluate(self, relevant: Relevant | None = None, ks: Sequence[int] | None = None) -> Evaluation:
         """Metrics of every run and user on the test that belongs to the run."""
-        if relevant is None:
-            test = self._parts["test"]
-            users, items = self.users.rows(test.users), self.items.rows(test.items)
-            pairs = Csr.of(users, items, len(self.users), len(self.items), unique=False)
-            relevant = Relevant.of_pairs(pairs, self.seen)
+        relevant = relevant or self.relevant()
         if not len(relevant.users):
             raise InputError(
                 "the test holds no pair to evaluate on; give more data, another split or another clean rule."
             )
         return self._ranked(relevant, ks or self.run.config.ks)
+
+    def relevant(self) -> Relevant:
+        """The test that belongs to the run."""
+        test = self._parts["test"]
+        users, items = self.users.rows(test.users), self.items.rows(test.items)
+        pairs = Csr.of(users, items, len(self.users), len(self.items), unique=False)
+        return Relevant.of_pairs(pairs, self.seen)
+
+    @property
+    def trained_on(self) -> Interactions:
+        """The training interactions under the caller's ids, with their values where they had any."""
+        return self._parts["train"]
 
     def _ranked(self, relevant: Relevant, ks: Sequence[int]) -> Evaluation:
         ranker = replace(self._ranker(self.method, self.num_runs), seen=relevant.seen)
@@ -309,16 +317,18 @@ class Recommender:
         write_json(folder / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
         write_tensors(folder / "model.safetensors", self.method.state_dict())
         popularity = pa.array(self.train.popularity())
-        seen = [part.table.select(["user", "item"]) for part in (self._parts["train"], self._parts["valid"])]
+        # the values too, which training was not told: for those who look at the run afterwards
+        kept = ["user", "item", *(["value"] if self.trained_on.has_value else [])]
+        seen = [_cast_ids(self._parts[name].table, self, kept) for name in ("train", "valid")]
         parts = pa.array(["train"] * len(seen[0]) + ["valid"] * len(seen[1])).dictionary_encode()
-        seen_table = pa.concat_tables([_cast_ids(table, self) for table in seen]).append_column("part", parts)
+        seen_table = pa.concat_tables(seen, promote_options="default").append_column("part", parts)
         known = pa.table({}) if self.item_info is None else self.item_info
         info = dict(zip(known.column_names, known.columns, strict=True))
         tables = {
             "users": pa.table({"user": self.users.ids}),
             "items": pa.table({"item": self.items.ids, "train_count": popularity, **info}),
             "seen": seen_table,
-            "test": _cast_ids(self._parts["test"].table.select(["user", "item"]), self),
+            "test": _cast_ids(self._parts["test"].table, self, ["user", "item"]),
         }
         for name, table in tables.items():
             with replacing(folder / f"{name}.parquet") as path:
@@ -361,8 +371,9 @@ class Recommender:
         items = IdMap(item_table.column("item").combine_chunks())
         seen, test = read_table(folder / "seen.parquet"), read_table(folder / "test.parquet")
         in_train = np.asarray(pa.compute.equal(seen.column("part"), "train"))
+        kept = [name for name in ("user", "item", "value") if name in seen.column_names]
         parts = {
-            "train": Interactions(seen.filter(pa.array(in_train)).select(["user", "item"])),
+            "train": Interactions(seen.filter(pa.array(in_train)).select(kept)),
             "valid": Interactions(seen.filter(pa.array(~in_train)).select(["user", "item"])),
             "test": Interactions(test),
         }
@@ -383,9 +394,11 @@ class Recommender:
         return recommender
 
 
-def _cast_ids(table: pa.Table, recommender: Recommender) -> pa.Table:
-    schema = pa.schema([("user", recommender.users.ids.type), ("item", recommender.items.ids.type)])
-    return table.cast(schema)
+def _cast_ids(table: pa.Table, recommender: Recommender, columns: Sequence[str]) -> pa.Table:
+    """Those of the columns that there are, the ids in the type of the recommender's."""
+    own = {"user": recommender.users.ids.type, "item": recommender.items.ids.type}
+    table = table.select([name for name in columns if name in table.column_names])
+    return table.cast(pa.schema([field.with_type(own.get(field.name, field.type)) for field in table.schema]))
 
 
 def _as_interactions(source: Any) -> Interactions:

@@ -65,6 +65,11 @@ def compare_to(baseline: npt.ArrayLike, others: Mapping[str, npt.ArrayLike], see
     return found
 
 
+def interval_of_means(metrics: npt.ArrayLike, seed: int = 0) -> tuple[Floats, Floats]:
+    """The 95% interval of the mean of each of M metrics [M, S, N], for other users and other seeds: [M] and [M]."""
+    return _interval(_finite(metrics, "the metrics"), np.random.default_rng(seed))
+
+
 def holm(ps: Sequence[float]) -> list[float]:
     """Holm's step-down correction, in the order given: the k-th smallest of m counts m − k + 1 times."""
     corrected, largest = [0.0] * len(ps), 0.0
