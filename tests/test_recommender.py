@@ -97,14 +97,12 @@ def test_the_chosen_run_recommends(simulation, tmp_path):
 
 
 def test_a_run_folder_keeps_the_values_that_training_was_not_told(simulation, tmp_path):
-    again = accord.Recommender.load(
-        accord.fit(simulation.dataset, "popularity", out=tmp_path / "x").save(tmp_path / "x")
-    )
-    assert again.trained_on.table.select(["user", "item"]).equals(
-        simulation.dataset.train.table.select(["user", "item"])
-    )
-    assert (again.trained_on.column("value") == simulation.is_real).all()
-    assert again.trained_on.source_name("value") == simulation.dataset.train.source_name("value")
+    data, folder = simulation.dataset, tmp_path / "run"
+    accord.fit(data, "popularity", out=folder)
+    again = accord.Recommender.load(folder).trained_on
+    assert again.table.select(["user", "item"]).equals(data.train.table.select(["user", "item"]))
+    assert (again.column("value") == simulation.is_real).all()
+    assert again.source_name("value") == data.train.source_name("value")
 
 
 def test_noise_is_a_probability_for_every_pair_and_null_for_strangers(simulation):

@@ -11,7 +11,7 @@ from scipy import stats
 
 from accord import significance
 from accord.errors import InputError
-from accord.significance import FLIPS, Comparison, compare_to, holm, mean_and_sd
+from accord.significance import FLIPS, Comparison, compare_to, holm, interval_of_means, mean_and_sd
 
 
 def simulated(rng, gain=0.0, seeds=10, users=200, of_user=0.1, of_seed=0.02, noise=0.1):
@@ -88,6 +88,15 @@ def test_interval_of_one_seed_is_the_users_bootstrap():
     found = only(baseline, other)
     expected = stats.bootstrap(((other - baseline)[0],), np.mean, method="percentile", rng=6).confidence_interval
     assert (found.low, found.high) == pytest.approx(tuple(expected), abs=0.004)
+
+
+def test_the_interval_of_a_mean_is_around_it_and_as_wide_as_its_error():
+    values = np.random.default_rng(1).random((3, 2, 400))  # metrics, seeds, users
+    lows, highs = interval_of_means(values)
+    assert ((lows < values.mean((1, 2))) & (values.mean((1, 2)) < highs)).all()
+    one_seed = values[:1, :1]
+    low, high = interval_of_means(one_seed)
+    assert (high - low) / 2 == pytest.approx(1.96 * one_seed.std() / np.sqrt(400), rel=0.1)
 
 
 def test_difference_effect_and_share():
