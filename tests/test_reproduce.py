@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -10,31 +11,38 @@ import accord
 from accord import paper
 from accord.cli import main
 from accord.compare import Cell, Request
-from accord.reproduce import EXPERIMENTS, choose, lands, measured, reproduce
+from accord.reproduce import EXPERIMENTS, reproduce
+from accord.reproduce.tables import lands, measured, published_ablation, published_overall, published_selection
 from accord.results import Results
+
+
+def simulated(name="modcloth"):
+    return accord.simulate(users=120, items=60, interactions=1500, seed=3, name=name).dataset
+
+
+def quiet(data, seeds=1, epochs=1, **more):
+    return Request(data, "published", seeds, (), epochs, say=lambda _: None, **more)
 
 
 def test_every_figure_of_the_paper_has_a_cell():
     figures = paper.figures("published")
+    request = quiet(simulated())
     for dataset, models in figures["overall"].items():
-        cells = EXPERIMENTS["overall"].cells(list(paper.MODELS), list(paper.METHODS))
-        found = [
-            EXPERIMENTS["overall"].published(dataset, cell, metric)
-            for cell in cells
-            for metric in models["GMF"]["DeCA"]
-        ]
+        cells = EXPERIMENTS["overall"].cells(request, list(paper.MODELS), list(paper.METHODS))
+        found = [published_overall(dataset, cell, metric) for cell in cells for metric in models["GMF"]["DeCA"]]
         assert len([one for one in found if one]) == sum(
             len(m) for methods in models.values() for m in methods.values()
         )
     ablation = EXPERIMENTS["ablation"]
-    cells = ablation.cells(ablation.models, ablation.methods)
+    cells = ablation.cells(request, ablation.models, ablation.methods)
     assert len(cells) == 4 * 6
-    assert ablation.published("modcloth", Cell("gmf", "deca-p", (("method.only", "dn"),)), "ndcg@20") == (0.084, 0.0)
-    selection = EXPERIMENTS["selection"]
-    assert selection.published("ml-100k", Cell("gmf", "deca", (("method.h", "gmf"),)), "recall@3") == (0.0186, 0.0)
-    assert selection.published("ml-100k", Cell("gmf", "normal"), "ndcg@20") == (0.0593, 0.0)
+    only = Cell("gmf", "deca-p", (("method.only", "dn"),))
+    assert published_ablation("modcloth", only, "ndcg@20") == (0.084, 0.0)
+    assert published_ablation("ml-100k", only, "ndcg@20") is None
+    assert published_selection("ml-100k", Cell("gmf", "deca", (("method.h", "gmf"),)), "recall@3") == (0.0186, 0.0)
+    assert published_selection("ml-100k", Cell("gmf", "normal"), "ndcg@20") == (0.0593, 0.0)
     grid = EXPERIMENTS["grid"]
-    assert len(grid.cells(grid.models, grid.methods)) == 2 * 48
+    assert len(grid.cells(request, grid.models, grid.methods)) == 2 * 48
 
 
 def test_what_lands():
@@ -46,17 +54,22 @@ def test_what_lands():
     mean, sd = measured("modcloth", Cell("gmf", "deca"), "recall@20")
     assert mean == pytest.approx(0.2446, abs=1e-4)
     assert sd > 0
+
+
+def test_what_may_be_asked_for():
+    overall, agreement = EXPERIMENTS["overall"], EXPERIMENTS["agreement"]
+    assert overall.choose("model", ["cdae", "gmf"]) == ("gmf", "cdae")  # in the paper's order
+    assert EXPERIMENTS["curves"].choose("model", ["neumf"]) == ("neumf",)
+    assert agreement.choose("model", None) == ("mf", "gmf", "neumf", "lightgcn")
     with pytest.raises(accord.InputError, match="did you mean 'modcloth'"):
-        choose("ablation", "dataset", ["modcloht"], ["modcloth"])
+        overall.choose("dataset", ["modcloht"])
+    with pytest.raises(accord.InputError, match="dwell times"):
+        agreement.choose("dataset", ["adressa"])
 
 
 def test_a_page_says_paper_ours_and_difference(tmp_path):
-    data = accord.simulate(users=120, items=60, interactions=1500, seed=3, name="modcloth").dataset
-
-    def request(one):
-        return Request(one, "published", 2, (("train.early_stop", False),), 1, say=lambda _: None)
-
-    (table,) = reproduce("overall", [data], ["gmf"], ["normal", "wbpr"], request, tmp_path)
+    data = simulated()
+    (table,) = reproduce("overall", [data], ["gmf"], ["normal", "wbpr"], lambda one: quiet(one, 2), tmp_path)
     assert [row[0] for row in table.rows] == ["gmf + normal", "gmf + wbpr", "popularity", "ease"]
     row = dict(zip(table.columns, table.rows[0], strict=True))
     assert row["recall@20 paper"] == "0.225 ± 0.008"
@@ -70,19 +83,32 @@ def test_a_page_says_paper_ours_and_difference(tmp_path):
         p.name for p in tmp_path.iterdir()
     }
     before = (tmp_path / "overall.md").read_text()
-    reproduce("overall", [data], ["gmf"], ["normal", "wbpr"], request, tmp_path, render_only=True)
+    assert "modcloth: 22 of 26 not run yet" in before
+    assert "electronics (its training file was not at hand" in before
+    reproduce("overall", [data], None, None, lambda one: quiet(one, 2), tmp_path, render_only=True)
     assert (tmp_path / "overall.md").read_text() == before
 
 
-def test_the_grid_is_shown_as_heat_maps(tmp_path, monkeypatch):
-    data = accord.simulate(users=120, items=60, interactions=1500, seed=3, name="modcloth").dataset
-    tables = reproduce(
-        "grid", [data], None, ["deca"], lambda one: Request(one, "published", 1, (), 1, say=lambda _: None), tmp_path
+def test_a_page_grows_piece_by_piece(tmp_path):
+    one, other = simulated("modcloth"), simulated("ml-100k")
+    reproduce("overall", [one], ["gmf"], ["normal"], quiet, tmp_path)
+    (table,) = reproduce("overall", [other], ["gmf"], ["normal"], quiet, tmp_path, others=[one])
+    assert table.title.endswith("ml-100k")  # what was asked for
+    page = (tmp_path / "overall.md").read_text()
+    assert page.index("comparison: ml-100k") < page.index("comparison: modcloth")  # the page has all
+    with pytest.raises(accord.InputError, match="no finished runs on modcloth"):
+        reproduce("selection", [one], None, None, quiet, tmp_path, render_only=True)
+
+
+def test_under_other_rules_nothing_is_judged(tmp_path):
+    (table,) = reproduce(
+        "overall", [simulated()], ["gmf"], ["normal"], lambda data: replace(quiet(data), protocol="corrected"), tmp_path
     )
-    assert len(tables) == 3
-    assert all(len(table.rows) == 4 and len(table.columns) == 5 for table in tables)
-    assert sum(len(table.marked) for table in tables) == 1
-    assert len(Results(tmp_path, "grid").read()) == 48
+    assert not table.marked
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert row["recall@20 paper"]
+    assert row["recall@20 released"] is None
+    assert "not judged" in table.notes[0]
 
 
 def test_mistakes_on_the_command_line(tmp_path, monkeypatch, capsys):
@@ -90,12 +116,18 @@ def test_mistakes_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ACCORD_DATA", str(tmp_path))
     monkeypatch.setenv("ACCORD_CACHE", str(tmp_path / "cache"))
     for words, expected in (
-        ("reproduce overal", "did you mean 'overall'"),
-        ("reproduce overall --dataset modcloht", "did you mean 'modcloth'"),
-        ("reproduce overall", "none of ml-100k"),
+        ("overal", "did you mean 'overall'"),
+        ("overall --dataset modcloht", "did you mean 'modcloth'"),
+        ("overall", "none of ml-100k"),
+        ("overall --protocol publish", "did you mean 'published'"),
+        ("curves --method tce", "unknown method"),
+        ("posterior --dataset adressa", "dwell times"),
+        ("all --model gmff", "did you mean 'gmf'"),
+        ("overall --render-only", "no results to render"),
     ):
-        monkeypatch.setattr(sys, "argv", ["accord", *words.split()])
+        monkeypatch.setattr(sys, "argv", ["accord", "reproduce", *words.split()])
         with pytest.raises(SystemExit) as stop:
             main()
         assert stop.value.code == 2
         assert expected in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -34,6 +34,7 @@ from accord.cli_options import (
     read_ids,
     run_folder,
 )
+from accord.cli_reproduce import reproduce
 from accord.errors import InputError
 from accord.version import __version__
 
@@ -139,54 +140,7 @@ def evaluate(
 
 
 app.command()(compare)
-
-
-@app.command()
-def reproduce(
-    name: Annotated[str, typer.Argument(help="overall, ablation, selection or grid")],
-    dataset: Annotated[str | None, typer.Option(help="datasets, with commas between; those found if not given")] = None,
-    model: Annotated[str | None, typer.Option(help="models, with commas between")] = None,
-    method: Annotated[str | None, typer.Option(help="methods, with commas between")] = None,
-    protocol: Annotated[str, typer.Option(help="published or corrected")] = "published",
-    seeds: Annotated[int, typer.Option(help="runs of each cell, with seeds 2019, 2020, …")] = 3,
-    epochs: Annotated[int | None, typer.Option(help="passes over the data, instead of the paper's")] = None,
-    device: Device = "auto",
-    out: Annotated[Path, typer.Option(help="folder of the pages and raw results")] = Path("runs/reproduction"),
-    render_only: Annotated[
-        bool, typer.Option("--render-only", help="only write the pages anew, from the results")
-    ] = False,
-) -> None:
-    """A table of the paper from real data, its value beside ours. Continues where it was interrupted."""
-    from accord.compare import Request
-    from accord.data import catalog
-    from accord.display import print_table, say, training_progress
-    from accord.errors import unknown
-    from accord.reproduce import EXPERIMENTS, choose
-    from accord.reproduce import reproduce as run_table
-
-    if name not in EXPERIMENTS:
-        raise unknown("table", name, EXPERIMENTS)
-    usual = EXPERIMENTS[name].datasets
-    asked = choose(name, "dataset", dataset.split(",") if dataset else None, usual)
-    here = [one for one in asked if dataset or catalog.found(one)]
-    if not here:
-        raise InputError(
-            f"none of {', '.join(usual)} was found; set ACCORD_DATA, or name one with --dataset to fetch it."
-        )
-    data = [catalog.load(one) for one in here]
-    with training_progress() as watch:
-        tables = run_table(
-            name, data, model.split(",") if model else None, method.split(",") if method else None,
-            lambda one: Request(one, protocol, seeds, (), epochs, device, watch, say), out / protocol, render_only,
-        )  # fmt: skip
-    for table in tables:
-        shown = [n for n, column in enumerate(table.columns) if "@" not in column or "@20" in column or "@50" in column]
-        print_table(
-            [table.columns[n] for n in shown], [[row[n] or "" for n in shown] for row in table.rows], table.title
-        )
-        for note in table.notes:
-            say(note)
-    say(f"pages and raw results: {out / protocol}/{name}.*")
+app.command()(reproduce)
 
 
 @app.command()

@@ -57,11 +57,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing of our own: the SVG goes into the page as it is."""
+    """A drawing of our own: the SVG goes into the page as it is, and beside it as a file."""
 
     title: str
     svg: str
     caption: str = ""
+    file: str = ""  # its name beside the page
 
 
 def markdown(table: Table) -> str:
@@ -134,25 +135,34 @@ def latex(table: Table) -> str:
 
 
 def write_all(
-    folder: Path, name: str, tables: Sequence[Table], intro: Sequence[str], title: str | None = None
+    folder: Path, name: str, parts: Sequence[Table | Figure], intro: Sequence[str], title: str | None = None
 ) -> list[Path]:
-    """NAME.md, NAME.html, NAME.csv and NAME.tex. A CSV of several tables has each under its title, a gap between."""
+    """NAME.md, NAME.html, NAME.csv and NAME.tex, and each figure's own file.
+
+    A CSV of several tables has each under its title, a gap between.
+    """
     title = title or name.replace("-", " ").replace("_", " ").capitalize()
+    tables = [part for part in parts if isinstance(part, Table)]
     several = len(tables) > 1
     texts = {
-        "md": "\n".join(
-            [f"# {_markdown(title)}\n", *(f"{_paragraph(text)}\n" for text in intro), *map(markdown, tables)]
+        f"{name}.md": "\n".join(
+            [f"# {_markdown(title)}\n", *(f"{_paragraph(text)}\n" for text in intro), *map(_markdown_part, parts)]
         ),
-        "html": page(title, [*intro, *tables]),
-        "csv": "\n".join((_csv([[table.title]]) if several else "") + csv_text(table) for table in tables),
-        "tex": "% \\usepackage{booktabs}\n" + "\n".join(map(latex, tables)),
-    }
-    paths = []
-    for ending, text in texts.items():
-        paths.append(folder / f"{name}.{ending}")
-        with replacing(paths[-1]) as temporary:
+        f"{name}.html": page(title, [*intro, *parts]),
+        f"{name}.csv": "\n".join((_csv([[table.title]]) if several else "") + csv_text(table) for table in tables),
+        f"{name}.tex": "% \\usepackage{booktabs}\n" + "\n".join(map(latex, tables)),
+    } | {part.file: part.svg for part in parts if isinstance(part, Figure)}
+    for file, text in texts.items():
+        with replacing(folder / file) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="")
-    return paths
+    return [folder / file for file in texts]
+
+
+def _markdown_part(part: Table | Figure) -> str:
+    if isinstance(part, Table):
+        return markdown(part)
+    caption = f"\n{_paragraph(part.caption)}\n" if part.caption else ""
+    return f"## {_markdown(part.title)}\n\n![{_markdown(part.title)}]({part.file})\n{caption}"
 
 
 def _text(cell: Cell) -> str:
