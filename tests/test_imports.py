@@ -22,17 +22,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tensors": {"errors", "files"},
     "options": {"errors"},
     "protocol": {"errors"},
-    "layers": {"errors"},
+    "kernels": set(),
+    "layers": {"errors", "kernels"},
+    "optim": {"kernels"},
     "metrics": set(),
     "data": {"errors", "files"},
-    "models": {"data", "errors", "layers", "options", "protocol"},  # a model only scores
-    "methods": {"data", "errors", "layers", "models", "options", "protocol"},  # a method only gives a loss
+    "models": {"data", "errors", "kernels", "layers", "options", "protocol"},  # a model only scores
+    "methods": {"data", "errors", "kernels", "layers", "models", "options", "protocol"},  # a method only gives a loss
     "ranking": {"data", "errors", "metrics", "protocol"},
-    "recording": {"data", "layers"},
-    "training": {"data", "errors", "layers", "recording", "tensors"},  # the loop knows neither
+    "recording": {"data", "layers", "optim"},
+    "training": {"data", "errors", "layers", "optim", "recording", "tensors"},  # the loop knows neither
     "runs": {"data", "errors", "layers", "methods", "models", "options", "protocol", "training"},
+    "lists": {"data", "methods", "ranking"},
     "recommender": {
         *(
+            "lists",
             "data",
             "errors",
             "files",
@@ -66,7 +70,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "runs",
     },
     "display": {"data", "errors", "files", "options", "training"},  # how things look on the screen
-    "report": {"data", "errors", "files", "noise", "protocol", "ranking", "recommender", "render", "version"},
+    "report": {
+        *("data", "errors", "files", "noise", "protocol", "ranking", "recommender", "render", "runs"),
+        *("significance", "version"),
+    },
     "doctor": {"data", "display", "errors", "experiment", "version"},
     "demo": {"data", "display", "errors", "experiment", "noise", "recommender", "report"},
 }

@@ -17,18 +17,12 @@ def simulation():
 
 
 @pytest.mark.parametrize("model", ["mf", "gmf", "neumf", "cdae", "lightgcn", "popularity", "ease"])
-def test_fold_in_where_the_model_allows_it(simulation, model):
+def test_every_model_folds_in_a_history(simulation, model):
     data = simulation.dataset
     trained = accord.fit(data, model, "normal", epochs=2)
     items = data.items.ids.to_pylist()
-    history = {"somebody": items[:4]}
-    if model in ("mf", "gmf", "neumf"):
-        with pytest.warns(UserWarning, match="cannot fold in"):
-            lists = trained.recommend(["somebody"], 5, history=history)
-        assert set(lists.column("source").to_pylist()) == {"popularity"}
-    else:
-        lists = trained.recommend(["somebody"], 5, history=history)
-        assert set(lists.column("source").to_pylist()) == {"history"}
+    lists = trained.recommend(["somebody"], 5, history={"somebody": items[:4]})
+    assert set(lists.column("source").to_pylist()) == {"history"}
     assert not set(lists.column("item").to_pylist()) & set(items[:4])
     assert lists.column("rank").to_pylist() == [1, 2, 3, 4, 5]
 
@@ -43,7 +37,51 @@ def test_cdae_folds_in_a_history_as_it_scores_a_user_whose_own_vector_is_zero(si
         torch.testing.assert_close(model.fold_in(history), model.score_all(torch.tensor([7]))[:, 0])
 
 
-@pytest.mark.parametrize("model", ["lightgcn", "ease"])
+def test_an_ensemble_folds_in_too(simulation):
+    data = simulation.dataset
+    for model in ("lightgcn", "mf"):
+        trained = accord.fit(data, model, "ensemble", epochs=2)
+        lists = trained.recommend(["somebody"], 5, history={"somebody": data.items.ids.to_pylist()[:4]})
+        assert lists.column("source").to_pylist() == ["history"] * 5
+
+
+def test_the_users_most_alike_stand_in_for_a_newcomer(simulation):
+    """The owner of a history that is taken over whole is the nearest; items that nobody took have no neighbour."""
+    lists = accord.fit(simulation.dataset, "mf", "normal", epochs=2).lists
+    train = lists.train
+    history = train.items[train.ptr[7] : train.ptr[8]]
+    users, weights = lists.neighbours(torch.from_numpy(history))
+    taken = [train.items[train.ptr[u] : train.ptr[u + 1]] for u in range(train.num_users)]
+    shared = np.array([len(np.intersect1d(history, items)) for items in taken])
+    cosine = shared / np.sqrt(np.maximum(train.counts, 1) * len(history))
+    assert users[0] == 7
+    assert cosine[users].min() >= np.sort(cosine)[-10]
+    np.testing.assert_allclose(weights, cosine[users] / cosine[users].sum(), rtol=1e-5)
+    with torch.inference_mode():
+        items, scores, source = lists.of_history(history, 5)
+        torch.testing.assert_close(scores, (weights @ lists.method.score_all(users)[0])[items])
+    assert source == "history"
+    untaken = np.flatnonzero(train.popularity() == 0)[:1]
+    if len(untaken):
+        assert lists.of_history(untaken, 5)[2] == "popularity"
+
+
+def test_barred_items_are_left_out(simulation):
+    lists = accord.fit(simulation.dataset, "mf", "normal", epochs=2).lists
+    items, values, source = lists.of_user(3, 10)
+    barred = torch.zeros(lists.train.num_items, dtype=torch.bool)
+    barred[items[::2]] = True
+    fewer, scores, _ = lists.of_user(3, 5, barred)
+    assert source == "model"
+    assert fewer.tolist() == items[1::2].tolist()
+    assert torch.equal(scores, values[1::2])
+    folded, _, _ = lists.of_history(items[:3].numpy(), 80, barred)
+    assert not set(folded.tolist()) & {*items[::2].tolist(), *items[:3].tolist()}
+    nothing, _, _ = lists.of_user(3, 5, ~torch.zeros_like(barred))
+    assert not len(nothing)
+
+
+@pytest.mark.parametrize("model", ["lightgcn", "ease", "gmf", "neumf"])
 def test_a_folded_in_history_ranks_like_the_user_it_was_taken_from(simulation, model):
     """Not equal (a user of training has more than a history), but far nearer than two different users."""
     data = simulation.dataset

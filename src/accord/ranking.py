@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, NamedTuple
 from typing import Protocol as TypingProtocol
 
 import numpy as np
@@ -66,6 +67,14 @@ def top_k(scores: Tensor, k: int, priority: Tensor) -> tuple[Tensor, Tensor]:
     return values.view(*shape, k), items.view(*shape, k)
 
 
+class _Tables(NamedTuple):
+    seen_ptr: Tensor
+    seen_items: Tensor
+    priority: Tensor  # [I], of equal scores
+    popular: Tensor  # [I]: what cold users get
+    cold: Tensor  # [U]
+
+
 @dataclass(frozen=True)
 class Ranker:
     """Scores to ranked lists under a protocol's rules."""
@@ -102,27 +111,41 @@ class Ranker:
         for start in range(0, len(users), size):
             yield users[start : start + size]
 
-    @torch.inference_mode()
     def rank(self, users: IntArray, k: int) -> Iterator[tuple[IntArray, Tensor, Tensor]]:
         """For blocks of users: the users, their k best items [R, B, k] and the scores; -inf marks no item."""
-        popularity = self.train.popularity()
-        priority = tie_priority(popularity, self.protocol.ties).to(self.device)
-        popular = torch.from_numpy(popularity).float().to(self.device)
-        seen_ptr, seen_items = (torch.from_numpy(array).to(self.device) for array in (self.seen.ptr, self.seen.items))
-        cold = torch.from_numpy(self.train.counts == 0).to(self.device)
         for block in self.blocks(users):
-            rows = torch.from_numpy(block).to(self.device)
-            scores = self.score_all(rows)
-            if self.protocol.rank_by == "probability" and self.scores_are_logits:
-                # by way of float64: torch's float32 sigmoid gives equal logits unequal last bits at the end of a block
-                scores = torch.sigmoid(scores.double()).float()
-            if self.protocol.cold_users == "popularity":
-                scores[:, cold[rows]] = popular
-            if self.masks_seen:
-                owner, items, _ = entries_of(seen_ptr, seen_items, rows)
-                scores[:, owner, items] = -torch.inf
-            values, items = top_k(scores, k, priority)
-            yield block, items, values
+            yield block, *self.rank_block(block, k)
+
+    @torch.inference_mode()
+    def rank_block(self, users: IntArray, k: int, barred: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The k best items [R, B, k] of users who fit into one block, and the scores; `barred` [I] are left out too."""
+        tables = self._tables
+        rows = torch.from_numpy(users).to(self.device)
+        scores = self.score_all(rows)
+        if self.protocol.rank_by == "probability" and self.scores_are_logits:
+            # by way of float64: torch's float32 sigmoid gives equal logits unequal last bits at the end of a block
+            scores = torch.sigmoid(scores.double()).float()
+        if self.protocol.cold_users == "popularity":
+            scores[:, tables.cold[rows]] = tables.popular
+        if self.masks_seen:
+            owner, items, _ = entries_of(tables.seen_ptr, tables.seen_items, rows)
+            scores[:, owner, items] = -torch.inf
+        if barred is not None:
+            scores[..., barred] = -torch.inf
+        values, items = top_k(scores, k, tables.priority)
+        return items, values
+
+    @cached_property
+    def _tables(self) -> _Tables:
+        """What ranking looks up, made once: a server ranks one user at a time."""
+        popularity = self.train.popularity()
+        return _Tables(
+            torch.from_numpy(self.seen.ptr).to(self.device),
+            torch.from_numpy(self.seen.items).to(self.device),
+            tie_priority(popularity, self.protocol.ties).to(self.device),
+            torch.from_numpy(popularity).float().to(self.device),
+            torch.from_numpy(self.train.counts == 0).to(self.device),
+        )
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
@@ -20,10 +22,11 @@ from pydantic import ValidationError
 from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions
 from accord.errors import InputError
 from accord.files import read_json, read_table, replacing, write_json
+from accord.lists import Lists
 from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
-from accord.ranking import Evaluation, Ranker, Relevant, evaluate, tie_priority, top_k, validation_part
+from accord.ranking import Evaluation, Ranker, Relevant, evaluate, validation_part
 from accord.runs import Run, RunConfig
 from accord.tensors import read_tensors, write_tensors
 from accord.training import TrainState
@@ -172,12 +175,19 @@ class Recommender:
             self._serving = one.eval()
         return self._serving
 
+    @cached_property
+    def lists(self) -> Lists:
+        """What ranks for the chosen run, by row numbers."""
+        one = self._one_run()
+        return Lists(one, self._ranker(one, 1))
+
     def recommend(
         self, users: Ids | None = None, k: int = 20, *, history: Mapping[Any, Sequence[Any]] | None = None
     ) -> pa.Table:
         """The k best unseen items of each user (None: of all users): a table of user, rank, item, score and source.
 
-        `history` gives items for users who were not in training; where the model can, they are folded in.
+        `history` gives items for users who were not in training: the model folds them in or, where it cannot, the
+        users of training who are most alike stand in for them.
         `source` says where a list comes from: the model, the history (fold-in) or popularity.
         """
         ids = self._ids(users)
@@ -199,20 +209,17 @@ class Recommender:
         yield self._table(ids[:0], np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
         known = np.flatnonzero((rows >= 0) & ~named)
         done = 0
-        for block, items, values in self._ranker(self._one_run(), 1).rank(rows[known], k):
-            cold = self.train.counts[block] == 0
-            sources = np.where(cold & (self.run.config.protocol.cold_users == "popularity"), "popularity", "model")
+        for block, items, values in self.lists.ranker.rank(rows[known], k):
             owners = ids.take(pa.array(known[done : done + len(block)]))
             done += len(block)
-            yield self._table(owners, items[0].cpu().numpy(), values[0].cpu().numpy(), sources)
+            yield self._table(owners, items[0].cpu().numpy(), values[0].cpu().numpy(), self.lists.sources(block))
         for number in np.flatnonzero(named):
             yield self._folded_in(ids[number : number + 1], histories[str(ids[number])], k)
         unknown = ids.take(pa.array(np.flatnonzero((rows < 0) & ~named)))
         if len(unknown):
-            popular, counts = (
-                np.repeat(x[None], len(unknown), 0) for x in self._popular(np.empty(0, dtype=np.int64), k)
-            )
-            yield self._table(unknown, popular, counts, "popularity")
+            items, values, source = self.lists.of_history(np.empty(0, dtype=np.int64), k)
+            popular, counts = (x.cpu().numpy()[None].repeat(len(unknown), 0) for x in (items, values))
+            yield self._table(unknown, popular, counts, source)
 
     def _ids(self, users: Ids | None) -> pa.Array:
         """The users asked for, as one Arrow array: of the training ids' type where they can be."""
@@ -235,30 +242,8 @@ class Recommender:
             warnings.warn(
                 f"user {user[0]}: {len(set(history)) - len(known)} item(s) of the history are unknown.", stacklevel=4
             )
-        scores = None
-        if len(known):
-            with torch.inference_mode():
-                scores = self._one_run().target.fold_in(torch.from_numpy(known).to(self.device))
-            if scores is None:
-                message = (
-                    f"model '{self.run.config.model}' cannot fold in a history: user {user[0]} gets the popular items."
-                )
-                warnings.warn(message, stacklevel=4)
-        if scores is None:
-            items, values = self._popular(known, k)
-            return self._table(user, items[None], values[None], "popularity")
-        scores = scores.clone()
-        scores[:, known] = -torch.inf
-        priority = tie_priority(self.train.popularity(), self.run.config.protocol.ties).to(self.device)
-        values_, items_ = top_k(scores, k, priority)
-        return self._table(user, items_.cpu().numpy(), values_.cpu().numpy(), "history")
-
-    def _popular(self, seen: IntArray, k: int) -> tuple[IntArray, Any]:
-        counts = self.train.popularity()
-        scores = torch.from_numpy(counts).float()
-        scores[seen] = -torch.inf
-        values, items = top_k(scores[None], k, tie_priority(counts, "popularity"))
-        return items[0].numpy(), values[0].numpy()
+        items, values, source = self.lists.of_history(known, k)
+        return self._table(user, items.cpu().numpy()[None], values.cpu().numpy()[None], source)
 
     def _table(self, users: pa.Array, items: IntArray, scores: Any, source: Any) -> pa.Table:
         """Lists [B, k] as rows; places without an item (fewer unseen items than k) are left out."""
@@ -299,13 +284,19 @@ class Recommender:
         """
         pairs = interactions if isinstance(interactions, Interactions) else _as_interactions(interactions)
         users, items = self.users.rows(pairs.users), self.items.rows(pairs.items)
-        known = np.flatnonzero((users >= 0) & (items >= 0))
+        known = (users >= 0) & (items >= 0)
         probability = np.full(len(pairs), np.nan)
-        with torch.inference_mode():
-            for part in np.array_split(known, max(1, -(-len(known) * self.num_runs // PAIRS_AT_ONCE))):
-                rows = [torch.from_numpy(x[part]).to(self.device).expand(self.num_runs, -1) for x in (users, items)]
-                probability[part] = self.method.posterior(*rows).mean(0).double().cpu().numpy()
+        probability[known] = self.posterior(users[known], items[known])
         return pa.table({"user": pairs.users, "item": pairs.items, "p_real": pa.array(probability, from_pandas=True)})
+
+    @torch.inference_mode()
+    def posterior(self, users: IntArray, items: IntArray) -> npt.NDArray[np.float64]:
+        """`noise` by row numbers."""
+        probability = np.empty(len(users))
+        for part in np.array_split(np.arange(len(users)), max(1, -(-len(users) * self.num_runs // PAIRS_AT_ONCE))):
+            rows = [torch.from_numpy(x[part]).to(self.device).expand(self.num_runs, -1) for x in (users, items)]
+            probability[part] = self.method.posterior(*rows).mean(0).double().cpu().numpy()
+        return probability
 
     # --- the run folder
 
