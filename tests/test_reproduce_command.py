@@ -63,10 +63,19 @@ def test_electronics_from_its_files_to_its_page(electronics, monkeypatch, capsys
         )
     ]
     assert "recall@50 ours" in capsys.readouterr().out
-    for name in ("curves", "agreement", "posterior"):
-        run(monkeypatch, f"{name} {SMALL} --model gmf --seeds 2 --out here")
-        assert (electronics / f"here/published/{name}-electronics.svg").exists()
-    assert "recall@50 along training" in (electronics / "here/published/curves.md").read_text()
+
+
+def test_all_of_it_in_one_command(electronics, monkeypatch):
+    run(monkeypatch, f"all {SMALL} --model gmf --seeds 1 --out here")
+    folder = electronics / "here/published"
+    for name in ("overall", "ablation", "selection", "curves", "agreement", "posterior", "grid"):
+        assert {f"{name}.{end}" for end in ("jsonl", "md", "html", "csv", "tex")} <= {p.name for p in folder.iterdir()}
+    for name in ("curves", "agreement", "posterior", "grid"):
+        assert (folder / f"{name}-electronics.svg").exists() == (name != "agreement")  # one seed of one model: no pair
+    assert "recall@50 along training" in (folder / "curves.md").read_text()
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    run(monkeypatch, "all --model gmf --seeds 1 --epochs 1 --render-only --out here")
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def killed(words, at):
@@ -84,18 +93,16 @@ def killed(words, at):
 
 
 def test_killed_and_started_again_it_ends_with_the_same_results(electronics, monkeypatch):
-    words = f"all {SMALL} --model gmf --method normal,deca,deca-p --seeds 2"
+    words = f"overall {SMALL} --model gmf --method normal,deca,deca-p --seeds 2"
     run(monkeypatch, f"{words} --out whole")
-    assert killed(f"{words} --out cut", 1).startswith("1 of 5")  # overall: three methods, popularity and EASE
+    assert killed(f"{words} --out cut", 1).startswith("1 of 5")  # three methods, popularity and EASE
     assert killed(f"{words} --out cut", 3).startswith("3 of 5")
     assert killed(f"{words} --out cut", 2).startswith("2 of 3")  # the first two are not repeated
     run(monkeypatch, f"{words} --out cut")
+    assert lines(electronics / "cut", "overall") == lines(electronics / "whole", "overall")
     names = sorted(path.name for path in (electronics / "whole/published").iterdir())
     assert names == sorted(path.name for path in (electronics / "cut/published").iterdir())
-    for name in ("overall", "ablation", "selection", "curves", "agreement", "posterior", "grid"):
-        assert lines(electronics / "cut", name) == lines(electronics / "whole", name)
     for name in names:
-        if not name.endswith(".jsonl") and name != "per_user":
-            assert (electronics / "cut/published" / name).read_bytes() == (
-                electronics / "whole/published" / name
-            ).read_bytes()
+        if not name.endswith(".jsonl"):
+            cut, whole = (electronics / out / "published" / name for out in ("cut", "whole"))
+            assert cut.read_bytes() == whole.read_bytes()

@@ -110,7 +110,7 @@ def _one(
     with training_progress() as watch:
         parts = run_one(
             name, [catalog.load(one) for one in here], wanted.get("model"), wanted.get("method"),
-            lambda data: Request(data, protocol, seeds, (), epochs, device, watch, say),
+            lambda data: Request(data, protocol, seeds, (), epochs, device, watch, say, per_user=False),
             folder, render_only, [catalog.load(one) for one in others],
         )  # fmt: skip
     for table in (part for part in parts if isinstance(part, Table)):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
-
-import matplotlib
-from matplotlib.figure import Figure as Canvas
+from typing import TYPE_CHECKING, Any
 
 from accord import paper
 from accord.render import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
 
 # dark to light, so that a grey print keeps them apart; each has a dash and a marker of its own
 STYLES = (
@@ -42,6 +42,9 @@ def called(name: str) -> str:
 
 def panels(columns: int, rows: int = 1, width: float = 4.2, height: float = 3.2) -> tuple[Canvas, list[Any]]:
     """A drawing with panels side by side, row by row."""
+    import matplotlib  # here, as training needs none of it
+    from matplotlib.figure import Figure as Canvas
+
     with matplotlib.rc_context(LOOK):
         canvas = Canvas(figsize=(width * columns, height * rows), layout="constrained")
         axes = canvas.subplots(rows, columns, squeeze=False)
@@ -50,6 +53,8 @@ def panels(columns: int, rows: int = 1, width: float = 4.2, height: float = 3.2)
 
 def drawn(canvas: Canvas, file: str, title: str, caption: str) -> Figure:
     """The drawing as a figure of a page, without date or random names in it."""
+    import matplotlib
+
     out = io.StringIO()
     with matplotlib.rc_context(LOOK | {"svg.hashsalt": file}):
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": None})

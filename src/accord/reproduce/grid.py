@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.patches import Rectangle
 
 from accord.compare import Cell, Request
 from accord.render import Figure, Table
@@ -68,6 +67,8 @@ def _tables(found: Found, whole: Maps) -> list[Table]:
 
 
 def _figure(found: Found, whole: Maps) -> Figure:
+    from matplotlib.patches import Rectangle
+
     name = found.data.name
     canvas, axes = panels(len(ALPHA_GRID), len(whole), 3.0, 2.9)
     said = []

@@ -67,7 +67,8 @@ def _values(found: Found, cell: Cell, rating: str) -> list[float]:
 def _table(found: Found) -> Table:
     _, items, ratings = rated(found.data)
     counts = {rating: int((ratings == float(rating)).sum()) for rating in _ratings(found)}
-    rows, rising = [], 0
+    rows: list[tuple[str | None, ...]] = [("training pairs", *(f"{count:,}" for count in counts.values()), None)]
+    rising = 0
     for cell, lines in found.lines.items():
         h = called(dict(cell.options)["method.h"])
         means = [np.mean(_values(found, cell, rating)) for rating in counts]
@@ -78,11 +79,11 @@ def _table(found: Found) -> Table:
     judged = np.isin(ratings, CLEAN + NOISY)
     popularity = auc(np.bincount(items)[items][judged], np.isin(ratings, CLEAN)[judged])
     notes = (
-        f"The mean posterior rises with every rating in {rising} of {len(rows)} rows.",
+        f"The mean posterior rises with every rating in {rising} of {len(found.lines)} rows.",
         "AUC: of telling training pairs rated 4 and 5 from those rated 1 and 2 by the posterior of the pair alone. "
         f"An item's popularity alone has {popularity:.3f}.",
     )
-    columns = ("what", *(f"rating {rating} ({count:,} pairs)" for rating, count in counts.items()), "AUC")
+    columns = ("what", *(f"rating {rating}" for rating in counts), "AUC")
     return Table(f"{found.data.name}: mean posterior by rating", columns, tuple(rows), notes)
 
 
@@ -94,8 +95,10 @@ def _figure(found: Found) -> Figure:
         for cell in (cell for cell in found.lines if (cell.model, cell.method) == (model, method)):
             h = dict(cell.options)["method.h"]
             values = [_values(found, cell, rating) for rating in ratings]
+            shift = 0.1 * (KINDS.index(h) - 1)  # beside each other, as they may be the same
+            places = [float(rating) + shift for rating in ratings]
             axis.errorbar(
-                [float(rating) for rating in ratings], [np.mean(v) for v in values], yerr=[spread(v) for v in values],
+                places, [np.mean(v) for v in values], yerr=[spread(v) for v in values],
                 capsize=3, label=f"h and h′: {called(h)}", **STYLES[KINDS.index(h)],
             )  # fmt: skip
         axis.set(title=f"{called(model)}, {called(method)}", xlabel="rating", ylabel="mean posterior (probability)")
@@ -103,7 +106,7 @@ def _figure(found: Found) -> Figure:
         axis.grid(axis="y")
     legend_below(canvas, axes)
     title = f"{called(name)}: mean posterior that a training pair is a real preference, by its rating"
-    caption = "Mean over seeds; the line through a point is one standard deviation. The axes do not begin at 0."
+    caption = "Mean over seeds, one standard deviation either way; points of a rating are drawn side by side."
     return drawn(canvas, f"posterior-{name}.svg", title, caption)
 
 

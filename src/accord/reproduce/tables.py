@@ -14,6 +14,7 @@ from accord.render import Table
 from accord.reproduce.base import DECAS, KS, Experiment, Found, Part, mean_sd, spread
 
 Reference = tuple[float, float]  # mean and standard deviation (0 where none is given)
+RELEASED = ("normal", "deca", "deca-p")  # methods that the paper's authors published code for
 Published = Callable[[str, Cell, str], Reference | None]  # dataset, cell, metric
 
 
@@ -79,7 +80,7 @@ def table(found: Found, title: str, published: Published) -> list[Part]:
     columns = ["what", *(f"{metric} {part}" for metric in metrics for part in parts)]
     rows: list[tuple[Any, ...]] = []
     marked: set[tuple[int, int]] = set()
-    judged = landed = 0
+    good: dict[bool, list[bool]] = {True: [], False: []}  # by whether code was released for the method
     for cell in found.lines:
         row: list[Any] = [cell.name]
         for metric in metrics:
@@ -89,17 +90,16 @@ def table(found: Found, title: str, published: Published) -> list[Part]:
             first = next((reference for reference in references if reference is not None), None)
             row.append(f"{values.mean() / first[0] - 1:+.1%}" if first and first[0] else None)
             if first is not None and same_rules:
-                judged, good = judged + 1, lands(float(values.mean()), references)
-                landed += good
-                if not good:
+                good[cell.method in RELEASED].append(lands(float(values.mean()), references))
+                if not good[cell.method in RELEASED][-1]:
                     marked |= {(len(rows), len(row) - 1), (len(rows), len(row) - 2)}
         rows.append(tuple(row))
     notes: tuple[str, ...] = ()
-    if judged:
+    if every := good[True] + good[False]:
+        known = f" Of Normal, DeCA and DeCA(p), for which code was released: {sum(good[True])} of {len(good[True])}."
         notes = (
-            f"{landed} of {judged} values land within 5% or two standard deviations of the paper's or the released "
-            "code's.",
-            "Those that do not are marked.",
+            f"{sum(every)} of {len(every)} values land within 5% or two standard deviations of the paper's or the "
+            f"released code's; those that do not are marked.{known if good[False] else ''}",
         )
     elif not same_rules:
         notes = ("The paper's values were made under other rules: a difference is to be expected, and is not judged.",)
