@@ -31,7 +31,7 @@ def reproduce(
         bool, typer.Option("--render-only", help="only write the pages anew, from the results")
     ] = False,
 ) -> None:
-    """A table or figure of the paper from real data, its values beside ours. Continues where it was interrupted."""
+    """The paper's tables and figures from real data, its values beside ours. Continues where it was interrupted."""
     from accord.errors import unknown
     from accord.protocol import PRESETS
     from accord.reproduce import EXPERIMENTS
