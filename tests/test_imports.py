@@ -69,6 +69,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("compare", "data", "errors", "methods", "noise", "paper", "ranking", "recommender", "render", "results"),
         "runs",
     },
+    "ceiling": {"compare", "models", "protocol", "ranking"},
+    "charts": {"ceiling", "render", "reproduce"},
+    "leaderboard": {
+        *("ceiling", "charts", "compare", "data", "errors", "files", "labelled", "methods", "protocol", "ranking"),
+        *("render", "results", "significance", "tuning"),
+    },
+    "injected": {
+        *("charts", "compare", "data", "errors", "files", "labelled", "leaderboard", "methods", "recommender"),
+        *("render", "results", "tuning"),
+    },
     "display": {"data", "errors", "files", "options", "training"},  # how things look on the screen
     "report": {
         *("data", "errors", "files", "noise", "protocol", "ranking", "recommender", "render", "runs"),
@@ -84,6 +94,7 @@ ANYTHING = {
     "cli_options",
     "cli_reproduce",
     "cli_compare",
+    "cli_leaderboard",
 }  # the public names and the command line
 
 

@@ -49,14 +49,14 @@ SPACE: dict[str, LogRange | Choice] = {
 
 
 def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:
-    """The trials of a cell: a Latin hypercube, which spreads each option evenly over its range, whatever the count."""
+    """The trials of a cell: its defaults, and a Latin hypercube, which spreads each option evenly over its range."""
     given = {*dict(cell.options), *dict(request.common)}
     names = [name for name in SPACE if has_option(cell.model, cell.method, name) and name not in given]
-    rng = np.random.default_rng(0)
-    shares = [(rng.permutation(count) + 0.5) / count for _ in names]
+    rng, rest = np.random.default_rng(0), count - 1
+    shares = [(rng.permutation(rest) + 0.5) / max(1, rest) for _ in names]
     columns = [[SPACE[name].at(share) for share in own] for name, own in zip(names, shares, strict=True)]
-    tries = [tuple(zip(names, values, strict=True)) for values in zip(*columns, strict=True)] or [()]
-    return list(dict.fromkeys(replace(cell, options=cell.options + options) for options in tries))
+    tries = [tuple(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    return list(dict.fromkeys(replace(cell, options=cell.options + options) for options in [(), *tries]))
 
 
 def tuned(request: Request, cells: Sequence[Cell], trials: int, results: Results, finished: bool = False) -> list[Cell]:

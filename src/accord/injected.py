@@ -1,0 +1,253 @@
+"""Noise of known kind and rate, put into real training data: is it found, and what does it cost the ranking.
+
+On built-in data the noise is known already; there the same models are also trained without it. `run` writes raw
+results and `NAME.json`, which says which runs make each cell; the page is written from these two files alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accord import charts
+from accord.charts import called
+from accord.compare import Request, cells_of, compare, keys_of
+from accord.data.interactions import Dataset
+from accord.data.simulate import inject
+from accord.errors import InputError
+from accord.files import read_json, write_json
+from accord.labelled import Labelled
+from accord.leaderboard import KS, TRIALS, row_name, spread
+from accord.methods import METHODS
+from accord.recommender import Recommender
+from accord.render import Figure, Table, write_all
+from accord.results import Results
+from accord.tuning import tuned
+
+NAME = "injected"
+MODELS = ("gmf", "lightgcn")
+KINDS = ("uniform", "popularity", "user")
+RATES = (0.1, 0.2, 0.3, 0.4)
+CLEAN, BUILT_IN = "none", "built-in"
+NOISE_SEED = 0  # the noise is drawn once; the seeds of the runs differ
+SAID = {"uniform": "uniform", "popularity": "popularity-driven", "user": "user-dependent", BUILT_IN: BUILT_IN}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A dataset with noise of one kind and rate, and which of its training pairs are real."""
+
+    kind: str
+    rate: float
+    data: Dataset
+    labelled: Labelled | None
+
+    def more(self, trained: Recommender) -> list[dict[str, Any]]:
+        """What the line of each run says of the noise."""
+        judged = [{}] * trained.num_runs if self.labelled is None else self.labelled.judge(trained)
+        return [{"injected": {"kind": self.kind, "rate": round(self.rate, 4)}, **one} for one in judged]
+
+
+def conditions(data: Dataset, kinds: Sequence[str], rates: Sequence[float]) -> Iterator[Condition]:
+    """Without noise first, what all others are compared with."""
+    values = data.train.column("value") if data.train.has_value else np.array([np.nan])
+    if np.isin(values, (0, 1)).all() and len(np.unique(values)) == 2:  # labels: the noise is there already
+        real = values == 1
+        yield Condition(CLEAN, 0.0, replace(data, train=data.train.filter(real)), None)
+        yield Condition(BUILT_IN, float(1 - real.mean()), data, Labelled.of(data, real))
+        return
+    yield Condition(CLEAN, 0.0, data, None)
+    held_out = [part for part in (data.valid, data.test, data.valid_clean, data.test_noisy) if part is not None]
+    for kind in kinds:
+        for rate in rates:
+            train, real = inject(data.train, kind, rate, NOISE_SEED, held_out)
+            noisy = replace(data, train=train)
+            yield Condition(kind, rate, noisy, Labelled.of(noisy, real))
+
+
+def run(
+    datasets: Sequence[Dataset],
+    request: Callable[[Dataset], Request],
+    folder: Path,
+    models: Sequence[str] = MODELS,
+    methods: Sequence[str] = tuple(METHODS),
+    trials: int = TRIALS,
+    kinds: Sequence[str] = KINDS,
+    rates: Sequence[float] = RATES,
+) -> list[Table | Figure]:
+    """Tune on each dataset as it is, train on it with and without noise, and write the page of all in the folder."""
+    if not rates or min(rates) <= 0 or max(rates) >= 1:
+        raise InputError("--rates are shares of the training pairs: numbers above 0 and below 1, as 0.1,0.2.")
+    file = folder / f"{NAME}.json"
+    content = read_json(file) if file.exists() else {}
+    results = Results(folder, NAME)
+    for data in datasets:
+        asked = replace(request(data), ks=KS, per_user=False)
+        cells = cells_of(models, methods, {})
+        if trials:
+            cells = tuned(asked, cells, trials, Results(folder, "tuning"))
+        rows = []
+        for one in conditions(data, kinds, rates):
+            noisy = replace(asked, data=one.data, more=one.more)
+            asked.say(f"{data.name}: {one.kind} noise, {one.rate:.0%}")
+            compare(noisy, cells, results)
+            where = {"kind": one.kind, "rate": round(one.rate, 4)}
+            rows += [{**where, "model": c.model, "method": c.method, "runs": keys_of(noisy, c)} for c in cells]
+        seeds = asked.seeds if isinstance(asked.seeds, int) else len(asked.seeds)
+        content[data.name] = {"seeds": seeds, "trials": trials, "epochs": asked.epochs, "rows": rows}
+        write_json(file, content)
+    return render(folder)
+
+
+# --- the page
+
+Values = npt.NDArray[np.float64]
+Where = tuple[str, float]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The runs of a dataset: by row, and by kind and rate of noise."""
+
+    title: str
+    rows: dict[tuple[str, str | None], dict[Where, list[dict[str, Any]]]]
+
+    @property
+    def noises(self) -> list[Where]:
+        return [where for where in next(iter(self.rows.values())) if where[0] != CLEAN]
+
+    def noise(self, row: tuple[str, str | None], where: Where, figure: str) -> Values | None:
+        values = [line["noise"].get(figure) for line in self.rows[row][where]]
+        return None if None in values else np.array(values)
+
+    def ndcg(self, row: tuple[str, str | None], where: Where) -> Values:
+        return np.array([line["metrics"]["ndcg@20"] for line in self.rows[row][where]])
+
+    def loss(self, row: tuple[str, str | None], where: Where) -> Values:
+        """NDCG@20 with the noise, relative to the same seed without it."""
+        return self.ndcg(row, where) / self.ndcg(row, (CLEAN, 0.0)) - 1
+
+
+def render(folder: Path) -> list[Table | Figure]:
+    """Write the page from the raw results alone."""
+    file = folder / f"{NAME}.json"
+    if not file.exists():
+        raise InputError(f"{file} is not there: nothing was finished in this folder; run without --render-only.")
+    content, lines = read_json(file), Results(folder, NAME).by_key()
+    parts: list[Table | Figure] = []
+    devices: set[str] = set()
+    for dataset, entry in content.items():
+        rows: dict[tuple[str, str | None], dict[Where, list[dict[str, Any]]]] = {}
+        for row in entry["rows"]:
+            if not set(row["runs"]) <= set(lines):
+                raise InputError(f"{folder}/{NAME}.jsonl lacks runs of {dataset} that {file.name} names; run it again.")
+            own = [lines[key] for key in row["runs"]]
+            devices |= {line["device"] for line in own}
+            rows.setdefault((row["model"], row["method"]), {})[row["kind"], row["rate"]] = own
+        parts += _dataset(dataset, Found(called(dataset), rows))
+    write_all(folder, NAME, parts, _intro(content, devices), "Injected noise: is it found, and what does it cost")
+    return parts
+
+
+def _intro(content: Mapping[str, Any], devices: set[str]) -> list[str]:
+    said = [
+        f"{called(dataset)}: {entry['seeds']} seeds, "
+        + (f"{entry['trials']} trials a row on the data as it is" if entry["trials"] else "defaults, not tuned")
+        + ("" if entry["epochs"] is None else f", at most {entry['epochs']} epochs")
+        for dataset, entry in content.items()
+    ]
+    return [
+        "Protocol corrected. Noise is put into the training pairs until it is the stated share of them: items drawn "
+        "uniformly or by popularity, users by activity, or (user-dependent) by activity and a propensity of their own; "
+        "never a pair that the data has. It is drawn once for each kind and rate. Validation and test stay as they "
+        "are. The pairs that the data itself brings count as real here, whatever their rating. On built-in data the "
+        "noise is known, and the model without noise is trained on the real pairs alone.",
+        f"{'; '.join(said)}. Run on {', '.join(sorted(devices))}.",
+    ]
+
+
+def _dataset(dataset: str, found: Found) -> list[Table | Figure]:
+    parts: list[Table | Figure] = [
+        _table(
+            found,
+            "finding the noise, AUC",
+            lambda row, where: spread(found.noise(row, where, "auc"), 3),
+            "AUC of telling noise from the rest of the training pairs by the posterior (popularity and EASE: by the "
+            "score); 0.5 is chance, less is worse than chance.",
+        ),
+        _table(
+            found,
+            "finding the noise, average precision",
+            lambda row, where: spread(found.noise(row, where, "average_precision"), 3),
+            "Average precision of finding the noise; chance is the share of noise itself.",
+        ),
+        _table(
+            found,
+            "what the noise costs",
+            lambda row, where: _percent(found.loss(row, where)),
+            "NDCG@20 on the clean test, relative to the same model, method and seed trained without the noise: mean ± "
+            "standard deviation over seeds.",
+            ("NDCG@20 without noise", lambda row: spread(found.ndcg(row, (CLEAN, 0.0)))),
+        ),
+    ]
+    if len({rate for _, rate in found.noises}) > 1:
+        parts += [
+            charts.by_rate(
+                f"{NAME}-{dataset}-auc.svg",
+                f"{found.title}: is the injected noise found",
+                "AUC",
+                _panels(found, lambda row, where: found.noise(row, where, "auc")),
+                0.5,
+                "The grey line is chance.",
+            ),
+            charts.by_rate(
+                f"{NAME}-{dataset}-loss.svg",
+                f"{found.title}: what the injected noise costs",
+                "change of NDCG@20, %",
+                _panels(found, lambda row, where: 100 * found.loss(row, where)),
+                0.0,
+                "Relative to the same model and method trained without the noise.",
+            ),
+        ]
+    return parts
+
+
+def _table(
+    found: Found,
+    title: str,
+    cell: Callable[[tuple[str, str | None], Where], str | None],
+    note: str,
+    first: tuple[str, Callable[[tuple[str, str | None]], str | None]] | None = None,
+) -> Table:
+    """A row for each model and method, a column for each kind and rate of noise."""
+    heads = [f"{SAID.get(kind, kind)} {rate:.0%}" for kind, rate in found.noises]
+    body = []
+    for row in found.rows:
+        start = [row_name({"model": row[0], "method": row[1]}), *([first[1](row)] if first else [])]
+        body.append((*start, *(cell(row, where) for where in found.noises)))
+    return Table(f"{found.title}: {title}", ("what", *([first[0]] if first else []), *heads), tuple(body), (note,))
+
+
+def _percent(values: Values) -> str:
+    sd = f" ± {values.std(ddof=1):.1%}" if len(values) > 1 else ""
+    return f"{values.mean():+.1%}{sd}"
+
+
+def _panels(
+    found: Found, figure: Callable[[tuple[str, str | None], Where], Values | None]
+) -> dict[tuple[str, str], dict[str, dict[float, float]]]:
+    """Curves over the rate, by model and kind; what needs no method stands in every panel."""
+    panels: dict[tuple[str, str], dict[str, dict[float, float]]] = {}
+    for model in dict.fromkeys(model for model, method in found.rows if method):
+        for kind in dict.fromkeys(kind for kind, _ in found.noises):
+            curves = panels.setdefault((model, SAID.get(kind, kind)), {})
+            for row in found.rows:
+                if row[0] == model or row[1] is None:
+                    points = {where[1]: figure(row, where) for where in found.noises if where[0] == kind}
+                    curves[row[1] or row[0]] = {r: float(v.mean()) for r, v in points.items() if v is not None}
+    return panels
