@@ -90,7 +90,7 @@ class Smoothed(Method):
         super().__init__(configs, build, protocol)
         self.second = build("mf", purpose="second")
 
-    def loss(self, batch: Any, step: int) -> Tensor:
+    def loss(self, batch: Any) -> Tensor:
         logits, other = (net(batch.users, batch.items) for net in (self.target, self.second))
         losses = cross_entropy(logits, batch) + cross_entropy(other, batch) + self.config.weight * (logits - other) ** 2
         return reduce_like(self.target, batch, losses)
@@ -231,7 +231,7 @@ class MethodContract:
 
     def test_loss_has_one_number_a_run(self, method, model):
         made, batch, _ = self.case(method, model)
-        losses = made.loss(batch, 0)
+        losses = made.loss(batch)
         assert losses.shape == (len(made.target.seeds),)
         assert torch.isfinite(losses).all()
 
@@ -242,7 +242,8 @@ class MethodContract:
         for stage in (made.before(), made):
             for step in (0, 1):
                 if stage is not None:
-                    stage.loss(batch, step).sum().backward()
+                    stage.begin_step(step)
+                    stage.loss(batch).sum().backward()
         for name, parameter in made.named_parameters():
             assert parameter.grad is not None, name
             assert (parameter.grad.flatten(1).abs().sum(1) > 0).all(), f"{name}, in every run"

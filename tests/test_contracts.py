@@ -68,7 +68,7 @@ class Focal(Method):
     name = "focal"
     summary = "hard pairs weigh more"
 
-    def loss(self, batch, step):
+    def loss(self, batch):
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
         return batch.mean((1 - (-losses).exp()) * losses)
 """

@@ -85,6 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("significance", "version"),
     },
     "doctor": {"data", "display", "errors", "experiment", "version"},
+    "serve": {"data", "errors", "files", "lists", "models", "ranking", "recommender"},
     "demo": {"data", "display", "errors", "experiment", "noise", "recommender", "report"},
 }
 ANYTHING = {

@@ -13,7 +13,7 @@ from accord import experiment
 from accord.data.sampling import Sampler, TrainingPairs
 from accord.errors import InputError
 from accord.experiment import train_stack
-from accord.layers import generators
+from accord.layers import Trainable, generators
 from accord.protocol import CORRECTED
 from accord.ranking import Ranker, Relevant, evaluate
 from accord.training import Stopping, TrainConfig, Trainer
@@ -217,7 +217,7 @@ def test_a_run_that_stops_first_is_as_it_is_alone():
         torch.testing.assert_close(tensor, one_run(alone.state_dict(), 0, 1)[name], rtol=1e-3, atol=1e-4)
 
 
-class Ramp(nn.Module):
+class Ramp(Trainable):
     """A weight of each run that every step moves by the learning rate: it tells how many steps it was trained."""
 
     def __init__(self, runs):
@@ -225,14 +225,18 @@ class Ramp(nn.Module):
         self.weight = nn.Parameter(torch.zeros(runs, 1))
         self.bad_run: int | None = None
 
-    def loss(self, batch, step):
+    def begin_step(self, step):
+        self.step = step
+        return "step"
+
+    def loss(self, batch):
         losses = self.weight.sum(1)
-        if self.bad_run is not None and step >= 4:
+        if self.bad_run is not None and self.step >= 4:
             losses = losses + torch.tensor([float("nan") if run == self.bad_run else 0.0 for run in range(len(losses))])
         return losses
 
-    def add_l2_gradient(self, l2):
-        pass
+    def decay(self, l2):
+        return {}
 
 
 def scripted(values, rule, patience, epochs=6, every=2):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+
+from accord import kernels
 
 
 def derive_seed(seed: int, purpose: str) -> int:
@@ -23,12 +25,18 @@ def generators(seeds: Sequence[int], purpose: str, device: torch.device | str = 
 class Trainable(nn.Module):
     """Networks with a loss of each run: all that the training loop knows of a method."""
 
-    def loss(self, batch: Any, step: int) -> Tensor:
+    recordable: ClassVar[bool] = False  # see `is_recordable`
+
+    def begin_step(self, step: int) -> str:
+        """Get ready for a step, by its number. Steps of a kind, which is what comes back, do the same operations."""
+        return "step"
+
+    def loss(self, batch: Any) -> Tensor:
         """Loss of each run on a batch: [R]."""
         raise AssertionError("a method gives a loss")
 
-    def add_l2_gradient(self, l2: Tensor) -> None:
-        """Add the gradient of the penalty, l2 [R], to what a loss has left."""
+    def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:
+        """The penalty, l2 [R], as a factor [R] of each parameter: factor times parameter is its gradient."""
         raise AssertionError("a method says what the penalty is on")
 
 
@@ -55,9 +63,20 @@ class Embedding(RunLayer):
 
     def forward(self, ids: Tensor) -> Tensor:
         runs, rows, dim = self.weight.shape
-        flat = (ids + run_offsets(runs, rows, ids.device)).view(-1)
+        if kernels.usable(self.weight):
+            return kernels.take_rows(self.weight, ids, 1, rows)
+        flat = ids if runs == 1 else ids + run_offsets(runs, rows, ids.device)
         # not F.embedding: the gradient of index_select is a plain index_add, a third of the cost of embedding's own
-        return self.weight.view(runs * rows, dim).index_select(0, flat).view(*ids.shape, dim)
+        return self.weight.view(runs * rows, dim).index_select(0, flat.view(-1)).view(*ids.shape, dim)
+
+
+def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Dot products of user and item vectors, each dimension weighted by [R, dim] if given: ids [R, B] -> [R, B]."""
+    if kernels.usable(user.weight):
+        rows = 1, user.weight.shape[1], item.weight.shape[1], 0
+        return kernels.pair_dot(user.weight, item.weight, users, items, weight, rows)
+    product: Tensor = user(users) * item(items)
+    return product.sum(-1) if weight is None else (product @ weight.unsqueeze(-1)).squeeze(-1)
 
 
 class Linear(RunLayer):
@@ -104,6 +123,15 @@ def run_offsets(runs: int, rows: int, device: torch.device) -> Tensor:
     return torch.arange(0, runs * rows, rows, device=device).unsqueeze(1)
 
 
+def is_recordable(module: nn.Module) -> bool:
+    """Whether a GPU may record a step of this module once and repeat it: always the same operations on tensors of the
+    same shapes, nothing decided on the host. A class promises that by `recordable = True` in its own body; the promise
+    is not inherited, since a subclass may do anything.
+    """
+    kinds = {type(part) for part in module.modules()}
+    return all(kind.__dict__.get("recordable", False) for kind in kinds if hasattr(kind, "recordable"))
+
+
 def initialise(module: nn.Module, seeds: Sequence[int], purpose: str) -> None:
     """Give every run-stacked layer its start, each run from its own stream."""
     layers = [layer for layer in module.modules() if isinstance(layer, RunLayer)]
@@ -134,8 +162,8 @@ def _horner(graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:
 
 
 def propagate(graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:
-    """LightGCN's propagation of all runs at once: graph [N, N] symmetric CSR, nodes [R, N, dim] -> the same shape."""
+    """LightGCN's propagation of all runs at once: graph [N, N] symmetric CSR, nodes [R, N, dim] -> [N, R, dim]."""
     runs, num_nodes, dim = nodes.shape
     flat = nodes.transpose(0, 1).reshape(num_nodes, runs * dim)
     out: Tensor = _Propagate.apply(graph, flat, num_layers)  # type: ignore[no-untyped-call]
-    return out.view(num_nodes, runs, dim).transpose(0, 1)
+    return out.view(num_nodes, runs, dim)

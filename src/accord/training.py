@@ -17,6 +17,8 @@ from torch import Tensor
 from accord.data.sampling import Sampler
 from accord.errors import InputError
 from accord.layers import Streams, Trainable
+from accord.optim import Adam
+from accord.recording import Steps
 from accord.tensors import read_tensors, write_tensors
 
 
@@ -106,7 +108,8 @@ class Trainer:
         self.each_epoch: Callable[[int], None] | None = None  # called with the epoch, the method ready to score
         self.identity = identity  # what is trained: a checkpoint of anything else is refused
         self.parameters = dict(method.named_parameters())
-        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=config.lr, fused=True)
+        self.optimizer = Adam(self.parameters.values(), config.lr)
+        self.steps = Steps(method, self.optimizer, l2)
         self.kept: dict[str, Tensor] = {}  # weights to give back, run by run
         runs = len(l2)
         self.state = TrainState(
@@ -120,27 +123,24 @@ class Trainer:
         """Run to the end, from wherever `resume` left off. Afterwards the method holds the weights to keep."""
         state = self.state
         saved_at = time.perf_counter()
-        while state.epoch < self.config.epochs and not all(state.stopped_at):
-            self._epoch()
-            if self.checkpoint and time.perf_counter() - saved_at > self.config.checkpoint_seconds:
-                self.save()
-                saved_at = time.perf_counter()
-        self._restore_kept()
+        with self.steps.apart():
+            while state.epoch < self.config.epochs and not all(state.stopped_at):
+                self._epoch()
+                if self.checkpoint and time.perf_counter() - saved_at > self.config.checkpoint_seconds:
+                    self.save()
+                    saved_at = time.perf_counter()
+            self._restore_kept()
         if self.checkpoint:
             self.save()
         return state
 
     def _epoch(self) -> None:
         state, began = self.state, time.perf_counter()
-        total, steps = torch.zeros(len(self.l2), device=self.l2.device), 0
+        steps = 0
+        self.steps.total.zero_()
         self.method.train()
         for batch in self.sampler.epoch():
-            self.optimizer.zero_grad(set_to_none=True)
-            losses = self.method.loss(batch, state.step)
-            torch.autograd.backward(losses.sum())
-            self.method.add_l2_gradient(self.l2)
-            self.optimizer.step()
-            total += losses.detach()
+            self.steps.take(batch, state.step)
             state.step += 1
             steps += 1
             if self.stopping and self.stopping.due(state.step):
@@ -148,7 +148,7 @@ class Trainer:
                 if all(state.stopped_at):
                     break
         state.epoch += 1
-        loss = total / max(1, steps)
+        loss = self.steps.total / max(1, steps)
         self._require_finite(loss)
         seconds = time.perf_counter() - began
         state.seconds += seconds

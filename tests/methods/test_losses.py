@@ -66,7 +66,8 @@ def numbers(options, name):
 
 
 def found(method, batch, step=0):
-    return method.loss(batch, step).detach().numpy()
+    method.begin_step(step)
+    return method.loss(batch).detach().numpy()
 
 
 @pytest.mark.parametrize("name", ["normal", "wbpr"])
@@ -112,7 +113,8 @@ def test_truncation_leaves_the_dropped_without_a_gradient():
         return logits[-1]
 
     method.target.forward = keeping
-    method.loss(batch, 10).sum().backward()
+    method.begin_step(10)
+    method.loss(batch).sum().backward()
     gradient = logits[0].grad[0]
     assert (gradient[:POSITIVES] == 0).all(), "half of the batch, positives and negatives together: every positive"
     assert (gradient[POSITIVES:] != 0).all()
@@ -136,7 +138,7 @@ def test_weights_of_reweighted_cross_entropy_are_detached():
     expected = np.zeros((USERS, 32))
     items = method.target.item.weight.detach().numpy()[0, batch.items[0]]
     np.add.at(expected, batch.users[0].numpy(), slope[0][:, None] * items)
-    method.loss(batch, 0).sum().backward()
+    method.loss(batch).sum().backward()
     np.testing.assert_allclose(method.target.user.weight.grad[0].numpy(), expected, rtol=1e-6, atol=1e-8)
 
 
@@ -201,7 +203,7 @@ def test_agreement_losses_and_the_order_of_phases(name, protocol, more, phases):
     losses = {phase: expected_agreement(method, batch, options, phase, weighs) for phase in ("dp", "dn", "both")}
     assert not np.isclose(losses["dp"], losses["dn"]).any(), "the phases can be told apart"
     for step, phase in enumerate(phases):
-        assert method.phase(step) == phase
+        assert method.begin_step(step) == phase
         np.testing.assert_allclose(found(method, batch, step), losses[phase], rtol=1e-8)
 
 
@@ -273,7 +275,8 @@ def test_summed_cross_entropy():
 def gradients(method, step):
     """Total gradient that each network gets from one step."""
     method.zero_grad(set_to_none=True)
-    method.loss(random_batch(), step).sum().backward()
+    method.begin_step(step)
+    method.loss(random_batch()).sum().backward()
     return {
         name: sum(0.0 if p.grad is None else float(p.grad.abs().sum()) for p in network.parameters())
         for name, network in method.named_children()
@@ -320,13 +323,14 @@ def test_the_corruption_networks_are_of_the_kind_asked_for(h):
 
 
 def l2_case(method, protocol, model):
-    """The gradient that `add_l2_gradient` leaves, and that of the penalty by autograd."""
+    """The method and the gradient of its penalty by `decay`."""
     made = make(method, protocol=protocol, model=model)
     l2 = torch.tensor([0.0, 0.1, 5.0], dtype=torch.float64)
-    for parameter in made.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    made.add_l2_gradient(l2)
-    left = {name: parameter.grad.clone() for name, parameter in made.named_parameters()}
+    factors = made.decay(l2)
+    left = {name: torch.zeros_like(parameter) for name, parameter in made.named_parameters()}
+    for name, parameter in made.named_parameters():
+        if parameter in factors:
+            left[name] = parameter.detach() * factors[parameter].view(-1, *[1] * (parameter.dim() - 1))
     return made, l2, left
 
 

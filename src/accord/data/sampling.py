@@ -12,6 +12,9 @@ from torch import Tensor
 from accord.data.interactions import Csr
 from accord.errors import InputError
 
+DRAWN_AT_ONCE = 2**24  # pairs: bounds the memory that a draw takes besides its result
+LAID_OUT_AT_ONCE = 2**23  # pairs of all runs, as the batches in which they are used
+
 
 class Batch(NamedTuple):
     """Pairs of every run, positives first. `mask` is 0 for padding (None: there is none)."""
@@ -22,16 +25,25 @@ class Batch(NamedTuple):
     mask: Tensor | None = None  # [R, P + N]
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean over positives plus mean over negatives: [R, P + N] -> [R]."""
-        cut = self.num_positives
+        """Mean over positives plus mean over negatives, of which there are as many: [R, P + N] -> [R]."""
         if self.mask is None:
-            return values[:, :cut].mean(1) + values[:, cut:].mean(1)
-        counts = self.mask[:, :cut].sum(1).clamp(min=1)  # as many negatives as positives
-        return (values * self.mask).sum(1) / counts
+            return values.sum(1) / self.num_positives
+        return (values * self.mask).sum(1) / self.mask[:, : self.num_positives].sum(1).clamp(min=1)
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum over positives and negatives: [R, P + N] -> [R]."""
         return (values if self.mask is None else values * self.mask).sum(1)
+
+    def clone(self) -> Batch:
+        mask = None if self.mask is None else self.mask.clone()
+        return Batch(self.users.clone(), self.items.clone(), self.num_positives, mask)
+
+    def copy_(self, other: Batch) -> None:
+        """Take over the pairs of a batch of the same shape."""
+        self.users.copy_(other.users)
+        self.items.copy_(other.items)
+        if self.mask is not None and other.mask is not None:
+            self.mask.copy_(other.mask)
 
 
 @dataclass(frozen=True)
@@ -91,8 +103,7 @@ class Negatives:
         )  # length of the user's earlier items
         starts = (weight.cumsum(0) - weight)[pairs.items]
         self.cuts = pairs.users * self.total + starts - within  # [n], sorted
-        self.removed = torch.cat([within, within.new_zeros(1)])
-        self.own = torch.cat([own, own.new_zeros(1)])
+        self.skipped = torch.cat([within + own, own.new_zeros(1)])  # length of the user's items up to each, itself too
         mass = torch.zeros(pairs.num_users, dtype=torch.long, device=device).index_add_(0, pairs.users, own)
         self.free = self.total - mass  # [U]
         full = torch.nonzero((self.free <= 0) & (pairs.counts > 0))
@@ -105,12 +116,23 @@ class Negatives:
 
     def draw(self, users: Tensor, generator: torch.Generator) -> Tensor:
         """One negative for each user row; fastest when users are sorted."""
-        big = torch.randint(0, 2**62, users.shape, generator=generator, device=users.device)
-        point = big % self.free[users]
-        count = torch.searchsorted(self.cuts, users * self.total + point, right=True) - self.ptr[users]
-        last = self.ptr[users] + count - 1
-        skipped = torch.where(count > 0, self.removed[last] + self.own[last], 0)
-        place = point + skipped
+        return torch.cat([self._draw(part, [generator])[0] for part in torch.split(users, DRAWN_AT_ONCE)])
+
+    def draw_each(self, users: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
+        """The same for several runs: users [n] -> [R, n]."""
+        if len(users) > DRAWN_AT_ONCE:
+            return torch.stack([self.draw(users, stream) for stream in streams])
+        runs = max(1, DRAWN_AT_ONCE // max(1, len(users)))
+        return torch.cat([self._draw(users, streams[at : at + runs]) for at in range(0, len(streams), runs)])
+
+    def _draw(self, users: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
+        """[n] -> [R, n]"""
+        big = [torch.randint(0, 2**62, users.shape, generator=s, device=users.device) for s in streams]
+        point = torch.stack(big) % self.free[users]
+        start = self.ptr[users]
+        count = torch.searchsorted(self.cuts, users * self.total + point, right=True) - start
+        last = start + count - 1
+        place = torch.where(count > 0, point + self.skipped[last], point)
         return place if self.ends is None else torch.searchsorted(self.ends, place, right=True)
 
 
@@ -132,6 +154,12 @@ class Sampler:
         uniform = negatives == "all" and not self.cells
         self.negatives = None if uniform else Negatives(pairs, by_popularity=negatives == "popularity")
 
+        self.multiple = (
+            1  # lengths to which batches of users are padded: on CUDA few, so that their steps can be recorded
+        )
+        if batching == "users" and pairs.items.is_cuda and self.num_batches > 1:
+            self.multiple = max(64, 2 ** ((len(pairs) // self.num_batches).bit_length() - 3))
+
     @property
     def num_batches(self) -> int:
         """Batches in an epoch."""
@@ -143,23 +171,33 @@ class Sampler:
             return torch.randint(0, self.pairs.num_items, users.shape, generator=generator, device=users.device)
         return self.negatives.draw(users, generator)
 
+    def draw_each(self, users: Tensor) -> Tensor:
+        """Of every run one item for each user row: [n] -> [R, n]."""
+        if self.negatives is None:
+            return torch.stack([self.draw(users, stream) for stream in self.streams])
+        return self.negatives.draw_each(users, self.streams)
+
     def epoch(self) -> Iterator[Batch]:
         return self._epoch_of_pairs() if self.batching == "pairs" else self._epoch_of_users()
 
     def _epoch_of_pairs(self) -> Iterator[Batch]:
         pairs, device = self.pairs, self.pairs.items.device
-        orders, negatives = [], []
-        for stream in self.streams:
-            negative = self.draw(pairs.users, stream)
-            order = torch.randperm(len(pairs), generator=stream, device=device)
-            orders.append(order)
-            negatives.append(negative[order])
-        order, negative = torch.stack(orders), torch.stack(negatives)  # [R, n]
-        for start in range(0, len(pairs), self.batch_size):
-            chosen = order[:, start : start + self.batch_size]
+        negative = self.draw_each(pairs.users)  # [R, n]
+        order = torch.stack([torch.randperm(len(pairs), generator=s, device=device) for s in self.streams])
+        at_once = max(1, LAID_OUT_AT_ONCE // (len(order) * self.batch_size)) * self.batch_size
+        whole = len(pairs) // self.batch_size * self.batch_size  # the last batch of an epoch may be a shorter one
+        for start in [*range(0, whole, at_once), *([whole] if whole < len(pairs) else [])]:
+            end = min(start + at_once, whole) if start < whole else len(pairs)
+            size = min(self.batch_size, end - start)
+            chosen = order[:, start:end]
             users = pairs.users[chosen]
-            items = torch.cat([pairs.items[chosen], negative[:, start : start + self.batch_size]], 1)
-            yield Batch(torch.cat([users, users], 1), items, chosen.shape[1])
+            batches = [  # each [steps, R, size]
+                part.view(len(order), -1, size).transpose(0, 1)
+                for part in (users, pairs.items[chosen], negative.gather(1, chosen))
+            ]
+            users, items = torch.cat([batches[0], batches[0]], 2), torch.cat(batches[1:], 2)
+            for step in range(len(users)):
+                yield Batch(users[step], items[step], size)
 
     def _epoch_of_users(self) -> Iterator[Batch]:
         """Users in batches, with all their positives; the runs' batches differ in length and are padded."""
@@ -171,7 +209,7 @@ class Sampler:
                 users = order[start : start + self.batch_size].sort().values
                 users = users[pairs.counts[users] > 0]
                 rows.append(self._pairs_of(users, stream))
-            yield _pad(rows)
+            yield _pad(rows, self.multiple)
 
     def _pairs_of(self, users: Tensor, stream: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Positives of the users and as many negatives: users, items, users, items."""
@@ -190,8 +228,8 @@ class Sampler:
         return owners, positives, others, self.draw(others, stream)
 
 
-def _pad(rows: list[tuple[Tensor, Tensor, Tensor, Tensor]]) -> Batch:
-    length = max(1, *(len(row[0]) for row in rows))
+def _pad(rows: list[tuple[Tensor, Tensor, Tensor, Tensor]], multiple: int) -> Batch:
+    length = -(-max(1, *(len(row[0]) for row in rows)) // multiple) * multiple
     users, items, masks = [], [], []
     for owners, positives, others, negatives in rows:
         size = len(owners)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from accord.data.sampling import Batch
 from accord.layers import Trainable
@@ -42,9 +42,9 @@ class Method(Trainable):
         """What has to be trained first, if anything."""
         return None
 
-    def add_l2_gradient(self, l2: Tensor) -> None:
+    def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:
         """L2 is on the target alone."""
-        self.target.add_l2_gradient(l2)
+        return self.target.decay(l2)
 
     def score_all(self, users: Tensor) -> Tensor:
         """Logits of every item for users [B]: [R, B, I]."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -9,27 +12,31 @@ from torch import Tensor
 
 from accord.data.sampling import Batch
 from accord.errors import InputError
-from accord.methods.base import Method, cross_entropy, reduce_like
+from accord.methods.base import Build, Method, cross_entropy, reduce_like
 from accord.models.base import BaseConfig, Model
+from accord.protocol import Protocol
 
 
 class Normal(Method):
     name = "normal"
     summary = "plain binary cross-entropy: every interaction is believed"
+    recordable = True
 
-    def loss(self, batch: Batch, step: int) -> Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         return reduce_like(self.target, batch, cross_entropy(self.target(batch.users, batch.items), batch))
 
 
 class WBPR(Normal):
     name = "wbpr"
     summary = "cross-entropy with negatives in proportion to popularity: a popular item not taken is not wanted"
+    recordable = True
     negatives = "popularity"
 
 
 class TCE(Method):
     name = "tce"
     summary = "truncated cross-entropy: the positives with the largest loss are dropped"
+    recordable = True
 
     class Config(BaseConfig):
         drop: float = Field(0.2, ge=0, le=0.5, description="most of a batch that is dropped")
@@ -38,11 +45,20 @@ class TCE(Method):
     per_run = ("drop", "ramp")
     drop: Tensor
     ramp: Tensor
+    step: Tensor
 
-    def loss(self, batch: Batch, step: int) -> Tensor:
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        super().__init__(configs, build, protocol)
+        self.register_buffer("step", torch.zeros(()), persistent=False)
+
+    def begin_step(self, step: int) -> str:
+        self.step.fill_(step)
+        return super().begin_step(step)
+
+    def loss(self, batch: Batch) -> Tensor:
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
         real = torch.ones_like(losses) if batch.mask is None else batch.mask
-        rate = self.drop * (step / self.ramp).clamp(max=1)  # [R, 1]
+        rate = self.drop * (self.step / self.ramp).clamp(max=1)  # [R, 1]
         num_dropped = (rate * real.sum(1, keepdim=True)).floor()
         positives = (losses * real)[:, : batch.num_positives].detach()
         place = positives.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
@@ -57,6 +73,7 @@ class TCE(Method):
 class RCE(Method):
     name = "rce"
     summary = "re-weighted cross-entropy: pairs that the model disbelieves weigh less"
+    recordable = True
 
     class Config(BaseConfig):
         beta: float = Field(0.25, ge=0, description="power of the model's own probability in the weight")
@@ -64,7 +81,7 @@ class RCE(Method):
     per_run = ("beta",)
     beta: Tensor
 
-    def loss(self, batch: Batch, step: int) -> Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
         weights = torch.exp(-losses.detach() * self.beta)  # exp(-BCE) is f for a positive and 1 - f for a negative
         return reduce_like(self.target, batch, weights * losses)
@@ -73,6 +90,7 @@ class RCE(Method):
 class Ensemble(Normal):
     name = "ensemble"
     summary = "the mean probability of two plain runs with different seeds"
+    recordable = True
     members = 2
 
     def _mean(self, logits: Tensor) -> Tensor:
@@ -108,6 +126,7 @@ class Pretrain(Normal):
 
     name = "pretrain"
     summary = "the first stage of DeCA(p)"
+    recordable = True
 
     def __init__(self, target: Model) -> None:
         torch.nn.Module.__init__(self)

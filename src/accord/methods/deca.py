@@ -14,6 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from accord import kernels
 from accord.data.sampling import Batch
 from accord.methods.base import Build, Method
 from accord.methods.baselines import Pretrain
@@ -36,6 +37,15 @@ def agreement(f: Tensor, p: Tensor, alpha: Tensor) -> Tensor:
     return weight * (log(p) - log(f)) + (2 * alpha - 1 - weight) * (log(1 - p) - log(1 - f))
 
 
+def agreement_terms(f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool) -> Tensor:
+    """K − L of each pair, from the logits of f, p and of h (a DP step, C₁) or h' (DN, C₂): [R, P + N]."""
+    f, p, h = torch.sigmoid(f), torch.sigmoid(p), torch.sigmoid(h)
+    positive = torch.arange(f.shape[1], device=f.device) < num_positives
+    likelihood = log(torch.where(positive, h, 1 - h))  # of what was observed
+    likely = likelihood * (1 - f) - c * f * ~positive if dp else likelihood * f - c * (1 - f) * positive
+    return agreement(f, p, alpha) - likely
+
+
 class AgreementConfig(BaseConfig):
     c1: float = Field(10.0, ge=0, description="C₁: how sure a negative is held to be when positives are denoised")
     c2: float = Field(10.0, ge=0, description="C₂: how sure a positive is held to be when negatives are denoised")
@@ -50,6 +60,7 @@ class AgreementConfig(BaseConfig):
 class DeCA(Method):
     name = "deca"
     summary = "denoising by agreement with an auxiliary model trained beside the target"
+    recordable = True
 
     class Config(AgreementConfig):
         g: str = Field("mf", description="the auxiliary model that should agree: any model")
@@ -64,43 +75,39 @@ class DeCA(Method):
         self.h = build(self.config.h, purpose="h")
         self.h_real = build(self.config.h, purpose="h real")
         self._make_partner(build)
+        self.phase = "both"
 
     def _make_partner(self, build: Build) -> None:
         self.partner = build(self.config.g, purpose="partner")
 
     def opinion(self, batch: Batch) -> Tensor:
-        """The second opinion p."""
-        return torch.sigmoid(self.partner(batch.users, batch.items))
+        """The second opinion p: logits."""
+        logits: Tensor = self.partner(batch.users, batch.items)
+        return logits
 
-    def phase(self, step: int) -> str:
+    def begin_step(self, step: int) -> str:
         """Which sub-task a step works on: denoise positives (dp), negatives (dn), or both at once."""
         if self.config.only != "both":
-            return str(self.config.only)
-        if not self.config.alternate or (step == 0 and self.protocol.first_step == "both"):
-            return "both"
-        return "dp" if (step % 2 == 1) == (self.protocol.first_step == "both") else "dn"
+            self.phase = str(self.config.only)
+        elif not self.config.alternate or (step == 0 and self.protocol.first_step == "both"):
+            self.phase = "both"
+        else:
+            self.phase = "dp" if (step % 2 == 1) == (self.protocol.first_step == "both") else "dn"
+        return self.phase
 
-    def loss(self, batch: Batch, step: int) -> Tensor:
-        f = torch.sigmoid(self.target(batch.users, batch.items))
-        agreed = agreement(f, self.opinion(batch), self.alpha)
-        return batch.mean(agreed - self._likelihood(f, batch, self.phase(step)))
-
-    def _likelihood(self, f: Tensor, batch: Batch, phase: str) -> Tensor:
-        """L⁺ on the positives and L⁻ on the negatives: [R, P + N]."""
+    def loss(self, batch: Batch) -> Tensor:
         pairs = batch.users, batch.items
-        cut = batch.num_positives
-        if phase == "dp":
-            h = torch.sigmoid(self.h(*pairs))
-            positive = log(h[:, :cut]) * (1 - f[:, :cut])
-            negative = log(1 - h[:, cut:]) * (1 - f[:, cut:]) - self.c1 * f[:, cut:]
-        elif phase == "dn":
-            h = torch.sigmoid(self.h_real(*pairs))
-            positive = log(h[:, :cut]) * f[:, :cut] - self.c2 * (1 - f[:, :cut])
-            negative = log(1 - h[:, cut:]) * f[:, cut:]
-        else:  # the released code's form, the same on positives and negatives
-            h, h_real = torch.sigmoid(self.h(*pairs)), torch.sigmoid(self.h_real(*pairs))
-            return log(1 - h) * (1 - f) + log(1 - h_real) * f
-        return torch.cat([positive, negative], 1)
+        f, p = self.target(*pairs), self.opinion(batch)
+        if self.phase == "both":  # the released code's form, the same on positives and negatives
+            f, p, h, h_real = (torch.sigmoid(x) for x in (f, p, self.h(*pairs), self.h_real(*pairs)))
+            return batch.mean(agreement(f, p, self.alpha) - log(1 - h) * (1 - f) - log(1 - h_real) * f)
+        dp = self.phase == "dp"
+        h, c = (self.h(*pairs), self.c1) if dp else (self.h_real(*pairs), self.c2)
+        if kernels.usable(f):
+            terms = kernels.agreement_terms(f, p, h, self.alpha, c, batch.num_positives, dp, GUARD)
+        else:
+            terms = agreement_terms(f, p, h, self.alpha, c, batch.num_positives, dp)
+        return batch.mean(terms)
 
     def posterior(self, users: Tensor, items: Tensor) -> Tensor:
         """P(r=1 | observed) = h'f / (h'f + h(1 − f))."""
@@ -113,6 +120,7 @@ class DeCA(Method):
 class DeCAp(DeCA):
     name = "deca-p"
     summary = "denoising by agreement with a frozen copy of the target, trained plainly before"
+    recordable = True
 
     class Config(AgreementConfig):
         pass
@@ -130,8 +138,9 @@ class DeCAp(DeCA):
         return Pretrain(self.partner)
 
     def train(self, mode: bool = True) -> DeCAp:
-        super().train(mode)
-        self.partner.eval()  # frozen: it only gives its opinion
+        for network in self.children():
+            network.train(mode and network is not self.partner)  # frozen: it only gives its opinion
+        self.training = mode
         return self
 
     def opinion(self, batch: Batch) -> Tensor:

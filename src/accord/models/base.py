@@ -47,6 +47,7 @@ class Model(nn.Module):
     name: ClassVar[str]
     Config: ClassVar[type[BaseConfig]] = BaseConfig
     summary: ClassVar[str]
+    recordable: ClassVar[bool] = False  # see layers.is_recordable
     closed_form: ClassVar[bool] = False  # fitted without a loss; takes no method
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
     reduction: str = "mean"  # of the plain BCE
@@ -70,12 +71,9 @@ class Model(nn.Module):
         """Logits of every item for somebody with this history [n] of item rows: [R, I]; None if the model cannot."""
         return None
 
-    def add_l2_gradient(self, l2: Tensor) -> None:
-        """Add the gradient of l2 / 2 * sum(theta^2) / users; l2 [R]."""
-        scale = l2 / self.num_users
-        for parameter in self.parameters():
-            if parameter.grad is not None:
-                parameter.grad.addcmul_(parameter.detach(), scale.view(-1, *[1] * (parameter.dim() - 1)))
+    def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:
+        """The gradient of l2 / 2 * sum(theta^2) / users is a factor [R] of each parameter."""
+        return dict.fromkeys(self.parameters(), l2 / self.num_users)
 
 
 def pairs_of_block(users: Tensor, num_items: int) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from accord.data.sampling import entries_of
 from accord.layers import Embedding, Linear, Streams, run_offsets
@@ -18,6 +18,7 @@ class CDAE(Model):
     name = "cdae"
     summary = "autoencoder of the user's history with input dropout and a user vector"
     batching = "users"
+    recordable = True
 
     class Config(BaseConfig):
         dim: int = Field(32, ge=1, description="width of the hidden layer")
@@ -49,15 +50,38 @@ class CDAE(Model):
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         runs = len(users)
         keys = (users + run_offsets(runs, self.num_users, users.device)).view(-1)
-        present = torch.zeros(runs * self.num_users, dtype=torch.long, device=users.device)
-        present[keys] = 1
-        everyone = present.nonzero().squeeze(1)  # each user is encoded once
-        place = (present.cumsum(0) - 1)[keys]
-        hidden = self.encode(everyone // self.num_users, everyone % self.num_users)
+        present = torch.zeros(runs * self.num_users, dtype=torch.long, device=users.device).index_fill_(0, keys, 1)
+        if users.is_cuda:  # everybody is encoded, so that shapes stay the same and the step can be recorded
+            hidden, place = self.encode_all(present.float()), keys
+        else:
+            everyone = present.nonzero().squeeze(1)  # each user is encoded once
+            place = (present.cumsum(0) - 1)[keys]
+            hidden = self.encode(everyone // self.num_users, everyone % self.num_users)
         hidden = hidden.index_select(0, place).view(*users.shape, -1)
         bias: Tensor = self.decoder_bias(items).squeeze(-1)
         product: Tensor = hidden * self.decoder(items)
         return product.sum(-1) + bias
+
+    def encode_all(self, present: Tensor) -> Tensor:
+        """Hidden vectors of every user of every run, [R * U, dim]; `present` [R * U] is 1 for those of the batch."""
+        num_runs, num_items, dim = self.encoder.weight.shape
+        counts = self.ptr.diff()
+        size, device = len(self.items), self.items.device
+        owner = torch.repeat_interleave(torch.arange(self.num_users, device=device), counts, output_size=size)
+        owners = (owner + run_offsets(num_runs, self.num_users, device)).view(-1)
+        places = (self.items + run_offsets(num_runs, num_items, device)).view(-1)
+        if self.norms_of_batch:
+            within = torch.zeros(num_runs * num_items, device=device).index_add_(0, places, present[owners])
+            popularity = within[places].clamp(min=1)
+        else:
+            popularity = self.item_counts[self.items].repeat(num_runs)
+        values = (counts[owner].repeat(num_runs) * popularity).float().pow(-0.25)
+        if self.training or self.scoring_dropout:
+            values = values * self._kept([size] * num_runs, device)
+        rows = self.encoder.weight.view(-1, dim).index_select(0, places) * values.unsqueeze(1)
+        summed = torch.zeros(num_runs * self.num_users, dim, device=device).index_add(0, owners, rows)
+        summed = summed.view(num_runs, self.num_users, dim) + self.encoder.bias.unsqueeze(1) + self.user.weight
+        return torch.tanh(summed).view(-1, dim)
 
     def encode(self, runs: Tensor, users: Tensor) -> Tensor:
         """Hidden vectors [n, dim] of users [n] in runs [n], sorted by run."""
@@ -100,11 +124,8 @@ class CDAE(Model):
         hidden = torch.tanh(torch.einsum("rnd,n->rd", self.encoder.weight[:, history], values) + self.encoder.bias)
         return torch.einsum("rd,rid->ri", hidden, self.decoder.weight) + self.decoder_bias.weight.squeeze(-1)
 
-    def add_l2_gradient(self, l2: Tensor) -> None:
+    def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:
         if not self.l2_of_norms:
-            return super().add_l2_gradient(l2)
-        for parameter in self.parameters():  # the gradient of l2 * |theta|
-            if parameter.grad is not None:
-                weight = parameter.detach().flatten(1)
-                unit = weight / weight.norm(dim=1, keepdim=True).clamp(min=1e-12)
-                parameter.grad.add_((unit * l2.unsqueeze(1)).view_as(parameter))
+            return super().decay(l2)
+        # the gradient of l2 * |theta|
+        return {p: l2 / p.detach().flatten(1).norm(dim=1).clamp(min=1e-12) for p in self.parameters()}

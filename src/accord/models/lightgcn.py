@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from accord import kernels
 from accord.data.interactions import Csr
 from accord.layers import Embedding, propagate
 from accord.models.base import BaseConfig, Model, Setup
@@ -18,6 +19,7 @@ from accord.models.base import BaseConfig, Model, Setup
 class LightGCN(Model):
     name = "lightgcn"
     summary = "embeddings averaged over the layers of a linear graph convolution"
+    recordable = True
 
     class Config(BaseConfig):
         dim: int = Field(64, ge=1, description="width of the embeddings")
@@ -30,43 +32,51 @@ class LightGCN(Model):
         self.user = Embedding(setup.runs, setup.num_users, config.dim, std=0.1)
         self.item = Embedding(setup.runs, setup.num_items, config.dim, std=0.1)
         self.register_buffer("graph", interaction_graph(setup.train), persistent=False)
-        self._cached: tuple[Tensor, Tensor] | None = None
+        self._cached: tuple[tuple[int, int], Tensor] | None = None
         self._item_counts = torch.from_numpy(setup.train.popularity())
 
-    def propagated(self, num_layers: int | None = None) -> tuple[Tensor, Tensor]:
-        """User and item vectors after propagation: [R, U, dim], [R, I, dim]."""
+    def propagated(self, num_layers: int | None = None) -> Tensor:
+        """The vectors of users, then items, after propagation: [U + I, R, dim]."""
         nodes = torch.cat([self.user.weight, self.item.weight], 1)
-        vectors = propagate(self.graph, nodes, self.config.num_layers if num_layers is None else num_layers)
-        return vectors[:, : self.num_users], vectors[:, self.num_users :]
+        return propagate(self.graph, nodes, self.config.num_layers if num_layers is None else num_layers)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        user, item = self.propagated()
-        runs = torch.arange(len(users), device=users.device).unsqueeze(1)
-        return (user[runs, users] * item[runs, items]).sum(-1)
+        vectors = self.propagated() if self.training or torch.is_grad_enabled() else self._vectors()
+        nodes, runs, dim = vectors.shape
+        if kernels.usable(vectors):
+            return kernels.pair_dot(vectors, vectors, users, items, None, (runs, 1, 1, self.num_users * runs))
+        own = torch.arange(runs, device=users.device).unsqueeze(1)
+
+        def lookup(rows: Tensor) -> Tensor:
+            flat = (rows * runs + own).view(-1)
+            return vectors.view(nodes * runs, dim).index_select(0, flat).view(*rows.shape, dim)
+
+        return (lookup(users) * lookup(items + self.num_users)).sum(-1)
 
     def score_all(self, users: Tensor) -> Tensor:
-        user, item = self._vectors()
-        return user[:, users] @ item.mT
+        vectors = self._vectors().transpose(0, 1)
+        return vectors[:, users] @ vectors[:, self.num_users :].mT
 
-    def _vectors(self) -> tuple[Tensor, Tensor]:
-        """The propagated vectors, computed once between two changes of mode."""
-        if self._cached is None:
-            self._cached = self.propagated()
-        return self._cached
+    def _vectors(self) -> Tensor:
+        """The propagated vectors, computed once between two changes of the weights."""
+        versions = (self.user.weight._version, self.item.weight._version)
+        if self._cached is None or self._cached[0] != versions:
+            self._cached = versions, self.propagated()
+        return self._cached[1]
 
     def train(self, mode: bool = True) -> LightGCN:
-        self._cached = None  # training and evaluation take turns, and the weights change between
+        if mode or self.training:
+            self._cached = None  # a recorded step changes weights without a new version
         return super().train(mode)
 
     def fold_in(self, history: Tensor) -> Tensor:
         # A newcomer's own vector is zero, so it is the mean of what its items send it: their layers but the last.
         num_layers = self.config.num_layers
-        _, sent = self.propagated(num_layers - 1)  # [R, I, dim]: the mean of num_layers layers
+        sent = self.propagated(num_layers - 1)[self.num_users :]  # [I, R, dim]: the mean of num_layers layers
         counts = self._item_counts.to(history.device)[history] + 1
         weight = 1 / torch.sqrt(counts * len(history))
-        vector = torch.einsum("rnd,n->rd", sent[:, history], weight.to(sent)) * num_layers / (num_layers + 1)
-        _, items = self._vectors()
-        return torch.einsum("rd,rid->ri", vector, items)
+        vector = torch.einsum("nrd,n->rd", sent[history], weight.to(sent)) * num_layers / (num_layers + 1)
+        return torch.einsum("rd,ird->ri", vector, self._vectors()[self.num_users :])
 
 
 def interaction_graph(train: Csr) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 from torch import Tensor
 
-from accord.layers import Embedding, Linear
+from accord.layers import Embedding, Linear, pair_dot
 from accord.models.base import BaseConfig, Model, Setup
 
 
@@ -18,6 +18,7 @@ class FactorConfig(BaseConfig):
 class MF(Model):
     name = "mf"
     summary = "matrix factorisation: the dot product of a user and an item vector"
+    recordable = True
     Config = FactorConfig
 
     def __init__(self, config: Any, setup: Setup) -> None:
@@ -26,8 +27,7 @@ class MF(Model):
         self.item = Embedding(setup.runs, setup.num_items, config.dim)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        product: Tensor = self.user(users) * self.item(items)
-        return product.sum(-1)
+        return pair_dot(self.user, self.item, users, items)
 
     def score_all(self, users: Tensor) -> Tensor:
         return self.user.weight[:, users] @ self.item.weight.mT
@@ -36,6 +36,7 @@ class MF(Model):
 class GMF(Model):
     name = "gmf"
     summary = "generalised matrix factorisation: a linear layer on the element-wise product"
+    recordable = True
     Config = FactorConfig
 
     def __init__(self, config: Any, setup: Setup) -> None:
@@ -45,8 +46,7 @@ class GMF(Model):
         self.out = Linear(setup.runs, config.dim, 1, start="kaiming")
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        logits: Tensor = self.out(self.user(users) * self.item(items))
-        return logits.squeeze(-1)
+        return pair_dot(self.user, self.item, users, items, self.out.weight.squeeze(-1)) + self.out.bias
 
     def score_all(self, users: Tensor) -> Tensor:
         weighted = self.user.weight[:, users] * self.out.weight.mT  # the output weights fold into the users

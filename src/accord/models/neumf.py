@@ -18,6 +18,7 @@ PAIRS_AT_ONCE = 65_536  # scored at once: times the width of the first layer, a 
 class NeuMF(Model):
     name = "neumf"
     summary = "GMF joined by a linear layer with an MLP on wider embeddings"
+    recordable = True
 
     class Config(BaseConfig):
         dim: int = Field(32, ge=1, description="width of the GMF embeddings and of the MLP's last layer")

@@ -1,0 +1,275 @@
+"""What runs as one kernel on CUDA. Each has a plain torch form beside its caller, which is its definition and its test.
+
+A step of a small model is bound by the number of its kernels, a step of a large one by the bytes that they move: both
+are fewer here. Without Triton (a CPU, or torch without it) nothing of this is used.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+PAIRS = 32  # of a block
+PLACES = 1024  # of a block, element by element
+
+
+def usable(tensor: Tensor) -> bool:
+    """Whether the kernels can work on this; where results must repeat to the bit, sums in any order may not."""
+    on_cuda = triton is not None and tensor.is_cuda and tensor.dtype == torch.float32
+    return on_cuda and not torch.are_deterministic_algorithms_enabled()
+
+
+if triton is not None:
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _take(  # type: ignore[no-untyped-def]
+        table_at, ids_at, out_at, size, stride, offset, shift, dim,
+        BACKWARD: tl.constexpr, DIM: tl.constexpr, PAIRS: tl.constexpr,
+    ):  # fmt: skip
+        run = tl.program_id(1).to(tl.int64)
+        place = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
+        inside = place < size
+        column = tl.arange(0, DIM)
+        rows = tl.load(ids_at + run * size + place, mask=inside, other=0) * stride + run * offset + shift
+        there = rows[:, None] * dim + column[None, :]
+        here = (run * size + place)[:, None] * dim + column[None, :]
+        mask = inside[:, None] & (column < dim)[None, :]
+        if BACKWARD:
+            tl.atomic_add(table_at + there, tl.load(out_at + here, mask=mask), mask=mask, sem="relaxed")
+        else:
+            tl.store(out_at + here, tl.load(table_at + there, mask=mask), mask=mask)
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _dot(  # type: ignore[no-untyped-def]
+        a_at, b_at, a_ids_at, b_ids_at, w_at, out_at, da_at, db_at, dw_at,
+        size, stride, a_offset, b_offset, b_shift, dim,
+        WEIGHTED: tl.constexpr, BACKWARD: tl.constexpr, DIM: tl.constexpr, PAIRS: tl.constexpr,
+    ):  # fmt: skip
+        run = tl.program_id(1).to(tl.int64)
+        place = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
+        inside = place < size
+        column = tl.arange(0, DIM)
+        a_rows = tl.load(a_ids_at + run * size + place, mask=inside, other=0) * stride + run * a_offset
+        b_rows = tl.load(b_ids_at + run * size + place, mask=inside, other=0) * stride + run * b_offset + b_shift
+        mask = inside[:, None] & (column < dim)[None, :]
+        a_there, b_there = a_rows[:, None] * dim + column[None, :], b_rows[:, None] * dim + column[None, :]
+        a = tl.load(a_at + a_there, mask=mask, other=0.0)
+        b = tl.load(b_at + b_there, mask=mask, other=0.0)
+        if WEIGHTED:
+            w = tl.load(w_at + run * dim + column, mask=column < dim, other=0.0)[None, :]
+        if BACKWARD:
+            slope = tl.load(out_at + run * size + place, mask=inside, other=0.0)[:, None]
+            if WEIGHTED:
+                dw = tl.sum(slope * a * b, axis=0)
+                tl.atomic_add(dw_at + run * dim + column, dw, mask=column < dim, sem="relaxed")
+                slope = slope * w
+            tl.atomic_add(da_at + a_there, slope * b, mask=mask, sem="relaxed")
+            tl.atomic_add(db_at + b_there, slope * a, mask=mask, sem="relaxed")
+        else:
+            product = a * b
+            if WEIGHTED:
+                product = product * w
+            tl.store(out_at + run * size + place, tl.sum(product, axis=1), mask=inside)
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _agreement(  # type: ignore[no-untyped-def]
+        f_at, p_at, h_at, alpha_at, c_at, value_at, df_at, dp_at, dh_at, size, num_positives,
+        DP: tl.constexpr, GUARD: tl.constexpr, PLACES: tl.constexpr,
+    ):  # fmt: skip
+        run = tl.program_id(1).to(tl.int64)
+        column = tl.program_id(0) * PLACES + tl.arange(0, PLACES)
+        inside = column < size
+        at = run * size + column
+        f = tl.sigmoid(tl.load(f_at + at, mask=inside, other=0.0))
+        p = tl.sigmoid(tl.load(p_at + at, mask=inside, other=0.0))
+        h = tl.sigmoid(tl.load(h_at + at, mask=inside, other=0.0))
+        alpha, c = tl.load(alpha_at + run), tl.load(c_at + run)
+        positive = column < num_positives
+
+        # K and its slopes in f and p
+        weight = alpha * p - (1 - alpha) * f
+        rest = 2 * alpha - 1 - weight
+        real = tl.log(p + GUARD) - tl.log(f + GUARD)
+        noise = tl.log(1 - p + GUARD) - tl.log(1 - f + GUARD)
+        value = weight * real + rest * noise
+        df = (1 - alpha) * (noise - real) - weight / (f + GUARD) + rest / (1 - f + GUARD)
+        dp = alpha * (real - noise) + weight / (p + GUARD) - rest / (1 - p + GUARD)
+
+        # less the likelihood of what was observed, of a pair that is noise (DP) or real (DN)
+        observed = tl.where(positive, h, 1 - h) + GUARD
+        likelihood = tl.log(observed)
+        slope = tl.where(positive, 1.0, -1.0) / observed
+        if DP:
+            penalty = tl.where(positive, 0.0, c)
+            value -= likelihood * (1 - f) - penalty * f
+            df += likelihood + penalty
+            dh = -slope * (1 - f)
+        else:
+            penalty = tl.where(positive, c, 0.0)
+            value -= likelihood * f - penalty * (1 - f)
+            df -= likelihood + penalty
+            dh = -slope * f
+
+        tl.store(value_at + at, value, mask=inside)
+        tl.store(df_at + at, df * f * (1 - f), mask=inside)
+        tl.store(dp_at + at, dp * p * (1 - p), mask=inside)
+        tl.store(dh_at + at, dh * h * (1 - h), mask=inside)
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _adam(  # type: ignore[no-untyped-def]
+        w_at, g_at, m_at, v_at, step_at, decay_at, size, lr, eps,
+        BETA1: tl.constexpr, BETA2: tl.constexpr, LOG1: tl.constexpr, LOG2: tl.constexpr,
+        DECAYED: tl.constexpr, PLACES: tl.constexpr,
+    ):  # fmt: skip
+        run = tl.program_id(1).to(tl.int64)
+        place = tl.program_id(0).to(tl.int64) * PLACES + tl.arange(0, PLACES)
+        inside = place < size
+        at = run * size + place
+        w, g = tl.load(w_at + at, mask=inside), tl.load(g_at + at, mask=inside)
+        m, v = tl.load(m_at + at, mask=inside), tl.load(v_at + at, mask=inside)
+        if DECAYED:
+            g += tl.load(decay_at + run) * w
+        step = tl.load(step_at).to(tl.float64)
+        first, second = (1 - tl.exp(step * LOG1)).to(tl.float32), (1 - tl.exp(step * LOG2)).to(tl.float32)
+        m = BETA1 * m + (1 - BETA1) * g
+        v = BETA2 * v + (1 - BETA2) * g * g
+        spread = tl.sqrt(v) / tl.sqrt(second) + eps
+        tl.store(w_at + at, w - (lr / first) * m / spread, mask=inside)
+        tl.store(m_at + at, m, mask=inside)
+        tl.store(v_at + at, v, mask=inside)
+
+
+def _grid(runs: int, size: int, block: int) -> tuple[int, int]:
+    return -(-size // block), runs
+
+
+def _wide(dim: int) -> int:
+    return int(triton.next_power_of_2(dim))
+
+
+class _TakeRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, ids: Tensor, layout: tuple[int, int, int]) -> Tensor:
+        runs, size = ids.shape
+        dim = table.shape[-1]
+        out = table.new_empty(runs, size, dim)
+        _take[_grid(runs, size, PAIRS)](
+            table, ids, out, size, *layout, dim, BACKWARD=False, DIM=_wide(dim), PAIRS=PAIRS
+        )
+        ctx.save_for_backward(ids)
+        ctx.shape, ctx.layout = table.shape, layout
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (ids,) = ctx.saved_tensors
+        gradient = gradients[0].contiguous()
+        runs, size, dim = gradient.shape
+        table = gradient.new_zeros(ctx.shape)
+        grid = _grid(runs, size, PAIRS)
+        _take[grid](table, ids, gradient, size, *ctx.layout, dim, BACKWARD=True, DIM=_wide(dim), PAIRS=PAIRS)
+        return table, None, None
+
+
+def take_rows(table: Tensor, ids: Tensor, stride: int, offset: int, shift: int = 0) -> Tensor:
+    """Rows `id * stride + run * offset + shift` of a table whose last dimension is a row: ids [R, B] -> [R, B, dim]."""
+    rows: Tensor = _TakeRows.apply(table.contiguous(), ids.contiguous(), (stride, offset, shift))  # type: ignore[no-untyped-call]
+    return rows
+
+
+class _PairDot(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, a: Tensor, b: Tensor, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor, layout: tuple[int, ...]
+    ) -> Tensor:
+        runs, size = a_ids.shape
+        out = a.new_empty(runs, size)
+        ctx.save_for_backward(a, b, weight, a_ids, b_ids)
+        ctx.layout = layout
+        _launch_dot(a, b, weight, a_ids, b_ids, layout, out, None)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        a, b, weight, a_ids, b_ids = ctx.saved_tensors
+        slopes = torch.zeros_like(a), torch.zeros_like(b), None if weight is None else torch.zeros_like(weight)
+        _launch_dot(a, b, weight, a_ids, b_ids, ctx.layout, gradients[0].contiguous(), slopes)
+        return (*slopes, None, None, None)
+
+
+def _launch_dot(
+    a: Tensor, b: Tensor, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor, layout: tuple[int, ...], out: Tensor,
+    slopes: tuple[Tensor, Tensor, Tensor | None] | None,
+) -> None:  # fmt: skip
+    runs, size = a_ids.shape
+    dim = a.shape[-1]
+    da, db, dw = slopes or (out, out, out)  # where there is none, nothing is written
+    _dot[_grid(runs, size, PAIRS)](
+        a, b, a_ids, b_ids, a if weight is None else weight, out, da, db, out if dw is None else dw,
+        size, *layout, dim,
+        WEIGHTED=weight is not None, BACKWARD=slopes is not None, DIM=_wide(dim), PAIRS=PAIRS,
+    )  # fmt: skip
+
+
+def pair_dot(
+    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None, layout: tuple[int, int, int, int]
+) -> Tensor:
+    """Dot products of rows of two tables, weighted by [R, dim]: ids [R, B] -> [R, B].
+
+    `layout` is (stride, offset of a, offset of b, shift of b): an id's row is id * stride + run * offset + shift.
+    """
+    weight = None if weight is None else weight.contiguous()
+    out: Tensor = _PairDot.apply(  # type: ignore[no-untyped-call]
+        a.contiguous(), b.contiguous(), weight, a_ids.contiguous(), b_ids.contiguous(), layout
+    )
+    return out
+
+
+class _AgreementTerms(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool, guard: float
+    ) -> Tensor:
+        runs, size = f.shape
+        value, *slopes = (torch.empty_like(f) for _ in range(4))
+        _agreement[_grid(runs, size, PLACES)](
+            f, p, h, alpha, c, value, *slopes, size, num_positives, DP=dp, GUARD=guard, PLACES=PLACES
+        )
+        ctx.save_for_backward(*slopes)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        needed = zip(ctx.needs_input_grad, ctx.saved_tensors, strict=False)
+        return (*(gradients[0] * slope if wanted else None for wanted, slope in needed), *[None] * 5)
+
+
+def agreement_terms(
+    f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool, guard: float
+) -> Tensor:
+    """K − L of each pair from logits [R, P + N] and options [R, 1]: `methods.deca.agreement_terms`."""
+    f, p, h = f.contiguous(), p.contiguous(), h.contiguous()
+    terms: Tensor = _AgreementTerms.apply(f, p, h, alpha, c, num_positives, dp, guard)  # type: ignore[no-untyped-call]
+    return terms
+
+
+def adam(
+    weight: Tensor, gradient: Tensor, mean: Tensor, spread: Tensor, step: Tensor, decay: Tensor | None,
+    lr: float, betas: tuple[float, float], eps: float,
+) -> None:  # fmt: skip
+    """One step of Adam on [R, ...] in place; `decay` [R] times the weight is added to the gradient first."""
+    runs, size = len(weight), weight[0].numel()
+    _adam[_grid(runs, size, PLACES)](
+        weight, gradient, mean, spread, step, step if decay is None else decay, size, lr, eps,
+        BETA1=betas[0], BETA2=betas[1], LOG1=math.log(betas[0]), LOG2=math.log(betas[1]),
+        DECAYED=decay is not None, PLACES=PLACES,
+    )  # fmt: skip
