@@ -99,7 +99,7 @@ def table(found: Found, title: str, published: Published) -> list[Part]:
         known = f" Of Normal, DeCA and DeCA(p), for which code was released: {sum(good[True])} of {len(good[True])}."
         notes = (
             f"{sum(every)} of {len(every)} values land within 5% or two standard deviations of the paper's or the "
-            f"released code's; those that do not are marked.{known if good[False] else ''}",
+            f"released code's; those that do not are marked.{known if all(good.values()) else ''}",
         )
     elif not same_rules:
         notes = ("The paper's values were made under other rules: a difference is to be expected, and is not judged.",)
