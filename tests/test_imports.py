@@ -95,7 +95,9 @@ ANYTHING = {
     "cli_options",
     "cli_reproduce",
     "cli_compare",
+    "cli_report",
     "cli_leaderboard",
+    "cli_serve",
 }  # the public names and the command line
 
 

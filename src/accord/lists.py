@@ -74,9 +74,11 @@ class Lists:
         ptr, takers, weight = self._takers
         _, users, _ = entries_of(ptr, takers, history)
         alike = torch.bincount(users, weight[users], minlength=self.train.num_users)
-        values, users = top_k(alike, NEIGHBOURS, torch.arange(self.train.num_users, device=alike.device))
-        users, values = users[values > 0], values[values > 0]
-        return users, values / values.sum()
+        least = alike.topk(min(NEIGHBOURS, len(alike))).values[-1]
+        above, level = (torch.nonzero(mask).squeeze(1) for mask in (alike > least, (alike == least) & (alike > 0)))
+        users = torch.cat([above, level[: NEIGHBOURS - len(above)]])  # of those on a level the first
+        users = users[alike[users].argsort(descending=True, stable=True)]
+        return users, alike[users] / alike[users].sum()
 
     @cached_property
     def _takers(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,0 +1,241 @@
+"""The HTTP API and the page, as one ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from importlib import resources
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
+
+from accord.serve import schemas as s
+from accord.serve.errors import ApiError
+from accord.serve.guard import App, Guard, Rules
+from accord.serve.holder import Holder
+from accord.serve.snapshot import Snapshot
+
+KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+USERS_AT_ONCE = 8  # lists made before others get their turn
+DESCRIPTION = """Recommendations from a run folder. Ids are those of the training data. Errors have the body
+`{"error": {"code": …, "message": …}}`, where the code is for programs and stays the same."""
+
+User = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="a user's id")]
+ItemId = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="an item's id")]
+K = Annotated[int, Query(ge=1, le=s.MOST_K, description="items in the list")]
+Why = Annotated[bool, Query(description="name the items of the history that are most like each item")]
+Exclude = Annotated[
+    list[str], Query(default_factory=list, max_length=s.MOST_K, description="an item to leave out; may be repeated")
+]
+Allow = Annotated[
+    list[str] | None, Query(max_length=s.MOST_K, description="an item to choose from, no others; may be repeated")
+]
+Text = Annotated[str, Query(max_length=200, description="words that the id or title holds; empty: the most frequent")]
+Limit = Annotated[int, Query(ge=1, le=200)]
+OptionalUser = Annotated[str | None, Query(max_length=s.MOST_CHARACTERS, description="only of this user")]
+OptionalItem = Annotated[str | None, Query(max_length=s.MOST_CHARACTERS, description="only of this item")]
+
+
+def as_json(content: Any) -> Response:
+    """Checked against the description in the tests, not for each answer."""
+    return Response(json.dumps(content, separators=(",", ":")).encode(), media_type="application/json")
+
+
+def make_app(holder: Holder, rules: Rules, watch: bool = False) -> App:
+    """The whole application; `watch` reloads by itself when the folder changes."""
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        watching = asyncio.create_task(holder.watch()) if watch else None
+        yield
+        if watching is not None:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+    told: dict[int | str, str] = {422: "what was asked is not valid", "4XX": "cannot be done", "5XX": "not now"}
+    problems: dict[int | str, dict[str, Any]] = {
+        status: {"model": s.Error, "description": text} for status, text in told.items()
+    }
+    app = FastAPI(
+        title="Accord", version="1", description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=life,
+        responses=problems,
+    )  # fmt: skip
+    _add_errors(app)
+    _add_pages(app)
+    _add_lists(app, holder)
+    _add_lookups(app, holder)
+    _add_audit(app, holder)
+    _add_operations(app, holder)
+    return Guard(app, rules, holder.meters)
+
+
+def _add_lists(app: FastAPI, holder: Holder) -> None:
+    @app.get("/v1/recommendations", response_model=s.Recommendations)
+    async def recommendations(
+        user: User, exclude: Exclude, k: K = 20, allow: Allow = None, why: Why = False
+    ) -> Response:
+        """The best unseen items of a user. Somebody unknown gets the popular items, and the answer says so."""
+        now = holder.snapshot
+        return as_json(now.recommend(user, k, now.barred(exclude, allow), why))
+
+    @app.post("/v1/recommendations", response_model=s.ManyRecommendations)
+    async def recommendations_of_many(asked: s.UsersAsked) -> Response:
+        """The lists of many users, in the order in which they were asked for."""
+        now = holder.snapshot
+        barred, lists = now.barred(asked.exclude, asked.allow), []
+        for number, user in enumerate(asked.users):
+            if number % USERS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            lists.append(now.recommend(user, asked.k, barred, asked.why))
+        return as_json({"lists": lists})
+
+    @app.post("/v1/recommendations/history", response_model=s.HistoryRecommendations)
+    async def recommendations_for_a_history(asked: s.HistoryAsked) -> Response:
+        """A list for somebody of whom only a history is known. Its items are not recommended again."""
+        now = holder.snapshot
+        return as_json(now.from_history(asked.history, asked.k, now.barred(asked.exclude, asked.allow), asked.why))
+
+
+def _add_lookups(app: FastAPI, holder: Holder) -> None:
+    @app.get("/v1/history", response_model=s.History)
+    async def history(user: User) -> Response:
+        """What a user took, with the probability that each was a real preference."""
+        now = holder.snapshot
+        return as_json(now.history(user_row(now, user)))
+
+    @app.get("/v1/similar", response_model=s.SimilarItems)
+    async def similar_items(item: ItemId, k: K = 20) -> Response:
+        """The items that are most like an item, to the model."""
+        now = holder.snapshot
+        return as_json(now.similar(item_row(now, item), k))
+
+    @app.get("/v1/items", response_model=s.FoundItems)
+    async def find_items(q: Text = "", limit: Limit = 20) -> Response:
+        """Items by words of their title or id."""
+        return as_json(holder.snapshot.find_items(q, limit))
+
+    @app.get("/v1/users", response_model=s.FoundUsers)
+    async def find_users(q: Text = "", limit: Limit = 20) -> Response:
+        """Users by a part of their id."""
+        return as_json(holder.snapshot.find_users(q, limit))
+
+    @app.get("/v1/about", response_model=s.About)
+    async def about() -> Response:
+        """What is served."""
+        return as_json(holder.snapshot.about())
+
+
+def _add_audit(app: FastAPI, holder: Holder) -> None:
+    def served() -> Snapshot:
+        if holder.snapshot.audited is None:
+            raise ApiError(404, "no_audit", "no audit is served here; start the server with --audit DIR.")
+        return holder.snapshot
+
+    @app.get("/v1/audit", response_model=s.Audit)
+    async def audit() -> Response:
+        """The summary of the audit."""
+        now = served()
+        assert now.audited is not None
+        return as_json({"summary": now.audited.summary, "titles": now.audit_titles()})
+
+    @app.get("/v1/audit/interactions", response_model=s.AuditedInteractions)
+    async def audited_interactions(
+        user: OptionalUser = None,
+        item: OptionalItem = None,
+        surest: Annotated[bool, Query(description="the surest first, not the noisiest")] = False,
+        limit: Limit = 20,
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+    ) -> Response:
+        """Interactions of the log by how probably they are noise."""
+        now = served()
+        users, items = (None if user is None else user_row(now, user)), (None if item is None else item_row(now, item))
+        return as_json(now.find_audited(users, items, surest, limit, offset))
+
+
+def _add_operations(app: FastAPI, holder: Holder) -> None:
+    @app.get("/healthz", response_model=s.Status)
+    async def healthz() -> Response:
+        """The process is alive."""
+        return as_json({"status": "ok"})
+
+    @app.get("/readyz", response_model=s.Status)
+    async def readyz() -> Response:
+        """A run is loaded and requests are answered."""
+        return as_json({"status": "ready"})
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Figures for Prometheus."""
+        return Response(holder.meters.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.post("/reload", response_model=s.About)
+    async def reload() -> Response:
+        """Read the run folder again. Requests go on meanwhile; if it cannot be read, the old run goes on serving."""
+        if not await holder.reload():
+            message = "the run folder could not be read, so the old run goes on serving; the server's log tells more."
+            raise ApiError(409, "reload_failed", message)
+        return as_json(holder.snapshot.about())
+
+
+def _add_pages(app: FastAPI) -> None:
+    folder = resources.files("accord.serve") / "static"
+    files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+    def page(name: str) -> Response:
+        if name not in files:
+            raise ApiError(404, "not_found", "there is nothing under this path.")
+        kind = KINDS[name.rpartition(".")[2]]
+        return Response(files[name], media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return page("index.html")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return page("docs.html")
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static(name: str) -> Response:
+        return page(name)
+
+
+def _add_errors(app: FastAPI) -> None:
+    def answer(error: ApiError) -> Response:
+        return Response(error.body, error.status, error.headers, "application/json")
+
+    @app.exception_handler(ApiError)
+    async def api_error(_: Request, error: ApiError) -> Response:
+        return answer(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def not_valid(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part not in ("query", "body"))
+        return answer(ApiError(422, "invalid", f"{where or 'the body'}: {first['msg']}"))
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_: Request, error: HTTPException) -> Response:
+        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
+        return answer(ApiError(error.status_code, code, str(error.detail), dict(error.headers or {})))
+
+
+def user_row(snapshot: Snapshot, user: str) -> int:
+    row = snapshot.user_rows.get(user)
+    if row is None:
+        raise ApiError(404, "unknown_user", f"no user {user!r} was in the training data.")
+    return row
+
+
+def item_row(snapshot: Snapshot, item: str) -> int:
+    row = snapshot.item_rows.get(item)
+    if row is None:
+        raise ApiError(404, "unknown_item", f"no item {item!r} was in the training data.")
+    return row

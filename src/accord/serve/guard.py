@@ -1,0 +1,177 @@
+"""What stands before the API: who may ask, how much at once, for how long; and what every answer carries."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from accord.serve.errors import ApiError, overloaded
+from accord.serve.meters import Meters
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PROBES = ("/healthz", "/readyz")
+OPEN = (*PROBES, "/", "/docs")  # without a token: they tell nothing of the data
+OPEN_FOLDER = "/static/"
+SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+    " connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY.items()]
+log = logging.getLogger("accord.serve")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The limits of a server. Without a token only requests to `hosts` are answered."""
+
+    token: str | None = None
+    hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
+    most_bytes: int = 2**20  # of a body
+    most_waiting: int = 128  # requests at once; more are refused, so that those who wait do not wait long
+    seconds: float = 10.0  # for a body to arrive, and for an answer
+    log_requests: bool = False
+
+
+class Guard:
+    """ASGI around ASGI."""
+
+    def __init__(self, app: App, rules: Rules, meters: Meters) -> None:
+        self.app, self.rules, self.meters = app, rules, meters
+        self.waiting = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, answer = time.perf_counter(), _Answer(send)
+        self.waiting += 1
+        self.meters.waiting.set(self.waiting)
+        try:
+            await self._answer(scope, receive, answer)
+        except ApiError as error:
+            await answer.error(error)
+        except Exception:
+            log.exception("an error of the server itself")
+            await answer.error(ApiError(500, "internal", "the server made an error; its log tells more."))
+        finally:
+            self.waiting -= 1
+            self.meters.waiting.set(self.waiting)
+            seconds = time.perf_counter() - began
+            self.meters.answered(getattr(scope.get("route"), "path", "none"), answer.status, seconds)
+            if self.rules.log_requests:
+                query = scope["query_string"].decode("ascii", "replace")
+                path = f"{scope['path']}?{query}" if query else scope["path"]
+                log.info("%s %r %d %.1f ms", scope["method"], path, answer.status, 1000 * seconds)
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        path, rules = scope["path"], self.rules
+        if self.waiting > rules.most_waiting and path not in PROBES:
+            self.meters.refused.inc()
+            raise overloaded("overloaded", "too many requests at once; try again in a second.")
+        self._check_sender(scope)
+        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+            receive = await self._whole_body(scope, receive)
+        await asyncio.sleep(0)  # requests that came together are all counted before the first is answered
+        try:
+            async with asyncio.timeout(None if path == "/reload" else rules.seconds):
+                await self.app(scope, receive, answer)
+        except TimeoutError:
+            raise overloaded("timeout", f"no answer within {rules.seconds:g} seconds; ask for less.") from None
+
+    def _check_sender(self, scope: Scope) -> None:
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self.rules.token is None:
+            # a page of another site whose name was made to point here would otherwise be let in by the browser
+            if _hostname(host) not in self.rules.hosts:
+                raise ApiError(400, "wrong_host", "this server answers only under its own name or address.")
+            if scope["path"] == "/reload" and (b"forwarded" in headers or b"x-forwarded-for" in headers):
+                raise ApiError(403, "token_needed", "through a proxy this needs a server with a token.")
+        elif scope["path"] not in OPEN and not scope["path"].startswith(OPEN_FOLDER):
+            given = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(given, f"Bearer {self.rules.token}".encode()):
+                wanted = {"WWW-Authenticate": "Bearer"}
+                raise ApiError(401, "unauthorized", "send the header 'Authorization: Bearer TOKEN'.", wanted)
+        origin = headers.get(b"origin")
+        if origin is not None and scope["method"] not in ("GET", "HEAD") and _netloc(origin) != host.lower():
+            raise ApiError(403, "cross_origin", "requests from pages of other sites are not answered.")
+
+    async def _whole_body(self, scope: Scope, receive: Receive) -> Receive:
+        """The body read at once, so that its size and time are bounded before anything is made of it."""
+        too_large = ApiError(413, "too_large", f"a body has at most {self.rules.most_bytes} bytes.")
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self.rules.most_bytes:
+            raise too_large
+        body, more = b"", True
+        try:
+            async with asyncio.timeout(self.rules.seconds):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ApiError(400, "cut_short", "the connection ended before the body.")
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
+                    if len(body) > self.rules.most_bytes:
+                        raise too_large
+        except TimeoutError:
+            raise ApiError(408, "too_slow", f"the body did not come within {self.rules.seconds:g} seconds.") from None
+        whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def again() -> Message:
+            return whole.pop() if whole else await receive()
+
+        return again
+
+
+class _Answer:
+    """Sends an answer with the headers that all have, and knows its status."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.status, self._begun = send, 500, False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self._begun = message["status"], True
+            own = {name for name, _ in message["headers"]}
+            message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in own)]
+        await self._send(message)
+
+    async def error(self, error: ApiError) -> None:
+        if self._begun:  # too late to say so
+            return
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(error.body)), **error.headers}
+        pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        await self({"type": "http.response.start", "status": error.status, "headers": pairs})
+        await self({"type": "http.response.body", "body": error.body})
+
+
+def _hostname(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _netloc(origin: bytes) -> str:
+    try:
+        return urlsplit(origin.decode("latin-1")).netloc.lower()
+    except ValueError:
+        return ""

@@ -1,0 +1,55 @@
+"""The snapshot that answers now, and how another takes its place."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from accord.errors import InputError
+from accord.serve.meters import Meters
+from accord.serve.snapshot import Identity, Snapshot, identity_of
+
+WATCH_SECONDS = 1.0
+log = logging.getLogger("accord.serve")
+
+
+class Holder:
+    """Requests take `snapshot` once and keep it to their end, so a swap is one assignment."""
+
+    def __init__(self, folder: Path, meters: Meters, audit: Path | None = None, allow_imports: bool = False) -> None:
+        self.folder, self.meters, self._audit, self._allow_imports = folder, meters, audit, allow_imports
+        self._turn = asyncio.Lock()
+        self.snapshot = self._load()
+        self.meters.loaded.set(self.snapshot.loaded_at)
+
+    def _load(self) -> Snapshot:
+        return Snapshot.load(self.folder, self._audit, self._allow_imports)
+
+    async def reload(self) -> bool:
+        """Read the folder again, in a thread of its own; if that fails, the old snapshot stays and the log says why."""
+        async with self._turn:
+            try:
+                snapshot = await asyncio.to_thread(self._load)
+            except Exception as error:
+                told = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+                log.error("reload failed, the run that was loaded before goes on serving: %s", told)
+                self.meters.reloads.labels("failed").inc()
+                return False
+            self.snapshot = snapshot
+        self.meters.reloads.labels("done").inc()
+        self.meters.loaded.set(snapshot.loaded_at)
+        log.info(
+            "reloaded %s: %s, %s + %s", self.folder, *(snapshot.about()[n] for n in ("dataset", "model", "method"))
+        )
+        return True
+
+    async def watch(self) -> None:
+        """Reload whenever the folder holds another finished run; one that could not be read is tried once."""
+        tried: Identity | None = self.snapshot.identity
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            identity = identity_of(self.folder)
+            if identity is not None and identity not in (tried, self.snapshot.identity):
+                tried = identity
+                await self.reload()

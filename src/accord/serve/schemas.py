@@ -1,0 +1,151 @@
+"""What the API takes and gives, for its description and for checking what comes in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+
+MOST_K = 1000
+MOST_USERS = 100
+MOST_HISTORY = 1000
+MOST_LISTED = 10_000  # items to exclude or allow
+MOST_CHARACTERS = 1000
+
+Text = Annotated[StrictStr, Field(max_length=MOST_CHARACTERS)]
+Id = Annotated[
+    StrictInt | Text,
+    Field(description="an id as in the training data; an integer beyond 2^53 is given as text"),
+]
+Source = Literal["model", "history", "popularity"]
+
+
+class Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    k: int = Field(20, ge=1, le=MOST_K, strict=True, description="items in each list")
+    exclude: list[Id] = Field([], max_length=MOST_LISTED, description="items to leave out")
+    allow: list[Id] | None = Field(None, max_length=MOST_LISTED, description="the only items to choose from")
+    why: bool = Field(False, strict=True, description="name the items of the history that are most like each item")
+
+
+class UsersAsked(Asked):
+    users: list[Id] = Field(min_length=1, max_length=MOST_USERS, description="whom the lists are for")
+
+
+class HistoryAsked(Asked):
+    history: list[Id] = Field(max_length=MOST_HISTORY, description="items that somebody took")
+
+
+class Item(BaseModel):
+    item: Id
+    title: str | None = Field(description="null where none is known")
+
+
+class Likeness(Item):
+    similarity: float
+
+
+class Recommended(Item):
+    rank: int
+    score: float
+    why: list[Likeness] | None = Field(None, description="only where it was asked for")
+
+
+class Recommendations(BaseModel):
+    user: Id
+    known: bool = Field(description="whether the user was in the training data; others get the popular items")
+    source: Source = Field(description="what the list comes from")
+    items: list[Recommended]
+
+
+class ManyRecommendations(BaseModel):
+    lists: list[Recommendations]
+
+
+class HistoryRecommendations(BaseModel):
+    unknown: list[Id] = Field(description="items of the history that the run does not know; they were passed over")
+    source: Source
+    items: list[Recommended]
+
+
+class SimilarItem(Likeness):
+    rank: int
+
+
+class SimilarItems(Item):
+    items: list[SimilarItem]
+
+
+class Judged(BaseModel):
+    p_real: float | None
+    low: float | None
+    high: float | None
+
+
+class Taken(Item):
+    p_real: float | None = Field(description="probability of a real preference; null where the model gives none")
+    audit: Judged | None = Field(description="what the audit says of it, where one is served")
+
+
+class History(BaseModel):
+    user: Id
+    items: list[Taken]
+
+
+class FoundItem(Item):
+    interactions: int
+
+
+class FoundItems(BaseModel):
+    items: list[FoundItem]
+
+
+class FoundUser(BaseModel):
+    user: Id
+    interactions: int
+
+
+class FoundUsers(BaseModel):
+    users: list[FoundUser]
+
+
+class About(BaseModel):
+    dataset: str
+    model: str
+    method: str
+    users: int
+    items: int
+    interactions: int
+    metrics: dict[str, float] = Field(description="on the test, mean over the runs")
+    has_titles: bool
+    has_p_real: bool
+    has_audit: bool
+    loaded_at: float = Field(description="seconds since 1970")
+
+
+class Audit(BaseModel):
+    summary: dict[str, Any] = Field(description="the audit's summary.json")
+    titles: dict[str, str] = Field(description="titles of the items that it names")
+
+
+class AuditedInteraction(Item, Judged):
+    user: Id
+
+
+class AuditedInteractions(BaseModel):
+    count: int = Field(description="how many there are in all")
+    interactions: list[AuditedInteraction]
+
+
+class Status(BaseModel):
+    status: str
+
+
+class Problem(BaseModel):
+    code: str = Field(description="for programs: stays the same")
+    message: str = Field(description="for people")
+
+
+class Error(BaseModel):
+    error: Problem

@@ -1,0 +1,90 @@
+// The view of the audit: the verdict, the health of the log, where the noise is, and any interaction by user.
+"use strict";
+
+let auditShown = false;
+
+async function showAudit(place, complain) {
+  if (auditShown) return;
+  try {
+    const { summary, titles } = await ask("/v1/audit");
+    auditShown = true;
+    place.replaceChildren(make("h1", { text: "What the log is worth" }), ...auditSections(summary, titles, complain));
+  } catch (problem) {
+    complain(problem);
+  }
+}
+
+const rate = (low, high) => (low === null || low === undefined ? "" : ` (${percent(low)} to ${percent(high)})`);
+
+function section(title, ...content) {
+  return make("section", { class: "card", "aria-label": title }, make("h2", { text: title }), ...content);
+}
+
+function auditTable(caption, columns, rows) {
+  const head = make("tr", {}, ...columns.map((name) => make("th", { text: name, scope: "col" })));
+  const body = rows.map((cells) => make("tr", {}, ...cells.map((cell, place) => {
+    const kind = place ? "td" : "th";
+    const options = place ? {} : { scope: "row" };
+    return typeof cell === "object" ? make(kind, options, ...cell) : make(kind, { ...options, text: String(cell) });
+  })));
+  const table = make("table", {}, make("caption", { text: caption }), make("thead", {}, head), make("tbody", {}, ...body));
+  return make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption }, table);
+}
+
+const noiseCell = (row) => [bar(row.noise_rate, row.low, row.high), ` ${percent(row.noise_rate)}`];
+const sureCell = (row) => [bar(row.p_real, row.low, row.high), ` ${chance(row.p_real)}${rate(row.low, row.high)}`];
+
+function auditSections(summary, titles, complain) {
+  const noise = summary.noise || {};
+  const titled = (row) => titles[String(row.item)] || `item ${row.item}`;
+  const pairs = (rows) => rows.map((row) => [String(row.user), titled(row), sureCell(row)]);
+  const sections = [];
+
+  const verdict = summary.verdict ? summary.verdict.sentence : "There is nothing to test on, so whether denoising helps is not known.";
+  const figures = [];
+  if (noise.rate !== undefined) {
+    figures.push(make("p", { class: "quiet",
+      text: `${percent(noise.rate)} of the log is probably noise${rate(noise.low, noise.high)}; ${thousands(noise.suspects)} of ${thousands(summary.data.interactions)} interactions are more likely noise than not.` }));
+  }
+  sections.push(section("Verdict", make("p", { class: "verdict", text: verdict }), ...figures));
+
+  const findings = ((summary.health || {}).findings || []).map((finding) =>
+    make("li", { class: `finding ${["serious", "notice", "fine"].includes(finding.level) ? finding.level : "notice"}` },
+      make("p", {}, make("span", { class: "badge", text: finding.level }), make("strong", { text: ` ${finding.title}` })),
+      finding.level === "fine" ? "" : make("p", { class: "quiet", text: finding.advice || "" }),
+      (finding.examples || []).length ? make("p", { class: "quiet", text: `For example: ${finding.examples.slice(0, 3).join("; ")}` }) : ""));
+  if (findings.length) sections.push(section("Health of the log", make("ul", { class: "findings" }, ...findings)));
+
+  const groups = [["by_popularity", "Noise by popularity of the item"], ["by_activity", "Noise by activity of the user"], ["by_time", "Noise over time"]]
+    .filter(([name]) => (noise[name] || []).length)
+    .map(([name, title]) => auditTable(title, ["group", "interactions", "noise"],
+      noise[name].map((row) => [row.label, thousands(row.interactions), noiseCell(row)])));
+  if (groups.length) sections.push(section("Where the noise is", ...groups));
+
+  for (const [name, title] of [["noisiest", "Most probably noise"], ["surest", "Surest preferences"]]) {
+    if ((noise[name] || []).length) {
+      sections.push(section(title, auditTable(title, ["user", "item", "how sure"], pairs(noise[name].slice(0, 10)))));
+    }
+  }
+  sections.push(auditOfUser(complain));
+  return sections;
+}
+
+function auditOfUser(complain) {
+  const place = make("div", { "aria-live": "polite" });
+  const input = make("input", { id: "audit-user", type: "search", autocomplete: "off" });
+  const form = make("form", { class: "row", role: "search", onsubmit: async (event) => {
+    event.preventDefault();
+    try {
+      const found = await ask("/v1/audit/interactions", { user: input.value.trim(), limit: 200 });
+      const rows = found.interactions.map((row) => [nameOf(row), sureCell(row)]);
+      place.replaceChildren(rows.length
+        ? auditTable(`Interactions of user ${input.value.trim()}, the noisiest first`, ["item", "how sure"], rows)
+        : make("p", { text: "The audit has nothing of this user." }));
+    } catch (problem) {
+      if (problem.code !== "unknown_user") complain(problem);
+      else place.replaceChildren(make("p", { text: "No such user." }));
+    }
+  } }, input, make("button", { text: "Show" }));
+  return section("One user", make("label", { for: "audit-user", text: "A user’s id" }), form, place);
+}

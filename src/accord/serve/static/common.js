@@ -1,0 +1,88 @@
+// What both views need: asking the API, and making elements. Ids and titles only ever become text.
+"use strict";
+
+const $ = (id) => document.getElementById(id);
+
+function make(tag, options = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(options)) {
+    if (name === "text") element.textContent = value;
+    else if (name === "class") element.className = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+class Refusal extends Error {
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+
+async function ask(path, parameters = {}, body = null) {
+  const query = new URLSearchParams(parameters).toString();
+  const options = { headers: {} };
+  const token = sessionStorage.getItem("accord-token");
+  if (token) options.headers.Authorization = `Bearer ${token}`;
+  if (body) {
+    options.method = "POST";
+    options.headers["Content-Type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  let response;
+  try {
+    response = await fetch(query ? `${path}?${query}` : path, options);
+  } catch {
+    throw new Refusal("unreachable", "The server does not answer.");
+  }
+  const content = await response.json().catch(() => ({}));
+  if (!response.ok) {
+    const error = content.error || {};
+    throw new Refusal(error.code, error.message || `The server answered ${response.status}.`);
+  }
+  return content;
+}
+
+const nameOf = (thing) => thing.title || `item ${thing.item}`;
+const percent = (share) => `${Math.round(100 * share)}%`;
+const chance = (share) => (share > 0.99 && share < 1 ? "over 99%" : share < 0.01 && share > 0 ? "under 1%" : percent(share));
+const thousands = (number) => number.toLocaleString("en");
+
+// A bar beside its figure. The figure is what a screen reader reads.
+function bar(share, low = null, high = null) {
+  const track = make("span", { class: "bar", "aria-hidden": "true" });
+  const fill = make("span", { class: "fill" });
+  fill.style.width = percent(share);
+  track.append(fill);
+  if (low !== null && high !== null) {
+    const span = make("span", { class: "interval" });
+    span.style.left = percent(low);
+    span.style.width = percent(Math.max(0, high - low));
+    track.append(span);
+  }
+  return track;
+}
+
+// Waits until typing stops; answers that come too late are dropped.
+function lookup(input, find, show, onProblem) {
+  let timer = 0;
+  let latest = 0;
+  const now = async () => {
+    const mine = ++latest;
+    try {
+      const found = await find(input.value);
+      if (mine === latest) show(found);
+    } catch (problem) {
+      if (mine === latest) onProblem(problem);
+    }
+  };
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(now, 150);
+  });
+  return now;
+}

@@ -1,0 +1,281 @@
+// The view of recommendations: find a user, look at the history, change it, and see what becomes of the list.
+"use strict";
+
+const LENGTH = 20;
+const SHOWN = 200; // of a history; the rest is counted
+let about = null;
+let person = null; // {user, history: [items], used: Set of places, added: [items], base: {item: rank}}
+let turn = 0; // answers of an earlier turn are dropped
+
+function complain(problem) {
+  $("problem").textContent = problem.message;
+  $("problem").hidden = false;
+  if (problem.code === "unauthorized") $("token-form").hidden = false;
+}
+
+function calm() {
+  $("problem").hidden = true;
+}
+
+// --- users
+
+const showUsers = lookup(
+  $("user-query"),
+  (query) => ask("/v1/users", { q: query, limit: 12 }),
+  (found) => {
+    calm();
+    const buttons = found.users.map((entry) =>
+      make("li", {}, make("button", {
+        text: entry.user, class: "chip", onclick: () => choose(entry.user),
+        "aria-label": `User ${entry.user}, ${entry.interactions} interactions`,
+      })));
+    $("user-found").replaceChildren(...(buttons.length ? buttons : [make("li", { text: "No such user.", class: "quiet" })]));
+  },
+  complain,
+);
+
+$("user-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const id = $("user-query").value.trim();
+  if (id) choose(id);
+});
+
+$("newcomer").addEventListener("click", () => start(null, []));
+$("reset").addEventListener("click", () => start(person.user, person.history));
+
+async function choose(user) {
+  calm();
+  try {
+    const { user: id, items } = await ask("/v1/history", { user });
+    await start(id, items);
+  } catch (problem) {
+    if (problem.code === "unknown_user") await start(user, [], true);
+    else complain(problem);
+  }
+}
+
+async function start(user, history, unknown = false) {
+  person = { user, history, unknown, used: new Set(history.keys()), added: [], base: null };
+  $("person").hidden = false;
+  $("person-heading").textContent =
+    user === null ? "Somebody new" : unknown ? `User ${user}, not in the training data` : `User ${user}`;
+  $("item-found").replaceChildren();
+  $("item-query").value = "";
+  showHistory();
+  await refresh();
+  $("person-heading").focus();
+}
+
+// --- history
+
+const changed = () => person.added.length > 0 || person.used.size < person.history.length;
+const usedItems = () => [
+  ...person.history.filter((_, place) => person.used.has(place)),
+  ...person.added,
+];
+
+function sureness(entry) {
+  if (entry.audit && entry.audit.p_real !== null) {
+    const { p_real: sure, low, high } = entry.audit;
+    const span = low !== null && high !== null ? ` (${percent(low)} to ${percent(high)})` : "";
+    return [bar(sure, low, high), make("span", { class: "figure", text: `${chance(sure)} sure${span}` })];
+  }
+  if (entry.p_real === null || entry.p_real === undefined) return [];
+  return [bar(entry.p_real), make("span", { class: "figure", text: `${chance(entry.p_real)} sure` })];
+}
+
+function showHistory() {
+  const places = [...person.history.keys()];
+  if ($("order").value === "noisiest") places.reverse();
+  const rows = places.slice(0, SHOWN).map((place) => {
+    const entry = person.history[place];
+    const box = make("input", {
+      type: "checkbox",
+      onchange: (event) => {
+        if (event.target.checked) person.used.add(place);
+        else person.used.delete(place);
+        refresh();
+      },
+    });
+    box.checked = person.used.has(place);
+    return make("li", {}, make("label", {}, box, make("span", { class: "title", text: nameOf(entry) }), ...sureness(entry)));
+  });
+  const added = person.added.map((entry) =>
+    make("li", { class: "added" },
+      make("span", { class: "title", text: nameOf(entry) }),
+      make("span", { class: "badge", text: "added" }),
+      make("button", {
+        text: "Remove", class: "plain", "aria-label": `Remove ${nameOf(entry)}`,
+        onclick: () => {
+          person.added = person.added.filter((other) => other !== entry);
+          showHistory();
+          refresh();
+        },
+      })));
+  $("history").replaceChildren(...added, ...rows);
+  const more = person.history.length - SHOWN;
+  const notes = [];
+  if (!person.history.length) notes.push("Nothing yet. Add items and see what would be recommended.");
+  else {
+    notes.push(`${thousands(person.history.length)} items. Untick one to leave it out.`);
+    if (more > 0) notes.push(`${SHOWN} are shown.`);
+    if (person.history.some((entry) => entry.audit)) notes.push("How sure: the audit’s probability of a real preference, from runs that did not see it, and their spread.");
+    else if (about.has_p_real) notes.push("How sure: the model’s probability of a real preference.");
+    else notes.push("This model gives no probability of a real preference.");
+  }
+  $("history-note").textContent = notes.join(" ");
+  $("reset").hidden = !changed();
+  $("order-label").hidden = person.history.length < 2 || !sureness(person.history[0]).length;
+}
+
+$("order").addEventListener("change", showHistory);
+
+const showItems = lookup(
+  $("item-query"),
+  (query) => (query.trim() ? ask("/v1/items", { q: query, limit: 8 }) : { items: [] }),
+  (found) => {
+    calm();
+    const known = new Set(usedItems().map((entry) => String(entry.item)));
+    const rows = found.items.map((entry) =>
+      make("li", {}, make("button", {
+        class: "plain", text: nameOf(entry), disabled: known.has(String(entry.item)),
+        onclick: () => add(entry),
+      })));
+    if (!rows.length && $("item-query").value.trim()) rows.push(make("li", { text: "No such item.", class: "quiet" }));
+    $("item-found").replaceChildren(...rows);
+  },
+  complain,
+);
+
+function add(entry) {
+  const place = person.history.findIndex((other) => other.item === entry.item);
+  if (place >= 0) person.used.add(place);
+  else person.added.unshift(entry);
+  $("item-query").value = "";
+  $("item-found").replaceChildren();
+  showHistory();
+  refresh();
+  $("item-query").focus();
+}
+
+$("item-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const first = $("item-found").querySelector("button:not([disabled])");
+  if (first) first.click();
+  else showItems();
+});
+
+// --- recommendations
+
+const fromHistory = (items) =>
+  ask("/v1/recommendations/history", {}, { history: items.slice(0, 1000).map((entry) => entry.item), k: LENGTH, why: true });
+
+async function refresh() {
+  const mine = ++turn;
+  $("reset").hidden = !changed();
+  try {
+    let found;
+    if (!changed() && person.user !== null) {
+      found = await ask("/v1/recommendations", { user: person.user, k: LENGTH, why: true });
+    } else {
+      if (!person.base) {
+        const before = await fromHistory(person.history);
+        person.base = new Map(before.items.map((entry) => [entry.item, entry.rank]));
+      }
+      found = await fromHistory(usedItems());
+    }
+    if (mine === turn) showList(found);
+  } catch (problem) {
+    if (mine === turn) complain(problem);
+  }
+}
+
+function told(source) {
+  if (source === "model") return "What the model recommends to this user.";
+  if (source === "popularity") return "The popular items: nothing is known of this user that the model could use.";
+  return changed()
+    ? "What the changed history leads to. Marks say how a place differs from the list of the history as it was."
+    : "What this history leads to.";
+}
+
+function mark(entry) {
+  if (!changed() || !person.base || !person.history.length) return [];
+  const before = person.base.get(entry.item);
+  if (before === undefined) return [make("span", { class: "badge new", text: "new" })];
+  if (before === entry.rank) return [];
+  const up = before > entry.rank;
+  return [make("span", {
+    class: "badge", text: `${up ? "▲" : "▼"} ${Math.abs(before - entry.rank)}`,
+    role: "img", "aria-label": `${up ? "up" : "down"} ${Math.abs(before - entry.rank)}`,
+  })];
+}
+
+function showList(found) {
+  calm();
+  $("source").textContent = told(found.source);
+  $("recommended").replaceChildren(...found.items.map((entry) => {
+    const reasons = (entry.why || []).map(nameOf);
+    const place = make("ul", { class: "found", hidden: true, "aria-label": `Items like ${nameOf(entry)}` });
+    const similar = make("button", {
+      class: "plain", text: "Similar", "aria-expanded": "false", "aria-label": `Items similar to ${nameOf(entry)}`,
+      onclick: () => toggleSimilar(entry, similar, place),
+    });
+    return make("li", {},
+      make("div", { class: "line" }, make("span", { class: "title", text: nameOf(entry) }), ...mark(entry), similar),
+      reasons.length ? make("p", { class: "why", text: `because of ${reasons.join(" · ")}` }) : "",
+      place);
+  }));
+  $("said").textContent = `${found.items.length} recommendations shown.`;
+}
+
+async function toggleSimilar(entry, button, place) {
+  place.hidden = !place.hidden;
+  button.setAttribute("aria-expanded", String(!place.hidden));
+  if (place.hidden || place.childElementCount) return;
+  try {
+    const found = await ask("/v1/similar", { item: entry.item, k: 5 });
+    place.replaceChildren(...found.items.map((other) => make("li", { text: nameOf(other) })));
+  } catch (problem) {
+    complain(problem);
+  }
+}
+
+// --- views
+
+function route() {
+  const audit = location.hash === "#audit" && about && about.has_audit;
+  $("lists-view").hidden = audit;
+  $("audit-view").hidden = !audit;
+  for (const [id, on] of [["to-lists", !audit], ["to-audit", audit]]) {
+    if (on) $(id).setAttribute("aria-current", "page");
+    else $(id).removeAttribute("aria-current");
+  }
+  document.title = audit ? "Audit · Accord" : "Recommendations · Accord";
+  if (audit) showAudit($("audit-view"), complain);
+}
+
+$("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("accord-token", $("token").value);
+  $("token-form").hidden = true;
+  begin();
+});
+
+async function begin() {
+  try {
+    about = await ask("/v1/about");
+  } catch (problem) {
+    complain(problem);
+    return;
+  }
+  calm();
+  $("about").textContent =
+    `${about.dataset} · ${about.model}${about.method === "none" ? "" : ` + ${about.method}`} · ` +
+    `${thousands(about.users)} users, ${thousands(about.items)} items`;
+  $("to-audit").hidden = !about.has_audit;
+  route();
+  await showUsers();
+}
+
+window.addEventListener("hashchange", route);
+begin();
