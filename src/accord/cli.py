@@ -33,7 +33,9 @@ from accord.cli_options import (
     put_table,
     read_ids,
     run_folder,
+    typed,
 )
+from accord.cli_report import report
 from accord.cli_reproduce import reproduce
 from accord.errors import InputError
 from accord.version import __version__
@@ -113,10 +115,14 @@ def train(
         recommender = fit(
             dataset, model, method, protocol=protocol, seeds=chosen,
             options=options, epochs=epochs, device=device, ks=ks, out=folder,
-            resume=resume, watch=watch, read_seconds=read_seconds,
+            resume=resume, watch=watch, read_seconds=read_seconds, command=typed(),
         )  # fmt: skip
     metrics_table(recommender.metrics)
     say(f"run folder: {folder}")
+
+    from accord.report.run import write_report
+
+    say(f"report: {write_report(folder / 'report.html', [(str(folder), recommender)])}")
 
 
 @app.command()
@@ -141,6 +147,7 @@ def evaluate(
 
 app.command()(compare)
 app.command()(reproduce)
+app.command()(report)
 
 
 @app.command()

@@ -19,6 +19,7 @@ from accord.cli_options import (
     ValueColumn,
     load_data,
     parse_options,
+    typed,
 )
 from accord.errors import InputError
 
@@ -58,7 +59,7 @@ def compare(
         grid[key] = [parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
     dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
 
-    from accord.compare import Request, cells_of, render
+    from accord.compare import KEPT, Request, cells_of, render, users_of
     from accord.compare import compare as run_comparison
     from accord.display import print_table, say, training_progress
     from accord.results import Results
@@ -72,9 +73,18 @@ def compare(
         if tune:
             cells = tuned(request, cells, tune, Results(folder, "tuning"), render_only)
         results = Results(folder) if render_only else run_comparison(request, cells, Results(folder))
-    for table in render(request, cells, results, baseline):
+    tables = render(request, cells, results, baseline)
+    for table in tables:
         shown = [
             n for n, name in enumerate(table.columns) if "@" not in name or "@20" in name
         ]  # the rest is in the files
         print_table([table.columns[n] for n in shown], [[row[n] for n in shown] for row in table.rows], table.title)
     say(f"raw results: {results.file}; tables: {folder}/compare.md, .html, .csv and .tex")
+
+    from accord.report.comparison import write_comparison
+
+    counts = ", ".join(f"{number:,} {part}" for part, number in dataset.counts().items())
+    lead = f"{counts}; protocol {protocol}; {seeds} seed{'s' if seeds > 1 else ''}."
+    per_user = {metric: users_of(request, cells, results, metric) for metric in KEPT}
+    path = write_comparison(folder / "report.html", dataset.name, lead, tables, per_user, typed())
+    say(f"report: {path}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,6 +49,11 @@ def run_folder(given: Path | None, usual: Path, resume: bool, overwrite: bool) -
 
 def interrupted(folder: Path) -> bool:
     return any(folder.glob("checkpoint-*.safetensors")) and not (folder / "metrics.json").exists()
+
+
+def typed() -> str:
+    """The command as it was typed, to be typed again: whether it went on or replaced something is left out."""
+    return shlex.join(["accord", *(word for word in sys.argv[1:] if word not in ("--resume", "--overwrite"))])
 
 
 def parse_options(pairs: list[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from accord.data.interactions import Dataset
@@ -260,10 +261,17 @@ def _rounded(value: Any) -> Any:
     return round(value, DIGITS) if isinstance(value, float) else value
 
 
+def users_of(
+    request: Request, cells: Sequence[Cell], results: Results, metric: str
+) -> dict[str, npt.NDArray[np.float64]]:
+    """What every user got of a metric from each row: [seeds, users]."""
+    per_user = results.per_user(metric)
+    return {cell.name: np.stack([per_user[key] for key in keys_of(request, cell)]) for cell in cells}
+
+
 def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
     """The comparison as tables: mean ± sd over seeds, and paired tests against a baseline."""
     lines = results.by_key()
-    per_user = results.per_user("ndcg@20")
     runs = {cell.name: keys_of(request, cell) for cell in cells}
     missing = [name for name, keys in runs.items() if not set(keys) <= set(lines)]
     if missing:
@@ -272,7 +280,7 @@ def summarise(request: Request, cells: Sequence[Cell], results: Results, baselin
     chosen = baseline or next((name for name in names if name.endswith("+ normal")), names[0])
     if chosen not in runs:
         raise InputError(f"--baseline '{chosen}' is not among the rows: {', '.join(names)}.")
-    stacked = {name: np.stack([per_user[key] for key in keys]) for name, keys in runs.items()}
+    stacked = users_of(request, cells, results, "ndcg@20")
     tests = compare_to(stacked[chosen], {name: values for name, values in stacked.items() if name != chosen})
     return [_means(names, runs, lines), _tests(names, tests, chosen)]
 

@@ -1,5 +1,1 @@
-"""Reports: HTML files that open from disk. `page` is the look they share."""
-
-from accord.report.demo import write_report
-
-__all__ = ["write_report"]
+"""Reports: HTML files that open from disk. `page` is the look they share, `run` the report of run folders."""

@@ -2,7 +2,7 @@
 // Draws every chart of the page. Expressions are interpreted, not compiled: the page's policy allows no eval.
 const specs = JSON.parse(document.getElementById("specs").textContent);
 const options = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true } };
-const columns = matchMedia("(max-width: 40rem)").matches ? 1 : 3; // of a legend
+const columns = matchMedia("(max-width: 40rem)").matches ? 2 : 3; // of a legend
 const drawn = specs.map((spec, number) => {
   spec.config.legend.columns = columns;
   return vegaEmbed(`#chart-${number}`, spec, options);

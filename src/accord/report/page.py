@@ -29,20 +29,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from accord.data.catalog import cache_folder
 from accord.files import replacing
 from accord.render import Table
 from accord.version import __version__
-
-if TYPE_CHECKING:
-    import altair as alt
 
 Level = Literal["good", "info", "warning", "bad"]
 
@@ -72,8 +73,9 @@ LOOK = {
         "title": None,
         "labelColor": "var(--ink)",
         "labelFontSize": 12,
-        "labelLimit": 260,
+        "labelLimit": 200,
         "symbolStrokeWidth": 2,
+        "symbolOpacity": 1,
     },
     "rule": {"color": "var(--soft)"},
     "text": {"color": "var(--ink)"},
@@ -106,13 +108,13 @@ class Chart:
     """An altair chart with what it shows in words and, where that helps, in figures."""
 
     title: str
-    chart: alt.Chart | alt.LayerChart
+    chart: Any  # of altair
     summary: str
     data: Table | None = None
     height: int = HEIGHT
 
     def spec(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.chart.to_dict()
+        found: dict[str, Any] = _without_nan(self.chart.to_dict())
         found.pop("config", None)  # altair's own sizes
         fit = {"type": "fit-x", "contains": "padding"}
         return {"height": self.height, **found, "width": "container", "autosize": fit, "config": LOOK}
@@ -241,9 +243,25 @@ def _inside(name: str) -> str:
 
 @cache
 def _vega() -> str:
+    """The script that draws. Making it takes seconds, so that it is kept in the cache folder, where that can be had."""
     import vl_convert
 
-    return vl_convert.javascript_bundle(None)
+    kept = cache_folder() / f"vega-{version('vl-convert-python')}.js"
+    if kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    with suppress(OSError), replacing(kept) as temporary:
+        temporary.write_text(script, encoding="utf-8")
+    return script
+
+
+def _without_nan(content: Any) -> Any:
+    """JSON has no NaN and no infinity; a chart leaves out what is null."""
+    if isinstance(content, dict):
+        return {key: _without_nan(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_without_nan(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:

@@ -1,0 +1,125 @@
+"""The charts of a run's report. Each takes plain rows and gives an altair chart in the page's colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import pyarrow as pa
+
+from accord.report.page import NOISE, REAL, SERIES, SOFT
+
+Row = dict[str, Any]
+Drawing = Any  # an altair chart: altair's types do not follow its own chains of calls
+
+
+def _names(names: Sequence[str], soft: Sequence[str] = ()) -> alt.Scale:
+    """A colour for each name, the same in every chart; grey for those that are only there to compare with."""
+    own = [name for name in names if name not in soft]
+    colours = {name: SERIES[number % len(SERIES)] for number, name in enumerate(own)}
+    return alt.Scale(domain=list(names), range=[colours.get(name, SOFT) for name in names])
+
+
+def _data(rows: Sequence[Row]) -> Any:
+    return pa.Table.from_pylist(list(rows))
+
+
+def dots(rows: Sequence[Row], metric: str, names: Sequence[str], soft: Sequence[str]) -> Drawing:
+    """A metric of each run with its interval. Rows: run, mean, low, high."""
+    base = alt.Chart(_data(rows)).encode(
+        y=alt.Y("run:N", sort=list(names), title=None, axis=alt.Axis(labelLimit=130, labelColor="var(--ink)")),
+        color=alt.Color("run:N", scale=_names(names, soft), legend=None),
+        tooltip=_tooltips(("run", "N"), ("mean", metric), ("low", "from"), ("high", "to")),
+    )
+    span = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", title=metric, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)), x2="high:Q"
+    )
+    return alt.layer(span, base.mark_point(filled=True, size=90, opacity=1).encode(x="mean:Q"))
+
+
+def groups(
+    rows: Sequence[Row], metric: str, order: Sequence[str], names: Sequence[str], soft: Sequence[str]
+) -> Drawing:
+    """A metric of each run for each group of users. Rows: group, run, mean, low, high."""
+    base = alt.Chart(_data(rows)).encode(
+        x=alt.X("group:N", sort=list(order), title="interactions in training", axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("run:N", sort=list(names)),
+        color=alt.Color("run:N", scale=_names(names, soft), sort=list(names)),
+        tooltip=_tooltips(("group", "N"), ("run", "N"), ("mean", metric), ("low", "from"), ("high", "to")),
+    )
+    span = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=metric), y2="high:Q")
+    return alt.layer(span, base.mark_point(filled=True, size=60, opacity=1).encode(y="mean:Q"))
+
+
+def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
+    """A figure by epoch, mean over the seeds in a band from least to most. Rows: what, epoch, mean, low, high."""
+    base = alt.Chart(_data(rows)).encode(
+        x=alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False)),
+        color=alt.Color("what:N", scale=_names(names), legend=_lines(names)),
+        tooltip=_tooltips(("what", "N"), ("epoch", "N"), ("mean", title)),
+    )
+    y = alt.Y("low:Q", title=title, scale=alt.Scale(zero=False))
+    band = base.mark_area(opacity=0.2, tooltip=None).encode(y=y, y2="high:Q")
+    dash = alt.StrokeDash("what:N", scale=alt.Scale(domain=list(names)))
+    return alt.layer(band, base.mark_line(strokeWidth=2).encode(y="mean:Q", strokeDash=dash))
+
+
+def beliefs(rows: Sequence[Row], names: Sequence[str]) -> Drawing:
+    """Histograms over the probability of being real, one for each value. Rows: what, left, right, share."""
+    scale = alt.Scale(domain=list(names), range=[NOISE, REAL] if len(names) == 2 else [REAL])
+    chart = alt.Chart(_data(rows)).mark_bar(opacity=0.55, binSpacing=0, stroke=None)
+    return chart.encode(
+        x=alt.X("left:Q", bin="binned", title="probability of being real", scale=alt.Scale(domain=[0, 1])),
+        x2="right:Q",
+        y=alt.Y("share:Q", stack=None, title="share of interactions", axis=alt.Axis(format="%")),
+        color=alt.Color("what:N", scale=scale, sort=list(names), legend=_unless_one(names)),
+        tooltip=[*_tooltips(("what", "N")), alt.Tooltip("share:Q", format=".1%")],
+    )
+
+
+def by_value(rows: Sequence[Row], column: str, order: Sequence[str], names: Sequence[str]) -> Drawing:
+    """The mean probability for each value. Rows: value, run, mean."""
+    return (
+        alt.Chart(_data(rows))
+        .mark_line(point={"filled": True, "size": 60}, strokeWidth=2)
+        .encode(
+            x=alt.X("value:N", sort=list(order), title=column, axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("mean:Q", title="mean probability of being real", scale=alt.Scale(zero=False)),
+            color=alt.Color("run:N", scale=_names(names), legend=_lines(names)),
+            strokeDash=alt.StrokeDash("run:N", scale=alt.Scale(domain=list(names))),
+            tooltip=_tooltips(("run", "N"), ("value", "N"), ("mean", "mean")),
+        )
+    )
+
+
+def popularity(rows: Sequence[Row], names: Sequence[str], soft: Sequence[str]) -> Drawing:
+    """Share of recommendations and of what was seen, by tenths of the items. Rows: tenth, what, share."""
+    return (
+        alt.Chart(_data(rows))
+        .mark_line(point={"filled": True, "size": 60}, strokeWidth=2)
+        .encode(
+            x=alt.X("tenth:O", title="items by popularity: 1 the least popular tenth", axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%")),
+            color=alt.Color("what:N", scale=_names(names, soft), legend=_lines(names)),
+            strokeDash=alt.StrokeDash("what:N", scale=alt.Scale(domain=list(names))),
+            tooltip=[*_tooltips(("what", "N"), ("tenth", "N")), alt.Tooltip("share:Q", format=".1%")],
+        )
+    )
+
+
+def _unless_one(names: Sequence[str]) -> Any:
+    return None if len(names) < 2 else alt.Undefined
+
+
+def _lines(names: Sequence[str]) -> Any:
+    """A legend that shows the dashes too, so that lines are told apart without colour."""
+    return None if len(names) < 2 else alt.Legend(symbolType="stroke", symbolSize=400)
+
+
+def _tooltips(*fields: tuple[str, str]) -> list[alt.Tooltip]:
+    """Each a field with its title; 'N' for a field that is a name and is called as it is."""
+    return [
+        alt.Tooltip(f"{field}:N") if title == "N" else alt.Tooltip(f"{field}:Q", title=title, format=".4f")
+        for field, title in fields
+    ]

@@ -1,0 +1,311 @@
+"""What a report says of a run, as numbers: figures with intervals, groups of users, beliefs, what is recommended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from accord.data.interactions import IntArray
+from accord.noise import detection, labels
+from accord.ranking import Evaluation
+from accord.recommender import Recommender
+from accord.runs import Run
+from accord.significance import Comparison, compare_to, interval_of_means
+
+SAMPLE = 5_000  # users whose lists are looked at: enough for shares to the percent
+TENTHS = 10
+BINS = 20
+MOST_VALUES = 10  # more different values than this are grouped by fifths
+EXAMPLES = 10
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over users and seeds, and where it would lie for other users and seeds."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Floats) -> list[Interval]:
+        """Of each of several metrics [M, S, N], for S seeds and N users."""
+        lows, highs = interval_of_means(values)
+        means = values.mean((1, 2))
+        return [cls(*map(float, figures)) for figures in zip(means, lows, highs, strict=True)]
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4f} ({self.low:.4f} to {self.high:.4f})"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run that the report is about, or popularity beside it."""
+
+    name: str
+    recommender: Recommender
+    evaluation: Evaluation
+    folder: str | None = None  # None: not a run of the caller's, fitted for comparison
+
+    @property
+    def is_run(self) -> bool:
+        return self.folder is not None
+
+    @cached_property
+    def figures(self) -> dict[str, Interval]:
+        """Every metric at every K."""
+        return intervals(self.evaluation, np.ones(len(self.evaluation.users), dtype=bool))
+
+    @cached_property
+    def spread(self) -> dict[str, float]:
+        """Standard deviation over the seeds, where there are several."""
+        runs = self.evaluation.mean()
+        names = runs[0] if len(runs) > 1 else {}
+        return {name: float(np.std([run[name] for run in runs], ddof=1)) for name in names}
+
+    @cached_property
+    def believed(self) -> Floats | None:
+        """Of each training interaction the probability that it is real; None for a model without such a thing."""
+        if self.recommender.run.config.method is None:
+            return None
+        found: Floats = self.recommender.noise(self.recommender.trained_on).column("p_real").to_numpy()
+        return found
+
+    @cached_property
+    def recommended(self) -> Recommended:
+        return Recommended.of(self.recommender, depth(self.evaluation))
+
+
+def depth(evaluation: Evaluation) -> int:
+    """The length of list that a report speaks of first: 20, or the longest there is."""
+    lengths = {int(name.split("@")[1]) for name in evaluation.per_user}
+    return 20 if 20 in lengths else max(lengths)
+
+
+def intervals(evaluation: Evaluation, keep: Bools, names: Sequence[str] | None = None) -> dict[str, Interval]:
+    """The metrics of those users, each with its interval."""
+    names = names or list(evaluation.per_user)
+    found = Interval.of(np.stack([evaluation.per_user[name][:, keep] for name in names]))
+    return dict(zip(names, found, strict=True))
+
+
+def popularity_beside(recommender: Recommender, ks: Sequence[int]) -> Subject:
+    """Popularity on the same data and under the same rules: what a model has to beat."""
+    config = recommender.run.config
+    update: dict[str, Any] = {"model": "popularity", "method": None, "model_options": {}, "method_options": {}}
+    run = Run(config.model_copy(update=update | {"seeds": config.seeds[:1], "varied": ()}), "popularity", None)
+    method = run.build(recommender.train).to(recommender.device)
+    metrics = {"runs": [{"seed": config.seeds[0]}]}
+    popular = Recommender(
+        run, method, recommender.users, recommender.items, recommender.train, recommender.seen, metrics
+    )
+    return Subject("popularity", popular, popular.evaluate(recommender.relevant(), ks))
+
+
+def same_data(subjects: Sequence[Subject]) -> bool:
+    """Whether all have the same ids, history and test, so that a difference between them is theirs."""
+    first, *others = (subject.recommender for subject in subjects)
+    test = first.relevant()
+    return all(
+        first.users.ids.equals(other.users.ids)
+        and first.items.ids.equals(other.items.ids)
+        and np.array_equal(first.train.keys, other.train.keys)
+        and np.array_equal(first.seen.keys, other.seen.keys)
+        and np.array_equal(test.pairs.keys, other.relevant().pairs.keys)
+        for other in others
+    )
+
+
+def user_groups(subject: Subject) -> list[tuple[str, Bools]]:
+    """The test's users by how much history they have: none, and then in four groups of about equal size."""
+    counts = subject.recommender.train.counts[subject.evaluation.users]
+    warm = counts[counts > 0]
+    groups = [("none (cold)", counts == 0)]
+    if len(warm):
+        edges = np.unique(np.quantile(warm, [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf"))
+        starts = [edges[0], *(edge + 1 for edge in edges[1:-1])] if len(edges) > 1 else [edges[0]]
+        ends = edges[1:] if len(edges) > 1 else edges
+        for start, end in zip(starts, ends, strict=True):
+            said = f"{start:,}" if start == end else f"{start:,} to {end:,}"
+            groups.append((said, (counts >= start) & (counts <= end)))
+    return [(name, keep) for name, keep in groups if keep.any()]
+
+
+class Runs:
+    """The runs of a report side by side, with popularity among them where all have the same data."""
+
+    def __init__(self, runs: Sequence[tuple[str, Recommender]]) -> None:
+        """Each run with the folder it lies in."""
+        ks = sorted({k for _, recommender in runs for k in recommender.run.config.ks})
+        self.runs = [
+            Subject(name, recommender, _evaluated(recommender, ks), folder)
+            for name, (folder, recommender) in zip(_names(runs), runs, strict=True)
+        ]
+        self.together = same_data(self.runs)
+        self.subjects = list(self.runs)
+        if self.together and not any(one.recommender.run.config.model == "popularity" for one in self.runs):
+            self.subjects.append(popularity_beside(self.runs[0].recommender, ks))
+        self.names = [one.name for one in self.subjects]
+        self.beside = [one.name for one in self.subjects if not one.is_run]
+        self.k = depth(self.runs[0].evaluation)
+        self.recall, self.ndcg = f"recall@{self.k}", f"ndcg@{self.k}"
+
+    def test(self, baseline: Subject, others: Sequence[Subject]) -> dict[str, Comparison]:
+        """NDCG paired by user and, where all have the same seeds, by seed; else on the means over the seeds."""
+        seeds = {one.recommender.run.config.seeds for one in (baseline, *others) if one.recommender.num_runs > 1}
+        values = {one.name: one.evaluation.per_user[self.ndcg] for one in (baseline, *others)}
+        if len(seeds) > 1:
+            values = {name: array.mean(0, keepdims=True) for name, array in values.items()}
+        base = values.pop(baseline.name)
+        return compare_to(base, values)
+
+
+def _names(runs: Sequence[tuple[str, Recommender]]) -> list[str]:
+    """Model and method, with the folder where two are alike."""
+    configs = [recommender.run.config for _, recommender in runs]
+    plain = [one.model if one.method is None else f"{one.model} + {one.method}" for one in configs]
+    return [
+        name if plain.count(name) == 1 else f"{name} ({folder})" for name, (folder, _) in zip(plain, runs, strict=True)
+    ]
+
+
+def _evaluated(recommender: Recommender, ks: Sequence[int]) -> Evaluation:
+    """On its own test; what was just trained has been evaluated already."""
+    known = recommender.evaluation
+    if known is not None and {f"ndcg@{k}" for k in ks} <= set(known.per_user):
+        return known
+    return recommender.evaluate(ks=ks)
+
+
+# --- what a run believes of the interactions
+
+
+@dataclass(frozen=True)
+class Values:
+    """The training interactions in groups by their value, lowest first."""
+
+    column: str  # what the source calls it
+    names: list[str]
+    group: IntArray  # of each interaction; -1 where it has no value
+
+    @classmethod
+    def of(cls, recommender: Recommender) -> Values | None:
+        trained_on = recommender.trained_on
+        if not trained_on.has_value:
+            return None
+        values = trained_on.column("value").astype(np.float64)
+        known = np.isfinite(values)
+        different = np.unique(values[known])
+        if len(different) < 2:
+            return None
+        column = trained_on.source_name("value")
+        group = np.full(len(values), -1, dtype=np.int64)
+        if len(different) <= MOST_VALUES:
+            group[known] = np.searchsorted(different, values[known])
+            return cls(column, [f"{value:g}" for value in different], group)
+        edges = np.unique(np.quantile(values[known], np.linspace(0, 1, 6)))
+        group[known] = np.clip(np.searchsorted(edges, values[known], side="right") - 1, 0, len(edges) - 2)
+        names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+        return cls(column, names, group)
+
+
+def found_noise(recommender: Recommender, scores: Floats) -> dict[str, float] | None:
+    """How well scores tell real interactions from noise, where values say which is which."""
+    marks = labels(recommender.trained_on)
+    if marks is None:
+        return None
+    known, real = marks
+    return detection(scores[known], real)
+
+
+def histogram(believed: Floats) -> Floats:
+    """Share of the interactions in each of equally wide bins from 0 to 1."""
+    counts, _ = np.histogram(believed, bins=BINS, range=(0, 1))
+    return counts / max(1, len(believed))
+
+
+def extremes(subject: Subject) -> tuple[pa.Table, pa.Table]:
+    """The interactions least and most believed, with titles and values where they are known."""
+    believed = subject.believed
+    assert believed is not None
+    order = np.argsort(believed, kind="stable")
+    number = min(EXAMPLES, len(order) // 2)
+    tables = []
+    for rows in (order[:number], order[::-1][:number]):
+        table = subject.recommender.trained_on.table.take(pa.array(rows))
+        table = table.append_column("p_real", pa.array(believed[rows]))
+        tables.append(subject.recommender.with_titles(table))
+    return tables[0], tables[1]
+
+
+# --- what a run recommends
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """The lists of the users, counted by item."""
+
+    k: int
+    users: int  # whose lists were looked at
+    counts: IntArray  # [I] how often each item is recommended
+    coverage: float  # share of the items that anybody is recommended
+
+    @classmethod
+    def of(cls, recommender: Recommender, k: int) -> Recommended:
+        """Of every user with a history, or of a sample where there are many."""
+        warm = np.flatnonzero(recommender.train.counts)
+        if len(warm) > SAMPLE:
+            warm = np.sort(np.random.default_rng(0).choice(warm, SAMPLE, replace=False))
+        lists = recommender.recommend(recommender.users.take(warm), k)
+        counts = np.bincount(recommender.items.rows(lists.column("item")), minlength=len(recommender.items))
+        return cls(k, len(warm), counts, float((counts > 0).mean()))
+
+
+def gini(counts: IntArray) -> float:
+    """How unequally counts are spread: 0 where every item has as many, near 1 where one has all."""
+    if not counts.sum():
+        return 0.0
+    ordered = np.sort(counts).astype(np.float64)
+    places = np.arange(1, len(ordered) + 1)
+    return float((2 * places - len(ordered) - 1) @ ordered / (len(ordered) * ordered.sum()))
+
+
+def by_tenth(counts: IntArray, popularity: IntArray) -> list[float]:
+    """Share of the counts that falls on each tenth of the items, the least popular tenth first."""
+    order = np.argsort(popularity, kind="stable")
+    total = max(1, int(counts.sum()))
+    return [float(counts[part].sum() / total) for part in np.array_split(order, TENTHS)]
+
+
+# --- how it was learned
+
+
+@dataclass(frozen=True)
+class Point:
+    """A figure after an epoch, over the runs of a stack."""
+
+    stage: str
+    epoch: int
+    mean: float
+    low: float
+    high: float
+
+
+def curves(history: Sequence[dict[str, Any]], key: str) -> list[Point]:
+    """The `loss` or the `valid` of each epoch that has it."""
+    points = []
+    for entry in history:
+        values = [value for value in entry.get(key) or [] if value is not None]
+        if values:
+            points.append(Point(entry["stage"], entry["epoch"], float(np.mean(values)), min(values), max(values)))
+    return points

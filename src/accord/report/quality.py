@@ -1,0 +1,174 @@
+"""How good the runs are and for whom: the first sections of a run's report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from accord.render import Cell, Table
+from accord.report import draw, measure
+from accord.report.measure import Interval, Runs, Subject
+from accord.report.page import Chart, Fact, Section
+from accord.significance import Comparison
+
+PAIRED = (
+    "Paired by user: sign-flip test on the users' differences, p corrected for the number of rows (Holm); the interval "
+    "is for other users and seeds. The last column is the share of users for whom it is better less the share for whom "
+    "it is worse."
+)
+
+
+def in_short(runs: Runs, section: Section) -> None:
+    """The best figures, and of whom; of a single run their intervals."""
+    several = len(runs.runs) > 1
+    facts = []
+    for metric in (runs.recall, runs.ndcg):
+        best = max(runs.runs, key=lambda one: one.figures[metric].mean)
+        note = best.name if several else f"95%: {_between(best.figures[metric])}"
+        facts.append(Fact(metric, f"{best.figures[metric].mean:.4f}", note))
+    found = [(measure.found_noise(one.recommender, one.believed), one) for one in runs.runs if one.believed is not None]
+    aucs = [(noise["auc"], one.name) for noise, one in found if noise is not None]
+    if aucs:
+        facts.append(Fact("noise found (AUC)", f"{max(aucs)[0]:.3f}", max(aucs)[1] if several else "0.5 is chance"))
+    widest = max(runs.runs, key=lambda one: one.recommended.coverage)
+    note = widest.name if several else f"of all, in lists of {runs.k}"
+    facts.append(Fact("items recommended", f"{widest.recommended.coverage:.0%}", note))
+    seconds = sum(one.recommender.metrics["seconds"]["train"] for one in runs.runs)
+    number = sum(len(one.recommender.metrics["runs"]) for one in runs.runs)
+    devices = ", ".join(sorted({one.recommender.metrics["device"] for one in runs.runs}))
+    trained = f"{number} run{'s' if number > 1 else ''} on {devices}"
+    facts.append(Fact("training", f"{seconds:,.1f} s", trained))
+    if runs.together:
+        section.callout(_verdict(runs, max(runs.runs, key=lambda one: one.figures[runs.ndcg].mean)))
+    if several:
+        section.note("The best of the runs:")
+    section.facts(facts)
+
+
+def _verdict(runs: Runs, best: Subject) -> str:
+    """How the best run stands to the best of the others."""
+    others = [one for one in runs.subjects if one is not best]
+    if not others:
+        return f"{best.name} has {runs.ndcg} {best.figures[runs.ndcg].mean:.4f}."
+    other = max(others, key=lambda one: one.figures[runs.ndcg].mean)
+    found = runs.test(other, [best])[best.name]
+    means = (best.figures[runs.ndcg].mean, other.figures[runs.ndcg].mean)
+    return verdict(runs.ndcg, (best.name, other.name), means, found)
+
+
+def verdict(metric: str, names: tuple[str, str], means: tuple[float, float], found: Comparison) -> str:
+    """One sentence on whether the first is better than the second."""
+    unclear = found.low <= 0 <= found.high
+    word = "cannot be told apart from" if unclear else "is better than" if found.difference > 0 else "is worse than"
+    return (
+        f"{names[0]} {word} {names[1]} by {metric}: {means[0]:.4f} against {means[1]:.4f}, a difference of "
+        f"{_signed(found.difference)} (95% interval {_signed(found.low)} to {_signed(found.high)})."
+    )
+
+
+def figures(runs: Runs, section: Section) -> None:
+    section.charts([_dots(runs, metric) for metric in (runs.recall, runs.ndcg)])
+    section.table(_means(runs))
+    if runs.together and len(runs.subjects) > 1:
+        section.table(_tests(runs))
+    every = tuple(
+        (metric, *(_with_spread(one, metric) for one in runs.subjects)) for metric in runs.runs[0].evaluation.per_user
+    )
+    note = "Mean over users and seeds (95% interval), ± standard deviation over the seeds."
+    section.table(Table("Every metric at every K", ("metric", *runs.names), every, (note,)), "Every metric")
+
+
+def _dots(runs: Runs, metric: str) -> Chart:
+    return dots(metric, {one.name: one.figures[metric] for one in runs.subjects}, runs.beside)
+
+
+def dots(metric: str, found: Mapping[str, Interval], beside: Sequence[str] = ()) -> Chart:
+    """A metric of each row with its interval."""
+    rows = [{"run": name, **vars(figure)} for name, figure in found.items()]
+    ordered = sorted(found.items(), key=lambda pair: -pair[1].mean)
+    summary = "; ".join(f"{name} {figure.mean:.4f}" for name, figure in ordered)
+    chart = draw.dots(rows, metric, list(found), beside)
+    return Chart(f"{metric}, with 95% intervals", chart, f"From the best down: {summary}.", height=30 + 34 * len(rows))
+
+
+def _means(runs: Runs) -> Table:
+    several = any(one.spread for one in runs.subjects)
+    columns = ["what", runs.recall, "95% interval", runs.ndcg, "95% interval"]
+    columns += [f"± over seeds ({runs.ndcg})"] if several else []
+    rows: list[tuple[Cell, ...]] = []
+    for one in runs.subjects:
+        row: list[Cell] = [one.name]
+        for metric in (runs.recall, runs.ndcg):
+            row += [one.figures[metric].mean, _between(one.figures[metric])]
+        rows.append((*row, one.spread.get(runs.ndcg)) if several else tuple(row))
+    marked = set()
+    for column, metric in ((1, runs.recall), (3, runs.ndcg)):
+        means = [one.figures[metric].mean for one in runs.subjects]
+        marked.add((means.index(max(means)), column))
+    note = (
+        "Mean over the test's users and the seeds; the interval is where it would lie for other users and seeds. "
+        "The best of each column is marked."
+    )
+    return Table("The figures", tuple(columns), tuple(rows), (note,), frozenset(marked))
+
+
+def _tests(runs: Runs) -> Table:
+    """Against the first run; a single run is tested against popularity."""
+    baseline = runs.runs[0] if len(runs.runs) > 1 else runs.subjects[-1]
+    tests = runs.test(baseline, [one for one in runs.subjects if one is not baseline])
+    rows = tuple(
+        (
+            name,
+            _signed(test.difference),
+            f"{_signed(test.low)} to {_signed(test.high)}",
+            "< 0.0001" if test.p_holm < 1e-4 else f"{test.p_holm:.4f}",
+            _signed(test.better, ".1%"),
+        )
+        for name, test in tests.items()
+    )
+    columns = ("what", "difference", "95% interval", "p (Holm)", "users better − worse")
+    return Table(f"{runs.ndcg} against {baseline.name}", columns, rows, (PAIRED,))
+
+
+def users(runs: Runs, section: Section) -> None:
+    section.text("Users by how many interactions they have in training; those with none are cold.")
+    if not runs.together:
+        for one in runs.subjects:
+            section.table(_by_history(runs, [one], f"{runs.ndcg} by history: {one.name}"))
+        return
+    groups = measure.user_groups(runs.subjects[0])
+    rows = [
+        {"group": name, "run": one.name, **vars(_of_group(runs, one, keep))}
+        for name, keep in groups
+        for one in runs.subjects
+    ]
+    first, order = runs.runs[0], [name for name, _ in groups]
+    means = [f"{_of_group(runs, first, keep).mean:.4f} for users with {name} interactions" for name, keep in groups]
+    chart = draw.groups(rows, runs.ndcg, order, runs.names, runs.beside)
+    table = _by_history(runs, runs.subjects, f"{runs.ndcg} by history")
+    summary = f"{first.name}: {', '.join(means)}."
+    section.chart(Chart(f"{runs.ndcg} by history, with 95% intervals", chart, summary, table))
+
+
+def _of_group(runs: Runs, one: Subject, keep: measure.Bools) -> Interval:
+    return measure.intervals(one.evaluation, keep, [runs.ndcg])[runs.ndcg]
+
+
+def _by_history(runs: Runs, subjects: Sequence[Subject], title: str) -> Table:
+    rows = tuple(
+        (name, f"{keep.sum():,}", *(str(_of_group(runs, one, keep)) for one in subjects))
+        for name, keep in measure.user_groups(subjects[0])
+    )
+    return Table(title, ("interactions in training", "users", *(one.name for one in subjects)), rows)
+
+
+def _between(figure: Interval) -> str:
+    return f"{figure.low:.4f} to {figure.high:.4f}"
+
+
+def _signed(number: float, form: str = ".4f") -> str:
+    """With + or a minus sign, which is longer than a hyphen."""
+    return f"{number:+{form}}".replace("-", "−")
+
+
+def _with_spread(one: Subject, metric: str) -> str:
+    return str(one.figures[metric]) + (f" ± {one.spread[metric]:.4f}" if one.spread else "")
