@@ -145,4 +145,5 @@ def _legend(canvas: Any, axis: Any) -> None:
     found = dict(zip(labels, handles, strict=True))
     order = [called(name) for name in STYLES]
     labels = sorted(found, key=lambda label: order.index(label) if label in order else len(order))
-    canvas.legend([found[one] for one in labels], labels, loc="outside lower center", ncols=5, frameon=False)
+    columns = min(5, int(canvas.get_figwidth() // 1.5))
+    canvas.legend([found[one] for one in labels], labels, loc="outside lower center", ncols=columns, frameon=False)

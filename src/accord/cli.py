@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from accord.cli_compare import compare
+from accord.cli_leaderboard import injected, leaderboard
 from accord.cli_options import (
     FORMATS,
     AllowImports,
@@ -37,6 +38,7 @@ from accord.cli_options import (
 )
 from accord.cli_report import report
 from accord.cli_reproduce import reproduce
+from accord.cli_serve import serve
 from accord.errors import InputError
 from accord.version import __version__
 
@@ -146,8 +148,11 @@ def evaluate(
 
 
 app.command()(compare)
+app.command()(leaderboard)
+app.command()(injected)
 app.command()(reproduce)
 app.command()(report)
+app.command()(serve)
 
 
 @app.command()

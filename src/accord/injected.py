@@ -18,8 +18,8 @@ from accord import charts
 from accord.charts import called
 from accord.compare import Request, cells_of, compare, keys_of
 from accord.data.interactions import Dataset
-from accord.data.simulate import inject
-from accord.errors import InputError
+from accord.data.simulate import KINDS, inject
+from accord.errors import InputError, unknown
 from accord.files import read_json, write_json
 from accord.labelled import Labelled
 from accord.leaderboard import KS, TRIALS, row_name, spread
@@ -31,7 +31,6 @@ from accord.tuning import tuned
 
 NAME = "injected"
 MODELS = ("gmf", "lightgcn")
-KINDS = ("uniform", "popularity", "user")
 RATES = (0.1, 0.2, 0.3, 0.4)
 CLEAN, BUILT_IN = "none", "built-in"
 NOISE_SEED = 0  # the noise is drawn once; the seeds of the runs differ
@@ -83,6 +82,9 @@ def run(
     """Tune on each dataset as it is, train on it with and without noise, and write the page of all in the folder."""
     if not rates or min(rates) <= 0 or max(rates) >= 1:
         raise InputError("--rates are shares of the training pairs: numbers above 0 and below 1, as 0.1,0.2.")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise unknown("noise kind", kind, KINDS)
     file = folder / f"{NAME}.json"
     content = read_json(file) if file.exists() else {}
     results = Results(folder, NAME)
