@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +25,16 @@ from accord.cli_options import (
     typed,
 )
 from accord.errors import InputError
+
+
+@contextmanager
+def continuing() -> Iterator[None]:
+    """Ctrl-C is no loss: what has finished is written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("\naccord: stopped; the same command goes on where it was.", file=sys.stderr)
+        sys.exit(130)
 
 
 def compare(
@@ -68,7 +81,7 @@ def compare(
     folder = out or Path("runs") / f"{dataset.name}-compare"
     cells = cells_of(models.split(","), methods.split(","), {k: v for k, v in grid.items() if len(v) > 1})
     common = tuple((key, values[0]) for key, values in grid.items() if len(values) == 1)
-    with training_progress() as watch:
+    with continuing(), training_progress() as watch:
         request = Request(dataset, protocol, seeds, common, epochs, device, watch, say)
         if tune:
             cells = tuned(request, cells, tune, Results(folder, "tuning"), render_only)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from accord.cli_compare import continuing
 from accord.cli_options import Device, parse_numbers
 from accord.errors import InputError
 
@@ -121,7 +122,7 @@ def _watched(
     for folder in known or []:
         if not folder.is_dir():
             raise InputError(f"--from {folder}: there is no such folder.")
-    with training_progress() as watch:
+    with continuing(), training_progress() as watch:
         return run(
             lambda data: Request(
                 data, seeds=seeds, epochs=epochs, device=device, watch=watch, say=say, known=tuple(known or ())
