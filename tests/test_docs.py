@@ -89,7 +89,7 @@ def test_links(page: Path) -> None:
 
 
 def test_picture_is_small() -> None:
-    picture = ROOT / "docs" / "images" / "demo-report.png"
+    picture = ROOT / "docs" / "images" / "report.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert picture.stat().st_size < 200_000
 

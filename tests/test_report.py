@@ -74,7 +74,7 @@ def test_the_figures_of_one_run_are_its_own(pages, trained, data):
     assert f"popularity {popular['mean']['recall@20']:.4f}" in text
     found = detection(run.noise(data.train).column("p_real").to_numpy(), data.train.column("value") == 1)
     assert f"{found['auc']:.3f} {found['average_precision']:.3f}" in text
-    assert "none (cold) 1 " in text
+    assert "0 (cold) 1 " in text
     assert f"accord report {folder}" in text
     assert "accord.fit(data, model='mf', method='deca-p'" in text
     assert "train.batch_size 64" in text

@@ -26,7 +26,7 @@ def write_comparison(
     best, other = sorted(values, key=lambda row: -values[row].mean())[:2]  # popularity and EASE are always there
     found = compare_to(values[other], {best: values[best]})[best]
     means = (float(values[best].mean()), float(values[other].mean()))
-    page.section("In short").callout(verdict(metric, (best, other), means, found))
+    verdict(page.section("In short"), metric, (best, other), means, found)
     figures = page.section("Figures")
     figures.charts(
         [dots(one, {row: Interval.of(own[None])[0] for row, own in rows.items()}) for one, rows in per_user.items()]

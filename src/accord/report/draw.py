@@ -54,8 +54,10 @@ def groups(
 
 def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
     """A figure by epoch, mean over the seeds in a band from least to most. Rows: what, epoch, mean, low, high."""
+    epochs = sorted({row["epoch"] for row in rows})
+    axis = alt.Axis(format="d", values=epochs if len(epochs) <= 10 else alt.Undefined)
     base = alt.Chart(_data(rows)).encode(
-        x=alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False)),
+        x=alt.X("epoch:Q", title="epoch", axis=axis, scale=alt.Scale(nice=False)),
         color=alt.Color("what:N", scale=_names(names), legend=_lines(names)),
         tooltip=_tooltips(("what", "N"), ("epoch", "N"), ("mean", title)),
     )
@@ -68,9 +70,10 @@ def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
 def beliefs(rows: Sequence[Row], names: Sequence[str]) -> Drawing:
     """Histograms over the probability of being real, one for each value. Rows: what, left, right, share."""
     scale = alt.Scale(domain=list(names), range=[NOISE, REAL] if len(names) == 2 else [REAL])
+    axis = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f")
     chart = alt.Chart(_data(rows)).mark_bar(opacity=0.55, binSpacing=0, stroke=None)
     return chart.encode(
-        x=alt.X("left:Q", bin="binned", title="probability of being real", scale=alt.Scale(domain=[0, 1])),
+        x=alt.X("left:Q", bin="binned", title="probability of being real", scale=alt.Scale(domain=[0, 1]), axis=axis),
         x2="right:Q",
         y=alt.Y("share:Q", stack=None, title="share of interactions", axis=alt.Axis(format="%")),
         color=alt.Color("what:N", scale=scale, sort=list(names), legend=_unless_one(names)),

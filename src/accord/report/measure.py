@@ -130,7 +130,7 @@ def user_groups(subject: Subject) -> list[tuple[str, Bools]]:
     """The test's users by how much history they have: none, and then in four groups of about equal size."""
     counts = subject.recommender.train.counts[subject.evaluation.users]
     warm = counts[counts > 0]
-    groups = [("none (cold)", counts == 0)]
+    groups = [("0 (cold)", counts == 0)]
     if len(warm):
         edges = np.unique(np.quantile(warm, [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf"))
         starts = [edges[0], *(edge + 1 for edge in edges[1:-1])] if len(edges) > 1 else [edges[0]]
@@ -159,9 +159,16 @@ class Runs:
         self.beside = [one.name for one in self.subjects if not one.is_run]
         self.k = depth(self.runs[0].evaluation)
         self.recall, self.ndcg = f"recall@{self.k}", f"ndcg@{self.k}"
+        self._tested: dict[tuple[str, ...], dict[str, Comparison]] = {}
 
     def test(self, baseline: Subject, others: Sequence[Subject]) -> dict[str, Comparison]:
         """NDCG paired by user and, where all have the same seeds, by seed; else on the means over the seeds."""
+        asked = tuple(one.name for one in (baseline, *others))
+        if asked not in self._tested:
+            self._tested[asked] = self._paired(baseline, others)
+        return self._tested[asked]
+
+    def _paired(self, baseline: Subject, others: Sequence[Subject]) -> dict[str, Comparison]:
         seeds = {one.recommender.run.config.seeds for one in (baseline, *others) if one.recommender.num_runs > 1}
         values = {one.name: one.evaluation.per_user[self.ndcg] for one in (baseline, *others)}
         if len(seeds) > 1:

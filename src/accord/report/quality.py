@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from accord.render import Cell, Table
 from accord.report import draw, measure
 from accord.report.measure import Interval, Runs, Subject
-from accord.report.page import Chart, Fact, Section
+from accord.report.page import Chart, Fact, Level, Section
 from accord.significance import Comparison
 
 PAIRED = (
@@ -38,30 +38,32 @@ def in_short(runs: Runs, section: Section) -> None:
     trained = f"{number} run{'s' if number > 1 else ''} on {devices}"
     facts.append(Fact("training", f"{seconds:,.1f} s", trained))
     if runs.together:
-        section.callout(_verdict(runs, max(runs.runs, key=lambda one: one.figures[runs.ndcg].mean)))
+        _verdict(runs, section)
     if several:
         section.note("The best of the runs:")
     section.facts(facts)
 
 
-def _verdict(runs: Runs, best: Subject) -> str:
+def _verdict(runs: Runs, section: Section) -> None:
     """How the best run stands to the best of the others."""
+    best = max(runs.runs, key=lambda one: one.figures[runs.ndcg].mean)
     others = [one for one in runs.subjects if one is not best]
-    if not others:
-        return f"{best.name} has {runs.ndcg} {best.figures[runs.ndcg].mean:.4f}."
-    other = max(others, key=lambda one: one.figures[runs.ndcg].mean)
-    found = runs.test(other, [best])[best.name]
-    means = (best.figures[runs.ndcg].mean, other.figures[runs.ndcg].mean)
-    return verdict(runs.ndcg, (best.name, other.name), means, found)
+    if others:
+        other = max(others, key=lambda one: one.figures[runs.ndcg].mean)
+        means = (best.figures[runs.ndcg].mean, other.figures[runs.ndcg].mean)
+        verdict(section, runs.ndcg, (best.name, other.name), means, runs.test(other, [best])[best.name])
 
 
-def verdict(metric: str, names: tuple[str, str], means: tuple[float, float], found: Comparison) -> str:
+def verdict(
+    section: Section, metric: str, names: tuple[str, str], means: tuple[float, float], found: Comparison
+) -> None:
     """One sentence on whether the first is better than the second."""
-    unclear = found.low <= 0 <= found.high
-    word = "cannot be told apart from" if unclear else "is better than" if found.difference > 0 else "is worse than"
-    return (
+    level: Level = "info" if found.low <= 0 <= found.high else "good" if found.difference > 0 else "warning"
+    word = {"info": "cannot be told apart from", "good": "is better than", "warning": "is worse than"}[level]
+    section.callout(
         f"{names[0]} {word} {names[1]} by {metric}: {means[0]:.4f} against {means[1]:.4f}, a difference of "
-        f"{_signed(found.difference)} (95% interval {_signed(found.low)} to {_signed(found.high)})."
+        f"{_signed(found.difference)} (95% interval {_signed(found.low)} to {_signed(found.high)}).",
+        level,
     )
 
 
@@ -133,31 +135,33 @@ def users(runs: Runs, section: Section) -> None:
     section.text("Users by how many interactions they have in training; those with none are cold.")
     if not runs.together:
         for one in runs.subjects:
-            section.table(_by_history(runs, [one], f"{runs.ndcg} by history: {one.name}"))
+            section.table(_by_history(f"{runs.ndcg} by history: {one.name}", [one], _of_groups(runs, [one])))
         return
-    groups = measure.user_groups(runs.subjects[0])
+    found = _of_groups(runs, runs.subjects)
     rows = [
-        {"group": name, "run": one.name, **vars(_of_group(runs, one, keep))}
-        for name, keep in groups
-        for one in runs.subjects
+        {"group": group, "run": name, **vars(figure)}
+        for group, _, figures in found
+        for name, figure in zip(runs.names, figures, strict=True)
     ]
-    first, order = runs.runs[0], [name for name, _ in groups]
-    means = [f"{_of_group(runs, first, keep).mean:.4f} for users with {name} interactions" for name, keep in groups]
-    chart = draw.groups(rows, runs.ndcg, order, runs.names, runs.beside)
-    table = _by_history(runs, runs.subjects, f"{runs.ndcg} by history")
-    summary = f"{first.name}: {', '.join(means)}."
+    chart = draw.groups(rows, runs.ndcg, [group for group, *_ in found], runs.names, runs.beside)
+    means = [f"{figures[0].mean:.4f} for users with {group} interactions" for group, _, figures in found]
+    summary = f"{runs.names[0]}: {', '.join(means)}."
+    table = _by_history(f"{runs.ndcg} by history", runs.subjects, found)
     section.chart(Chart(f"{runs.ndcg} by history, with 95% intervals", chart, summary, table))
 
 
-def _of_group(runs: Runs, one: Subject, keep: measure.Bools) -> Interval:
-    return measure.intervals(one.evaluation, keep, [runs.ndcg])[runs.ndcg]
+Groups = list[tuple[str, int, list[Interval]]]  # a group of users, how many they are, and the figure of each run
 
 
-def _by_history(runs: Runs, subjects: Sequence[Subject], title: str) -> Table:
-    rows = tuple(
-        (name, f"{keep.sum():,}", *(str(_of_group(runs, one, keep)) for one in subjects))
+def _of_groups(runs: Runs, subjects: Sequence[Subject]) -> Groups:
+    return [
+        (name, int(keep.sum()), [measure.intervals(one.evaluation, keep, [runs.ndcg])[runs.ndcg] for one in subjects])
         for name, keep in measure.user_groups(subjects[0])
-    )
+    ]
+
+
+def _by_history(title: str, subjects: Sequence[Subject], found: Groups) -> Table:
+    rows = tuple((group, f"{number:,}", *map(str, figures)) for group, number, figures in found)
     return Table(title, ("interactions in training", "users", *(one.name for one in subjects)), rows)
 
 
