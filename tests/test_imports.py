@@ -23,8 +23,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": {"errors"},
     "protocol": {"errors"},
     "kernels": set(),
-    "layers": {"errors", "kernels"},
-    "optim": {"kernels"},
+    "cpu_kernels": set(),
+    "rows": {"cpu_kernels"},
+    "layers": {"cpu_kernels", "errors", "kernels", "rows"},
+    "optim": {"kernels", "layers", "rows"},
     "metrics": set(),
     "data": {"errors", "files"},
     "models": {"data", "errors", "kernels", "layers", "options", "protocol"},  # a model only scores

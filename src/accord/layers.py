@@ -9,7 +9,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from accord import kernels
+from accord import cpu_kernels, kernels
+from accord.rows import Rows
+
+WORTH_ROWS = 4  # times the pairs of a step: a table of more rows is trained row by row
 
 
 def derive_seed(seed: int, purpose: str) -> int:
@@ -54,6 +57,7 @@ class Embedding(RunLayer):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(runs, rows, dim))
         self.std, self.bound = std, bound
+        self.rows: Rows | None = None  # while it is trained row by row
 
     def initialise(self, run: int, generator: torch.Generator) -> None:
         if self.bound is None:
@@ -65,9 +69,18 @@ class Embedding(RunLayer):
         runs, rows, dim = self.weight.shape
         if kernels.usable(self.weight):
             return kernels.take_rows(self.weight, ids, 1, rows)
+        if cpu_kernels.usable(self.weight):
+            return cpu_kernels.take_rows(self.weight, ids, self._looked_up(ids))
         flat = ids if runs == 1 else ids + run_offsets(runs, rows, ids.device)
         # not F.embedding: the gradient of index_select is a plain index_add, a third of the cost of embedding's own
         return self.weight.view(runs * rows, dim).index_select(0, flat.view(-1)).view(*ids.shape, dim)
+
+    def _looked_up(self, ids: Tensor) -> cpu_kernels.Floats | None:
+        """Bring rows up to date where they are trained row by row; where their gradient then belongs."""
+        if self.rows is None:
+            return None
+        self.rows.look_up(ids, torch.is_grad_enabled())
+        return self.rows.gradient
 
 
 def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -75,6 +88,9 @@ def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, wei
     if kernels.usable(user.weight):
         rows = 1, user.weight.shape[1], item.weight.shape[1], 0
         return kernels.pair_dot(user.weight, item.weight, users, items, weight, rows)
+    if cpu_kernels.usable(user.weight):
+        gradients = user._looked_up(users), item._looked_up(items)
+        return cpu_kernels.pair_dot(user.weight, item.weight, users, items, weight, gradients)
     product: Tensor = user(users) * item(items)
     return product.sum(-1) if weight is None else (product @ weight.unsqueeze(-1)).squeeze(-1)
 
@@ -121,6 +137,19 @@ class Streams(nn.Module):
 def run_offsets(runs: int, rows: int, device: torch.device) -> Tensor:
     """[R, 1]: where each run's rows begin in the [R * rows, dim] view."""
     return torch.arange(0, runs * rows, rows, device=device).unsqueeze(1)
+
+
+def tables_by_rows(module: nn.Module, pairs: int) -> list[Embedding]:
+    """Tables that are worth training row by row when a step looks up so many pairs: large, on a CPU, and read by
+    lookups alone, which a model promises by `only_looks_up = True` in its own body (not inherited).
+    """
+    found = []
+    for model in module.modules():
+        if type(model).__dict__.get("only_looks_up", False):
+            found += [layer for layer in model.children() if isinstance(layer, Embedding)]
+    return [
+        table for table in found if table.weight.shape[1] >= WORTH_ROWS * pairs and cpu_kernels.usable(table.weight)
+    ]
 
 
 def is_recordable(module: nn.Module) -> bool:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from accord.data.sampling import Sampler
 from accord.errors import InputError
-from accord.layers import Streams, Trainable
+from accord.layers import Streams, Trainable, tables_by_rows
 from accord.optim import Adam
 from accord.recording import Steps
 from accord.tensors import read_tensors, write_tensors
@@ -108,7 +108,8 @@ class Trainer:
         self.each_epoch: Callable[[int], None] | None = None  # called with the epoch, the method ready to score
         self.identity = identity  # what is trained: a checkpoint of anything else is refused
         self.parameters = dict(method.named_parameters())
-        self.optimizer = Adam(self.parameters.values(), config.lr)
+        pairs = 2 * -(-len(sampler.pairs) // sampler.num_batches)
+        self.optimizer = Adam(self.parameters.values(), config.lr, tables_by_rows(method, pairs))
         self.steps = Steps(method, self.optimizer, l2)
         self.kept: dict[str, Tensor] = {}  # weights to give back, run by run
         runs = len(l2)
@@ -123,12 +124,14 @@ class Trainer:
         """Run to the end, from wherever `resume` left off. Afterwards the method holds the weights to keep."""
         state = self.state
         saved_at = time.perf_counter()
+        self.optimizer.start()
         with self.steps.apart():
             while state.epoch < self.config.epochs and not all(state.stopped_at):
                 self._epoch()
                 if self.checkpoint and time.perf_counter() - saved_at > self.config.checkpoint_seconds:
                     self.save()
                     saved_at = time.perf_counter()
+            self.optimizer.release()
             self._restore_kept()
         if self.checkpoint:
             self.save()
@@ -147,6 +150,7 @@ class Trainer:
                 self._check(self.stopping)
                 if all(state.stopped_at):
                     break
+        self.optimizer.settle()
         state.epoch += 1
         loss = self.steps.total / max(1, steps)
         self._require_finite(loss)
@@ -184,6 +188,7 @@ class Trainer:
 
     def _check(self, stopping: Stopping) -> None:
         state = self.state
+        self.optimizer.settle()
         self.method.eval()
         with torch.no_grad():
             values = stopping.check().tolist()

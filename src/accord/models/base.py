@@ -48,6 +48,7 @@ class Model(nn.Module):
     Config: ClassVar[type[BaseConfig]] = BaseConfig
     summary: ClassVar[str]
     recordable: ClassVar[bool] = False  # see layers.is_recordable
+    only_looks_up: ClassVar[bool] = False  # see layers.tables_by_rows
     closed_form: ClassVar[bool] = False  # fitted without a loss; takes no method
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
     reduction: str = "mean"  # of the plain BCE

@@ -19,6 +19,7 @@ class MF(Model):
     name = "mf"
     summary = "matrix factorisation: the dot product of a user and an item vector"
     recordable = True
+    only_looks_up = True
     Config = FactorConfig
 
     def __init__(self, config: Any, setup: Setup) -> None:
@@ -37,6 +38,7 @@ class GMF(Model):
     name = "gmf"
     summary = "generalised matrix factorisation: a linear layer on the element-wise product"
     recordable = True
+    only_looks_up = True
     Config = FactorConfig
 
     def __init__(self, config: Any, setup: Setup) -> None:

@@ -19,6 +19,7 @@ class NeuMF(Model):
     name = "neumf"
     summary = "GMF joined by a linear layer with an MLP on wider embeddings"
     recordable = True
+    only_looks_up = True
 
     class Config(BaseConfig):
         dim: int = Field(32, ge=1, description="width of the GMF embeddings and of the MLP's last layer")
