@@ -89,7 +89,7 @@ def html(table: Table) -> str:
     return "\n".join(
         [
             *([f"<h2>{escape(table.title)}</h2>"] if table.title else []),
-            f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>',
+            f'<div class="scroll" tabindex="0"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>',
             *rows,
             "</tbody></table></div>",
             *(f'<p class="soft">{escape(note)}</p>' for note in table.notes),
@@ -104,9 +104,9 @@ def page(title: str, parts: Sequence[Table | Figure | str]) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>",
-        f"<body>\n<h1>{escape(title)}</h1>",
+        f"<body>\n<main>\n<h1>{escape(title)}</h1>",
         *map(_part, parts),
-        "</body>\n</html>",
+        "</main>\n</body>\n</html>",
     ]
     return "\n".join(lines) + "\n"
 
