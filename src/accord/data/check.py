@@ -7,8 +7,10 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from accord.data.interactions import Dataset, Interactions
+from accord.data.order import distinct
 from accord.data.split import pairs
 
 FEW_VALUES = 12  # up to so many distinct values are listed one by one
@@ -46,7 +48,7 @@ def check(dataset: Dataset) -> Report:
     parts = {"train": dataset.train, "valid": dataset.valid, "test": dataset.test}
     parts |= {name: part for name, part in optional.items() if part is not None}
     keys = {name: pairs(dataset, part) for name, part in parts.items()}
-    unique = {name: np.unique(key) for name, key in keys.items()}
+    unique = {name: distinct(key) for name, key in keys.items()}
     counts = dataset.counts()
 
     shared = {
@@ -57,17 +59,17 @@ def check(dataset: Dataset) -> Report:
     }
     train = dataset.csr(dataset.train)
     known_users, known_items = train.counts > 0, train.popularity() > 0
-    users, items = dataset.users.rows(dataset.test.users), dataset.items.rows(dataset.test.items)
+    users, items = dataset.rows(dataset.test)
     cold = {
-        "users": len(np.unique(users[~known_users[users]])),
-        "items": len(np.unique(items[~known_items[items]])),
+        "users": len(distinct(users[~known_users[users]])),
+        "items": len(distinct(items[~known_items[items]])),
         "interactions": int(np.sum(~known_users[users] | ~known_items[items])),
     }
     constant = tuple(
         f"{name} {column}"
         for name, part in parts.items()
-        for column in part.table.column_names[2:]
-        if len(part) and len(np.unique(part.column(column))) == 1
+        for column in part.names[2:]
+        if len(part) and _is_constant(part.column(column))
     )
     report = Report(
         name=dataset.name,
@@ -85,6 +87,11 @@ def check(dataset: Dataset) -> Report:
         notes=dataset.notes,
     )
     return replace(report, findings=tuple(_findings(report, dataset)))
+
+
+def _is_constant(column: npt.NDArray[Any]) -> bool:
+    """Whether there is one value only; nothing at all counts as one."""
+    return bool(np.isnan(column).all() if np.isnan(column[0]) else (column == column[0]).all())
 
 
 def _values(part: Interactions) -> dict[str, int]:

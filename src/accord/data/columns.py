@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,9 @@ USUAL_NAMES = {
 }
 NO_ID = ("nan", "null", "none", "na", "n/a")
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # only what prints back as it was written: 007 stays text
+TEXT_TIMES = (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
+
+Column = Any  # an Arrow array, chunked or not
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def describe(columns: Columns) -> str:
     return f"{', '.join(told)}; give --user-col, --item-col, --value-col or --time-col to change."
 
 
-def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def plain(column: Column) -> Column:
     """Without dictionaries, and text in one type."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -102,16 +106,24 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def ids(source: str, role: str, name: str, column: pa.ChunkedArray, from_text: bool) -> pa.ChunkedArray:
-    """int64 or string ids. Text of a file (`from_text`) is integer where every id is; a typed column keeps its type."""
+def ids(source: str, role: str, name: str, column: Column, from_text: bool) -> Column:
+    """`as_ids`, with an InputError naming the first row that has none."""
+    column = as_ids(source, role, name, column, from_text)
+    if column.null_count:
+        raise no_id(source, role, name, column.null_count, pc.index(pc.is_null(column), True).as_py())
+    return column
+
+
+def as_ids(source: str, role: str, name: str, column: Column, from_text: bool) -> Column:
+    """int64 or string ids, null where there is none. Text of a file (`from_text`) is integer where every id is; a typed
+    column keeps its type. What an id becomes depends only on which others there are: distinct ids are enough."""
+    refuse_ids(source, role, name, column.type)
     if pa.types.is_floating(column.type):  # pandas turns integers with gaps into floats
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
         if pc.all(pc.equal(pc.floor(column), column)).as_py() is not False:
             column = _cast_or_text(column)
     elif pa.types.is_integer(column.type):
         column = _cast_or_text(column)
-    elif pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-        raise InputError(f"{source}: {role} column '{name}' holds {column.type}; ids must be integers or text.")
     if column.type != pa.int64():
         column = column.cast(pa.string())
         column = _null_where(pc.equal(column, ""), column)
@@ -121,81 +133,114 @@ def ids(source: str, role: str, name: str, column: pa.ChunkedArray, from_text: b
         gap = pc.is_in(pc.utf8_lower(column), value_set=pa.array(NO_ID))
         if pc.all(pc.or_(whole, gap)).as_py() and pc.any(whole).as_py():
             column = _null_where(gap, column).cast(pa.int64())
-    if column.null_count:
-        first = pc.index(pc.is_null(column), True).as_py() + 1
-        rows = "row has" if column.null_count == 1 else "rows have"
-        raise InputError(
-            f"{source}: {column.null_count} {rows} no {role} id in column '{name}' (first: row {first});"
-            " fill or remove them."
-        )
     return column
 
 
-def _cast_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def refuse_ids(source: str, role: str, name: str, kind: pa.DataType) -> None:
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+        raise InputError(f"{source}: {role} column '{name}' holds {kind}; ids must be integers or text.")
+
+
+def no_id(source: str, role: str, name: str, count: int, first: int) -> InputError:
+    rows = "row has" if count == 1 else "rows have"
+    return InputError(
+        f"{source}: {count} {rows} no {role} id in column '{name}' (first: row {first + 1}); fill or remove them."
+    )
+
+
+def _cast_or_text(column: Column) -> Column:
     try:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:  # beyond int64
         return column.cast(pa.string())
 
 
-def _null_where(mask: pa.ChunkedArray, column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _null_where(mask: Column, column: Column) -> Column:
     return pc.if_else(mask, pa.scalar(None, column.type), column)
 
 
-def values(source: str, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """float64, null where the source has nothing; InputError naming the first row that is no number."""
-    if pa.types.is_string(column.type):
-        column = _trimmed(column)
+def values(source: str, name: str, column: Column, start: int = 0) -> Column:
+    """float64, null where the source has nothing; InputError naming the first row that is no number.
+
+    `start` is the number of rows before this part of the column."""
+    text = pa.types.is_string(column.type)
+    try:
+        return column.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        column = _trimmed(column) if text else column
     try:
         return column.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = _first_bad(column, pa.float64())
         raise InputError(
-            f"{source}: value column '{name}' has {column[row].as_py()!r} in row {row + 1}, which is not a number;"
-            " mend it or give another --value-col."
+            f"{source}: value column '{name}' has {column[row].as_py()!r} in row {start + row + 1}, which is not a"
+            " number; mend it or give another --value-col."
         ) from None
 
 
-def times(source: str, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """int64, or float64 where there are fractions; dates and timestamps become seconds since 1970."""
+def times(
+    source: str, name: str, column: Column, start: int = 0, kinds: Sequence[pa.DataType] = TEXT_TIMES
+) -> tuple[Column, Sequence[pa.DataType]]:
+    """int64, or float64 where there are fractions; dates and timestamps become seconds since 1970.
+
+    Text must be of one of `kinds`; which of them are left for the rows that follow is returned too."""
     if pa.types.is_string(column.type):
+        if not column.null_count and (parsed := _parsed(column, kinds[:1])) is not None:
+            return _as_times(parsed), _left(parsed.type)  # the usual case: nothing to trim
         column = _trimmed(column)
     if column.null_count:
-        first = pc.index(pc.is_null(column), True).as_py() + 1
+        first = start + pc.index(pc.is_null(column), True).as_py() + 1
         raise InputError(f"{source}: time column '{name}' is empty in row {first}; fill it or give another --time-col.")
+    if not pa.types.is_string(column.type):
+        if (seconds := _as_times(column)) is not None:
+            return seconds, kinds
+    elif (parsed := _parsed(column, kinds)) is not None:
+        return _as_times(parsed), _left(parsed.type)
+    row = max(_first_bad(column, kind) for kind in kinds)
+    raise InputError(
+        f"{source}: time column '{name}' has {column[row].as_py()!r} in row {start + row + 1}, which is neither a"
+        " number nor a date like 2021-12-31 23:59:59; mend it or give another --time-col."
+    )
+
+
+def _parsed(column: Column, kinds: Sequence[pa.DataType]) -> Column | None:
+    """Text in the first of the kinds that every row has."""
+    for kind in kinds:
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _left(kind: pa.DataType) -> Sequence[pa.DataType]:
+    """What later rows may be: an integer is a number with a fraction too, and nothing else is also another."""
+    return TEXT_TIMES[:2] if kind == pa.int64() else (kind,)
+
+
+def _as_times(column: Column) -> Column | None:
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         return column.cast(pa.float64())
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         return _seconds(column)
-    kinds = (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
-    if pa.types.is_string(column.type):
-        for kind in kinds:
-            try:
-                return times(source, name, column.cast(kind))
-            except pa.ArrowInvalid:
-                continue
-    row = max(_first_bad(column, kind) for kind in kinds)
-    raise InputError(
-        f"{source}: time column '{name}' has {column[row].as_py()!r} in row {row + 1}, which is neither a number nor"
-        " a date like 2021-12-31 23:59:59; mend it or give another --time-col."
-    )
+    return None
 
 
-def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _seconds(column: Column) -> Column:
     zone = getattr(column.type, "tz", None)
-    micros = column.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64()).to_numpy()
+    micros = np.asarray(column.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64()))
     whole = bool(np.all(micros % 1_000_000 == 0))
-    return pa.chunked_array([pa.array(micros // 1_000_000 if whole else micros / 1e6)])
+    return pa.array(micros // 1_000_000 if whole else micros / 1e6)
 
 
-def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _trimmed(column: Column) -> Column:
     column = pc.utf8_trim_whitespace(column)
     return _null_where(pc.equal(column, ""), column)
 
 
-def _first_bad(column: pa.ChunkedArray, kind: pa.DataType) -> int:
+def _first_bad(column: Column, kind: pa.DataType) -> int:
     """First row that does not cast, by halving: a few casts in all."""
     low, high = 0, len(column)
     while high - low > 1:

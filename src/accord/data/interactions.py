@@ -11,10 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from accord.data.order import lexsort, rises
 from accord.errors import InputError
 
 IntArray = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.integer[Any]]  # row numbers: int32 within Interactions, int64 where they are computed with
 Ids = Any  # an Arrow array, a sequence or a numpy array of ids
+DECODED_AT_ONCE = 2**24  # rows
 
 
 class IdMap:
@@ -37,6 +40,16 @@ class IdMap:
         return cls(every.take(pc.sort_indices(every)))
 
     @classmethod
+    def over(cls, columns: Sequence[tuple[IdMap, Rows]]) -> IdMap:
+        """Every id that occurs in columns of rows, each in a map of its own or all in one."""
+        used = {id(known): np.zeros(len(known), dtype=bool) for known, _ in columns}
+        for known, rows in columns:
+            used[id(known)][rows] = True
+        if len(used) == 1 and used[id(known)].all():
+            return known
+        return cls.of(*{id(known): known.ids.filter(pa.array(used[id(known)])) for known, _ in columns}.values())
+
+    @classmethod
     def range(cls, size: int) -> IdMap:
         """Ids that are row numbers already."""
         return cls(pa.array(np.arange(size), type=pa.int64()))
@@ -52,6 +65,12 @@ class IdMap:
         found = pc.index_in(values, value_set=self.ids).fill_null(-1)
         return np.asarray(found, dtype=np.int64)
 
+    def to(self, other: IdMap, rows: Rows) -> Rows:
+        """Rows of this map as rows of another; -1 where the id is unknown there."""
+        if other is self or other.ids.equals(self.ids):
+            return rows
+        return other.rows(self.ids).astype(np.int32)[rows]
+
     def _as_own_type(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         if self.ids.type == pa.string() or pa.types.is_integer(values.type):
             return values.cast(self.ids.type)
@@ -65,16 +84,24 @@ class IdMap:
         return self.ids.take(pa.array(np.asarray(rows, dtype=np.int64)))
 
 
-@dataclass(frozen=True)
 class Interactions:
-    """Rows of `user`, `item` (int64 or string ids), optionally `value` and `time` (float64 or int64)."""
+    """Rows of `user`, `item` (int64 or string ids), optionally `value` and `time` (float64 or int64).
 
-    table: pa.Table
+    Ids are kept as their rows in id maps, four bytes each, which all that is filtered or taken shares; `table`, `users`
+    and `items` put the ids themselves together when they are asked for.
+    """
 
-    def __post_init__(self) -> None:
-        names = self.table.column_names
+    def __init__(self, table: pa.Table, ids: tuple[IdMap, IdMap] | None = None) -> None:
+        """With `ids`, the user and item columns of the table are int32 rows in these maps already."""
+        names = table.column_names
         assert names[:2] == ["user", "item"], names
         assert set(names[2:]) <= {"value", "time"}, names
+        if ids is None:
+            ids = IdMap.of(table.column("user")), IdMap.of(table.column("item"))
+            for place, known in enumerate(ids):
+                rows = pa.array(known.rows(table.column(place)), type=pa.int32())
+                table = table.set_column(place, names[place], rows)
+        self.rows, self.user_ids, self.item_ids = table, *ids
 
     @classmethod
     def of(cls, user: Ids, item: Ids, value: Ids | None = None, time: Ids | None = None) -> Interactions:
@@ -83,52 +110,91 @@ class Interactions:
         return cls(pa.table({name: column for name, column in columns.items() if column is not None}))
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return int(self.rows.num_rows)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns there are."""
+        return list(self.rows.column_names)
 
     @property
     def has_value(self) -> bool:
-        return "value" in self.table.column_names
+        return "value" in self.names
 
     @property
     def has_time(self) -> bool:
-        return "time" in self.table.column_names
+        return "time" in self.names
 
     @property
     def users(self) -> pa.ChunkedArray:
-        return self.table.column("user")
+        return self._ids("user", self.user_ids)
 
     @property
     def items(self) -> pa.ChunkedArray:
-        return self.table.column("item")
+        return self._ids("item", self.item_ids)
+
+    @property
+    def table(self) -> pa.Table:
+        return self.rows.set_column(0, "user", self.users).set_column(1, "item", self.items)
+
+    def _ids(self, name: str, known: IdMap) -> pa.ChunkedArray:
+        # in parts, because an Arrow array of strings has at most 2 GiB of them
+        rows = pa.table([self.rows.column(name)], names=[name]).to_batches(max_chunksize=DECODED_AT_ONCE)
+        return pa.chunked_array([known.ids.take(part.column(0)) for part in rows], type=known.ids.type)
+
+    def rows_in(self, users: IdMap, items: IdMap) -> tuple[Rows, Rows]:
+        """The rows of each user and item in other id maps; -1 where the id is unknown there."""
+        user, item = self.column("user"), self.column("item")
+        return self.user_ids.to(users, user), self.item_ids.to(items, item)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A value or time column as numpy."""
-        values: npt.NDArray[Any] = self.table.column(name).to_numpy()
+        """A value or time column as numpy; for `user` and `item` their rows in the id maps."""
+        values: npt.NDArray[Any] = self.rows.column(name).to_numpy()
         return values
 
     def source_name(self, name: str) -> str:
         """What the source called this column: `rating` or `dwell` for `value`, say."""
-        metadata = self.table.schema.field(name).metadata or {}
+        metadata = self.rows.schema.field(name).metadata or {}
         source: bytes = metadata.get(b"source", name.encode())
         return source.decode()
 
     def pair_keys(self) -> IntArray:
-        """One integer a pair, equal where user and item are equal."""
-        users, items = IdMap.of(self.users), IdMap.of(self.items)
-        return users.rows(self.users) * len(items) + items.rows(self.items)
+        """One integer a pair, equal where user and item are equal, in the order of user and item ids."""
+        return pair_keys(self.column("user"), self.column("item"), len(self.item_ids))
 
-    def merged(self) -> Interactions:
-        """One row a pair: the latest by time or, without times, the last row."""
+    def merged(self, ordered: bool = False) -> Interactions:
+        """One row a pair: the latest by time or, without times, the last row.
+
+        They stay in the order they are in, or with `ordered` go by user and item ids."""
         keys = self.pair_keys()
-        order = np.lexsort((self.column("time"), keys)) if self.has_time else np.argsort(keys, kind="stable")
-        last = np.append(np.diff(keys[order]) != 0, True) if len(keys) else np.zeros(0, dtype=bool)
+        if rises(keys):
+            return self
+        order = lexsort([self.column("item"), self.column("user")])
+        keys = keys[order]
+        last = np.append(keys[1:] != keys[:-1], True)  # of each pair, in the order of the rows
+        if not last.all() and self.has_time:
+            repeated = np.flatnonzero(~last | np.append(False, ~last[:-1]))
+            by_time = lexsort([self.column("time")[order[repeated]], keys[repeated]])
+            order[repeated] = order[repeated[by_time]]
+        if ordered:
+            return self.take(order[last])
         return self if last.all() else self.take(np.sort(order[last]))
 
     def filter(self, keep: npt.NDArray[np.bool_]) -> Interactions:
-        return Interactions(self.table.filter(pa.array(keep)))
+        return Interactions(self.rows.filter(pa.array(keep)), (self.user_ids, self.item_ids))
 
     def take(self, rows: npt.ArrayLike) -> Interactions:
-        return Interactions(self.table.take(pa.array(np.asarray(rows, dtype=np.int64))))
+        places = np.asarray(rows)
+        indices = pa.array(places if places.dtype == np.int32 else places.astype(np.int64))
+        return Interactions(self.rows.take(indices), (self.user_ids, self.item_ids))
+
+
+def pair_keys(users: Rows, items: Rows, num_items: int) -> IntArray:
+    """user * num_items + item, which may be beyond what the rows themselves need."""
+    keys = users.astype(np.int64)
+    keys *= num_items
+    keys += items
+    return keys
 
 
 @dataclass(frozen=True)
@@ -140,12 +206,14 @@ class Csr:
     num_items: int
 
     @classmethod
-    def of(cls, users: IntArray, items: IntArray, num_users: int, num_items: int, unique: bool = True) -> Csr:
-        keys = users * num_items + items
-        keys = np.unique(keys) if unique else np.sort(keys)
-        ptr = np.zeros(num_users + 1, dtype=np.int64)
-        np.cumsum(np.bincount(keys // num_items, minlength=num_users), out=ptr[1:])
-        return cls(ptr, keys % num_items, num_items)
+    def of(cls, users: Rows, items: Rows, num_users: int, num_items: int, unique: bool = True) -> Csr:
+        keys = pair_keys(users, items, num_items)
+        if not rises(keys):
+            keys.sort()
+            keys = keys[np.append(True, keys[1:] != keys[:-1])] if unique else keys
+        ptr = np.searchsorted(keys, np.arange(num_users + 1, dtype=np.int64) * num_items)
+        keys %= num_items
+        return cls(ptr, keys, num_items)
 
     @property
     def num_users(self) -> int:
@@ -217,27 +285,28 @@ class Dataset:
         if not len(train):
             raise InputError(f"{name}: no training interactions are left; give more data or another split.")
         parts = [part for part in (train, valid, test, valid_clean, test_noisy) if part is not None and len(part)]
-        users = IdMap.of(*(part.users for part in parts))
-        items = IdMap.of(*(part.items for part in parts))
+        users = IdMap.over([(part.user_ids, part.column("user")) for part in parts])
+        items = IdMap.over([(part.item_ids, part.column("item")) for part in parts])
         return cls(name, train, valid, test, users, items, valid_clean, test_noisy, tuple(notes))
 
+    def rows(self, part: Interactions) -> tuple[Rows, Rows]:
+        """The user and item rows of a part: `users.rows(part.users)` and the same of items, without a look at the ids
+        where the part shares the dataset's id maps."""
+        return part.rows_in(self.users, self.items)
+
     def csr(self, part: Interactions, unique: bool = True) -> Csr:
-        return Csr.of(
-            self.users.rows(part.users), self.items.rows(part.items), len(self.users), len(self.items), unique
-        )
+        return Csr.of(*self.rows(part), len(self.users), len(self.items), unique)
 
     def counts(self) -> dict[str, int]:
         """Users and items that occur in some part, and the size of each part."""
-        parts = [
-            part for part in (self.train, self.valid, self.test, self.test_noisy) if part is not None and len(part)
-        ]
+        used = np.zeros(len(self.users), dtype=bool), np.zeros(len(self.items), dtype=bool)
+        for part in (self.train, self.valid, self.test, self.test_noisy):
+            if part is not None:
+                for seen, rows in zip(used, self.rows(part), strict=True):
+                    seen[rows] = True
         return {
-            "users": len(
-                pc.unique(pa.chunked_array([c for p in parts for c in p.users.cast(self.users.ids.type).chunks]))
-            ),
-            "items": len(
-                pc.unique(pa.chunked_array([c for p in parts for c in p.items.cast(self.items.ids.type).chunks]))
-            ),
+            "users": int(used[0].sum()),
+            "items": int(used[1].sum()),
             "train": len(self.train),
             "valid": len(self.valid),
             "test": len(self.test),

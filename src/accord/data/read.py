@@ -5,19 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from accord.data import columns as col
 from accord.data import split as splitting
 from accord.data.columns import Columns
+from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.errors import InputError
 
@@ -27,6 +27,7 @@ RECBOLE_FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
 FILE_KINDS = "CSV, TSV, Parquet, RecBole .inter, MovieLens u.data or ratings.dat"
 WELL_KNOWN = ("u.data", "ratings.dat", "ratings.csv")  # what a MovieLens folder is read for
 PARTS = ("train.rating", "valid.rating", "valid.noisy", "test.negative", "test.noisy")
+BATCH_ROWS, TEXT_BLOCK = 2**20, 2**24  # read at once: rows, bytes of text
 TEXT_SUFFIXES = (".csv", ".tsv", ".inter", ".csv.gz", ".tsv.gz")
 
 
@@ -65,15 +66,14 @@ def load(
         if not fixed:
             raise ready_split(f"the dataset '{source.name}'")
         return source
-    interactions, notes = read_table(source, columns or Columns(), rule.names if rule else ())
+    interactions, notes = read_table(source, columns, rule.names if rule else (), ordered=True)
     label = name or catalog.own_split_name(_stem(source))
     return splitting.split(interactions, split, ratios, rule, seed, label, notes)
 
 
 def whole_table(source: Any) -> tuple[pa.Table, bool]:
     """Every column of a file or frame, and whether it is text of a file."""
-    is_path = isinstance(source, str | Path)
-    opened = _open_path(Path(source).expanduser(), _label(source)) if is_path else _Opened.of(source)
+    opened = _opened(source)
     return opened.read(opened.names), opened.from_text
 
 
@@ -82,66 +82,37 @@ def ready_split(what: str) -> InputError:
 
 
 def read_table(
-    source: Any, columns: Columns | None = None, rule_names: Sequence[str] = (), merge: bool = True
+    source: Any,
+    columns: Columns | None = None,
+    rule_names: Sequence[str] = (),
+    merge: bool = True,
+    ordered: bool = False,
 ) -> tuple[Interactions, list[str]]:
     """Interactions of a file, parquet folder, frame or sparse matrix, one row a pair, and what had to be decided.
 
     `rule_names` are the columns a clean rule speaks of: one that is not numeric is then an error, not left out.
-    Without `merge` the rows stay as they are, repeated pairs too, and one user or item is enough.
+    Without `merge` the rows stay as they are, repeated pairs too, and one user or item is enough. Merged rows stay in
+    the order of the source, or with `ordered` go by user and item.
     """
     given = columns or Columns()
-    label, notes = _label(source), list[str]()
-    if isinstance(source, Interactions):
-        table = source.table
-        chosen = col.choose(label, table.column_names, given)
-        from_text = False
-    else:
-        opened = _open_path(Path(source).expanduser(), label) if isinstance(source, str | Path) else _Opened.of(source)
-        label, from_text = opened.label or label, opened.from_text
-        chosen = col.choose(label, opened.names, given, rule_names)
-        notes += opened.notes
-        if opened.headed:
-            notes.append(f"{label}: {col.describe(chosen)}")
-        table = opened.read([name for role in col.ROLES if (name := getattr(chosen, role))])
-    if not table.num_rows:
-        raise InputError(f"{label} is empty: it has no rows of interactions.")
-
-    fields, arrays = [], []
-    for role in ("user", "item"):
-        name = getattr(chosen, role)
-        array = col.ids(label, role, name, col.plain(table.column(name)), from_text)
-        if merge and len(pc.unique(array)) == 1:
-            raise InputError(
-                f"{label} has only one {role} ({array[0].as_py()!r}) in column '{name}'; at least two are needed:"
-                f" is --{role}-col right?"
-            )
-        fields.append(pa.field(role, array.type))
-        arrays.append(array)
-    for role, convert in (("value", col.values), ("time", col.times)):
-        name = getattr(chosen, role)
-        if name is None:
-            continue
-        try:
-            array = convert(label, name, col.plain(table.column(name)))
-        except InputError as error:
-            if getattr(given, role) is not None or {role, name} & set(rule_names):
-                raise
-            notes.append(f"{error} It was only guessed, so it is left out.")
-            continue
-        if missing := pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
-            notes.append(f"{label}: {missing} rows have no {role}; a clean rule does not count them as real.")
-        fields.append(pa.field(role, array.type, metadata={"source": _source_name(source, role, name)}))
-        arrays.append(array)
-    rows = Interactions(pa.table(arrays, schema=pa.schema(fields)))
-    merged = rows.merged() if merge else rows
+    opened = _opened(source)
+    label = opened.label
+    chosen = col.choose(label, opened.names, given, rule_names)
+    notes = list(opened.notes)
+    if opened.headed:
+        notes.append(f"{label}: {col.describe(chosen)}")
+    asked = {
+        role for role in ("value", "time") if getattr(given, role) or {role, getattr(chosen, role)} & {*rule_names}
+    }
+    names = [name for role in col.ROLES if (name := getattr(chosen, role))]
+    batches = opened.batches(names, names[:2])
+    rows, said = encoded(label, batches, chosen, opened.from_text, {"value", "time"} - asked, several=merge)
+    notes += said
+    merged = rows.merged(ordered) if merge else rows
     if repeated := len(rows) - len(merged):
         kept = "the latest" if rows.has_time else "the last row"
         notes.append(f"{label}: {repeated} rows repeat a (user, item) pair and were merged, keeping {kept} of each.")
     return merged, notes
-
-
-def _source_name(source: Any, role: str, name: str) -> str:
-    return source.source_name(role) if isinstance(source, Interactions) else name
 
 
 def _label(source: Any) -> str:
@@ -158,12 +129,24 @@ def _stem(source: Any) -> str:
     return path.name if path.is_dir() else path.name.split(".")[0]
 
 
+def _opened(source: Any) -> _Opened:
+    label = _label(source)
+    if isinstance(source, str | Path):
+        return _open_path(Path(source).expanduser(), label)
+    if isinstance(source, Interactions):
+        return _Opened(source.names, label, table=source.table, headed=False)
+    if hasattr(source, "tocoo"):
+        return _Opened(["user", "item", "value"], label, table=_matrix(source), headed=False)
+    table = _frame(source)
+    return _Opened(table.column_names, label, table=table)
+
+
 @dataclass
 class _Opened:
-    """A source whose column names are known; `table` is all of it, or read from `path` once columns are chosen."""
+    """A source whose column names are known: a table, or a dataset or text to be read once columns are chosen."""
 
     names: list[str]
-    label: str = ""
+    label: str
     table: pa.Table | None = None
     dataset: Any = None
     text: _Layout | None = None
@@ -174,27 +157,34 @@ class _Opened:
     def from_text(self) -> bool:
         return self.text is not None
 
-    @classmethod
-    def of(cls, source: Any) -> _Opened:
-        """A frame or a sparse matrix."""
-        if hasattr(source, "tocoo"):
-            matrix = source.tocoo()
-            if len(matrix.shape) != 2:
-                raise InputError("the sparse matrix must have two dimensions: users and items.")
-            stored = matrix.data != 0  # a stored zero is no interaction
-            parts = (matrix.row, matrix.col, matrix.data)
-            table = pa.table([pa.array(part[stored]) for part in parts], names=["user", "item", "value"])
-            return cls(table.column_names, table=table, headed=False)
-        table = _frame(source)
-        return cls(table.column_names, table=table)
-
-    def read(self, names: list[str]) -> pa.Table:
+    def batches(self, names: list[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+        """The named columns, part by part; `ids` of a text file as dictionaries."""
         if self.table is not None:
-            return self.table.select(names)
+            yield from self.table.select(names).to_batches(max_chunksize=BATCH_ROWS)
+            return
         try:
-            return self.text.read(names) if self.text else self.dataset.to_table(columns=names)
+            if self.text:
+                yield from self.text.batches(names, ids)
+            else:
+                yield from self.dataset.to_batches(columns=names, batch_size=BATCH_ROWS, batch_readahead=2)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.label, error) from None
+
+    def read(self, names: list[str]) -> pa.Table:
+        """All of the named columns at once."""
+        if self.table is not None:
+            return self.table.select(names)
+        schema = self.text.schema(names) if self.text else self.dataset.schema
+        return pa.Table.from_batches(self.batches(names), schema)
+
+
+def _matrix(source: Any) -> pa.Table:
+    matrix = source.tocoo()
+    if len(matrix.shape) != 2:
+        raise InputError("the sparse matrix must have two dimensions: users and items.")
+    stored = matrix.data != 0  # a stored zero is no interaction
+    parts = (matrix.row, matrix.col, matrix.data)
+    return pa.table([pa.array(part[stored]) for part in parts], names=["user", "item", "value"])
 
 
 def _frame(source: Any) -> pa.Table:
@@ -270,26 +260,32 @@ class _Layout:
     skip: int  # header lines
     quoted: bool
 
-    def read(self, names: Iterable[str]) -> pa.Table:
+    def schema(self, names: Iterable[str], ids: Collection[str] = ()) -> pa.Schema:
+        """Text, whatever it looks like: of `ids` each different one once."""
+        return pa.schema(
+            [(name, pa.dictionary(pa.int32(), pa.string()) if name in ids else pa.string()) for name in names]
+        )
+
+    def batches(self, names: Sequence[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """The named columns, as text."""
-        names = list(names)
         between = len(self.delimiter) - 1  # "::" is read as ":" with an empty column between
         every = [part for name in self.names for part in (name, *[""] * between)][: None if not between else -between]
         every = [name or f"\0{index}" for index, name in enumerate(every)]
         # one thread, so that an error can name its row
-        read = pyarrow.csv.ReadOptions(column_names=every, skip_rows=self.skip, use_threads=False, block_size=1 << 24)
+        read = pyarrow.csv.ReadOptions(
+            column_names=every, skip_rows=self.skip, use_threads=False, block_size=TEXT_BLOCK
+        )
         quote = '"' if self.quoted else False
         parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter[0], quote_char=quote, newlines_in_values=self.quoted)
         convert = pyarrow.csv.ConvertOptions(
-            include_columns=names, column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            include_columns=names, column_types=self.schema(names, ids), strings_can_be_null=False
         )
         with pa.input_stream(str(self.path)) as stream:
             try:
-                return pyarrow.csv.read_csv(stream, read, parse, convert)
+                yield from pyarrow.csv.open_csv(stream, read, parse, convert)
             except pa.ArrowInvalid as error:
-                if "Empty CSV" in str(error):  # a header and nothing below it
-                    return pa.table({name: pa.array([], pa.string()) for name in names})
-                raise
+                if "Empty CSV" not in str(error):  # a header and nothing below it
+                    raise
 
 
 def _open_text(path: Path, label: str) -> _Opened:
@@ -392,13 +388,6 @@ def read_part(path: Path) -> Interactions:
     if not 2 <= width <= 4:
         raise InputError(f"{path} must have two or three tab-separated columns (user, item, value), not {width}.")
     names = col.ROLES[:width]
-    try:
-        table = _Layout(path, "\t", names, 0, quoted=False).read(names)
-    except pa.ArrowException as error:
-        raise _unreadable(str(path), error) from None
-    arrays = {role: col.ids(str(path), role, role, table.column(role), from_text=True) for role in ("user", "item")}
-    if width > 2:
-        arrays["value"] = col.values(str(path), "value", table.column("value"))
-    if width > 3:
-        arrays["time"] = col.times(str(path), "time", table.column("time"))
-    return Interactions(pa.table(arrays))
+    opened = _Opened(list(names), str(path), text=_Layout(path, "\t", names, 0, quoted=False))
+    chosen = Columns(**dict(zip(names, names, strict=True)))
+    return encoded(str(path), opened.batches(opened.names, names[:2]), chosen, from_text=True)[0]

@@ -1,0 +1,183 @@
+"""Batches of columns -> Interactions. Ids become row numbers batch by batch: a log is never held as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accord.data import columns as col
+from accord.data.columns import Column, Columns
+from accord.data.interactions import IdMap, Interactions
+from accord.errors import InputError
+
+ENCODED_AT_ONCE = 2**20  # ids, or as many as there are different ones: each time all of those are hashed anew
+
+
+def encoded(
+    source: str,
+    batches: Iterable[pa.RecordBatch],
+    chosen: Columns,
+    from_text: bool,
+    guessed: Collection[str] = (),
+    several: bool = False,
+) -> tuple[Interactions, list[str]]:
+    """Interactions of the chosen columns of batches, row for row, and what had to be decided.
+
+    A value or time that cannot be read is left out where its role is among `guessed`, and else an error. With
+    `several` one user or item is too few.
+    """
+    ids = {role: Ids(source, role, str(getattr(chosen, role)), from_text) for role in ("user", "item")}
+    numbers = {role: Numbers(source, role, name) for role in ("value", "time") if (name := getattr(chosen, role))}
+    rows, called = 0, dict[str, Any]()
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        for id_column in ids.values():
+            id_column.add(batch.column(id_column.name))
+        for column in numbers.values():
+            column.add(batch.column(column.name))
+            called[column.name] = (batch.field(column.name).metadata or {}).get(b"source", column.name)
+        rows += batch.num_rows
+    if not rows:
+        raise InputError(f"{source} is empty: it has no rows of interactions.")
+
+    arrays, maps, fields, notes = list[Any](), [], [], list[str]()
+    for role in ("user", "item"):
+        name = ids[role].name
+        known, codes = ids.pop(role).finish()
+        if several and len(known) == 1:
+            raise InputError(
+                f"{source} has only one {role} ({known.ids[0].as_py()!r}) in column '{name}'; at least two are needed:"
+                f" is --{role}-col right?"
+            )
+        arrays.append(pa.array(codes))
+        maps.append(known)
+        fields.append(pa.field(role, pa.int32()))
+    for role in list(numbers):
+        column = numbers.pop(role)
+        if column.error is not None:
+            if role not in guessed:
+                raise column.error
+            notes.append(f"{column.error} It was only guessed, so it is left out.")
+            continue
+        array = column.finish()
+        if missing := pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
+            notes.append(f"{source}: {missing} rows have no {role}; a clean rule does not count them as real.")
+        arrays.append(array)
+        fields.append(pa.field(role, array.type, metadata={"source": called[column.name]}))
+    return Interactions(pa.table(arrays, schema=pa.schema(fields)), (maps[0], maps[1])), notes
+
+
+class Ids:
+    """A column of ids on its way to row numbers. Different ids are counted as they come, and sorted in the end."""
+
+    def __init__(self, source: str, role: str, name: str, from_text: bool) -> None:
+        self.name = name
+        self.refuse = partial(col.refuse_ids, source, role, name)
+        self.as_ids = partial(col.as_ids, source, role, name, from_text=from_text)
+        self.no_id = partial(col.no_id, source, role, name)
+        self.different: pa.Array | None = None  # as the source has them
+        self.codes: list[npt.NDArray[np.int32]] = []  # places in `different`; -1 where there is none
+        self.waiting: list[pa.Array] = []
+
+    def add(self, column: pa.Array) -> None:
+        if pa.types.is_dictionary(column.type):
+            self.refuse(column.type.value_type)
+            self.codes.append(self._of_dictionary(column))
+            return
+        self.refuse(column.type)
+        self.waiting.append(_hashable(column))
+        different = 0 if self.different is None else len(self.different)
+        if sum(map(len, self.waiting)) >= max(ENCODED_AT_ONCE, different):
+            self._encode_waiting()
+
+    def finish(self) -> tuple[IdMap, npt.NDArray[np.int32]]:
+        """The ids in sorted order, and the row of each; InputError where some have none."""
+        self._encode_waiting()
+        assert self.different is not None
+        ids = self.as_ids(self.different)
+        known = IdMap.of(ids.drop_null())
+        rows = np.append(known.rows(ids), -1).astype(np.int32)  # so that -1 stays what it is
+        codes = np.concatenate(self.codes)
+        self.codes.clear()
+        codes = rows[codes]
+        if len(missing := np.flatnonzero(codes < 0)):
+            raise self.no_id(len(missing), int(missing[0]))
+        return known, codes
+
+    def _encode_waiting(self) -> None:
+        if self.waiting:
+            column = pa.concat_arrays(self.waiting)
+            self.waiting.clear()
+            self.codes.append(self._encode(column))
+
+    def _encode(self, column: pa.Array) -> npt.NDArray[np.int32]:
+        if self.different is None:
+            self.different = column.slice(0, 0)
+        found = pc.index_in(column, value_set=self.different).fill_null(-1)
+        codes: npt.NDArray[np.int32] = np.array(found)  # a copy, to be written to
+        new = codes < 0
+        if new.any():
+            rest = column.filter(pa.array(new)).dictionary_encode()
+            codes[new] = np.asarray(pc.add(rest.indices, len(self.different)).fill_null(-1))
+            self.different = pa.concat_arrays([self.different, rest.dictionary])
+        return codes
+
+    def _of_dictionary(self, column: pa.DictionaryArray) -> npt.NDArray[np.int32]:
+        """Of the dictionary only what occurs is an id."""
+        places = np.asarray(column.indices.cast(pa.int64()).fill_null(-1))
+        occurs = np.zeros(len(column.dictionary) + 1, dtype=bool)
+        occurs[places] = True
+        occurs[-1] = False
+        codes: npt.NDArray[np.int32] = np.full(len(occurs), -1, dtype=np.int32)
+        codes[occurs] = self._encode(_hashable(column.dictionary).filter(pa.array(occurs[:-1])))
+        return np.take(codes, places)
+
+
+def _hashable(column: pa.Array) -> pa.Array:
+    """Text in one type, and whatever cannot be looked up in a type that can."""
+    if pa.types.is_float16(column.type):
+        return column.cast(pa.float32())
+    return column.cast(pa.string()) if pa.types.is_null(column.type) else col.plain(column)
+
+
+class Numbers:
+    """A column of values or times on its way to float64 or int64; `error` says why it cannot be."""
+
+    def __init__(self, source: str, role: str, name: str) -> None:
+        self.source, self.role, self.name = source, role, name
+        self.error: InputError | None = None
+        self.parts: list[Column] = []
+        self.rows = 0
+        self.kinds: Sequence[pa.DataType] = col.TEXT_TIMES  # what times that are text may still be
+
+    def add(self, column: pa.Array) -> None:
+        if self.error is not None:
+            return
+        try:
+            part = self._converted(col.plain(column))
+        except InputError as error:
+            self.error = error
+            self.parts.clear()
+            return
+        self.parts.append(part)
+        self.rows += len(column)
+
+    def _converted(self, column: pa.Array) -> pa.Array:
+        if self.role == "value":
+            return col.values(self.source, self.name, column, self.rows)
+        times, self.kinds = col.times(self.source, self.name, column, self.rows, self.kinds)
+        return times
+
+    def finish(self) -> pa.Array:
+        kinds = {part.type for part in self.parts}
+        kind = kinds.pop() if len(kinds) == 1 else pa.float64()  # fractions came late
+        whole = pa.concat_arrays([part.cast(kind, safe=False) for part in self.parts])
+        self.parts.clear()
+        return whole
