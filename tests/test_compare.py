@@ -174,7 +174,8 @@ def test_tables_show_means_tests_and_the_closed_form_models(data, tmp_path):
 def test_trials_spread_every_option_evenly_whatever_the_method(data):
     request = Request(data, common=(("method.alpha", 0.5),))
     for method in ("normal", "deca"):
-        tries = trials_of(request, Cell("mf", method), 16)
+        first, *tries = trials_of(request, Cell("mf", method), 17)
+        assert first == Cell("mf", method)  # its defaults
         assert len(set(tries)) == 16
         l2 = sorted(dict(cell.options)["train.l2"] for cell in tries)
         assert l2 == sorted({SPACE["train.l2"].at((n + 0.5) / 16) for n in range(16)})
@@ -182,6 +183,7 @@ def test_trials_spread_every_option_evenly_whatever_the_method(data):
     for name in ("method.c1", "method.c2"):
         values = [dict(cell.options)[name] for cell in tries]
         assert all(values.count(value) == 4 for value in SPACE[name].values)
+    assert trials_of(request, Cell("mf", "normal"), 1) == [Cell("mf", "normal")]
     assert trials_of(request, Cell("popularity", None), 16) == [Cell("popularity", None)]
 
 

@@ -22,6 +22,7 @@ from accord.cli import main
 from accord.compare import Request
 from accord.data.read import load
 from accord.errors import InputError
+from accord.labelled import conditions
 from accord.results import Results
 from accord.significance import compare_to, holm
 
@@ -159,7 +160,7 @@ def rated(data):
 
 
 def test_conditions_hold_the_noise_they_say(data):
-    found = list(injected.conditions(rated(data), ["uniform", "user"], [0.1, 0.4]))
+    found = list(conditions(rated(data), ["uniform", "user"], [0.1, 0.4]))
     assert [(one.kind, one.rate) for one in found] == [("none", 0.0)] + [
         (kind, rate) for kind in ("uniform", "user") for rate in (0.1, 0.4)
     ]
@@ -168,7 +169,7 @@ def test_conditions_hold_the_noise_they_say(data):
         assert 1 - one.labelled.real.mean() == pytest.approx(one.rate, abs=0.005)
         pairs = set(zip(one.labelled.users[one.labelled.real], one.labelled.items[one.labelled.real], strict=True))
         assert pairs == before
-    clean, noisy = injected.conditions(data, ["uniform"], [0.1])
+    clean, noisy = conditions(data, ["uniform"], [0.1])
     assert (clean.data.train.column("value") == 1).all()
     assert (noisy.kind, len(noisy.data.train)) == ("built-in", len(data.train))
     assert noisy.rate == pytest.approx(1 - len(clean.data.train) / len(data.train))

@@ -6,7 +6,7 @@ results and `NAME.json`, which says which runs make each cell; the page is writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,12 @@ from accord import charts
 from accord.charts import called
 from accord.compare import Request, cells_of, compare, keys_of
 from accord.data.interactions import Dataset
-from accord.data.simulate import KINDS, inject
+from accord.data.simulate import KINDS
 from accord.errors import InputError, unknown
 from accord.files import read_json, write_json
-from accord.labelled import Labelled
+from accord.labelled import BUILT_IN, CLEAN, conditions
 from accord.leaderboard import KS, TRIALS, row_name, spread
 from accord.methods import METHODS
-from accord.recommender import Recommender
 from accord.render import Figure, Table, write_all
 from accord.results import Results
 from accord.tuning import tuned
@@ -32,41 +31,7 @@ from accord.tuning import tuned
 NAME = "injected"
 MODELS = ("gmf", "lightgcn")
 RATES = (0.1, 0.2, 0.3, 0.4)
-CLEAN, BUILT_IN = "none", "built-in"
-NOISE_SEED = 0  # the noise is drawn once; the seeds of the runs differ
 SAID = {"uniform": "uniform", "popularity": "popularity-driven", "user": "user-dependent", BUILT_IN: BUILT_IN}
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A dataset with noise of one kind and rate, and which of its training pairs are real."""
-
-    kind: str
-    rate: float
-    data: Dataset
-    labelled: Labelled | None
-
-    def more(self, trained: Recommender) -> list[dict[str, Any]]:
-        """What the line of each run says of the noise."""
-        judged = [{}] * trained.num_runs if self.labelled is None else self.labelled.judge(trained)
-        return [{"injected": {"kind": self.kind, "rate": round(self.rate, 4)}, **one} for one in judged]
-
-
-def conditions(data: Dataset, kinds: Sequence[str], rates: Sequence[float]) -> Iterator[Condition]:
-    """Without noise first, what all others are compared with."""
-    values = data.train.column("value") if data.train.has_value else np.array([np.nan])
-    if np.isin(values, (0, 1)).all() and len(np.unique(values)) == 2:  # labels: the noise is there already
-        real = values == 1
-        yield Condition(CLEAN, 0.0, replace(data, train=data.train.filter(real)), None)
-        yield Condition(BUILT_IN, float(1 - real.mean()), data, Labelled.of(data, real))
-        return
-    yield Condition(CLEAN, 0.0, data, None)
-    held_out = [part for part in (data.valid, data.test, data.valid_clean, data.test_noisy) if part is not None]
-    for kind in kinds:
-        for rate in rates:
-            train, real = inject(data.train, kind, rate, NOISE_SEED, held_out)
-            noisy = replace(data, train=train)
-            yield Condition(kind, rate, noisy, Labelled.of(noisy, real))
 
 
 def run(
@@ -96,7 +61,7 @@ def run(
         rows = []
         for one in conditions(data, kinds, rates):
             noisy = replace(asked, data=one.data, more=one.more)
-            asked.say(f"{data.name}: {one.kind} noise, {one.rate:.0%}")
+            asked.say(f"{data.name}: " + (f"{one.kind} noise, {one.rate:.0%}" if one.rate else "without noise"))
             compare(noisy, cells, results)
             where = {"kind": one.kind, "rate": round(one.rate, 4)}
             rows += [{**where, "model": c.model, "method": c.method, "runs": keys_of(noisy, c)} for c in cells]

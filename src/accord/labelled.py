@@ -1,8 +1,9 @@
-"""Training pairs that are known to be real or noise, and how well a trained stack tells them apart."""
+"""Training pairs that are known to be real or noise, some put in on purpose; how well a stack tells them apart."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ import numpy.typing as npt
 import torch
 
 from accord.data.interactions import Dataset, IntArray
+from accord.data.simulate import inject
 from accord.noise import calibration, detection, labels
 from accord.recommender import Recommender
 
 PAIRS_AT_ONCE = 1_000_000  # over all runs of a stack
+CLEAN, BUILT_IN = "none", "built-in"  # kinds of noise besides those that are injected
+NOISE_SEED = 0  # the noise is drawn once; the seeds of the runs differ
 
 
 @dataclass(frozen=True)
@@ -64,3 +68,35 @@ class Labelled:
                     scores = method.score_all(users)[:, torch.arange(len(part), device=users.device), items]
                 parts.append(scores.double().cpu().numpy())
         return np.concatenate(parts, 1)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A dataset with noise of one kind and rate, and which of its training pairs are real."""
+
+    kind: str
+    rate: float
+    data: Dataset
+    labelled: Labelled | None
+
+    def more(self, trained: Recommender) -> list[dict[str, Any]]:
+        """What the line of each run says of the noise."""
+        judged = [{}] * trained.num_runs if self.labelled is None else self.labelled.judge(trained)
+        return [{"injected": {"kind": self.kind, "rate": round(self.rate, 4)}, **one} for one in judged]
+
+
+def conditions(data: Dataset, kinds: Sequence[str], rates: Sequence[float]) -> Iterator[Condition]:
+    """Without noise first, what all others are compared with."""
+    values = data.train.column("value") if data.train.has_value else np.array([np.nan])
+    if np.isin(values, (0, 1)).all() and len(np.unique(values)) == 2:  # labels: the noise is there already
+        real = values == 1
+        yield Condition(CLEAN, 0.0, replace(data, train=data.train.filter(real)), None)
+        yield Condition(BUILT_IN, float(1 - real.mean()), data, Labelled.of(data, real))
+        return
+    yield Condition(CLEAN, 0.0, data, None)
+    held_out = [part for part in (data.valid, data.test, data.valid_clean, data.test_noisy) if part is not None]
+    for kind in kinds:
+        for rate in rates:
+            train, real = inject(data.train, kind, rate, NOISE_SEED, held_out)
+            noisy = replace(data, train=train)
+            yield Condition(kind, rate, noisy, Labelled.of(noisy, real))

@@ -202,7 +202,12 @@ def _dataset(dataset: str, entry: Mapping[str, Any], rows: list[Row], told: Row 
     parts.append(_tests(title, rows, tests["best"], f"{best}, the best that does not denoise", HOW_CHOSEN))
     if any(row.noise("auc") is not None for row in rows):
         parts.append(_noise(title, rows))
-        curves = {(r.model, r.method): [line["noise"]["reliability"] for line in r.lines] for r in rows if r.method}
+    curves = {
+        (row.model, row.method or ""): [line["noise"]["reliability"] for line in row.lines]
+        for row in rows
+        if row.noise("ece") is not None
+    }
+    if curves:
         parts.append(charts.reliability(f"{NAME}-{dataset}-calibration.svg", title, curves))
     return [*parts, _settings(title, rows)]
 
