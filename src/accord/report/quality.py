@@ -19,7 +19,13 @@ PAIRED = (
 
 def in_short(runs: Runs, section: Section) -> None:
     """The best figures, and of whom; of a single run their intervals."""
+    if not runs.together:
+        section.callout("The runs are of different data or tests: their figures cannot be compared.", "warning")
+        return
+    _verdict(runs, section)
     several = len(runs.runs) > 1
+    if several:
+        section.note("The best of the runs:")
     facts = []
     for metric in (runs.recall, runs.ndcg):
         best = max(runs.runs, key=lambda one: one.figures[metric].mean)
@@ -35,12 +41,7 @@ def in_short(runs: Runs, section: Section) -> None:
     seconds = sum(one.recommender.metrics["seconds"]["train"] for one in runs.runs)
     number = sum(len(one.recommender.metrics["runs"]) for one in runs.runs)
     devices = ", ".join(sorted({one.recommender.metrics["device"] for one in runs.runs}))
-    trained = f"{number} run{'s' if number > 1 else ''} on {devices}"
-    facts.append(Fact("training", f"{seconds:,.1f} s", trained))
-    if runs.together:
-        _verdict(runs, section)
-    if several:
-        section.note("The best of the runs:")
+    facts.append(Fact("training", f"{seconds:,.1f} s", f"{number} run{'s' if number > 1 else ''} on {devices}"))
     section.facts(facts)
 
 
@@ -68,7 +69,8 @@ def verdict(
 
 
 def figures(runs: Runs, section: Section) -> None:
-    section.charts([_dots(runs, metric) for metric in (runs.recall, runs.ndcg)])
+    if runs.together:
+        section.charts([_dots(runs, metric) for metric in (runs.recall, runs.ndcg)])
     section.table(_means(runs))
     if runs.together and len(runs.subjects) > 1:
         section.table(_tests(runs))
@@ -102,15 +104,14 @@ def _means(runs: Runs) -> Table:
         for metric in (runs.recall, runs.ndcg):
             row += [one.figures[metric].mean, _between(one.figures[metric])]
         rows.append((*row, one.spread.get(runs.ndcg)) if several else tuple(row))
+    notes = ["Mean over the test's users and the seeds; the interval is where it would lie for other users and seeds."]
     marked = set()
-    for column, metric in ((1, runs.recall), (3, runs.ndcg)):
-        means = [one.figures[metric].mean for one in runs.subjects]
-        marked.add((means.index(max(means)), column))
-    note = (
-        "Mean over the test's users and the seeds; the interval is where it would lie for other users and seeds. "
-        "The best of each column is marked."
-    )
-    return Table("The figures", tuple(columns), tuple(rows), (note,), frozenset(marked))
+    if runs.together:
+        notes.append("The best of each column is marked.")
+        for column, metric in ((1, runs.recall), (3, runs.ndcg)):
+            means = [one.figures[metric].mean for one in runs.subjects]
+            marked.add((means.index(max(means)), column))
+    return Table("The figures", tuple(columns), tuple(rows), tuple(notes), frozenset(marked))
 
 
 def _tests(runs: Runs) -> Table:

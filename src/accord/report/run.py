@@ -48,7 +48,7 @@ def _page(runs: Runs) -> Page:
 
 def _lead(runs: Runs, data: Mapping[str, Any]) -> str:
     if not runs.together:
-        return "The runs are of different data or tests: they stand side by side here, but cannot be compared."
+        return ", ".join(f"{one.name} on {one.recommender.metrics['dataset']['name']}" for one in runs.runs) + "."
     judged = len(runs.runs[0].evaluation.users)
     return (
         f"{data['users']:,} users, {data['items']:,} items, {data['train']:,} training interactions; "
