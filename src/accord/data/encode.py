@@ -16,7 +16,8 @@ from accord.data.columns import Column, Columns
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError
 
-ENCODED_AT_ONCE = 2**20  # ids, or as many as there are different ones: each time all of those are hashed anew
+ENCODED_AT_ONCE = 2**20  # ids, or as many as there are different ones: each time all of those are looked at anew
+DENSE = 8  # integer ids are told by a table where it is at most so many times as long as there are ids to tell
 
 
 def encoded(
@@ -120,8 +121,7 @@ class Ids:
     def _encode(self, column: pa.Array) -> npt.NDArray[np.int32]:
         if self.different is None:
             self.different = column.slice(0, 0)
-        found = pc.index_in(column, value_set=self.different).fill_null(-1)
-        codes: npt.NDArray[np.int32] = np.array(found)  # a copy, to be written to
+        codes = _places(column, self.different)
         new = codes < 0
         if new.any():
             rest = column.filter(pa.array(new)).dictionary_encode()
@@ -138,6 +138,18 @@ class Ids:
         codes: npt.NDArray[np.int32] = np.full(len(occurs), -1, dtype=np.int32)
         codes[occurs] = self._encode(_hashable(column.dictionary).filter(pa.array(occurs[:-1])))
         return np.take(codes, places)
+
+
+def _places(column: pa.Array, different: pa.Array) -> npt.NDArray[np.int32]:
+    """Where each id is among the different ones; -1 if nowhere."""
+    if len(different) and not column.null_count and pa.types.is_signed_integer(column.type):
+        ids, known = (np.asarray(array).astype(np.int64, copy=False) for array in (column, different))
+        low, high = min(int(ids.min()), int(known.min())), max(int(ids.max()), int(known.max()))
+        if high - low < DENSE * len(ids):  # then no hashing is needed
+            place = np.full(high - low + 1, -1, dtype=np.int32)
+            place[known - low] = np.arange(len(known))
+            return np.take(place, ids - low)
+    return np.array(pc.index_in(column, value_set=different).fill_null(-1))  # a copy, to be written to
 
 
 def _hashable(column: pa.Array) -> pa.Array:

@@ -19,14 +19,15 @@ def lexsort(keys: Sequence[npt.NDArray[Any]]) -> Order:
     """
     size = len(keys[0])
     row_bits = max(1, (size - 1).bit_length())
-    order, packed, used = np.arange(size, dtype=np.int32 if row_bits < 32 else np.int64), None, 0
+    order: Order | None = None
+    packed, used = None, 0
     for digit, bits in (part for key in keys for part in _digits(key, KEY_BITS - row_bits)):
         if packed is not None and used + bits > KEY_BITS - row_bits:
             order, packed, used = _sorted(packed, row_bits, order), None, 0
         digit <<= np.uint64(used)
         packed = digit if packed is None else np.bitwise_or(packed, digit, out=packed)
         used += bits
-    return order if packed is None else _sorted(packed, row_bits, order)
+    return np.arange(0) if packed is None else _sorted(packed, row_bits, order)
 
 
 def _digits(key: npt.NDArray[Any], room: int) -> Iterator[tuple[npt.NDArray[np.uint64], int]]:
@@ -53,14 +54,17 @@ def _as_integers(key: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 
 
-def _sorted(packed: npt.NDArray[np.uint64], row_bits: int, order: Order) -> Order:
-    """The rows of `order` by their packed keys; those with equal keys stay as they were."""
-    packed = packed[order]
+def _sorted(packed: npt.NDArray[np.uint64], row_bits: int, order: Order | None) -> Order:
+    """The rows by their packed keys; those with equal keys stay as they are in `order`."""
+    if order is not None:
+        packed = np.take(packed, order)
     packed <<= np.uint64(row_bits)
-    packed |= np.arange(len(order), dtype=f"u{order.itemsize}")
+    packed |= np.arange(len(packed), dtype=np.uint64)
     packed.sort()
     packed &= np.uint64(2**row_bits - 1)
-    return order[packed.view(np.int64)]
+    if order is not None:
+        return np.take(order, packed.view(np.int64))
+    return packed.astype(np.int32 if row_bits < 32 else np.int64)
 
 
 def rises(keys: npt.NDArray[Any]) -> bool:
