@@ -19,6 +19,7 @@ from accord.report.measure import Runs, Values
 from accord.report.run import write_report
 from accord.significance import compare_to
 from browser import chromium, opened
+from helpers import dataset
 from test_readme import BLOCK, ROOT
 
 HARM = "<img src=x onerror=\"document.title='harmed'\"></script><script>document.title='harmed'</script>"
@@ -135,6 +136,15 @@ def test_data_without_values_and_titles_has_a_report(tmp_path):
     assert "ndcg@7 against popularity" in text
     assert "noise found" not in text
     assert "How much is believed" in text
+
+
+def test_one_user_in_the_test_and_one_run_of_popularity_have_a_report(tmp_path):
+    tiny = dataset(3, 4, [(0, 0), (1, 1), (2, 2)], test=[(0, 1)])
+    for model in ("mf", "popularity"):
+        run = accord.fit(tiny, model, "normal", epochs=1)
+        text = text_of(write_report(tmp_path / "tiny.html", [("runs/x", run)]))
+        assert "judged on 1 held-out pairs of 1 users" in text
+        assert " against popularity" not in text
 
 
 # --- what is measured, by hand

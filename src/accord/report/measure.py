@@ -159,6 +159,7 @@ class Runs:
         self.beside = [one.name for one in self.subjects if not one.is_run]
         self.k = depth(self.runs[0].evaluation)
         self.recall, self.ndcg = f"recall@{self.k}", f"ndcg@{self.k}"
+        self.testable = self.together and len(self.subjects) > 1 and len(self.runs[0].evaluation.users) > 1
         self._tested: dict[tuple[str, ...], dict[str, Comparison]] = {}
 
     def test(self, baseline: Subject, others: Sequence[Subject]) -> dict[str, Comparison]:

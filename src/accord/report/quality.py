@@ -22,7 +22,8 @@ def in_short(runs: Runs, section: Section) -> None:
     if not runs.together:
         section.callout("The runs are of different data or tests: their figures cannot be compared.", "warning")
         return
-    _verdict(runs, section)
+    if runs.testable:
+        _verdict(runs, section)
     several = len(runs.runs) > 1
     if several:
         section.note("The best of the runs:")
@@ -48,11 +49,9 @@ def in_short(runs: Runs, section: Section) -> None:
 def _verdict(runs: Runs, section: Section) -> None:
     """How the best run stands to the best of the others."""
     best = max(runs.runs, key=lambda one: one.figures[runs.ndcg].mean)
-    others = [one for one in runs.subjects if one is not best]
-    if others:
-        other = max(others, key=lambda one: one.figures[runs.ndcg].mean)
-        means = (best.figures[runs.ndcg].mean, other.figures[runs.ndcg].mean)
-        verdict(section, runs.ndcg, (best.name, other.name), means, runs.test(other, [best])[best.name])
+    other = max((one for one in runs.subjects if one is not best), key=lambda one: one.figures[runs.ndcg].mean)
+    means = (best.figures[runs.ndcg].mean, other.figures[runs.ndcg].mean)
+    verdict(section, runs.ndcg, (best.name, other.name), means, runs.test(other, [best])[best.name])
 
 
 def verdict(
@@ -72,7 +71,7 @@ def figures(runs: Runs, section: Section) -> None:
     if runs.together:
         section.charts([_dots(runs, metric) for metric in (runs.recall, runs.ndcg)])
     section.table(_means(runs))
-    if runs.together and len(runs.subjects) > 1:
+    if runs.testable:
         section.table(_tests(runs))
     every = tuple(
         (metric, *(_with_spread(one, metric) for one in runs.subjects)) for metric in runs.runs[0].evaluation.per_user
