@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 import uvicorn
 
 import accord
@@ -26,18 +27,19 @@ SCRIPT = "<img src=x onerror=\"document.title='broken'\"><script>alert(1)</scrip
 
 
 def clicks() -> accord.Dataset:
-    """Simulated: 60 users, 40 items; a user and the titles have HTML in them, one item has no title."""
+    """Simulated: 60 users, 40 items; a user and the titles of odd items have HTML in them, one has no title."""
     made = accord.simulate(users=60, items=40, interactions=900, seed=1, liked=0.4).dataset
     rows = pa.concat_tables([part.table.select(["user", "item"]) for part in (made.train, made.valid, made.test)])
     users = ["<b>bold</b>" if user == "u0001" else user for user in rows.column("user").to_pylist()]
     items = made.items.ids.to_pylist()
-    titles = [None if item == "i0003" else f"Film {item} {SCRIPT if item == 'i0001' else 'é'}" for item in items]
+    titles = [None if item == "i0003" else f"Film {item} {SCRIPT if int(item[1:]) % 2 else 'é'}" for item in items]
     table = pa.table({"user": users, "item": rows.column("item")})
     return accord.load(table, items=pa.table({"id": items, "title": titles}))
 
 
 def train(folder: Path, model: str = "gmf", epochs: int = 3, seed: int = 2019) -> Path:
     accord.fit(clicks(), model, "normal", epochs=epochs, seeds=[seed], out=folder)
+    torch.set_flush_denormal(False)  # training sets it, and hypothesis cannot do without small numbers
     return folder
 
 

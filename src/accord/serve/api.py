@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib import resources
 from typing import Annotated, Any
@@ -30,16 +30,14 @@ User = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="a user's 
 ItemId = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="an item's id")]
 K = Annotated[int, Query(ge=1, le=s.MOST_K, description="items in the list")]
 Why = Annotated[bool, Query(description="name the items of the history that are most like each item")]
-Exclude = Annotated[
-    list[str], Query(default_factory=list, max_length=s.MOST_K, description="an item to leave out; may be repeated")
-]
+Exclude = Annotated[Sequence[str], Query(max_length=s.MOST_K, description="an item to leave out; may be repeated")]
 Allow = Annotated[
-    list[str] | None, Query(max_length=s.MOST_K, description="an item to choose from, no others; may be repeated")
+    Sequence[str], Query(max_length=s.MOST_K, description="an item to choose from, no others; may be repeated")
 ]
 Text = Annotated[str, Query(max_length=200, description="words that the id or title holds; empty: the most frequent")]
 Limit = Annotated[int, Query(ge=1, le=200)]
-OptionalUser = Annotated[str | None, Query(max_length=s.MOST_CHARACTERS, description="only of this user")]
-OptionalItem = Annotated[str | None, Query(max_length=s.MOST_CHARACTERS, description="only of this item")]
+OptionalUser = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="only of this user")]
+OptionalItem = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="only of this item")]
 
 
 def as_json(content: Any) -> Response:
@@ -79,11 +77,11 @@ def make_app(holder: Holder, rules: Rules, watch: bool = False) -> App:
 def _add_lists(app: FastAPI, holder: Holder) -> None:
     @app.get("/v1/recommendations", response_model=s.Recommendations)
     async def recommendations(
-        user: User, exclude: Exclude, k: K = 20, allow: Allow = None, why: Why = False
+        user: User, k: K = 20, exclude: Exclude = (), allow: Allow = (), why: Why = False
     ) -> Response:
         """The best unseen items of a user. Somebody unknown gets the popular items, and the answer says so."""
         now = holder.snapshot
-        return as_json(now.recommend(user, k, now.barred(exclude, allow), why))
+        return as_json(now.recommend(user, k, now.barred(exclude, allow or None), why))
 
     @app.post("/v1/recommendations", response_model=s.ManyRecommendations)
     async def recommendations_of_many(asked: s.UsersAsked) -> Response:
@@ -147,16 +145,16 @@ def _add_audit(app: FastAPI, holder: Holder) -> None:
 
     @app.get("/v1/audit/interactions", response_model=s.AuditedInteractions)
     async def audited_interactions(
-        user: OptionalUser = None,
-        item: OptionalItem = None,
+        user: OptionalUser = "",
+        item: OptionalItem = "",
         surest: Annotated[bool, Query(description="the surest first, not the noisiest")] = False,
         limit: Limit = 20,
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
     ) -> Response:
         """Interactions of the log by how probably they are noise."""
         now = served()
-        users, items = (None if user is None else user_row(now, user)), (None if item is None else item_row(now, item))
-        return as_json(now.find_audited(users, items, surest, limit, offset))
+        wanted = user_row(now, user) if user else None, item_row(now, item) if item else None
+        return as_json(now.find_audited(*wanted, surest, limit, offset))
 
 
 def _add_operations(app: FastAPI, holder: Holder) -> None:

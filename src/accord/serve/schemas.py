@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 
 MOST_K = 1000
 MOST_USERS = 100
@@ -12,9 +12,16 @@ MOST_HISTORY = 1000
 MOST_LISTED = 10_000  # items to exclude or allow
 MOST_CHARACTERS = 1000
 
+
+def _as_integer(value: Any) -> Any:
+    """JSON knows one kind of number: 5.0 is an integer too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Integer = Annotated[StrictInt, BeforeValidator(_as_integer)]
 Text = Annotated[StrictStr, Field(max_length=MOST_CHARACTERS)]
 Id = Annotated[
-    StrictInt | Text,
+    Integer | Text,
     Field(description="an id as in the training data; an integer beyond 2^53 is given as text"),
 ]
 Source = Literal["model", "history", "popularity"]
@@ -23,7 +30,7 @@ Source = Literal["model", "history", "popularity"]
 class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    k: int = Field(20, ge=1, le=MOST_K, strict=True, description="items in each list")
+    k: Integer = Field(20, ge=1, le=MOST_K, description="items in each list")
     exclude: list[Id] = Field([], max_length=MOST_LISTED, description="items to leave out")
     allow: list[Id] | None = Field(None, max_length=MOST_LISTED, description="the only items to choose from")
     why: bool = Field(False, strict=True, description="name the items of the history that are most like each item")

@@ -193,7 +193,7 @@ async function refresh() {
 function told(source) {
   if (source === "model") return "What the model recommends to this user.";
   if (source === "popularity") return "The popular items: nothing is known of this user that the model could use.";
-  return changed()
+  return changed() && person.history.length
     ? "What the changed history leads to. Marks say how a place differs from the list of the history as it was."
     : "What this history leads to.";
 }

@@ -1,0 +1,37 @@
+"""The API against its own description: whatever it allows is answered as it says, and whatever it forbids refused."""
+
+from __future__ import annotations
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+
+from accord.serve.api import make_app
+from accord.serve.guard import Rules
+from serving import audit, make_holder, run  # noqa: F401
+
+EXAMPLES = 12  # of each operation and mode
+OPERATIONS = 14
+
+
+@pytest.fixture(scope="module")
+def schema(run, audit):  # noqa: F811
+    app = make_app(make_holder(run, audit), Rules(hosts=frozenset({"testserver"}), most_bytes=2**30))
+    return schemathesis.openapi.from_asgi("/openapi.json", app)
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.name.lower())
+def test_the_api_does_what_it_says(schema, mode):
+    operations = [result.ok() for result in schema.get_all_operations()]
+    assert len(operations) == OPERATIONS
+    for operation in operations:
+        if mode is GenerationMode.NEGATIVE and not (operation.query or operation.body):
+            continue  # there is nothing to get wrong
+
+        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def answers_as_described(case):
+            case.call_and_validate()
+
+        answers_as_described()

@@ -1,0 +1,144 @@
+"""The page in a real browser: find, look, change; the audit; nothing from elsewhere, nothing that is not text."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from accord.serve.guard import Rules
+from browser import chromium
+from serving import SCRIPT, audit, make_holder, run, serving  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def address(run, audit):  # noqa: F811
+    with serving(make_holder(run, audit)) as served:
+        yield served
+
+
+@contextmanager
+def visit(browser, address, path="/", width=1100, scheme="light"):
+    """A page that must say nothing to the console, ask nobody else, and leave axe content at the end."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    said, asked = [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address + path)
+    yield page
+    harms = [f"{one['id']}: {one['nodes'][0]['html']}" for one in Axe().run(page).response["violations"]]
+    assert harms == []
+    assert said == []
+    assert [url for url in asked if not url.startswith(address)] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+def titles(page):
+    return page.locator("#recommended .title").all_text_contents()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
+def test_find_a_user_look_and_change(browser, address, width, scheme):
+    with visit(browser, address, width=width, scheme=scheme) as page:
+        page.locator("#user-found button").first.wait_for()
+        page.locator("#user-query").fill("u0002")
+        page.keyboard.press("Enter")
+        page.locator("#recommended > li").nth(19).wait_for()
+        assert page.locator("#person-heading").text_content() == "User u0002"
+        assert "the model recommends" in page.locator("#source").text_content()
+        assert page.locator("#recommended .why").first.text_content().startswith("because of ")
+        assert "% sure (" in page.locator("#history .figure").first.text_content()  # the audit's, with its interval
+        before = titles(page)
+
+        page.locator("#history input").first.uncheck()
+        page.locator("#source", has_text="changed history").wait_for()
+        new = next(title for title in before if SCRIPT in title)  # what is recommended is not in the history
+        page.locator("#item-query").fill(" ".join(new.split()[:2]))
+        page.locator("#item-found button").first.wait_for()
+        page.keyboard.press("Enter")
+        page.locator("#history .added").wait_for()
+        assert page.locator("#history .added .title").text_content() == new  # as text, and nothing of it ran
+        page.locator("#recommended .badge").first.wait_for()
+        assert titles(page) != before
+        assert page.locator("main img, main script").count() == 0
+
+        page.locator("#recommended button").first.click()
+        page.locator("#recommended .found li").nth(4).wait_for()
+        page.locator("#reset").click()
+        page.locator("#source", has_text="the model recommends").wait_for()
+        assert titles(page) == before
+        assert page.title() == "Recommendations · Accord"
+
+
+def test_users_with_html_in_their_ids_and_users_unknown(browser, address):
+    with visit(browser, address) as page:
+        page.locator("#user-query").fill("bold")
+        page.locator("#user-found button", has_text="<b>bold</b>").click()
+        page.locator("#recommended > li").first.wait_for()
+        assert page.locator("#person-heading").text_content() == "User <b>bold</b>"
+        assert page.locator("b").count() == 0
+        page.locator("#user-query").fill("nobody")
+        page.locator("#user-found", has_text="No such user.").wait_for()
+
+
+def test_somebody_new_gets_a_list_of_the_items_they_name(browser, address):
+    with visit(browser, address) as page:
+        page.locator("#newcomer").click()
+        page.locator("#source", has_text="The popular items").wait_for()
+        popular = titles(page)
+        for item in ("i0005", "i0009"):
+            page.locator("#item-query").fill(item)
+            page.locator("#item-found button").first.click()
+            page.locator("#history .added", has_text=item).wait_for()
+            page.locator("#recommended .title", has_text=f"Film {item}").wait_for(state="detached")
+        page.locator("#source", has_text="What this history leads to").wait_for()
+        assert titles(page) != popular
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
+def test_the_audit(browser, address, width, scheme):
+    with visit(browser, address, "/#audit", width, scheme) as page:
+        page.locator(".verdict", has_text="Denoising does not help here.").wait_for()
+        assert page.locator(".finding").count() == 3
+        assert SCRIPT in page.locator(".finding").first.text_content()
+        assert page.locator("main img, main script").count() == 0
+        assert page.locator("caption", has_text="Most probably noise").count() == 1
+        page.locator("#audit-user").fill("u0002")
+        page.keyboard.press("Enter")
+        page.locator("caption", has_text="Interactions of user u0002").wait_for()
+        assert page.title() == "Audit · Accord"
+        page.locator("#to-lists").click()
+        page.locator("#user-query").wait_for()
+
+
+def test_the_api_is_described_without_a_network(browser, address):
+    with visit(browser, address, "/docs") as page:
+        page.locator("section").nth(13).wait_for()
+        text = page.locator("main").text_content()
+        assert "/v1/recommendations/history" in text
+        assert "items in the list" in text
+        page.locator("summary").first.click()
+
+
+def test_a_page_whose_server_needs_a_token_asks_for_it(browser, run):  # noqa: F811
+    with serving(make_holder(run), Rules(token="secret")) as address:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(address)
+        page.locator("#token").fill("secret")
+        page.keyboard.press("Enter")
+        page.locator("#user-found button").first.wait_for()
+        assert page.locator("#problem").is_hidden()
+        context.close()
