@@ -65,7 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("data", "errors", "experiment", "methods", "models", "recommender", "render", "results", "runs"),
         *("significance", "stacks", "training"),
     },
-    "labelled": {"data", "noise", "recommender"},
+    "labelled": {"data", "noise", "ranking", "recommender"},
     "tuning": {"compare", "errors", "results"},
     "reproduce": {
         *("compare", "data", "errors", "methods", "noise", "paper", "ranking", "recommender", "render", "results"),
@@ -86,6 +86,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("data", "errors", "files", "noise", "protocol", "ranking", "recommender", "render", "runs"),
         *("significance", "version"),
     },
+    "auditing": {
+        *("compare", "data", "errors", "experiment", "files", "models", "noise", "protocol", "ranking", "render"),
+        *("report", "results", "runs", "significance", "tensors", "training", "version"),
+    },
     "doctor": {"data", "display", "errors", "experiment", "version"},
     "serve": {"data", "errors", "files", "lists", "models", "ranking", "recommender"},
     "demo": {"data", "display", "errors", "experiment", "noise", "recommender", "report"},
@@ -96,6 +100,7 @@ ANYTHING = {
     "cli",
     "cli_options",
     "cli_reproduce",
+    "cli_audit",
     "cli_compare",
     "cli_report",
     "cli_leaderboard",

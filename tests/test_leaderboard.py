@@ -190,8 +190,9 @@ def test_injected_noise_from_runs_to_page(data, tmp_path):
     }  # fmt: skip
     table = titled(parts, "what the noise costs")
     runs = [x for x in lines if (x["dataset"], x["model"], x["method"]) == ("rated", "mf", "rce")]
-    ndcg = {rate: [x["metrics"]["ndcg@20"] for x in runs if x["injected"]["rate"] == rate] for rate in (0.0, 0.4)}
-    change = np.mean(np.array(ndcg[0.4]) / np.array(ndcg[0.0]) - 1)
+    clean = [x["injected"]["ndcg@20"]["uniform 0.4"] for x in runs if x["injected"]["kind"] == "none"]
+    noisy = [x["metrics"]["ndcg@20"] for x in runs if x["injected"]["rate"] == 0.4]
+    change = np.mean(np.array(noisy) / np.array(clean) - 1)
     row = next(row for row in table.rows if row[0] == "MF + R-CE")
     assert row[table.columns.index("uniform 40%")].startswith(f"{change:+.1%}")
     assert {path.suffix for path in tmp_path.glob("injected*")} == {
@@ -200,8 +201,21 @@ def test_injected_noise_from_runs_to_page(data, tmp_path):
     page = (tmp_path / "injected.html").read_text()
     injected.render(tmp_path)
     assert (tmp_path / "injected.html").read_text() == page
-    with pytest.raises(InputError, match="--rates"):
+    with pytest.raises(InputError, match="--rates are shares"):
         injected.run([data], ask, tmp_path, rates=[1.0])
+    with pytest.raises(InputError, match=r"'uniform 0\.3'.* another --out"):
+        injected.run([rated(data)], ask, tmp_path, ["mf"], ["normal"], trials=0, kinds=["uniform"], rates=[0.3])
+
+
+def test_what_is_trained_without_noise_ranks_what_its_rivals_rank(data):
+    clean, noisy = conditions(rated(data), ["uniform"], [0.4])
+    trained = accord.fit(clean.data, "mf", "normal", epochs=1)
+    said = clean.more(trained)[0]["injected"]
+    alike = accord.fit(clean.data, "mf", "normal", epochs=1)
+    alike.seen = noisy.data.csr(noisy.data.train).merge(noisy.data.csr(noisy.data.valid))
+    by_hand = alike.evaluate(ks=[20]).mean()[0]["ndcg@20"]
+    assert said["ndcg@20"] == {"uniform 0.4": pytest.approx(by_hand)}
+    assert by_hand > trained.metrics["mean"]["ndcg@20"]  # a shorter list: why they must rank the same
 
 
 def test_methods_of_ones_own_can_be_drawn():

@@ -21,7 +21,7 @@ from accord.data.interactions import Dataset
 from accord.data.simulate import KINDS
 from accord.errors import InputError, unknown
 from accord.files import read_json, write_json
-from accord.labelled import BUILT_IN, CLEAN, conditions
+from accord.labelled import BUILT_IN, CLEAN, Condition, conditions
 from accord.leaderboard import KS, TRIALS, row_name, spread
 from accord.methods import METHODS
 from accord.render import Figure, Table, write_all
@@ -62,13 +62,24 @@ def run(
         for one in conditions(data, kinds, rates):
             noisy = replace(asked, data=one.data, more=one.more)
             asked.say(f"{data.name}: " + (f"{one.kind} noise, {one.rate:.0%}" if one.rate else "without noise"))
-            compare(noisy, cells, results)
-            where = {"kind": one.kind, "rate": round(one.rate, 4)}
+            lines = compare(noisy, cells, results).by_key()
+            _check(lines, [key for c in cells for key in keys_of(noisy, c)], one, results)
+            where = {"kind": one.kind, "rate": round(one.rate, 4), "name": one.name}
             rows += [{**where, "model": c.model, "method": c.method, "runs": keys_of(noisy, c)} for c in cells]
         seeds = asked.seeds if isinstance(asked.seeds, int) else len(asked.seeds)
         content[data.name] = {"seeds": seeds, "trials": trials, "epochs": asked.epochs, "rows": rows}
         write_json(file, content)
     return render(folder)
+
+
+def _check(lines: Mapping[str, Any], keys: Sequence[str], one: Condition, results: Results) -> None:
+    """Runs without noise know only the kinds and rates they were once ranked for."""
+    for rival in one.rivals:
+        if any(rival.name not in lines[key]["injected"].get("ndcg@20", {}) for key in keys):
+            raise InputError(
+                f"{results.file} has runs without noise that know nothing of '{rival.name}': they were made with other "
+                "--kinds or --rates; give another --out."
+            )
 
 
 # --- the page
@@ -83,6 +94,7 @@ class Found:
 
     title: str
     rows: dict[tuple[str, str | None], dict[Where, list[dict[str, Any]]]]
+    names: dict[Where, str]  # under which the lines of runs without noise have their figures
 
     @property
     def noises(self) -> list[Where]:
@@ -96,8 +108,10 @@ class Found:
         return np.array([line["metrics"]["ndcg@20"] for line in self.rows[row][where]])
 
     def loss(self, row: tuple[str, str | None], where: Where) -> Values:
-        """NDCG@20 with the noise, relative to the same seed without it."""
-        return self.ndcg(row, where) / self.ndcg(row, (CLEAN, 0.0)) - 1
+        """NDCG@20 with the noise, relative to the same seed trained without it and ranking the same items."""
+        clean = [line["injected"]["ndcg@20"][self.names[where]] for line in self.rows[row][CLEAN, 0.0]]
+        lost: Values = self.ndcg(row, where) / np.array(clean) - 1
+        return lost
 
 
 def render(folder: Path) -> list[Table | Figure]:
@@ -116,7 +130,8 @@ def render(folder: Path) -> list[Table | Figure]:
             own = [lines[key] for key in row["runs"]]
             devices |= {line["device"] for line in own}
             rows.setdefault((row["model"], row["method"]), {})[row["kind"], row["rate"]] = own
-        parts += _dataset(dataset, Found(called(dataset), rows))
+        names = {(row["kind"], row["rate"]): row["name"] for row in entry["rows"]}
+        parts += _dataset(dataset, Found(called(dataset), rows, names))
     write_all(folder, NAME, parts, _intro(content, devices), "Injected noise: is it found, and what does it cost")
     return parts
 
@@ -158,7 +173,8 @@ def _dataset(dataset: str, found: Found) -> list[Table | Figure]:
             "what the noise costs",
             lambda row, where: _percent(found.loss(row, where)),
             "NDCG@20 on the clean test, relative to the same model, method and seed trained without the noise: mean ± "
-            "standard deviation over seeds.",
+            "standard deviation over seeds. Both rank the same items: the noise is removed from the list of either, as "
+            "seen items are. Otherwise noise would help, since none of it is in the test and the list is shorter.",
             ("NDCG@20 without noise", lambda row: spread(found.ndcg(row, (CLEAN, 0.0)))),
         ),
     ]

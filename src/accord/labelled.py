@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from accord.data.interactions import Dataset, IntArray
 from accord.data.simulate import inject
 from accord.noise import calibration, detection, labels
+from accord.ranking import Relevant
 from accord.recommender import Recommender
 
 PAIRS_AT_ONCE = 1_000_000  # over all runs of a stack
@@ -77,26 +78,46 @@ class Condition:
     kind: str
     rate: float
     data: Dataset
-    labelled: Labelled | None
+    labelled: Labelled | None = None
+    rivals: tuple[Condition, ...] = ()  # of the one without noise: those that are compared with it
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.rate:.4g}"
 
     def more(self, trained: Recommender) -> list[dict[str, Any]]:
-        """What the line of each run says of the noise."""
+        """What the line of each run says of the noise.
+
+        Seen pairs are removed before ranking, and noise is never a test pair: the more of it, the shorter the list that
+        the test has to be found in. So what was trained without noise is ranked for each rival with the same removed.
+        """
+        rules = trained.run.config.protocol
         judged = [{}] * trained.num_runs if self.labelled is None else self.labelled.judge(trained)
-        return [{"injected": {"kind": self.kind, "rate": round(self.rate, 4)}, **one} for one in judged]
+        ranked = {
+            rival.name: trained.evaluate(Relevant.of_test(rival.data, rules), [20]).per_user["ndcg@20"].mean(1)
+            for rival in self.rivals
+        }
+        said = {"kind": self.kind, "rate": round(self.rate, 4)}
+        figures = [{name: float(values[run]) for name, values in ranked.items()} for run in range(trained.num_runs)]
+        return [
+            {"injected": said | ({"ndcg@20": mine} if mine else {}), **one}
+            for one, mine in zip(judged, figures, strict=True)
+        ]
 
 
-def conditions(data: Dataset, kinds: Sequence[str], rates: Sequence[float]) -> Iterator[Condition]:
+def conditions(data: Dataset, kinds: Sequence[str], rates: Sequence[float]) -> list[Condition]:
     """Without noise first, what all others are compared with."""
     values = data.train.column("value") if data.train.has_value else np.array([np.nan])
     if np.isin(values, (0, 1)).all() and len(np.unique(values)) == 2:  # labels: the noise is there already
         real = values == 1
-        yield Condition(CLEAN, 0.0, replace(data, train=data.train.filter(real)), None)
-        yield Condition(BUILT_IN, float(1 - real.mean()), data, Labelled.of(data, real))
-        return
-    yield Condition(CLEAN, 0.0, data, None)
-    held_out = [part for part in (data.valid, data.test, data.valid_clean, data.test_noisy) if part is not None]
-    for kind in kinds:
-        for rate in rates:
-            train, real = inject(data.train, kind, rate, NOISE_SEED, held_out)
-            noisy = replace(data, train=train)
-            yield Condition(kind, rate, noisy, Labelled.of(noisy, real))
+        noisy = [Condition(BUILT_IN, float(1 - real.mean()), data, Labelled.of(data, real))]
+        clean = replace(data, train=data.train.filter(real))
+    else:
+        held_out = [part for part in (data.valid, data.test, data.valid_clean, data.test_noisy) if part is not None]
+        noisy, clean = [], data
+        for kind in kinds:
+            for rate in rates:
+                train, real = inject(data.train, kind, rate, NOISE_SEED, held_out)
+                one = replace(data, train=train)
+                noisy.append(Condition(kind, rate, one, Labelled.of(one, real)))
+    return [Condition(CLEAN, 0.0, clean, rivals=tuple(noisy)), *noisy]

@@ -226,7 +226,8 @@ def _ranking(title: str, rows: Sequence[Row], told: Row | None) -> Table:
         columns += [(metric, group) for group in groups for metric in ("recall@20", "ndcg@20")]
     every = [*rows, *([told] if told else [])]
     means = np.array([[row.values(*column).mean() for column in columns] for row in rows])
-    marked = frozenset((int(best), column + 2) for column, best in enumerate(means.argmax(0)))
+    telling = [column for column, (_, group) in enumerate(columns) if group != "cold"]
+    marked = frozenset((int(means[:, column].argmax()), column + 2) for column in telling)
     body = tuple((row.name, len(row.lines), *(spread(row.values(*column)) for column in columns)) for row in every)
     heads = ("what", "runs", *(metric + (f", {group} users" if group else "") for metric, group in columns))
     notes = [
@@ -234,7 +235,7 @@ def _ranking(title: str, rows: Sequence[Row], told: Row | None) -> Table:
     ]
     if len(groups) > 1:
         notes.append(
-            "Users without history (cold) get the popular items from every model, so that column is all alike."
+            "Users without history (cold) get the popular items from every model, so those columns are all alike."
         )
     return Table(f"{title}: ranking on the clean test", heads, body, tuple(notes), marked)
 
