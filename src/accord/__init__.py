@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from accord.version import __version__
 
 if TYPE_CHECKING:
+    from accord.auditing.audit import Audit, audit
     from accord.data.columns import Columns
     from accord.data.interactions import Dataset, Interactions
     from accord.data.read import load
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from accord.recommender import Recommender
 
 _HOME = {
+    "Audit": "auditing.audit",
+    "audit": "auditing.audit",
     "BaseConfig": "models.base",
     "Columns": "data.columns",
     "Dataset": "data.interactions",
@@ -39,6 +42,7 @@ _HOME = {
 __all__ = [
     "CORRECTED",
     "PUBLISHED",
+    "Audit",
     "BaseConfig",
     "Columns",
     "Dataset",
@@ -49,6 +53,7 @@ __all__ = [
     "Protocol",
     "Recommender",
     "__version__",
+    "audit",
     "fit",
     "inject",
     "load",

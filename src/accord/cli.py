@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from accord.cli_audit import audit
 from accord.cli_compare import compare
 from accord.cli_leaderboard import injected, leaderboard
 from accord.cli_options import (
@@ -147,6 +148,7 @@ def evaluate(
         say(f"figures of {len(evaluation.users)} users: {per_user}")
 
 
+app.command()(audit)
 app.command()(compare)
 app.command()(leaderboard)
 app.command()(injected)

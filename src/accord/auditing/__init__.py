@@ -1,0 +1,1 @@
+"""The audit of a log: its health, its probable noise, and whether denoising helps. `accord.audit` runs it."""

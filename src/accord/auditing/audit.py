@@ -1,0 +1,172 @@
+"""`accord.audit`: read, look over, judge, measure, test, and write it all down."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from accord.auditing import judgement as judging
+from accord.auditing.clean import Cleaned, write_clean
+from accord.auditing.crossfit import cross_fit
+from accord.auditing.health import health
+from accord.auditing.log import PARTS, Log, open_log
+from accord.auditing.quality import detection
+from accord.auditing.verdict import verdict
+from accord.data.columns import Columns
+from accord.errors import InputError
+from accord.experiment import find_device
+from accord.files import replacing, write_json
+from accord.training import Progress
+from accord.version import __version__
+
+WORK = "unfinished"  # in the audit folder: what an interrupted audit has done already
+TABLES = ("interactions", "users", "items")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found: three tables, and a summary as docs/audit.md has it."""
+
+    log: Log
+    interactions: pa.Table
+    users: pa.Table
+    items: pa.Table
+    summary: dict[str, Any]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the audit folder. `summary.json` is written last: a folder without it is not finished."""
+        from accord.auditing.page import write_page
+
+        folder = Path(folder)
+        (folder / "summary.json").unlink(missing_ok=True)
+        for name in TABLES:
+            with replacing(folder / f"{name}.parquet") as path:
+                pq.write_table(getattr(self, name), path)
+        write_page(folder / "report.html", self)
+        write_json(folder / "summary.json", self.summary)
+        shutil.rmtree(folder / WORK, ignore_errors=True)
+        return folder
+
+    def write_clean(self, path: str | Path, drop_below: float = 0.5, weights: bool = False) -> Cleaned:
+        """The log without what is less probably real than `drop_below`, or whole with p_real as a weight."""
+        return write_clean(Path(path), self.log, self.interactions, drop_below, weights)
+
+
+def audit(
+    data: Any,
+    *,
+    columns: Columns | None = None,
+    split: str = "auto",
+    ratios: Sequence[float] = (0.8, 0.1, 0.1),
+    clean: str | None = None,
+    split_seed: int = 0,
+    items: Any = None,
+    folds: int = 5,
+    seeds: int = 2,
+    device: str = "auto",
+    out: str | Path | None = None,
+    resume: bool = False,
+    command: str = "",
+    watch: Callable[[Progress], None] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Audit:
+    """Audit a log: its health, a probability for every interaction, and whether denoising helps.
+
+    `data`: what `accord.load` takes. `folds`: parts of the log that are held out in turn; `seeds`: runs of each model
+    that judges them. With `out` the audit folder is written; `resume` goes on where an interrupted audit stopped.
+    """
+    if folds < 2 or seeds < 1:
+        raise InputError(f"folds is {folds} and seeds is {seeds}; there are at least 2 folds and 1 seed.")
+    on = find_device(device)
+    clock = _Clock()
+    log = open_log(data, columns=columns, split=split, ratios=ratios, clean=clean, seed=split_seed, items=items)
+    clock.lap("read")
+    for note in log.data.notes:
+        say(f"note: {note}")
+    with _work_folder(out, resume) as name:
+        work = Path(name)
+        found = health(log)
+        clock.lap("health")
+        opinion = cross_fit(log, seeds=seeds, folds=folds, device=on, work=work, watch=watch, say=say)
+        judged = judging.judge(log, opinion)
+        detected, calibrated = (None, None) if log.labels is None else detection(judged, log.labels)
+        users, rated_items = judging.side_table(judged, "user"), judging.side_table(judged, "item")
+        noise = judging.summary(judged, users, rated_items)
+        clock.lap("noise")
+        tested = verdict(log, device=device, work=work, watch=watch, say=lambda text: say(f"verdict, {text}"))
+        clock.lap("verdict")
+        summary: dict[str, Any] = {"accord": __version__, "kind": "audit", "command": command, "data": _described(log)}
+        summary |= {"health": found, "noise": noise, "detection": detected, "verdict": tested}
+        made = Audit(
+            log, judging.interactions_table(judged, calibrated), users, rated_items,
+            _plain(summary | {"seconds": clock.seconds()}),
+        )  # fmt: skip
+        if out is not None:
+            made.save(out)
+    return made
+
+
+def unfinished(folder: Path) -> bool:
+    """Whether an audit was begun here and not finished."""
+    return (folder / WORK).exists() and not (folder / "summary.json").exists()
+
+
+def _work_folder(out: str | Path | None, resume: bool) -> AbstractContextManager[Any]:
+    if out is None:
+        return tempfile.TemporaryDirectory(prefix="accord-audit-")
+    work = Path(out) / WORK
+    if not resume:
+        shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True, exist_ok=True)
+    return nullcontext(work)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.began = self.last = time.perf_counter()
+        self.laps: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name], self.last = now - self.last, now
+
+    def seconds(self) -> dict[str, float]:
+        laps = self.laps | {"all": time.perf_counter() - self.began}
+        return {name: round(value, 2) for name, value in laps.items()}
+
+
+def _described(log: Log) -> dict[str, Any]:
+    users, items = len(np.unique(log.users)), len(np.unique(log.items))
+    return {
+        "name": log.data.name,
+        "users": users,
+        "items": items,
+        "interactions": len(log),
+        "rows": len(log.raw),
+        "parts": {name: int(np.sum(log.part == number)) for number, name in enumerate(PARTS)},
+        "density": len(log) / (users * items),
+        "value": log.value_name(),
+        "time": log.time_name(),
+        "notes": list(log.data.notes),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: no numpy numbers, no tuples, null for what is not finite."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,157 @@
+"""Cross-fitting: every interaction is judged by models that were trained without it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from accord.auditing.log import Log
+from accord.auditing.percentiles import Floats, chance_of_real, percentiles
+from accord.data.interactions import IntArray
+from accord.errors import InputError
+from accord.experiment import plan, train_stack
+from accord.models import own_class
+from accord.models.closed_form import EASE
+from accord.runs import Run
+from accord.tensors import read_tensors, write_tensors
+from accord.training import Progress
+from accord.version import __version__
+
+JUDGES = (("popularity", None), ("ease", None), ("gmf", "normal"), ("gmf", "deca-p"))
+OPTIONS = {"train.patience": 5}
+EPOCHS = 30
+VALIDATION = 0.08  # of the training pairs, to stop by
+ENOUGH_TO_STOP_BY = 10  # interactions of a user who gives one to the validation
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What every run thinks of every interaction of a log."""
+
+    runs: list[dict[str, Any]]  # model, method and seed of each
+    p_real: Floats  # [R, n], NaN where `known` is False
+    known: Bools  # [n] whether user and item were seen in training, so that a model can judge the pair
+    popularity: IntArray  # [n] interactions of the item outside the fold
+    folds: int
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One cut of the log: what is held out, what is trained on and what training stops by."""
+
+    held: Bools  # [n]
+    valid: Bools
+
+
+def cut(log: Log, folds: int, seed: int = 0) -> list[Fold]:
+    """Each user's interactions dealt out to the folds in random order, as evenly as they can be."""
+    rng = np.random.default_rng(seed)
+    counts = np.bincount(log.users, minlength=len(log.data.users))
+    order = np.lexsort((rng.random(len(log)), log.users))
+    dealt = np.empty(len(log), dtype=np.int64)
+    dealt[order] = np.arange(len(log)) - (np.cumsum(counts) - counts)[log.users[order]]
+    fold = (dealt + rng.integers(folds, size=len(counts))[log.users]) % folds
+    cuts = []
+    for number in range(folds):
+        held = fold == number
+        spare = ~held & (counts[log.users] >= ENOUGH_TO_STOP_BY)
+        spare &= np.bincount(log.items[~held], minlength=len(log.data.items))[log.items] > 1
+        cuts.append(Fold(held, spare & (rng.random(len(log)) < VALIDATION)))
+    return cuts
+
+
+def cross_fit(
+    log: Log,
+    *,
+    seeds: int = 2,
+    folds: int = 5,
+    device: torch.device,
+    work: Path | None = None,
+    watch: Callable[[Progress], None] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Opinion:
+    """Judge every interaction. What is finished is kept in `work`, so that an interrupted audit can go on there."""
+    if np.bincount(log.users).max() < 2:
+        raise InputError(
+            f"{log.data.name}: no user has two interactions, so nothing can be judged by what else a user did;"
+            " is --user-col right?"
+        )
+    judges = [(model, method) for model, method in JUDGES if model != "ease" or len(log.data.items) <= EASE.MOST_ITEMS]
+    plans = [plan(log.data, model, method or "normal", "corrected", seeds, _options(model), EPOCHS, None)
+             for model, method in judges]  # fmt: skip
+    runs = [
+        {"model": model, "method": method, "seed": seed if method else None}
+        for (model, method), run in zip(judges, plans, strict=True)
+        for seed in run.config.seeds
+    ]
+    places = np.full((len(runs), len(log)), np.nan)
+    known, popularity = np.zeros(len(log), dtype=bool), np.zeros(len(log), dtype=np.int64)
+    for number, fold in enumerate(cut(log, folds), 1):
+        say(f"noise, part {number} of {folds}: judged by {len(runs)} runs trained on the rest")
+        counts = np.bincount(log.items[~fold.held], minlength=len(log.data.items))
+        popularity[fold.held] = counts[log.items[fold.held]]
+        # a model knows neither a user nor an item that it has not trained on
+        trained = ~fold.held & ~fold.valid
+        seen = [np.bincount(rows[trained], minlength=1 + rows.max())[rows] > 0 for rows in (log.users, log.items)]
+        known[fold.held] = (seen[0] & seen[1])[fold.held]
+        first = 0
+        for run in plans:
+            last = first + len(run.config.seeds)
+            kept = None if work is None else work / f"{_key(log, run, fold)}.safetensors"
+            places[first:last, fold.held] = _kept(kept, partial(_judge, log, run, fold, device, watch))
+            first = last
+    known &= ~np.isnan(places).any(0)
+    p_real = np.full(places.shape, np.nan)
+    for row, place in zip(p_real, places, strict=True):
+        row[known] = chance_of_real(place[known])
+    return Opinion(runs, p_real, known, popularity, folds)
+
+
+def _options(model: str) -> dict[str, Any]:
+    own = own_class(model)
+    return {} if own is not None and own.closed_form else dict(OPTIONS)
+
+
+def _judge(log: Log, run: Run, fold: Fold, device: torch.device, watch: Callable[[Progress], None] | None) -> Floats:
+    """Percentiles of the held-out interactions in every run of a stack: [R, held], in the order of the log."""
+    learned = run.method is not None
+    trained = ~fold.held & ~fold.valid if learned else ~fold.held
+    train, valid, held_out = (log.rows.filter(rows) for rows in (trained, fold.valid, fold.held))
+    data = replace(log.data, train=train, valid=valid, test=held_out, valid_clean=None, test_noisy=None)
+    method, _ = train_stack(data, run, device, watch=watch)
+    held = log.data.csr(held_out)
+    with torch.inference_mode():
+        found = percentiles(
+            method.score_all, len(method.target.seeds), held, log.csr(), device, method.target.user_block
+        )
+    place = np.searchsorted(held.keys, log.users[fold.held] * held.num_items + log.items[fold.held])
+    in_order: Floats = found[:, place]
+    return in_order
+
+
+def _key(log: Log, run: Run, fold: Fold) -> str:
+    """What a file of percentiles is of: the version, the log, the fold and everything that the run depends on."""
+    digest = hashlib.sha256(f"{__version__} {run.config.model_dump_json()}".encode())
+    for part in (log.users, log.items, fold.held, fold.valid):
+        digest.update(part.tobytes())
+    return f"{run.config.model}-{run.config.method}-{digest.hexdigest()[:16]}"
+
+
+def _kept(path: Path | None, make: Callable[[], Floats]) -> Floats:
+    if path is not None and path.exists():
+        tensors, _ = read_tensors(path)
+        return np.asarray(tensors["percentiles"].numpy(), dtype=np.float64)
+    made = make()
+    if path is not None:
+        write_tensors(path, {"percentiles": torch.from_numpy(made)})
+    return made

@@ -1,0 +1,303 @@
+"""The health of a log: what in it should make one careful, with examples by its own ids, and what to do about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from accord.auditing.log import Log
+from accord.auditing.times import Floats, gaps, is_date, said
+from accord.data.check import Report, check
+from accord.data.interactions import IdMap, IntArray
+from accord.data.split import pairs
+from accord.report.measure import gini
+
+Level = Literal["serious", "notice", "fine"]
+
+EXAMPLES = 5
+FEW = 5  # interactions: with fewer, little can be known of a user or item
+NEARLY_ALL = 0.8  # of the items: who has more has hardly chosen
+FAR_OUT = 3.0  # interquartile ranges above the third quartile, in logarithms
+MANY_TIMES = 10  # the median: what is less is no bot, however alike the others are
+UNEQUAL = 0.8  # Gini coefficient from which popularity decides nearly everything
+LORENZ_POINTS = 100
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    level: Level
+    title: str
+    count: int
+    of: int
+    examples: tuple[str, ...] = ()
+    advice: str = ""
+
+
+def health(log: Log) -> dict[str, Any]:
+    """What the summary says of the log's health."""
+    report = check(log.data)
+    by_user = np.bincount(log.users, minlength=len(log.data.users))
+    by_item = np.bincount(log.items, minlength=len(log.data.items))
+    found = [
+        _duplicates(log),
+        *([_shared(log, report)] if log.was_split else []),
+        _cold(log, report, "users"),
+        _cold(log, report, "items"),
+        _few(log.data.users, by_user, "users"),
+        _few(log.data.items, by_item, "items"),
+        _nearly_all(log, by_user),
+        _bots(log, by_user),
+        _concentration(log, by_item),
+        *_columns(log, by_user, by_item),
+        *_times(log),
+    ]
+    order = {"serious": 0, "notice": 1, "fine": 2}
+    there = by_item[by_item > 0]
+    active = by_user[by_user > 0]
+    return {
+        "findings": [asdict(finding) for finding in sorted(found, key=lambda one: order[one.level])],
+        "gini": gini(there),
+        "lorenz": lorenz(there),
+        "activity": {"least": int(active.min()), "median": float(np.median(active)), "mean": float(active.mean()),
+                     "most": int(active.max())},
+        "time": _time_line(log),
+    }  # fmt: skip
+
+
+def lorenz(counts: IntArray) -> dict[str, list[float]]:
+    """Share of the interactions that the least popular share of the items has."""
+    shares = np.concatenate([[0.0], np.cumsum(np.sort(counts)) / counts.sum()])
+    places = np.unique(np.round(np.linspace(0, len(counts), LORENZ_POINTS + 1)).astype(np.int64))
+    return {"items": (places / len(counts)).tolist(), "interactions": shares[places].tolist()}
+
+
+def _pairs_said(log: Log, keys: IntArray, more: Sequence[str] = ()) -> tuple[str, ...]:
+    """Pairs by their own ids."""
+    size = len(log.data.items)
+    users, items = log.data.users.take(keys // size).to_pylist(), log.data.items.take(keys % size).to_pylist()
+    extra = more or [""] * len(keys)
+    return tuple(f"{user} · {item}{add}" for user, item, add in zip(users, items, extra, strict=True))
+
+
+def _counted(ids: IdMap, rows: IntArray, counts: IntArray, total: int | None = None) -> tuple[str, ...]:
+    of = "" if total is None else f" of {total:,}"
+    return tuple(
+        f"{one}: {count:,}{of}" for one, count in zip(ids.take(rows).to_pylist(), counts[rows].tolist(), strict=True)
+    )
+
+
+def _duplicates(log: Log) -> Finding:
+    keys, counts = np.unique(pairs(log.data, log.raw), return_counts=True)
+    repeats = int((counts - 1).sum())
+    if not repeats:
+        return Finding("duplicates", "fine", "No pair occurs twice", 0, len(log.raw))
+    worst = np.argsort(-counts, kind="stable")[:EXAMPLES]
+    return Finding(
+        "duplicates", "notice", f"{repeats:,} rows repeat a (user, item) pair", repeats, len(log.raw),
+        _pairs_said(log, keys[worst], [f": {count} times" for count in counts[worst]]),
+        "Each pair was counted once, with its latest row. If repeats mean something (plays, visits), add them up in a "
+        "value column; if they come from sending an event twice, remove them where they arise.",
+    )  # fmt: skip
+
+
+def _shared(log: Log, report: Report) -> Finding:
+    whole = {"valid, test_noisy"}  # a validation that was cut from the test is a rule of the paper's split
+    shared = {both: count for both, count in report.shared.items() if count and both not in whole}
+    total = sum(shared.values())
+    if not total:
+        return Finding("shared", "fine", "Train, valid and test share no pair", 0, len(log))
+    both = max(shared, key=lambda name: shared[name])
+    parts = {"train": log.data.train, "valid": log.data.valid, "test": log.data.test, "test_noisy": log.data.test_noisy}
+    one, other = (parts[name] for name in both.split(", "))
+    assert one is not None
+    assert other is not None
+    keys = np.intersect1d(pairs(log.data, one), pairs(log.data, other))[:EXAMPLES]
+    told = ", ".join(f"{count:,} in {name.replace(', ', ' and ')}" for name, count in shared.items())
+    serious = any(name.startswith("train") for name in shared)
+    return Finding(
+        "shared", "serious" if serious else "notice", f"Parts of the split share pairs: {told}", total, len(log),
+        _pairs_said(log, keys),
+        "What was trained on must not be tested on: take such pairs out of the test, or split anew.",
+    )  # fmt: skip
+
+
+def _cold(log: Log, report: Report, what: str) -> Finding:
+    count = report.cold[what]
+    ids, test, train = (
+        (log.data.users, log.data.test.users, log.data.train.users)
+        if what == "users"
+        else (log.data.items, log.data.test.items, log.data.train.items)
+    )
+    rows = np.unique(ids.rows(test))
+    if not count:
+        return Finding(f"cold_{what}", "fine", f"All {what} of the test are known to training", 0, len(rows))
+    cold = np.setdiff1d(rows, ids.rows(train))
+    serious = count > len(rows) / 2
+    return Finding(
+        f"cold_{what}", "serious" if serious else "notice",
+        f"{count:,} of the {len(rows):,} {what} in the test are unknown to training", count, len(rows),
+        tuple(str(one) for one in ids.take(cold[:EXAMPLES]).to_pylist()),
+        "Only popularity can serve them; judge them apart (warm and cold), and recommend to them by other means.",
+    )  # fmt: skip
+
+
+def _few(ids: IdMap, counts: IntArray, what: str) -> Finding:
+    there = counts > 0
+    few = np.flatnonzero(there & (counts < FEW))
+    total = int(there.sum())
+    if not len(few):
+        return Finding(f"few_{what}", "fine", f"All {what} have at least {FEW} interactions", 0, total)
+    serious = len(few) > total / 2
+    least = few[np.argsort(counts[few], kind="stable")][:EXAMPLES]
+    return Finding(
+        f"few_{what}", "serious" if serious else "notice",
+        f"{len(few):,} of {total:,} {what} have fewer than {FEW} interactions", len(few), total,
+        _counted(ids, least, counts),
+        "Little can be known of them: p_real of their interactions leans on popularity. "
+        f"A log of {what} with more history is easier to judge, but leaving them out hides whom you serve.",
+    )  # fmt: skip
+
+
+def _nearly_all(log: Log, by_user: IntArray) -> Finding:
+    total = int((np.bincount(log.items) > 0).sum())
+    rows = np.flatnonzero(by_user >= NEARLY_ALL * total)
+    if not len(rows) or total < 2 * FEW:
+        return Finding("nearly_all", "fine", "Nobody has almost every item", 0, int((by_user > 0).sum()))
+    rows = rows[np.argsort(-by_user[rows], kind="stable")]
+    return Finding(
+        "nearly_all", "serious", f"{len(rows):,} users have at least {NEARLY_ALL:.0%} of all items", len(rows),
+        int((by_user > 0).sum()), _counted(log.data.users, rows[:EXAMPLES], by_user, total),
+        "Such a user has chosen nothing (a crawler, a test account, a shared login), and no negatives are left for "
+        "training: remove them.",
+    )  # fmt: skip
+
+
+def _bots(log: Log, by_user: IntArray) -> Finding:
+    active = by_user[by_user > 0]
+    low, middle, high = np.quantile(np.log(active), [0.25, 0.5, 0.75])
+    limit = max(np.exp(high + FAR_OUT * (high - low)), MANY_TIMES * np.exp(middle))
+    rows = np.flatnonzero(by_user > limit)
+    median = float(np.median(active))
+    if not len(rows):
+        return Finding("bots", "fine", "Nobody is active beyond all others", 0, len(active))
+    rows = rows[np.argsort(-by_user[rows], kind="stable")]
+    share = by_user[rows].sum() / active.sum()
+    examples = tuple(
+        f"{text} interactions ({count / median:,.0f} times the median)"
+        for text, count in zip(_counted(log.data.users, rows[:EXAMPLES], by_user), by_user[rows], strict=False)
+    )
+    return Finding(
+        "bots", "serious" if share > 0.05 else "notice",
+        f"{len(rows):,} users are far more active than all others, with {share:.1%} of the interactions",
+        len(rows), len(active), examples,
+        "Look whether they are people: bots, monitors and shared accounts should be removed before training.",
+    )  # fmt: skip
+
+
+def _concentration(log: Log, by_item: IntArray) -> Finding:
+    counts = by_item[by_item > 0]
+    unequal = gini(counts)
+    top = np.argsort(-by_item, kind="stable")[: max(1, round(0.01 * len(counts)))]
+    share = by_item[top].sum() / counts.sum()
+    level: Level = "notice" if unequal > UNEQUAL else "fine"
+    return Finding(
+        "concentration", level,
+        f"The most popular hundredth of the items has {share:.1%} of the interactions (Gini {unequal:.2f})",
+        len(top), len(counts), _counted(log.data.items, top[:EXAMPLES], by_item),
+        "Popularity will be hard to beat, and models repeat it: look at coverage beside accuracy, and at noise by "
+        "popularity below." if level == "notice" else "",
+    )  # fmt: skip
+
+
+def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding]:
+    """Columns that tell nothing, or that are probably not what they were taken for."""
+    rows = len(log)
+    for what, counts in (("user", by_user), ("item", by_item)):
+        single = counts[counts > 0].max() == 1
+        if single:
+            yield Finding(
+                f"unique_{what}", "serious", f"Every {what} occurs once only", rows, rows, (),
+                f"The {what} column is probably a row, session or event number: give the right one (--{what}-col).",
+            )  # fmt: skip
+    names = ("value", "time")
+    there = [name for name in names if name in log.rows.table.column_names]
+    for name in there:
+        values = log.rows.table.column(name).drop_null().to_numpy()
+        called = log.rows.source_name(name)
+        missing = rows - len(values) + int(np.isnan(values.astype(np.float64)).sum())
+        if missing:
+            yield Finding(
+                f"missing_{name}", "notice", f"{missing:,} interactions have no {called}", missing, rows, (),
+                "They count as neither real nor noise where the audit is measured against the values.",
+            )  # fmt: skip
+        distinct = np.unique(values)
+        if len(distinct) == 1:
+            yield Finding(
+                f"constant_{name}", "notice", f"Column {called} has one value only", rows, rows, (f"{distinct[0]:g}",),
+                "It tells nothing; leave it out, or look why it is constant.",
+            )  # fmt: skip
+        elif name == "value" and len(distinct) == rows > 100 and np.array_equal(values, np.round(values)):
+            yield Finding(
+                "unique_value", "notice", f"Column {called} has another value in every row", rows, rows,
+                tuple(f"{value:g}" for value in values[:EXAMPLES]),
+                "It looks like a number of rows or a time, not like a rating or a measure: give --value-col.",
+            )  # fmt: skip
+    if not there:
+        yield Finding(
+            "no_columns", "notice", "The log has neither values nor times", rows, rows, (),
+            "With a value column (rating, dwell time, returned or not) the audit can measure itself; with times it can "
+            "test on the future.",
+        )  # fmt: skip
+
+
+def _times(log: Log) -> Iterable[Finding]:
+    if not log.raw.has_time:
+        return
+    raw = log.raw.table.column("time").drop_null().to_numpy()
+    backwards = int(np.sum(np.diff(raw) < 0))
+    if backwards:
+        yield Finding(
+            "order", "fine", f"The rows are not in the order of time ({backwards:,} steps back)", backwards, len(raw),
+        )  # fmt: skip
+    odd = raw[(raw <= 0) | (raw > time.time() + 86400)] if is_date(raw) or (raw > 1e11).any() else raw[:0]
+    if len(odd):
+        yield Finding(
+            "odd_times", "serious", f"{len(odd):,} times lie before 1970 or in the future", len(odd), len(raw),
+            tuple(f"{value:,}" for value in odd[:EXAMPLES].tolist()),
+            "Look at their unit (seconds, not milliseconds) and at clocks: a split by time misplaces such rows.",
+        )  # fmt: skip
+    keys = np.unique(np.stack([log.users, log.rows.table.column("time").to_numpy()]), axis=1, return_counts=True)[1]
+    tied = int(keys[keys > 1].sum())
+    if tied > 0.2 * len(log):
+        yield Finding(
+            "tied_times", "notice", f"{tied:,} interactions share their time with another of the same user", tied,
+            len(log), (), "Their order is not known, so a test on the last of them is partly a draw: times may be of "
+            "the upload and not of the event.",
+        )  # fmt: skip
+    found = gaps(np.sort(raw))
+    if found:
+        yield Finding(
+            "gaps", "notice", f"{len(found):,} long gaps in which nothing happened", len(found), len(raw),
+            tuple(f"{said(a, raw)} to {said(b, raw)}" for a, b in found[:EXAMPLES]),
+            "Events may be missing there (an outage, a changed tracker); do not let a split fall into a gap.",
+        )  # fmt: skip
+    else:
+        yield Finding("gaps", "fine", "No long gap in time", 0, len(raw))
+
+
+def _time_line(log: Log) -> dict[str, Any] | None:
+    if not log.raw.has_time:
+        return None
+    raw: Floats = np.sort(log.raw.table.column("time").drop_null().to_numpy().astype(np.float64))
+    counts, edges = np.histogram(raw, bins=40)
+    bins = [
+        {"from": float(a), "to": float(b), "interactions": int(n)}
+        for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)
+    ]
+    between = [{"from": a, "to": b} for a, b in gaps(raw)]
+    return {"first": float(raw[0]), "last": float(raw[-1]), "is_date": is_date(raw), "bins": bins, "gaps": between}

@@ -1,0 +1,264 @@
+"""The page of an audit, from its summary alone and the titles of its items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accord.auditing import drawings
+from accord.auditing.judgement import titles_of
+from accord.auditing.times import said
+from accord.render import Table
+from accord.report import draw
+from accord.report.page import Chart, Fact, Finding, Level, Page, Section
+
+if TYPE_CHECKING:
+    from accord.auditing.audit import Audit
+
+LEVELS: dict[str, Level] = {"serious": "bad", "notice": "warning"}
+
+
+def write_page(path: Path, audit: Audit) -> Path:
+    summary = audit.summary
+    data = summary["data"]
+    lead = (
+        f"{data['interactions']:,} interactions of {data['users']:,} users with {data['items']:,} items "
+        f"({data['density']:.2%} of all pairs)."
+    )
+    page = Page(f"Audit of {data['name']}", lead)
+    shown = [row["item"] for name in ("noisiest", "surest", "noisiest_items") for row in summary["noise"][name]]
+    titles = {item: title for item, title in zip(shown, titles_of(audit.log, shown), strict=True) if title}
+    _short(page.section("In short"), summary)
+    _health(
+        page.section("Health of the log", "What stands out in the log itself, before any model."), summary["health"]
+    )
+    _noise(page.section("Noise", "Which interactions say nothing of their user."), summary, titles)
+    if summary["detection"] is not None:
+        _detection(page.section("Is the audit right?", "What the values say, which no model was told."), summary)
+    if summary["verdict"] is not None:
+        _verdict(page.section("Does denoising help?", "Trained on a part of the log, tested on the rest."), summary)
+    _made(page.section("How it was made"), summary)
+    return page.write(path)
+
+
+def _short(section: Section, summary: Mapping[str, Any]) -> None:
+    noise, verdict = summary["noise"], summary["verdict"]
+    sentence = "There is too little to test on, so whether denoising helps is not known."
+    section.callout(verdict["sentence"] if verdict else sentence, "good" if verdict and verdict["helps"] else "info")
+    serious = [one for one in summary["health"]["findings"] if one["level"] == "serious"]
+    facts = [
+        Fact("probably noise", f"{noise['rate']:.1%}", f"{noise['low']:.1%} to {noise['high']:.1%} over the runs"),
+        Fact("more probably noise than not", f"{noise['suspects']:,}", "interactions with p_real below 0.5"),
+        Fact("serious findings", str(len(serious)), "in the log itself"),
+    ]
+    if summary["detection"]:
+        first, popular = summary["detection"]["scores"][:2]
+        note = f"{first['auc_low']:.3f} to {first['auc_high']:.3f}; popularity alone {popular['auc']:.3f}"
+        facts.append(Fact("noise found (AUC)", f"{first['auc']:.3f}", note))
+    section.facts(facts)
+
+
+def _health(section: Section, health: Mapping[str, Any]) -> None:
+    found, fine = (
+        [one for one in health["findings"] if (one["level"] == "fine") == is_fine] for is_fine in (False, True)
+    )
+    section.findings(
+        [Finding(LEVELS[one["level"]], one["title"], "", one["examples"], one["advice"]) for one in found]
+        or [Finding("good", "Nothing stands out")]
+    )
+    if fine:
+        section.note(f"Also looked at, and fine: {'; '.join(one['title'] for one in fine)}.")
+    curve = health["lorenz"]
+    half = next(share for items, share in zip(curve["items"], curve["interactions"], strict=True) if items >= 0.5)
+    charts = [
+        Chart(
+            "Popularity (Lorenz curve)",
+            drawings.lorenz(curve),
+            f"The less popular half of the items has {half:.1%} of the interactions; Gini {health['gini']:.2f}.",
+        )
+    ]
+    line = health["time"]
+    if line is not None:
+        busiest = max(line["bins"], key=lambda one: one["interactions"])
+        when = said(busiest["from"], _ends(line))
+        charts.append(
+            Chart(
+                "Interactions over time",
+                drawings.over_time(line),
+                f"From {said(line['first'], _ends(line))} to {said(line['last'], _ends(line))}, "
+                f"most of them around {when}.",
+            )
+        )
+    section.charts(charts)
+
+
+def _ends(line: Mapping[str, Any]) -> Any:
+    import numpy as np
+
+    return np.array([line["first"], line["last"]])
+
+
+def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, str]) -> None:
+    noise, total = summary["noise"], summary["data"]["interactions"]
+    section.text(
+        "Every interaction was judged by models trained without it: where does its item stand among all the items that "
+        "its user never touched? One that says nothing of its user falls anywhere among them, a real preference stands "
+        "high. So what lies lowest is all noise, and tells how much of it lies everywhere. p_real is the mean over "
+        f"{len(noise['runs'])} runs, and its interval is where that mean would lie with other runs.",
+    )
+    if noise["by_popularity_basis"]:
+        section.note(
+            f"{noise['by_popularity_basis']:,} of {total:,} interactions are the only ones of their user or item: no "
+            "model can judge these, and they got what other interactions with items as popular got (basis: popularity)."
+        )
+    below = noise["suspects"] / total
+    charts = [
+        Chart(
+            "How sure the audit is",
+            drawings.histogram(noise["histogram"]),
+            f"{below:.1%} of the interactions are more probably noise than not.",
+        )
+    ]
+    for name, title, axis in (
+        ("by_popularity", "Noise by popularity", "interactions of the item"),
+        ("by_activity", "Noise by activity", "interactions of the user"),
+        ("by_time", "Noise over time", ""),
+    ):
+        if noise[name]:
+            charts.append(
+                Chart(title, drawings.rates(noise[name], axis), _said(noise[name]), _rates(title, noise[name]))
+            )
+    if noise["by_value"] and len(noise["by_value"]) > 1:
+        rows, column = noise["by_value"], summary["data"]["value"]
+        text = f"From {rows[0]['p_real']:.2f} at {rows[0]['label']} to {rows[-1]['p_real']:.2f} at {rows[-1]['label']}."
+        charts.append(Chart(f"p_real by {column}", drawings.by_value(rows, column), text))
+    section.charts(charts)
+    section.table(_pairs("Most probably noise", noise["noisiest"], titles), "")
+    section.table(_pairs("Surest preferences", noise["surest"], titles), "The surest preferences")
+    section.table(_sides("Users with most noise", noise["noisiest_users"], "user", {}), "Users with most noise")
+    section.table(_sides("Items with most noise", noise["noisiest_items"], "item", titles), "Items with most noise")
+
+
+def _said(rows: Sequence[Mapping[str, Any]]) -> str:
+    least, most = (pick(rows, key=lambda row: row["noise_rate"]) for pick in (min, max))
+    return f"From {least['noise_rate']:.1%} ({least['label']}) to {most['noise_rate']:.1%} ({most['label']})."
+
+
+def _rates(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    cells = tuple(
+        (row["label"], f"{row['interactions']:,}", f"{row['noise_rate']:.1%}", f"{row['low']:.1%} to {row['high']:.1%}")
+        for row in rows
+    )
+    return Table(title, ("group", "interactions", "noise", "over the runs"), cells)
+
+
+def _pairs(title: str, rows: Sequence[Mapping[str, Any]], titles: Mapping[Any, str]) -> Table:
+    with_value = any(row["value"] is not None for row in rows)
+    columns = ("user", "item", *(["title"] if titles else []), *(["value"] if with_value else []), "p_real", "interval")
+    cells = []
+    for row in rows:
+        value = [] if not with_value else ["" if row["value"] is None else f"{row['value']:g}"]
+        name = [titles.get(row["item"], "")] if titles else []
+        interval = f"{row['low']:.2f} to {row['high']:.2f}"
+        cells.append((str(row["user"]), str(row["item"]), *name, *value, f"{row['p_real']:.3f}", interval))
+    return Table(title, columns, tuple(cells))
+
+
+def _sides(title: str, rows: Sequence[Mapping[str, Any]], name: str, titles: Mapping[Any, str]) -> Table:
+    columns = (name, *(["title"] if titles else []), "interactions", "noise", "over the runs")
+    cells = tuple(
+        (
+            str(row[name]),
+            *([titles.get(row[name], "")] if titles else []),
+            f"{row['interactions']:,}",
+            f"{row['noise_rate']:.1%}",
+            f"{row['low']:.1%} to {row['high']:.1%}",
+        )
+        for row in rows
+    )
+    return Table(title, columns, cells, ("Of those with at least five interactions.",))
+
+
+def _detection(section: Section, summary: Mapping[str, Any]) -> None:
+    found = summary["detection"]
+    gain = found["gain"]
+    better = (
+        "better than popularity" if gain["low"] > 0 else "worse" if gain["high"] < 0 else "no better than popularity"
+    )
+    section.callout(
+        f"By the log's own values ({found['real']} is real, {found['noise']} is noise) the audit is {better}: AUC "
+        f"{found['scores'][0]['auc']:.3f} against {found['scores'][1]['auc']:.3f}, a difference of "
+        f"{gain['difference']:+.3f} ({gain['low']:+.3f} to {gain['high']:+.3f}).",
+        "good" if gain["low"] > 0 else "warning",
+    )
+    rows = tuple(
+        (
+            row["name"],
+            f"{row['auc']:.3f}",
+            f"{row['auc_low']:.3f} to {row['auc_high']:.3f}",
+            f"{row['average_precision']:.3f}",
+            f"{row['average_precision_low']:.3f} to {row['average_precision_high']:.3f}",
+        )
+        for row in found["scores"]
+    )
+    notes = (
+        f"{found['interactions']:,} interactions with such a value, {found['noise_rate']:.1%} of them noise. AUC: how "
+        "often a real one is held surer than a noisy one; average precision: of finding the noise. 95% intervals "
+        "by drawing users anew.",
+    )
+    section.table(
+        Table("Telling noise apart", ("by", "AUC", "interval", "average precision", "interval "), rows, notes)
+    )
+    before, after = found["reliability"]["before"], found["reliability"]["after"]
+    section.chart(
+        Chart(
+            "Reliability",
+            drawings.reliability(found["reliability"]),
+            f"Expected calibration error {before['ece']:.3f} as it is and {after['ece']:.3f} recalibrated; Brier score "
+            f"{before['brier']:.3f} and {after['brier']:.3f}. Recalibrated on other users' values only.",
+        )
+    )
+
+
+def _verdict(section: Section, summary: Mapping[str, Any]) -> None:
+    found = summary["verdict"]
+    section.callout(found["sentence"], "good" if found["helps"] else "info")
+    rule = f" that meet {found['test']['rule']}" if found["test"]["rule"] else ""
+    names = [row["name"] for row in found["rows"]]
+    rows = [{"run": row["name"], **{key: row[key] for key in ("mean", "low", "high")}} for row in found["rows"]]
+    against = {row["name"]: row for row in found["against_normal"]}
+    cells = []
+    for row in found["rows"]:
+        test = against.get(row["name"])
+        paired = ("", "", "") if test is None else (
+            f"{test['difference']:+.4f}", f"{test['low']:+.4f} to {test['high']:+.4f}", f"{test['p_holm']:.4f}"
+        )  # fmt: skip
+        cells.append((row["name"], f"{row['mean']:.4f}", f"{row['recall']:.4f}", *paired))
+    columns = ("what", "NDCG@20", "recall@20", "against plain training", "95% interval", "p (Holm)")
+    notes = (
+        f"{found['test']['interactions']:,} held-out interactions{rule} of {found['test']['users']:,} users; "
+        f"{found['seeds']} seeds; settings as they come, none tuned; paired by user and seed.",
+    )
+    table = Table("NDCG@20 and recall@20 on held-out interactions", columns, tuple(cells), notes)
+    best = max(found["rows"], key=lambda row: row["mean"])
+    text = f"Best is {best['name']} with {best['mean']:.4f} ({best['low']:.4f} to {best['high']:.4f})."
+    section.chart(
+        Chart("NDCG@20 with 95% intervals", draw.dots(rows, "NDCG@20", names, ["popularity", "ease"]), text, height=170)
+    )
+    section.table(table)
+
+
+def _made(section: Section, summary: Mapping[str, Any]) -> None:
+    noise = summary["noise"]
+    if summary["command"]:
+        section.code(summary["command"])
+    runs = tuple(
+        (run["model"], run["method"] or "", "" if run["seed"] is None else str(run["seed"])) for run in noise["runs"]
+    )
+    notes = (f"Each was trained {noise['folds']} times, without a {noise['folds']}th of every user's interactions.",)
+    section.table(Table("Who judged", ("model", "method", "seed"), runs, notes), "The runs that judged")
+    for note in summary["data"]["notes"]:
+        section.note(note)
+    seconds = summary["seconds"]["all"]
+    section.note(f"It took {seconds:.0f} seconds. Every interaction is in interactions.parquet beside this page.")

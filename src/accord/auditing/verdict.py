@@ -1,0 +1,84 @@
+"""Does denoising help on this log: plain training, DeCA and DeCA(p) on held-out data, beside popularity and EASE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from accord.auditing.log import Log
+from accord.compare import Request, cells_of, compare, users_of
+from accord.models.closed_form import EASE
+from accord.protocol import CORRECTED
+from accord.ranking import Relevant
+from accord.results import Results
+from accord.significance import Comparison, compare_to, interval_of_means
+from accord.training import Progress
+
+MODEL = "gmf"
+DENOISERS = {f"{MODEL} + deca": "DeCA", f"{MODEL} + deca-p": "DeCA(p)"}
+PLAIN = f"{MODEL} + normal"
+METRIC = "ndcg@20"
+
+
+def verdict(
+    log: Log,
+    *,
+    seeds: int = 3,
+    device: str = "auto",
+    work: Path,
+    watch: Callable[[Progress], None] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any] | None:
+    """What the summary says; None where fewer than two users have something to test on."""
+    relevant = Relevant.of_test(log.data, CORRECTED)
+    if len(relevant.users) < 2:
+        return None
+    cells = cells_of([MODEL], ["normal", "deca", "deca-p"], {})
+    if len(log.data.items) > EASE.MOST_ITEMS:
+        cells = [cell for cell in cells if cell.model != "ease"]
+    cells = [cell for cell in cells if cell.method is None] + [cell for cell in cells if cell.method is not None]
+    request = Request(log.data, seeds=seeds, device=device, watch=watch, say=say, ks=(20,))
+    results = compare(request, cells, Results(work, "verdict"))
+    values = users_of(request, cells, results, METRIC)
+    recalls = users_of(request, cells, results, "recall@20")
+    tests = compare_to(values[PLAIN], {name: own for name, own in values.items() if name != PLAIN})
+    rows: list[dict[str, Any]] = []
+    for name, own in values.items():
+        low, high = interval_of_means(own[None])
+        row = {"name": name, "mean": float(own.mean()), "low": float(low[0]), "high": float(high[0])}
+        rows.append(row | {"recall": float(recalls[name].mean())})
+    means = {row["name"]: float(row["mean"]) for row in rows}
+    helps, sentence = say_it(means, tests)
+    against = [
+        {"name": name, "difference": test.difference, "low": test.low, "high": test.high, "p": test.p,
+         "p_holm": test.p_holm}
+        for name, test in tests.items()
+    ]  # fmt: skip
+    test = {"users": len(relevant.users), "interactions": int(relevant.counts.sum()), "rule": log.clean}
+    found = {"sentence": sentence, "helps": helps, "metric": METRIC, "seeds": seeds, "test": test}
+    return found | {"rows": rows, "against_normal": against}
+
+
+def say_it(means: Mapping[str, float], tests: Mapping[str, Comparison]) -> tuple[bool, str]:
+    """Whether denoising helps, and the sentence that says so and what is as good without it."""
+    name = max(DENOISERS, key=lambda one: means[one])
+    test, called = tests[name], DENOISERS[name]
+    share = test.difference / means[PLAIN] if means[PLAIN] else 0.0
+    figures = (
+        f"NDCG@20 {means[name]:.4f} against {means[PLAIN]:.4f} without ({share:+.1%}; difference "
+        f"{test.difference:+.4f}, 95% interval {test.low:+.4f} to {test.high:+.4f})"
+    )
+    helps = test.low > 0 and test.p_holm < 0.05
+    if helps:
+        said = f"Denoising helps here: {called} gives {figures}."
+    elif test.high < 0 and test.p_holm < 0.05:
+        said = f"Denoising does not help here, it harms: the better of the two, {called}, gives {figures}."
+    else:
+        said = f"Denoising does not help here, as far as this test can tell: {called} gives {figures}."
+    simple = [one for one in ("ease", "popularity") if one in means]
+    best = max(simple, key=lambda one: means[one])
+    if means[best] >= max(means[name], means[PLAIN]):
+        label = "EASE" if best == "ease" else "popularity"
+        said += f" Simple {label}, without any denoising, is better than both with {means[best]:.4f}."
+    return bool(helps), said
