@@ -116,24 +116,30 @@ class Negatives:
 
     def draw(self, users: Tensor, generator: torch.Generator) -> Tensor:
         """One negative for each user row; fastest when users are sorted."""
-        return torch.cat([self._draw(part, [generator])[0] for part in torch.split(users, DRAWN_AT_ONCE)])
+        parts = torch.split(users, DRAWN_AT_ONCE)
+        return torch.cat([self.at(part, torch.stack([_numbers(len(part), generator)]))[0] for part in parts])
 
     def draw_each(self, users: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
         """The same for several runs: users [n] -> [R, n]."""
         if len(users) > DRAWN_AT_ONCE:
             return torch.stack([self.draw(users, stream) for stream in streams])
         runs = max(1, DRAWN_AT_ONCE // max(1, len(users)))
-        return torch.cat([self._draw(users, streams[at : at + runs]) for at in range(0, len(streams), runs)])
+        parts = [streams[start : start + runs] for start in range(0, len(streams), runs)]
+        return torch.cat([self.at(users, torch.stack([_numbers(len(users), s) for s in part])) for part in parts])
 
-    def _draw(self, users: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
-        """[n] -> [R, n]"""
-        big = [torch.randint(0, 2**62, users.shape, generator=s, device=users.device) for s in streams]
-        point = torch.stack(big) % self.free[users]
+    def at(self, users: Tensor, numbers: Tensor) -> Tensor:
+        """The negatives that large random numbers stand for: [R, n], of user rows [n] or [R, n]."""
+        point = numbers % self.free[users].clamp(min=1)
         start = self.ptr[users]
         count = torch.searchsorted(self.cuts, users * self.total + point, right=True) - start
         last = start + count - 1
         place = torch.where(count > 0, point + self.skipped[last], point)
         return place if self.ends is None else torch.searchsorted(self.ends, place, right=True)
+
+
+def _numbers(size: int, stream: torch.Generator) -> Tensor:
+    """Random numbers so large that what is left of dividing them is as good as uniform."""
+    return torch.randint(0, 2**62, (size,), generator=stream, device=stream.device)
 
 
 class Sampler:
@@ -202,51 +208,43 @@ class Sampler:
     def _epoch_of_users(self) -> Iterator[Batch]:
         """Users in batches, with all their positives; the runs' batches differ in length and are padded."""
         pairs, device = self.pairs, self.pairs.items.device
-        orders = [torch.randperm(pairs.num_users, generator=stream, device=device) for stream in self.streams]
-        for start in range(0, pairs.num_users, self.batch_size):
-            rows = []
-            for order, stream in zip(orders, self.streams, strict=True):
-                users = order[start : start + self.batch_size].sort().values
-                users = users[pairs.counts[users] > 0]
-                rows.append(self._pairs_of(users, stream))
-            yield _pad(rows, self.multiple)
+        order = torch.stack([torch.randperm(pairs.num_users, generator=s, device=device) for s in self.streams])
+        batches = torch.split(order, self.batch_size, 1)
+        sizes = torch.stack([pairs.counts[users].sum(1) for users in batches]).tolist()  # [batches][R], on the host
+        for users, own in zip(batches, sizes, strict=True):
+            yield self._pairs_of(users.sort(1).values, own)
 
-    def _pairs_of(self, users: Tensor, stream: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Positives of the users and as many negatives: users, items, users, items."""
+    def _pairs_of(self, users: Tensor, sizes: list[int]) -> Batch:
+        """All positives of users [R, B], `sizes` of each run, and as many negatives."""
         pairs = self.pairs
+        length = -(-max(1, *sizes) // self.multiple) * self.multiple
         counts = pairs.counts[users]
-        owners = torch.repeat_interleave(users, counts)
-        within = torch.arange(len(owners), device=users.device) - torch.repeat_interleave(
-            counts.cumsum(0) - counts, counts
-        )
-        positives = pairs.items[pairs.ptr[owners] + within]
+        ends = counts.cumsum(1)
+        place = torch.arange(length, device=users.device)
+        mask = place < ends[:, -1:]  # [R, length]
+        entry = torch.minimum(place, (ends[:, -1:] - 1).clamp(min=0))  # padding repeats a pair of the batch
+        at = torch.searchsorted(ends, entry, right=True).clamp(max=users.shape[1] - 1)
+        owners = users.gather(1, at)
+        within = entry - (ends - counts).gather(1, at)
+        positives = pairs.items[(pairs.ptr[owners] + within).clamp(max=len(pairs) - 1)]
         others = owners
-        if self.cells and len(users):
-            free = (pairs.num_items - counts).cumsum(0)
-            point = torch.randint(0, 2**62, owners.shape, generator=stream, device=users.device) % free[-1]
-            others = users[torch.searchsorted(free, point, right=True)]
-        return owners, positives, others, self.draw(others, stream)
+        if self.cells:
+            free = torch.where(counts > 0, pairs.num_items - counts, 0).cumsum(1)
+            cell = self._draws(sizes, length) % free[:, -1:].clamp(min=1)
+            others = users.gather(1, torch.searchsorted(free, cell, right=True).clamp(max=users.shape[1] - 1))
+        numbers = self._draws(sizes, length)
+        negatives = numbers % pairs.num_items if self.negatives is None else self.negatives.at(others, numbers)
+        padded = any(size != length for size in sizes)
+        return Batch(
+            torch.cat([owners, others], 1),
+            torch.cat([positives, negatives], 1),
+            length,
+            mask.repeat(1, 2).float() if padded else None,
+        )
 
-
-def _pad(rows: list[tuple[Tensor, Tensor, Tensor, Tensor]], multiple: int) -> Batch:
-    length = -(-max(1, *(len(row[0]) for row in rows)) // multiple) * multiple
-    users, items, masks = [], [], []
-    for owners, positives, others, negatives in rows:
-        size = len(owners)
-        users += [_fill(part, length) for part in (owners, others)]
-        items += [_fill(part, length) for part in (positives, negatives)]
-        masks.append((torch.arange(2 * length, device=owners.device) % length < size).float())
-    runs = len(rows)
-    padded = any(len(row[0]) != length for row in rows)
-    return Batch(
-        torch.stack(users).view(runs, -1),
-        torch.stack(items).view(runs, -1),
-        length,
-        torch.stack(masks) if padded else None,
-    )
-
-
-def _fill(part: Tensor, length: int) -> Tensor:
-    """Repeat the first entry (row 0 if there is none), so that the batch's users stay what they are."""
-    first = part[:1] if len(part) else part.new_zeros(1)
-    return torch.cat([part, first.expand(length - len(part))])
+    def _draws(self, sizes: list[int], length: int) -> Tensor:
+        """Random numbers, of each run as many as it needs, so that no run depends on its neighbours: [R, length]."""
+        drawn = torch.zeros(len(sizes), length, dtype=torch.long, device=self.pairs.items.device)
+        for row, size, stream in zip(drawn, sizes, self.streams, strict=True):
+            row[:size] = _numbers(size, stream)
+        return drawn
