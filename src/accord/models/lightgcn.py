@@ -32,7 +32,7 @@ class LightGCN(Model):
         self.user = Embedding(setup.runs, setup.num_users, config.dim, std=0.1)
         self.item = Embedding(setup.runs, setup.num_items, config.dim, std=0.1)
         self.register_buffer("graph", interaction_graph(setup.train), persistent=False)
-        self._cached: tuple[tuple[int, int], Tensor] | None = None
+        self._cached: tuple[tuple[int, int], dict[int | None, Tensor]] | None = None
         self._item_counts = torch.from_numpy(setup.train.popularity())
 
     def propagated(self, num_layers: int | None = None) -> Tensor:
@@ -57,12 +57,15 @@ class LightGCN(Model):
         vectors = self._vectors().transpose(0, 1)
         return vectors[:, users] @ vectors[:, self.num_users :].mT
 
-    def _vectors(self) -> Tensor:
+    def _vectors(self, num_layers: int | None = None) -> Tensor:
         """The propagated vectors, computed once between two changes of the weights."""
         versions = (self.user.weight._version, self.item.weight._version)
         if self._cached is None or self._cached[0] != versions:
-            self._cached = versions, self.propagated()
-        return self._cached[1]
+            self._cached = versions, {}
+        kept = self._cached[1]
+        if num_layers not in kept:
+            kept[num_layers] = self.propagated(num_layers)
+        return kept[num_layers]
 
     def train(self, mode: bool = True) -> LightGCN:
         if mode or self.training:
@@ -72,7 +75,7 @@ class LightGCN(Model):
     def fold_in(self, history: Tensor) -> Tensor:
         # A newcomer's own vector is zero, so it is the mean of what its items send it: their layers but the last.
         num_layers = self.config.num_layers
-        sent = self.propagated(num_layers - 1)[self.num_users :]  # [I, R, dim]: the mean of num_layers layers
+        sent = self._vectors(num_layers - 1)[self.num_users :]  # [I, R, dim]: the mean of num_layers layers
         counts = self._item_counts.to(history.device)[history] + 1
         weight = 1 / torch.sqrt(counts * len(history))
         vector = torch.einsum("nrd,n->rd", sent[history], weight.to(sent)) * num_layers / (num_layers + 1)
