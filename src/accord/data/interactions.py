@@ -176,6 +176,7 @@ class Interactions:
             repeated = np.flatnonzero(~last | np.append(False, ~last[:-1]))
             by_time = lexsort([self.column("time")[order[repeated]], keys[repeated]])
             order[repeated] = order[repeated[by_time]]
+        del keys
         if ordered:
             return self.take(order[last])
         return self if last.all() else self.take(np.sort(order[last]))

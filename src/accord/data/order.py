@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,51 +20,60 @@ def lexsort(keys: Sequence[npt.NDArray[Any]]) -> Order:
     size = len(keys[0])
     row_bits = max(1, (size - 1).bit_length())
     order: Order | None = None
-    packed, used = None, 0
-    for digit, bits in (part for key in keys for part in _digits(key, KEY_BITS - row_bits)):
-        if packed is not None and used + bits > KEY_BITS - row_bits:
-            order, packed, used = _sorted(packed, row_bits, order), None, 0
-        digit <<= np.uint64(used)
-        packed = digit if packed is None else np.bitwise_or(packed, digit, out=packed)
-        used += bits
-    return np.arange(0) if packed is None else _sorted(packed, row_bits, order)
+    packed, used = np.zeros(size, dtype=np.uint64), 0
+    for digit in [digit for key in keys for digit in _digits(key, KEY_BITS - row_bits)]:
+        if used + digit.bits > KEY_BITS - row_bits:
+            order, used = _sorted(packed, row_bits, order), 0
+            packed.fill(0)
+        digit.add_to(packed, used)
+        used += digit.bits
+    return _sorted(packed, row_bits, order)
 
 
-def _digits(key: npt.NDArray[Any], room: int) -> Iterator[tuple[npt.NDArray[np.uint64], int]]:
-    """The key from its smallest value on, in parts of at most `room` bits, lowest first, and how many bits each has."""
+class _Digit(NamedTuple):
+    """Bits of a key, counted from its smallest value: not made before there is room for them."""
+
+    key: npt.NDArray[Any]
+    smallest: int
+    shift: int
+    bits: int
+
+    def add_to(self, packed: npt.NDArray[np.uint64], place: int) -> None:
+        digit = self.key.astype(np.int64)
+        digit -= self.smallest  # wraps around to what it should be without a sign
+        digit = digit.view(np.uint64)
+        digit >>= np.uint64(self.shift)
+        digit &= np.uint64(2**self.bits - 1)
+        digit <<= np.uint64(place)
+        packed |= digit
+
+
+def _digits(key: npt.NDArray[Any], room: int) -> list[_Digit]:
+    """A key in parts of at most `room` bits, the lowest first."""
     if not len(key):
-        return
-    whole = _as_integers(key)
-    smallest = whole.min()
-    bits = (int(whole.max()) - int(smallest)).bit_length()
-    whole -= smallest  # wraps around to what it should be without a sign
-    digit = whole.view(np.uint64)
-    if bits > room:
-        yield digit & np.uint64(2**room - 1), room
-        digit >>= np.uint64(room)
-        bits -= room
-    yield digit, bits
+        return []
+    key = _as_integers(key) if key.dtype.kind == "f" else key
+    smallest = int(key.min())
+    bits = (int(key.max()) - smallest).bit_length()
+    return [_Digit(key, smallest, shift, min(room, bits - shift)) for shift in range(0, bits, room)]
 
 
 def _as_integers(key: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """A copy as int64 in the same order; of floats that is their bits, turned round where the sign is set."""
-    if key.dtype.kind != "f":
-        return key.astype(np.int64)
+    """Integers in the order of the floats: their bits, turned round where the sign is set."""
     bits = (key.astype(np.float64) + 0.0).view(np.int64)  # one zero, not two
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 
 
 def _sorted(packed: npt.NDArray[np.uint64], row_bits: int, order: Order | None) -> Order:
     """The rows by their packed keys; those with equal keys stay as they are in `order`."""
-    if order is not None:
-        packed = np.take(packed, order)
-    packed <<= np.uint64(row_bits)
-    packed |= np.arange(len(packed), dtype=np.uint64)
-    packed.sort()
-    packed &= np.uint64(2**row_bits - 1)
-    if order is not None:
-        return np.take(order, packed.view(np.int64))
-    return packed.astype(np.int32 if row_bits < 32 else np.int64)
+    keys = packed.copy() if order is None else np.take(packed, order)
+    rows: Order = np.arange(len(keys), dtype=np.uint32 if row_bits < 32 else np.uint64)
+    keys <<= np.uint64(row_bits)
+    keys |= rows
+    keys.sort()
+    keys &= np.uint64(2**row_bits - 1)
+    rows[:] = keys
+    return rows.view(f"i{rows.itemsize}") if order is None else np.take(order, rows)
 
 
 def rises(keys: npt.NDArray[Any]) -> bool:

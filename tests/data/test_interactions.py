@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.data import interactions as module
+from accord.data.interactions import Csr, Dataset, IdMap, Interactions
+
+TABLE = pa.table(
+    [["b", "a", "b", "c"], [7, -2, 7, 5], [1.0, None, 3.0, float("nan")]],
+    schema=pa.schema(
+        [
+            pa.field("user", pa.string()),
+            pa.field("item", pa.int64()),
+            pa.field("value", pa.float64(), metadata={"source": "stars"}),
+        ]
+    ),
+)
+
+
+def test_the_table_comes_back_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DECODED_AT_ONCE", 3)  # so that ids come back in parts
+    rows = Interactions(pa.concat_tables([TABLE.slice(0, 1), TABLE.slice(1)]))
+    assert rows.table.schema.equals(TABLE.schema, check_metadata=True)
+    assert repr(rows.table.to_pydict()) == repr(TABLE.to_pydict())  # nan and null apart
+    assert rows.source_name("value") == "stars"
+    assert rows.column("user").dtype == rows.column("item").dtype == np.int32
+    assert rows.column("user").tolist() == [1, 0, 1, 2]
+    assert rows.take([3, 0]).table.column("user").to_pylist() == ["c", "b"]
+    assert rows.filter(np.array([False, True, False, True])).items.to_pylist() == [-2, 5]
+    assert len(Interactions(TABLE.slice(0, 0)).table) == 0
+
+
+def test_parts_share_the_id_maps() -> None:
+    rows = Interactions(TABLE)
+    some = rows.take([0, 2])
+    assert some.user_ids is rows.user_ids
+    data = Dataset.of("toy", rows.take([0, 1]), rows.take([2]), rows.take([3]))
+    assert data.users is rows.user_ids  # every id occurs, so nothing is looked up
+    fewer = Dataset.of("toy", some, some, some)
+    assert (fewer.users.ids.to_pylist(), fewer.items.ids.to_pylist()) == (["b"], [7])
+    assert [array.tolist() for array in fewer.rows(rows)] == [[0, -1, 0, -1], [0, -1, 0, -1]]
+    other = Interactions.of(["d", "b"], [5, 9])
+    mixed = Dataset.of("toy", rows, other, Interactions.of([3, 4], ["x", "7"]))  # of another type, too
+    assert mixed.users.ids.to_pylist() == ["3", "4", "a", "b", "c", "d"]
+    assert mixed.items.ids.to_pylist() == ["-2", "5", "7", "9", "x"]
+    for part in (mixed.train, mixed.valid, mixed.test):
+        users, items = mixed.rows(part)
+        assert users.tolist() == mixed.users.rows(part.users).tolist()
+        assert items.tolist() == mixed.items.rows(part.items).tolist()
+    assert mixed.counts() == {"users": 6, "items": 5, "train": 4, "valid": 2, "test": 2}
+    assert fewer.counts()["users"] == 1
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)), max_size=40)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS, st.booleans())
+def test_merging_keeps_the_latest_or_the_last(triples: list[tuple[int, int, int]], timed: bool) -> None:
+    users, items, times = (pa.array([triple[place] for triple in triples], pa.int64()) for place in range(3))
+    number = pa.array(range(len(triples)), pa.float64())
+    rows = Interactions.of(users, items, number, times if timed else None)
+    best: dict[tuple[int, int], int] = {}
+    for row, (user, item, time) in enumerate(triples):
+        if (user, item) not in best or not timed or time >= triples[best[user, item]][2]:
+            best[user, item] = row
+    assert rows.merged().column("value").tolist() == sorted(best.values())
+    assert rows.merged(ordered=True).column("value").tolist() == [best[pair] for pair in sorted(best)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), max_size=40), st.booleans())
+def test_csr(pairs: list[tuple[int, int]], unique: bool) -> None:
+    users, items = np.array(pairs, dtype=np.int32).reshape(-1, 2).T
+    csr = Csr.of(users, items, 6, 5, unique)
+    expected = sorted(set(pairs)) if unique else sorted(pairs)
+    assert list(zip(csr.users.tolist(), csr.items.tolist(), strict=True)) == expected
+    assert csr.items.dtype == csr.ptr.dtype == np.int64
+
+
+def test_pairs_may_be_more_than_32_bits_count() -> None:
+    users, items = np.array([99_999, 0], dtype=np.int32), np.array([99_999, 1], dtype=np.int32)
+    csr = Csr.of(users, items, 100_000, 100_000)
+    assert csr.keys.tolist() == [1, 99_999 * 100_000 + 99_999]
+    numbers = np.arange(70_000)
+    rows = Interactions.of(numbers[::-1], numbers)
+    assert len(np.unique(rows.pair_keys())) == 70_000
+    assert IdMap.range(70_000).rows(rows.users).tolist() == numbers[::-1].tolist()
