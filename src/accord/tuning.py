@@ -44,7 +44,7 @@ SPACE: dict[str, LogRange | Choice] = {
     "method.drop": Choice((0.05, 0.1, 0.2, 0.3)),
     "method.ramp": Choice((300, 1000, 3000, 30000)),
     "method.beta": Choice((0.1, 0.2, 0.3, 0.5, 1.0)),
-    "model.l2": LogRange(10.0, 10_000.0),  # of ease
+    "model.l2": LogRange(10.0, 100_000.0),  # of ease
 }
 
 
