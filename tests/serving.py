@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +21,7 @@ import uvicorn
 
 import accord
 from accord.serve.api import make_app
-from accord.serve.guard import Rules
+from accord.serve.guard import App, Rules
 from accord.serve.holder import Holder
 from accord.serve.meters import Meters
 from accord.serve.server import Connection
@@ -96,6 +99,27 @@ def audit(run: Path) -> Path:
     pq.write_table(judged, folder / "interactions.parquet")
     (folder / "summary.json").write_text(json.dumps(summary))
     return folder
+
+
+class Client:
+    """Asks an application without a network, one request after another."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as asks:
+                return await asks.request(method, path, **options)
+
+        return asyncio.run(ask())
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("POST", path, **options)
 
 
 def make_holder(run: Path, audit: Path | None = None) -> Holder:

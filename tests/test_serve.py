@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from starlette.testclient import TestClient
 
 from accord import Recommender
 from accord.serve.api import make_app
@@ -12,7 +11,7 @@ from accord.serve.guard import Rules
 from accord.serve.search import Search
 from accord.serve.similar import similarity_of
 from accord.serve.snapshot import Snapshot
-from serving import SCRIPT, audit, make_holder, run, train  # noqa: F401
+from serving import SCRIPT, Client, audit, make_holder, run, train  # noqa: F401
 
 JSON = {"content-type": "application/json"}
 
@@ -24,8 +23,7 @@ def rec(run):  # noqa: F811
 
 @pytest.fixture(scope="module")
 def client(run, audit):  # noqa: F811
-    with TestClient(make_app(make_holder(run, audit), Rules()), base_url="http://127.0.0.1") as made:
-        yield made
+    return Client(make_app(make_holder(run, audit), Rules()))
 
 
 def listed(answer):
@@ -172,8 +170,8 @@ def test_the_audit_is_served(client, run, audit):  # noqa: F811
     item = mine["interactions"][3]["item"]
     one = client.get("/v1/audit/interactions", params={"user": "u0002", "item": item}).json()
     assert one["interactions"] == [mine["interactions"][3]]
-    with TestClient(make_app(make_holder(run), Rules()), base_url="http://127.0.0.1") as without:
-        assert without.get("/v1/audit").json()["error"]["code"] == "no_audit"
+    without = Client(make_app(make_holder(run), Rules()))
+    assert without.get("/v1/audit").json()["error"]["code"] == "no_audit"
 
 
 @pytest.mark.parametrize(
@@ -183,6 +181,8 @@ def test_the_audit_is_served(client, run, audit):  # noqa: F811
         ("GET", "/v1/recommendations?user=u0002&k=0", None, 422, "invalid"),
         ("GET", "/v1/recommendations?user=u0002&k=1001", None, 422, "invalid"),
         ("GET", "/v1/recommendations?user=u0002&k=many", None, 422, "invalid"),
+        ("GET", "/v1/recommendations?user=u0002&K=3", None, 422, "invalid"),
+        ("GET", "/v1/about?x=1", None, 422, "invalid"),
         ("GET", "/v1/history?user=nobody", None, 404, "unknown_user"),
         ("GET", "/v1/similar?item=nothing", None, 404, "unknown_item"),
         ("GET", "/v1/nowhere", None, 404, "not_found"),

@@ -10,7 +10,6 @@ import time
 
 import httpx
 import pytest
-from starlette.testclient import TestClient
 
 from accord.errors import InputError
 from accord.serve import guard, holder, server
@@ -19,7 +18,7 @@ from accord.serve.audited import Audited
 from accord.serve.guard import Guard, Rules
 from accord.serve.meters import Meters
 from accord.serve.snapshot import Snapshot
-from serving import audit, make_holder, run, serving, train  # noqa: F401
+from serving import Client, audit, make_holder, run, serving, train  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def served(run):  # noqa: F811
 
 
 def client(served, **rules):
-    return TestClient(make_app(served, Rules(**rules)), base_url="http://127.0.0.1")
+    return Client(make_app(served, Rules(**rules)))
 
 
 # --- who
@@ -224,9 +223,9 @@ def test_a_broken_run_leaves_the_old_one_serving(tmp_path, run, caplog):  # noqa
     asks = client(make_holder(folder))
     before = asks.get("/v1/recommendations?user=u0002").text
     for damage in (
+        lambda: (folder / "metrics.json").write_text("{}"),
         lambda: (folder / "model.safetensors").write_bytes(b"\xff" * 100),
         lambda: (folder / "items.parquet").write_bytes(b"PAR1"),
-        lambda: (folder / "metrics.json").write_text("{}"),
         lambda: (folder / "metrics.json").unlink(),
         lambda: shutil.rmtree(folder),
     ):
@@ -236,6 +235,7 @@ def test_a_broken_run_leaves_the_old_one_serving(tmp_path, run, caplog):  # noqa
         assert str(tmp_path) not in answer.text
         assert asks.get("/v1/recommendations?user=u0002").text == before
     assert caplog.text.count("goes on serving") == 5
+    assert "is not a whole run folder" in caplog.text
     assert 'accord_reloads_total{result="failed"} 5.0' in asks.get("/metrics").text
     shutil.copytree(run, folder)
     assert asks.post("/reload").status_code == 200

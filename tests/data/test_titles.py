@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from accord import Recommender, fit, load
+from accord.cli import main
 from accord.data import catalog, titles
 from accord.errors import InputError
 
@@ -85,6 +87,22 @@ def test_titles_go_with_the_run(clicks, tmp_path):
     assert lists.column_names == ["user", "rank", "item", "title", "score", "source"]
     named = zip(lists.column("item").to_pylist(), lists.column("title").to_pylist(), strict=True)
     assert all(title == (f"Film {item}" if item < 7 else None) for item, title in named)
+
+
+def test_the_command_line_takes_and_shows_them(clicks, tmp_path, monkeypatch, capsys):
+    films = write(tmp_path, "films.csv", "id,title\n" + "".join(f"{n},Film [{n}]\n" for n in range(7)))
+    for words in (
+        f"train {clicks} --model popularity --items {films} --out {tmp_path / 'run'}",
+        f"recommend {tmp_path / 'run'} --user 0 --k 8",
+    ):
+        monkeypatch.setattr(sys, "argv", ["accord", *words.split()])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code == 0
+    said = capsys.readouterr()
+    assert "titles for 7 of 8 items" in said.err
+    assert "title" in said.out
+    assert "Film [3]" in said.out or "Film [6]" in said.out
 
 
 def test_without_titles_nothing_changes(clicks, tmp_path):

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from importlib import resources
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -45,6 +45,15 @@ def as_json(content: Any) -> Response:
     return Response(json.dumps(content, separators=(",", ":")).encode(), media_type="application/json")
 
 
+async def only_known_parameters(request: Request) -> None:
+    """A parameter that does not exist is an error, lest a misspelt one be passed over in silence."""
+    route = request.scope["route"]
+    known = {field.alias for field in route.dependant.query_params}
+    for name in request.query_params:
+        if name not in known and route.include_in_schema:  # pages do not care
+            raise ApiError(422, "invalid", f"there is no parameter {name!r}; known are: {', '.join(sorted(known))}.")
+
+
 def make_app(holder: Holder, rules: Rules, watch: bool = False) -> App:
     """The whole application; `watch` reloads by itself when the folder changes."""
 
@@ -63,7 +72,7 @@ def make_app(holder: Holder, rules: Rules, watch: bool = False) -> App:
     }
     app = FastAPI(
         title="Accord", version="1", description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=life,
-        responses=problems,
+        responses=problems, dependencies=[Depends(only_known_parameters)],
     )  # fmt: skip
     _add_errors(app)
     _add_pages(app)

@@ -64,7 +64,13 @@ class Snapshot:
         """Read a run folder; if it is written anew meanwhile, read it again, so that parts are never mixed."""
         for _ in range(TRIES):
             identity = identity_of(folder)
-            made = cls(Recommender.load(folder, allow_imports=allow_imports), identity, audit)
+            try:
+                made = cls(Recommender.load(folder, allow_imports=allow_imports), identity, audit)
+            except InputError:
+                raise
+            except (LookupError, TypeError, ValueError, RuntimeError, pa.ArrowException) as error:
+                told = f"{type(error).__name__}: {error}".splitlines()[0]
+                raise InputError(f"{folder} is not a whole run folder ({told}); train again.") from None
             if identity_of(folder) == identity:
                 return made
         raise InputError(f"{folder} was written again and again while it was read; try again when training is done.")
