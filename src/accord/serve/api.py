@@ -136,7 +136,7 @@ def _add_lookups(app: FastAPI, holder: Holder) -> None:
     @app.get("/v1/about", response_model=s.About)
     async def about() -> Response:
         """What is served."""
-        return as_json(holder.snapshot.about())
+        return as_json(holder.snapshot.about)
 
 
 def _add_audit(app: FastAPI, holder: Holder) -> None:
@@ -188,7 +188,7 @@ def _add_operations(app: FastAPI, holder: Holder) -> None:
         if not await holder.reload():
             message = "the run folder could not be read, so the old run goes on serving; the server's log tells more."
             raise ApiError(409, "reload_failed", message)
-        return as_json(holder.snapshot.about())
+        return as_json(holder.snapshot.about)
 
 
 def _add_pages(app: FastAPI) -> None:

@@ -39,9 +39,7 @@ class Holder:
             self.snapshot = snapshot
         self.meters.reloads.labels("done").inc()
         self.meters.loaded.set(snapshot.loaded_at)
-        log.info(
-            "reloaded %s: %s, %s + %s", self.folder, *(snapshot.about()[n] for n in ("dataset", "model", "method"))
-        )
+        log.info("reloaded %s: %s, %s + %s", self.folder, *(snapshot.about[n] for n in ("dataset", "model", "method")))
         return True
 
     async def watch(self) -> None:

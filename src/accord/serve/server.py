@@ -121,7 +121,7 @@ def serve(
     holder = Holder(run, Meters(), audit, allow_imports)
     with listen(host, port) as listening:
         where = f"[{host}]" if ":" in host else host
-        about = holder.snapshot.about()
+        about = holder.snapshot.about
         log.info("serving %s (%s, %s + %s)", run, about["dataset"], about["model"], about["method"])
         log.info("page http://%s:%d/ , API http://%s:%d/docs ; Ctrl-C stops", *(where, listening.getsockname()[1]) * 2)
         rules = Rules(token, Rules().hosts | {host.lower()}, log_requests=log_requests)

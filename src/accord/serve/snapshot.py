@@ -44,7 +44,7 @@ class Snapshot:
 
     def __init__(self, recommender: Recommender, identity: Identity | None, audit: Path | None = None) -> None:
         self.identity, self.loaded_at = identity, time.time()
-        self.lists, self.metrics = recommender.lists, recommender.metrics
+        self.lists = recommender.lists
         self.user_ids, self.user_rows = _ids(recommender.users)
         self.item_ids, self.item_rows = _ids(recommender.items)
         self.has_titles = recommender.item_info is not None
@@ -57,6 +57,7 @@ class Snapshot:
         self._priority = tie_priority(self.counts, "popularity")
         self._users = Search(recommender.users.ids, None, self.taken)
         self._items = Search(recommender.items.ids, self.titles if self.has_titles else None, self.counts)
+        self.about = self._about(recommender.metrics)
         self.lists.of_history(np.arange(1), 1)  # what is made at first use is made now
 
     @classmethod
@@ -184,16 +185,16 @@ class Snapshot:
         rows = {str(entry["item"]): self.item_rows.get(str(entry["item"])) for entry in named}
         return {item: title for item, row in rows.items() if row is not None and (title := self.titles[row])}
 
-    def about(self) -> Answer:
-        data = self.metrics["dataset"]
+    def _about(self, metrics: Answer) -> Answer:
+        data = metrics["dataset"]
         return {
             "dataset": data["name"],
-            "model": self.metrics["model"],
-            "method": self.metrics["method"],
+            "model": metrics["model"],
+            "method": metrics["method"],
             "users": data["users"],
             "items": data["items"],
             "interactions": len(self.seen.items),
-            "metrics": self.metrics["mean"],
+            "metrics": metrics["mean"],
             "has_titles": self.has_titles,
             "has_p_real": self.p_real is not None,
             "has_audit": self.audited is not None,
