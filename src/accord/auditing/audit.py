@@ -125,6 +125,7 @@ def _work_folder(out: str | Path | None, resume: bool) -> AbstractContextManager
     if out is None:
         return tempfile.TemporaryDirectory(prefix="accord-audit-")
     work = Path(out) / WORK
+    (Path(out) / "summary.json").unlink(missing_ok=True)  # what was finished here is so no more
     if not resume:
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)

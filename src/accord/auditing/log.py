@@ -75,7 +75,8 @@ def open_log(
     if table is None:
         data = read.load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, items=items)
         raw = _joined(data)
-        whole, labels = raw.table.append_column("part", _part_names(data)), _labels(raw.merged(), None)
+        sizes = [len(one) for one in _parts(data)]
+        whole, labels = raw.table.append_column("part", pa.array(np.repeat(PARTS, sizes))), _labels(raw.merged(), None)
         rule = None
     else:
         rule_names = CleanRule.parse(clean).names if clean else ()
@@ -106,24 +107,25 @@ def _table_of(source: Any) -> Any:
     return None if read.is_split_folder(path) else source
 
 
-def _held_out(data: Dataset) -> list[tuple[int, Interactions]]:
-    return [(0, data.train), (1, data.valid), (2, data.test if data.test_noisy is None else data.test_noisy)]
+def _parts(data: Dataset) -> list[Interactions]:
+    """Train, valid and the whole test. A validation that was cut out of the test and left in it is there once."""
+    test = data.test if data.test_noisy is None else data.test_noisy
+    valid_keys, test_keys = pairs(data, data.valid), pairs(data, test)
+    if len(data.valid) and np.isin(valid_keys, test_keys).all():
+        test = test.filter(~np.isin(test_keys, valid_keys))
+    return [data.train, data.valid, test]
 
 
 def _joined(data: Dataset) -> Interactions:
     """All parts of a split, one after another. What only some parts have is null in the others."""
     tables = []
-    for _, part in _held_out(data):
+    for part in _parts(data):
         ids = [data.users.ids.type, data.items.ids.type]
         table = part.table
         for place, kind in enumerate(ids):
             table = table.set_column(place, table.column_names[place], table.column(place).cast(kind))
         tables.append(table)
     return Interactions(pa.concat_tables(tables, promote_options="default").combine_chunks())
-
-
-def _part_names(data: Dataset) -> pa.Array:
-    return pa.array(np.repeat(PARTS, [len(part) for _, part in _held_out(data)]))
 
 
 def _labels(rows: Interactions, clean: str | None) -> Labels | None:
