@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": {"errors", "files"},
     "models": {"data", "errors", "kernels", "layers", "options", "protocol"},  # a model only scores
     "methods": {"data", "errors", "kernels", "layers", "models", "options", "protocol"},  # a method only gives a loss
-    "ranking": {"data", "errors", "metrics", "protocol"},
+    "ranking": {"cpu_kernels", "data", "errors", "metrics", "protocol"},
     "recording": {"data", "layers", "optim"},
     "training": {"data", "errors", "layers", "optim", "recording", "tensors"},  # the loop knows neither
     "runs": {"data", "errors", "layers", "methods", "models", "options", "protocol", "training"},

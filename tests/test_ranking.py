@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from accord import ranking
+from accord import cpu_kernels, ranking
 from accord.protocol import CORRECTED, PUBLISHED
-from accord.ranking import Ranker, Relevant, evaluate, tie_priority, top_k
+from accord.ranking import Ranker, Relevant, Seen, evaluate, tie_priority, top_k
 from helpers import CPU, csr, dataset, random_csr
 
 LEVELS = [-np.inf, -1.0, 0.0, 0.5, 0.5000001, 3.0]
@@ -23,11 +23,19 @@ def full_sort(scores, k, priority):
     return order.reshape(*scores.shape[:-1], order.shape[-1])
 
 
+def both_forms(scores, k, priority, seen=None):
+    """Compiled, where it can be, and with torch's own sorting."""
+    yield top_k(scores.clone(), k, priority, seen)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu_kernels, "usable", lambda _tensor: False)
+        yield top_k(scores.clone(), k, priority, seen)
+
+
 def assert_sorted(scores, k, priority):
-    values, items = top_k(torch.from_numpy(scores), k, torch.from_numpy(priority))
     expected = full_sort(scores, k, priority)
-    np.testing.assert_array_equal(items.numpy(), expected)
-    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(scores, expected, -1))
+    for values, items in both_forms(torch.from_numpy(scores), k, torch.from_numpy(priority)):
+        np.testing.assert_array_equal(items.numpy(), expected)
+        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(scores, expected, -1))
 
 
 @settings(max_examples=60, deadline=None)
@@ -50,9 +58,43 @@ def test_top_k_with_heavy_ties(k, levels):
 
 
 def test_top_k_of_one_row():
-    values, items = top_k(torch.tensor([1.0, 3.0, 3.0, 2.0]), 2, torch.tensor([0, 3, 1, 2]))
-    assert items.tolist() == [2, 1]
-    assert values.tolist() == [3, 3]
+    for values, items in both_forms(torch.tensor([1.0, 3.0, 3.0, 2.0]), 2, torch.tensor([0, 3, 1, 2])):
+        assert items.tolist() == [2, 1]
+        assert values.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("k", [1, 20, 128, 129])
+@pytest.mark.parametrize("levels", [2, 10_000])
+def test_what_was_seen_comes_behind(k, levels, threads):
+    """Some have seen nearly everything, so that their lists end in seen items: those in the order of priority too."""
+    rng = np.random.default_rng(k)
+    users, items = 300, 150
+    seen = csr(users, items, np.argwhere(rng.random((users, items)) < rng.choice([0, 0.3, 0.97], (users, 1))))
+    owners = rng.permutation(users)[:200]
+    scores = rng.integers(0, levels, (2, len(owners), items)).astype(np.float32)
+    priority = rng.permutation(items)
+    masked = scores.copy()
+    for place, owner in enumerate(owners):
+        masked[:, place, seen.items[seen.ptr[owner] : seen.ptr[owner + 1]]] = -np.inf
+    expected = full_sort(masked, k, priority)
+    tables = Seen(*(torch.from_numpy(part) for part in (seen.ptr, seen.items, owners)))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for best, found in both_forms(torch.from_numpy(scores), k, torch.from_numpy(priority), tables):
+            np.testing.assert_array_equal(found.numpy(), expected)
+            np.testing.assert_array_equal(best.numpy(), np.take_along_axis(masked, expected, -1))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_what_is_no_number_is_not_recommended():
+    pytest.importorskip("numba", reason="numba is not installed (accord[fast])")
+    scores = torch.tensor([[torch.nan, 1.0, -torch.inf, 2.0]])
+    values, items = top_k(scores, 4, torch.tensor([3, 0, 1, 2]))
+    assert items.tolist() == [[3, 1, 2, 0]]
+    assert values.tolist() == [[2, 1, -torch.inf, -torch.inf]]
 
 
 def test_ties_that_are_cut_are_mended_in_small_parts(monkeypatch):

@@ -1,5 +1,6 @@
 """What torch does slowly on a CPU, compiled by numba where it is installed (`accord[fast]`): rows of tables, looked up,
-multiplied and changed. Each has a plain torch form beside its caller, which is its definition and its test.
+multiplied and changed; the best of many scores. Each has a plain torch form beside its caller, which is its definition
+and its test.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def _compiled() -> dict[str, Callable[..., None]] | None:
         return None
     # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
     compiled = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
-    return {kernel.__name__: compiled(kernel) for kernel in (_dot, _dot_slopes, _take, _add_rows, _replay, _update)}
+    kernels = _dot, _dot_slopes, _take, _add_rows, _replay, _update, _best
+    return {kernel.__name__: compiled(kernel) for kernel in kernels}
 
 
 def _dot(a: Floats, b: Floats, a_ids: Ints, b_ids: Ints, weight: Floats, out: Floats) -> None:
@@ -156,6 +158,68 @@ def _update(
             weight[row, d] -= size * m / (np.sqrt(v) * root + small)
 
 
+def _best(
+    scores: Floats, ptr: Ints, seen: Ints, owners: Ints, priority: Ints, best: Floats, items: Ints
+) -> None:  # fmt: skip
+    """The best items of each row, in order: by score, then by priority. What the owner of a row has seen, and what is
+    not a number, counts as -inf.
+
+    The items are laid out in columns. The k-th of the columns' largest scores is reached by k items at least, and by
+    few more: only those are sorted.
+    """
+    num_items, k = scores.shape[1], best.shape[1]
+    nothing = np.float32(-np.inf)
+    columns = max(64, -(-3 * k // 16) * 16)
+    own = np.full(-(-num_items // columns) * columns, nothing, np.float32)
+    largest = np.empty(columns, np.float32)
+    for row in range(len(scores)):
+        for item in range(num_items):
+            score = scores[row, item]
+            own[item] = score if score > nothing else nothing
+        for at in range(ptr[owners[row]], ptr[owners[row] + 1]):
+            own[np.uint64(seen[at])] = nothing
+        for column in range(columns):
+            largest[column] = own[column]
+        for start in range(columns, len(own), columns):
+            for column in range(columns):
+                score = own[start + column]
+                largest[column] = score if score > largest[column] else largest[column]
+        for place in range(k):
+            best[row, place] = nothing
+        for column in range(columns):
+            score, place = largest[column], k
+            while place > 0 and best[row, place - 1] < score:
+                place -= 1
+                if place + 1 < k:
+                    best[row, place + 1] = best[row, place]
+            if place < k:
+                best[row, place] = score
+        least, found = best[row, k - 1], 0
+        for start in range(0, len(own), 16):
+            promising = False
+            for item in range(start, start + 16):
+                promising |= own[item] >= least
+            if not promising:
+                continue
+            for item in range(start, min(start + 16, num_items)):
+                score = own[item]
+                if score < least:
+                    continue
+                place = found  # behind all others, from where it moves up
+                while place > 0 and not (
+                    best[row, place - 1] > score
+                    or (best[row, place - 1] == score and priority[items[row, place - 1]] < priority[item])
+                ):
+                    place -= 1
+                    if place + 1 < k:
+                        best[row, place + 1], items[row, place + 1] = best[row, place], items[row, place]
+                if place < k:
+                    best[row, place], items[row, place] = score, item
+                    found = min(found + 1, k)
+                if found == k:
+                    least = best[row, k - 1]
+
+
 def _call(name: str, calls: list[tuple[Any, ...]]) -> None:
     """Call a kernel with each of these, on as many threads as torch uses."""
     compiled = _compiled()
@@ -255,3 +319,17 @@ def pair_dot(
         weight = a.new_empty(len(a), 0)
     out: Tensor = _PairDot.apply(a, b, weight, a_ids, b_ids, gradients)  # type: ignore[no-untyped-call]
     return out
+
+
+def top_k(
+    scores: Tensor, k: int, priority: Tensor, seen: tuple[Tensor, Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """The few best of each row [n, I] and their scores: [n, k]. `seen`: as in `ranking.Seen`, the owners being [n]."""
+    best, items = scores.new_empty(len(scores), k), torch.empty(len(scores), k, dtype=torch.long)
+    if seen is None:
+        seen = torch.zeros(2, dtype=torch.long), items[:0, 0], torch.zeros(len(scores), dtype=torch.long)
+    shares = min(torch.get_num_threads(), -(-len(scores) // 64))
+    parts = (np.array_split(_array(x), shares) for x in (scores, seen[2], best, items))
+    tables = [_array(x) for x in (seen[0], seen[1], priority)]
+    _call("_best", [(rows, *tables[:2], owners, tables[2], *out) for rows, owners, *out in zip(*parts, strict=True)])
+    return best, items

@@ -13,12 +13,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from accord import cpu_kernels
 from accord.data.interactions import Csr, Dataset, IntArray, Interactions
 from accord.data.sampling import entries_of
 from accord.metrics import at_each_k
 from accord.protocol import Protocol
 
 BLOCK_BYTES = 128 * 2**20  # of scores held at once
+SHORT = 128  # lists up to this length are kept sorted while a row is read
 TIE_SEED = 4  # of the shuffle behind equal popularity: any number would do, but it must stay the same
 ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
 
@@ -42,15 +44,40 @@ def tie_priority(popularity: IntArray, rule: str) -> Tensor:
     return torch.from_numpy(priority)
 
 
-def top_k(scores: Tensor, k: int, priority: Tensor) -> tuple[Tensor, Tensor]:
+class Seen(NamedTuple):
+    """Items that are not ranked: the owner u of a row of scores has seen items[ptr[u]:ptr[u + 1]], in order."""
+
+    ptr: Tensor
+    items: Tensor
+    owners: Tensor  # [B]
+
+
+def top_k(scores: Tensor, k: int, priority: Tensor, seen: Seen | None = None) -> tuple[Tensor, Tensor]:
     """The k best items of each row and their scores, equal scores in the order of `priority`: [..., I] -> [..., k].
+
+    Of [R, B, I], what the owners [B] have seen comes behind all other items, with the score -inf.
+    """
+    num_items = scores.shape[-1]
+    k = min(k, num_items)
+    if k <= SHORT and cpu_kernels.usable(scores):
+        rows = scores.reshape(-1, num_items)
+        own = seen and (seen.ptr, seen.items, seen.owners.repeat(len(rows) // max(1, len(seen.owners))))
+        values, items = cpu_kernels.top_k(rows, k, priority, own)
+        return values.view(*scores.shape[:-1], k), items.view(*scores.shape[:-1], k)
+    if seen is not None:
+        owner, items, _ = entries_of(*seen)
+        scores[:, owner, items] = -torch.inf
+    return _sorted_top_k(scores, k, priority)
+
+
+def _sorted_top_k(scores: Tensor, k: int, priority: Tensor) -> tuple[Tensor, Tensor]:
+    """The same by sorting, of all items.
 
     `torch.topk` picks among equal scores as it likes. Within the list a second sort mends that; only rows where the
     k-th and the next score are equal need all their items looked at again.
     """
     num_items = scores.shape[-1]
     shape, rows = scores.shape[:-1], scores.reshape(-1, num_items)
-    k = min(k, num_items)
     values, items = rows.topk(min(k + 1, num_items), dim=-1)
     by_priority = priority[items].argsort(-1)
     values, items = values.gather(-1, by_priority), items.gather(-1, by_priority)
@@ -127,15 +154,15 @@ class Ranker:
             scores = torch.sigmoid(scores.double()).float()
         if self.protocol.cold_users == "popularity":
             scores[:, tables.cold[rows]] = tables.popular
+        seen = None
         if self.masks_seen and len(users) == 1:  # the same at a third of the time
             first, last = self.seen.ptr[users[0] : users[0] + 2]
             scores[:, 0, tables.seen_items[first:last]] = -torch.inf
         elif self.masks_seen:
-            owner, items, _ = entries_of(tables.seen_ptr, tables.seen_items, rows)
-            scores[:, owner, items] = -torch.inf
+            seen = Seen(tables.seen_ptr, tables.seen_items, rows)
         if barred is not None:
             scores[..., barred] = -torch.inf
-        values, items = top_k(scores, k, tables.priority)
+        values, items = top_k(scores, k, tables.priority, seen)
         return items, values
 
     @cached_property
