@@ -67,13 +67,12 @@ def _as_integers(key: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 def _sorted(packed: npt.NDArray[np.uint64], row_bits: int, order: Order | None) -> Order:
     """The rows by their packed keys; those with equal keys stay as they are in `order`."""
     keys = packed.copy() if order is None else np.take(packed, order)
-    rows: Order = np.arange(len(keys), dtype=np.uint32 if row_bits < 32 else np.uint64)
     keys <<= np.uint64(row_bits)
-    keys |= rows
+    keys |= np.arange(len(keys), dtype=np.uint64)
     keys.sort()
     keys &= np.uint64(2**row_bits - 1)
-    rows[:] = keys
-    return rows.view(f"i{rows.itemsize}") if order is None else np.take(order, rows)
+    rows: Order = keys.view(np.int64)
+    return np.take(order, rows) if order is not None else rows.astype(np.int32 if row_bits < 32 else np.int64)
 
 
 def rises(keys: npt.NDArray[Any]) -> bool:
