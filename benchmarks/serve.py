@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 USERS = 1000  # different ones that are asked for
 SECONDS = 15
-CONNECTIONS = 8
+CONNECTIONS = {"at a rate": 40, "saturated": 8}
 RELOADS = 10
 REQUESTS = 100_000
 
@@ -74,8 +74,9 @@ class Load:
         self.users = ", ".join(f'"{quote(str(ids[row]), safe="")}"' for row in chosen)
         self.address, self.folder = address, folder
 
-    def put(self, seconds: float, rate: int | None = None, connections: int = CONNECTIONS) -> dict[str, float]:
+    def put(self, seconds: float, rate: int | None = None) -> dict[str, float]:
         """Requests, failures, requests a second and latencies in milliseconds; without a rate as many as it can."""
+        connections = CONNECTIONS["at a rate" if rate else "saturated"]
         delay = "" if rate is None else f"delay = function() return {round(1000 * connections / rate)} end"
         script = self.folder / "load.lua"
         script.write_text(SCRIPT.format(users=self.users, delay=delay))

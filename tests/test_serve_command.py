@@ -44,6 +44,9 @@ def test_requests_at_hand_are_answered_when_the_server_is_stopped(run, monkeypat
     answer = httpx.get(f"{address}/v1/history?user=u0002", headers=headers)
     assert answer.status_code == 200
     assert "server" not in answer.headers
+    with httpx.Client() as kept:
+        took = [kept.get(f"{address}/healthz").elapsed.total_seconds() for _ in range(40)]
+    assert min(took[20:]) < 0.03  # an answer in two packets must not wait for the client to acknowledge the first
 
     answers = []
     threads = [threading.Thread(target=ask_for_much, args=(address, headers, answers)) for _ in range(4)]
