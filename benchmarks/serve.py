@@ -77,7 +77,10 @@ class Load:
     def put(self, seconds: float, rate: int | None = None) -> dict[str, float]:
         """Requests, failures, requests a second and latencies in milliseconds; without a rate as many as it can."""
         connections = CONNECTIONS["at a rate" if rate else "saturated"]
-        delay = "" if rate is None else f"delay = function() return {round(1000 * connections / rate)} end"
+        # at random, lest all connections ask at the same moment
+        delay = (
+            "" if rate is None else f"delay = function() return math.random(0, {round(2000 * connections / rate)}) end"
+        )
         script = self.folder / "load.lua"
         script.write_text(SCRIPT.format(users=self.users, delay=delay))
         command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "-s", str(script), self.address]
@@ -126,6 +129,7 @@ def measure(run: Path) -> None:
                 with urlopen(Request(f"{address}/reload", method="POST"), timeout=120) as answer:
                     assert answer.status == 200
                 took.append(time.perf_counter() - began)
+                time.sleep(1)
             done.set()
 
         threading.Thread(target=reload).start()
