@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "optim": {"kernels", "layers", "rows"},
     "metrics": set(),
     "data": {"errors", "files"},
-    "models": {"data", "errors", "kernels", "layers", "options", "protocol"},  # a model only scores
+    "models": {"cpu_kernels", "data", "errors", "kernels", "layers", "options", "protocol"},  # a model only scores
     "methods": {"data", "errors", "kernels", "layers", "models", "options", "protocol"},  # a method only gives a loss
     "ranking": {"cpu_kernels", "data", "errors", "metrics", "protocol"},
     "recording": {"data", "layers", "optim"},

@@ -135,3 +135,24 @@ def test_dot_products_of_rows_and_their_gradient(weighted, monkeypatch):
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     for ours, theirs in zip(gradients, torch.autograd.grad((expected * slopes).sum(), wanted), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_sums_of_rows_of_distinct_ids_and_their_gradient():
+    """Looked up once each, however often they occur; runs differ in how many there are."""
+    tables = table(30, seed=1), table(20, seed=2)
+    ids = [torch.randint(0, rows, (2, 77), generator=torch.Generator().manual_seed(3)) for rows in (30, 20)]
+    ids[0][1] = 7
+    slopes = torch.randn(2, 77, 5)
+    found = [cpu_kernels.distinct(part, rows) for part, rows in zip(ids, (30, 20), strict=True)]
+    assert found[0][0].shape == (2, len(ids[0][0].unique()))
+    assert (found[0][0][1] == 7).all()
+    for part, (rows, places) in zip(ids, found, strict=True):
+        assert torch.equal(rows.gather(1, places), part)
+    weights = [one.weight for one in tables]
+    rows = [one(rows) for one, (rows, _) in zip(tables, found, strict=True)]
+    sums = cpu_kernels.pair_sum(*rows, *(places for _, places in found))
+    expected = sum(one.weight[torch.arange(2)[:, None], part] for one, part in zip(tables, ids, strict=True)).relu()
+    torch.testing.assert_close(sums, expected)
+    gradients = (torch.autograd.grad((x * slopes).sum(), weights) for x in (sums, expected))
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)

@@ -32,7 +32,9 @@ def _compiled() -> dict[str, Callable[..., None]] | None:
         return None
     # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
     compiled = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
-    kernels = _dot, _dot_slopes, _take, _add_rows, _replay, _update, _best
+    kernels: list[Callable[..., None]] = [
+        *(_dot, _dot_slopes, _take, _add_rows, _distinct, _sum, _sum_slopes, _replay, _update, _best)
+    ]
     return {kernel.__name__: compiled(kernel) for kernel in kernels}
 
 
@@ -88,6 +90,40 @@ def _add_rows(table: Floats, ids: Ints, rows: Floats) -> None:
         i = np.uint64(ids[k])
         for d in range(dim):
             table[i, d] += rows[k, d]
+
+
+def _distinct(ids: Ints, known: npt.NDArray[np.int32], rows: Ints, places: Ints, number: Ints) -> None:
+    """`known` is zero, one for each row of the table; `rows` ends in repetitions of its first."""
+    found = 0
+    for k in range(len(ids)):
+        i = np.uint64(ids[k])
+        if known[i] == 0:
+            rows[found] = ids[k]
+            found += 1
+            known[i] = found
+        places[k] = known[i] - 1
+    number[0] = found
+    for k in range(found, len(rows)):
+        rows[k] = rows[0]
+
+
+def _sum(a: Floats, b: Floats, a_ids: Ints, b_ids: Ints, out: Floats) -> None:
+    dim = a.shape[1]
+    for k in range(len(out)):
+        i, j = np.uint64(a_ids[k]), np.uint64(b_ids[k])
+        for d in range(dim):
+            total = a[i, d] + b[j, d]
+            out[k, d] = total if total > 0 else np.float32(0)
+
+
+def _sum_slopes(out: Floats, slope: Floats, a_ids: Ints, b_ids: Ints, da: Floats, db: Floats) -> None:
+    dim = out.shape[1]
+    for k in range(len(out)):
+        i, j = np.uint64(a_ids[k]), np.uint64(b_ids[k])
+        for d in range(dim):
+            da[i, d] += slope[k, d] if out[k, d] > 0 else np.float32(0)
+        for d in range(dim):
+            db[j, d] += slope[k, d] if out[k, d] > 0 else np.float32(0)
 
 
 def _replay(
@@ -318,6 +354,37 @@ def pair_dot(
     if weight is None:
         weight = a.new_empty(len(a), 0)
     out: Tensor = _PairDot.apply(a, b, weight, a_ids, b_ids, gradients)  # type: ignore[no-untyped-call]
+    return out
+
+
+def distinct(ids: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+    """The different ids of each run, and which of them each is: [R, B] -> [R, most of any run], [R, B]."""
+    rows, places, number = torch.empty_like(ids), torch.empty_like(ids), ids.new_empty(len(ids), 1)
+    known = torch.zeros(len(ids), num_rows, dtype=torch.int32)
+    for_each_run("_distinct", len(ids), *(_array(x) for x in (ids, known, rows, places, number)))
+    return rows[:, : int(number.max())], places
+
+
+class _PairSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor) -> Tensor:
+        out = a.new_empty(*a_ids.shape, a.shape[-1])
+        for_each_run("_sum", len(a), *(_array(x) for x in (a, b, a_ids, b_ids, out)))
+        ctx.save_for_backward(out, a_ids, b_ids)
+        ctx.shapes = a.shape, b.shape
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        out, a_ids, b_ids = ctx.saved_tensors
+        slopes = [out.new_zeros(shape) for shape in ctx.shapes]
+        for_each_run("_sum_slopes", len(out), *(_array(x) for x in (out, gradients[0], a_ids, b_ids, *slopes)))
+        return (*slopes, None, None)
+
+
+def pair_sum(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor) -> Tensor:
+    """ReLU of sums of rows of [R, rows, dim]: ids [R, B] -> [R, B, dim]."""
+    out: Tensor = _PairSum.apply(a, b, a_ids, b_ids)  # type: ignore[no-untyped-call]
     return out
 
 

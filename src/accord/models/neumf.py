@@ -9,10 +9,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from accord.layers import Embedding, Linear
+from accord import cpu_kernels
+from accord.layers import Embedding, Linear, pair_dot
 from accord.models.base import BaseConfig, Model, Setup
 
 PAIRS_AT_ONCE = 65_536  # scored at once: times the width of the first layer, a few dozen megabytes
+WITHIN_CACHE = 4_096  # the same on a CPU, where layers work on what is still in the cache
 
 
 class NeuMF(Model):
@@ -37,28 +39,42 @@ class NeuMF(Model):
         self.out = Linear(setup.runs, 2 * config.dim, 1, start="kaiming")
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        x = torch.cat([self.wide_user(users), self.wide_item(items)], -1)
-        for layer in self.layers:
-            x = layer(x).relu()
-        logits: Tensor = self.out(torch.cat([self.user(users) * self.item(items), x], -1))
-        return logits.squeeze(-1)
+        x = self._first(users, items)
+        for layer in self.layers[1:]:
+            x = layer(x).relu_()
+        of_product, of_mlp = torch.split(self.out.weight, self.user.weight.shape[-1], 1)
+        product = pair_dot(self.user, self.item, users, items, of_product.squeeze(-1))
+        return product + (x @ of_mlp).squeeze(-1) + self.out.bias
+
+    def _first(self, users: Tensor, items: Tensor) -> Tensor:
+        """The first layer, of the user's vector and the item's side by side, as the sum of its two halves."""
+        first = self.layers[0]
+        assert isinstance(first, Linear)
+        of_user, of_item = torch.split(first.weight, self.wide_user.weight.shape[-1], 1)
+        bias = first.bias.unsqueeze(1)
+        if cpu_kernels.usable(first.weight):  # each user and item once, though it is in many pairs
+            own, users = cpu_kernels.distinct(users, self.num_users)
+            others, items = cpu_kernels.distinct(items, self.num_items)
+            from_users = torch.baddbmm(bias, self.wide_user(own), of_user)
+            return cpu_kernels.pair_sum(from_users, self.wide_item(others) @ of_item, users, items)
+        return torch.baddbmm(torch.baddbmm(bias, self.wide_user(users), of_user), self.wide_item(items), of_item).relu()
 
     def score_all(self, users: Tensor) -> Tensor:
-        # The first layer is linear before its ReLU, so its user and item halves are computed once each.
         first, *rest = self.layers
         assert isinstance(first, Linear)
-        wide = self.wide_user.weight.shape[-1]
-        from_users = torch.baddbmm(first.bias.unsqueeze(1), self.wide_user.weight[:, users], first.weight[:, :wide])
-        from_items = self.wide_item.weight @ first.weight[:, wide:]
-        dim = self.user.weight.shape[-1]
-        product = (self.user.weight[:, users] * self.out.weight[:, :dim].mT) @ self.item.weight.mT
+        of_user, of_item = torch.split(first.weight, self.wide_user.weight.shape[-1], 1)
+        from_users = torch.baddbmm(first.bias.unsqueeze(1), self.wide_user.weight[:, users], of_user)
+        from_items = self.wide_item.weight @ of_item
+        of_product, of_mlp = torch.split(self.out.weight, self.user.weight.shape[-1], 1)
+        product = (self.user.weight[:, users] * of_product.mT) @ self.item.weight.mT
         runs, num_users = from_users.shape[:2]
         mlp = product.new_empty(product.shape)
-        block = max(1, PAIRS_AT_ONCE // (self.num_items * runs))
+        block = max(1, (PAIRS_AT_ONCE if users.is_cuda else WITHIN_CACHE) // (self.num_items * runs))
         for start in range(0, num_users, block):
             x = (from_users[:, start : start + block, None] + from_items[:, None]).relu_()
             x = x.flatten(1, 2)
             for layer in rest:
-                x = layer(x).relu_()
-            mlp[:, start : start + block] = (x @ self.out.weight[:, dim:]).view(runs, -1, self.num_items)
-        return product + mlp + self.out.bias.unsqueeze(-1)
+                assert isinstance(layer, Linear)
+                x = (x @ layer.weight).add_(layer.bias.unsqueeze(1)).relu_()
+            mlp[:, start : start + block] = (x @ of_mlp).view(runs, -1, self.num_items)
+        return product.add_(mlp).add_(self.out.bias.unsqueeze(-1))
