@@ -44,9 +44,10 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audit")
     path = clicks(folder)
     with pytest.MonkeyPatch.context() as patch:
-        limit_verdict(patch, epochs=10)
+        limit_verdict(patch, epochs=2)
+        patch.setattr(crossfit, "EPOCHS", 14)
         found = accord.audit(
-            path, items=folder / "items.csv", split="random", folds=3, device="cpu", out=folder / "audit", command="it"
+            path, items=folder / "items.csv", split="random", folds=2, device="cpu", out=folder / "audit", command="it"
         )
     return found, folder
 

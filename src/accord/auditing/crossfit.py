@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -73,7 +73,7 @@ def cut(log: Log, folds: int, seed: int = 0) -> list[Fold]:
 def cross_fit(
     log: Log,
     *,
-    seeds: int = 2,
+    seeds: int | Sequence[int] = 2,
     folds: int = 5,
     device: torch.device,
     work: Path | None = None,

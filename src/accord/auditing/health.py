@@ -23,6 +23,7 @@ FEW = 5  # interactions: with fewer, little can be known of a user or item
 NEARLY_ALL = 0.8  # of the items: who has more has hardly chosen
 FAR_OUT = 3.0  # interquartile ranges above the third quartile, in logarithms
 MANY_TIMES = 10  # the median: what is less is no bot, however alike the others are
+NOT_MANY = 100  # interactions: nor is who has fewer
 UNEQUAL = 0.8  # Gini coefficient from which popularity decides nearly everything
 LORENZ_POINTS = 100
 
@@ -180,7 +181,7 @@ def _nearly_all(log: Log, by_user: IntArray) -> Finding:
 def _bots(log: Log, by_user: IntArray) -> Finding:
     active = by_user[by_user > 0]
     low, middle, high = np.quantile(np.log(active), [0.25, 0.5, 0.75])
-    limit = max(np.exp(high + FAR_OUT * (high - low)), MANY_TIMES * np.exp(middle))
+    limit = max(np.exp(high + FAR_OUT * (high - low)), MANY_TIMES * np.exp(middle), NOT_MANY)
     rows = np.flatnonzero(by_user > limit)
     median = float(np.median(active))
     if not len(rows):
