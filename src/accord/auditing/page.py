@@ -211,8 +211,8 @@ def _detection(section: Section, summary: Mapping[str, Any]) -> None:
         Table("Telling noise apart", ("by", "AUC", "interval", "average precision", "interval "), rows, notes)
     )
     section.note(
-        "p_real asks whether an interaction could as well have been with any other item; values ask whether it was liked. "
-        "What was chosen and then disliked is no noise in the first sense. p_calibrated answers the second question."
+        "p_real asks whether an interaction could as well have been with any other item; values ask whether it was "
+        "liked. What was chosen and then disliked is no noise in the first sense. p_calibrated answers the second question."
     )
     before, after = found["reliability"]["before"], found["reliability"]["after"]
     section.chart(
