@@ -106,3 +106,34 @@ def test_killed_and_started_again_it_ends_with_the_same_results(electronics, mon
         if not name.endswith(".jsonl"):
             cut, whole = (electronics / out / "published" / name for out in ("cut", "whole"))
             assert cut.read_bytes() == whole.read_bytes()
+
+
+def test_the_corrected_overall_comparison_is_the_leaderboard(tmp_path, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr("accord.leaderboard.run", lambda *given, **named: asked.append((given, named)) or [])
+    command = [
+        "reproduce",
+        "overall",
+        "--protocol",
+        "corrected",
+        "--dataset",
+        "demo",
+        "--model",
+        "mf",
+        "--method",
+        "tce",
+    ]
+    monkeypatch.setattr("sys.argv", ["accord", *command, "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
+    ((datasets, request, folder), named) = asked[0]
+    assert [data.name for data in datasets] == ["demo"]
+    assert folder == tmp_path / "corrected"
+    assert named == {"trials": 16, "models": ["mf"], "methods": ["tce"]}
+    assert (request(datasets[0]).seeds, request(datasets[0]).protocol) == (10, "corrected")
+    monkeypatch.setattr("sys.argv", ["accord", *command, "--seeds", "0"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert "--seeds is at least 1" in capsys.readouterr().err

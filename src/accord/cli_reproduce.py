@@ -23,7 +23,9 @@ def reproduce(
     model: Annotated[str | None, typer.Option(help="models, with commas between; the paper's if not given")] = None,
     method: Annotated[str | None, typer.Option(help="methods, with commas between; the paper's if not given")] = None,
     protocol: Annotated[str, typer.Option(help="published or corrected")] = "published",
-    seeds: Annotated[int, typer.Option(help="runs of each cell, with seeds 2019, 2020, …")] = 3,
+    seeds: Annotated[
+        int | None, typer.Option(help="runs of each cell, with seeds 2019, 2020, …; 3, of the leaderboard 10")
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="passes over the data, instead of the paper's")] = None,
     device: Device = "auto",
     out: Annotated[Path, typer.Option(help="folder of the pages and raw results")] = Path("runs/reproduction"),
@@ -31,7 +33,10 @@ def reproduce(
         bool, typer.Option("--render-only", help="only write the pages anew, from the results")
     ] = False,
 ) -> None:
-    """The paper's tables and figures from real data, its values beside ours. Continues where it was interrupted."""
+    """The paper's tables and figures from real data, its values beside ours. Continues where it was interrupted.
+
+    The overall comparison under the corrected protocol is the leaderboard: all models and methods, equally tuned.
+    """
     from accord.errors import unknown
     from accord.protocol import PRESETS
     from accord.reproduce import EXPERIMENTS
@@ -40,6 +45,15 @@ def reproduce(
         raise unknown("table or figure", name, [*EXPERIMENTS, "all"])
     if protocol not in PRESETS:
         raise unknown("protocol", protocol, PRESETS)
+    if name == "overall" and protocol == "corrected":
+        from accord.cli_leaderboard import leaderboard
+
+        names = dataset.split(",") if dataset else None
+        leaderboard(
+            names, model, method, 10 if seeds is None else seeds,
+            epochs=epochs, device=device, out=out / protocol, render_only=render_only,
+        )  # fmt: skip
+        return
     wanted = {
         what: text.split(",") for what, text in (("dataset", dataset), ("model", model), ("method", method)) if text
     }
@@ -47,7 +61,7 @@ def reproduce(
         for one in EXPERIMENTS if name == "all" else [name]:
             given = _applicable(EXPERIMENTS, one, wanted) if name == "all" else wanted
             if given is not None:
-                _one(one, given, protocol, seeds, epochs, device, out / protocol, render_only)
+                _one(one, given, protocol, 3 if seeds is None else seeds, epochs, device, out / protocol, render_only)
     except KeyboardInterrupt:
         print("\naccord: stopped; the same command goes on where it was.", file=sys.stderr)
         sys.exit(130)
