@@ -200,6 +200,15 @@ def test_mistakes_are_one_sentence(quick, monkeypatch, capsys, words, said):
     assert out == ""
 
 
+def test_a_log_that_cannot_be_judged_leaves_nothing_behind(quick, monkeypatch, capsys):
+    rows = "".join(f"u{n},i{n % 17}\n" for n in range(200))
+    (quick / "once.csv").write_text(f"user,item\n{rows}")
+    code, _, err = run(monkeypatch, capsys, "audit", "once.csv")
+    assert code == 2
+    assert "no user has two interactions" in err
+    assert not (quick / "runs" / "once-audit").exists()
+
+
 def test_an_interrupted_audit_goes_on(quick, monkeypatch, capsys):
     words = ("audit", "clicks.csv", "--out", "a", "--device", "cpu", "--folds", "2", "--seeds", "1")
     trained, original = [], crossfit.train_stack

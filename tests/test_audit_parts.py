@@ -290,6 +290,11 @@ def test_gaps_and_odd_times():
     assert said(5.0, np.arange(10.0)) == "5"
 
 
+def test_a_small_log_is_called_small():
+    assert found_in(open_log(random_frame()))["small"]["count"] == 300
+    assert "small" not in found_in(open_log(random_frame(50, 40, 1200)))
+
+
 def test_the_lorenz_curve():
     curve = lorenz(np.array([1, 1, 2, 4]))
     assert curve["items"] == [0, 0.25, 0.5, 0.75, 1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,8 +93,7 @@ def audit(
     clock.lap("read")
     for note in log.data.notes:
         say(f"note: {note}")
-    with _work_folder(out, resume) as name:
-        work = Path(name)
+    with _work_folder(out, resume) as work:
         found = health(log)
         clock.lap("health")
         opinion = cross_fit(log, seeds=seeds, folds=folds, device=on, work=work, watch=watch, say=say)
@@ -121,15 +120,24 @@ def unfinished(folder: Path) -> bool:
     return (folder / WORK).exists() and not (folder / "summary.json").exists()
 
 
-def _work_folder(out: str | Path | None, resume: bool) -> AbstractContextManager[Any]:
+@contextmanager
+def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
+    """Where finished parts are kept until the audit is: in the audit folder, if there is one."""
     if out is None:
-        return tempfile.TemporaryDirectory(prefix="accord-audit-")
+        with tempfile.TemporaryDirectory(prefix="accord-audit-") as name:
+            yield Path(name)
+        return
     work = Path(out) / WORK
     (Path(out) / "summary.json").unlink(missing_ok=True)  # what was finished here is so no more
     if not resume:
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
-    return nullcontext(work)
+    try:
+        yield work
+    finally:
+        with suppress(OSError):  # where nothing was finished, nothing is left behind
+            work.rmdir()
+            work.parent.rmdir()
 
 
 class _Clock:

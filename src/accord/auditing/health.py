@@ -19,6 +19,7 @@ from accord.report.measure import gini
 Level = Literal["serious", "notice", "fine"]
 
 EXAMPLES = 5
+SMALL = 1_000  # interactions: fewer do not show a density
 FEW = 5  # interactions: with fewer, little can be known of a user or item
 NEARLY_ALL = 0.8  # of the items: who has more has hardly chosen
 FAR_OUT = 3.0  # interquartile ranges above the third quartile, in logarithms
@@ -45,6 +46,7 @@ def health(log: Log) -> dict[str, Any]:
     by_user = np.bincount(log.users, minlength=len(log.data.users))
     by_item = np.bincount(log.items, minlength=len(log.data.items))
     found = [
+        *([_small(log)] if len(log) < SMALL else []),
         _duplicates(log),
         *([_shared(log, report)] if log.was_split else []),
         _cold(log, report, "users"),
@@ -90,6 +92,13 @@ def _counted(ids: IdMap, rows: IntArray, counts: IntArray, total: int | None = N
     return tuple(
         f"{one}: {count:,}{of}" for one, count in zip(ids.take(rows).to_pylist(), counts[rows].tolist(), strict=True)
     )
+
+
+def _small(log: Log) -> Finding:
+    return Finding(
+        "small", "serious", f"The log has only {len(log):,} interactions", len(log), len(log), (),
+        f"How much of it is noise cannot be told from fewer than about {SMALL:,}: take p_real as a rough order only.",
+    )  # fmt: skip
 
 
 def _duplicates(log: Log) -> Finding:

@@ -212,7 +212,7 @@ def _detection(section: Section, summary: Mapping[str, Any]) -> None:
     )
     section.note(
         "p_real asks whether an interaction could as well have been with any other item; values ask whether it was "
-        "liked. What was chosen and then disliked is no noise in the first sense. p_calibrated answers the second question."
+        "liked. What was chosen and then disliked is no noise in the first sense. p_calibrated answers the second."
     )
     before, after = found["reliability"]["before"], found["reliability"]["after"]
     section.chart(
