@@ -13,7 +13,7 @@ from accord import cpu_kernels
 from accord.layers import Embedding, Linear, pair_dot
 from accord.models.base import BaseConfig, Model, Setup
 
-PAIRS_AT_ONCE = 65_536  # scored at once: times the width of the first layer, a few dozen megabytes
+PAIRS_AT_ONCE = 2**20  # scored at once on a GPU: times the width of the first layer, half a gigabyte
 WITHIN_CACHE = 4_096  # the same on a CPU, where layers work on what is still in the cache
 
 
