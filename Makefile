@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test lint bench clean
 
 setup: .venv/.ready
 
@@ -23,5 +23,14 @@ lint: setup
 test: lint
 	.venv/bin/pytest --numprocesses 2 --dist worksteal
 
+# measures against other libraries, in an environment of their own; BENCH="--only stack size" measures parts again
+bench: setup .bench-venv/.ready
+	.venv/bin/python benchmarks/run.py $(BENCH)
+
+.bench-venv/.ready: benchmarks/requirements.txt
+	test -x .bench-venv/bin/python || $(PYTHON) -m venv .bench-venv
+	PIP_CONSTRAINT= .bench-venv/bin/pip install --quiet --no-deps --requirement benchmarks/requirements.txt
+	touch $@
+
 clean:
-	rm -rf .venv build dist runs
+	rm -rf .venv .bench-venv build dist runs

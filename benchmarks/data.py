@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gpu
 import numpy as np
 
 from accord.data import catalog
@@ -40,5 +41,15 @@ def ml_100k() -> tuple[str, IntArray, IntArray]:
     return "ml-100k", users, items
 
 
-def write(path: Path, users: IntArray, items: IntArray) -> None:
-    np.savez(path, users=users, items=items, num_users=users.max() + 1, num_items=items.max() + 1)
+def electronics_shape() -> tuple[IntArray, IntArray, int, int]:
+    """The training pairs of the shape that benchmarks/gpu.py makes, and how many users and items are known."""
+    data = gpu.electronics_shape()
+    rows = data.csr(data.train)
+    return rows.users, rows.items, rows.num_users, rows.num_items
+
+
+def write(path: Path, users: IntArray, items: IntArray, num_users: int = 0, num_items: int = 0) -> Path:
+    """For the workers. More users and items may be known than occur."""
+    size = {"num_users": max(num_users, users.max() + 1), "num_items": max(num_items, items.max() + 1)}
+    np.savez(path, users=users, items=items, **size)
+    return path

@@ -15,7 +15,7 @@ def make(kind, turns, rank, **options):
     class Timed(kind):
         def early_stop(self, *arguments, **options):  # called at the end of each epoch
             turns.done()
-            turns.wait(lambda: rank(self))
+            turns.wait({"one user at a time": lambda: rank(self)})
             return False
 
     return Timed(num_epochs=FOREVER, early_stopping={}, verbose=False, seed=0, **options)
@@ -44,7 +44,7 @@ def train(pairs, case, turns):
         if case["model"] == "neumf":
             options["layers"] = (8 * dim, 4 * dim, 2 * dim, dim)
         model = make(NeuMF if case["model"] == "neumf" else GMF, turns, rank, **options)
-    turns.wait(None)
+    turns.wait({})
     model.fit(data)
 
 

@@ -1,6 +1,7 @@
 """implicit: BPR by stochastic gradient descent, one pair after the other."""
 
 import os
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,14 +17,17 @@ def train(pairs, case, turns):
     model = BayesianPersonalizedRanking(factors=case["dim"], iterations=10**6, num_threads=threads, random_state=0)
     everybody = np.arange(shape[0])
 
-    def rank():
-        return model.recommend(everybody, log, N=TOP, filter_already_liked_items=True)[0]
+    def rank(block):
+        for users in np.array_split(everybody, -(-len(everybody) // block)):
+            model.recommend(users, log[users], N=TOP, filter_already_liked_items=True)
+
+    ways = {f"{block:,} users at a time": partial(rank, block) for block in (64, 256, shape[0])}
 
     def epoch_done(*_):
         turns.done()
-        turns.wait(rank)
+        turns.wait(ways)
 
-    turns.wait(None)
+    turns.wait({})
     model.fit(log, show_progress=False, callback=epoch_done)
 
 

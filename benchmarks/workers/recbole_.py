@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,6 @@ from recbole.config import Config  # noqa: E402
 from recbole.data import create_dataset, data_preparation  # noqa: E402
 from recbole.utils import get_model, get_trainer, init_seed  # noqa: E402
 from recbole.utils.case_study import full_sort_topk  # noqa: E402
-
-USERS_AT_ONCE = 64
 
 
 def settings(case):
@@ -71,13 +70,16 @@ def train(pairs, case, turns):
     kind = get_trainer(config["MODEL_TYPE"], config["model"])
     everybody = np.arange(1, dataset.user_num)
 
-    def rank():
-        blocks = np.array_split(everybody, -(-len(everybody) // USERS_AT_ONCE))
-        return torch.cat([full_sort_topk(block, model, test_data, TOP)[1] for block in blocks])
+    def rank(block):
+        for users in np.array_split(everybody, -(-len(everybody) // block)):
+            full_sort_topk(users, model, test_data, TOP)
+
+    ways = {f"full_sort_topk, {block:,} users at a time": partial(rank, block) for block in (64, 256, len(everybody))}
 
     class Timed(kind):
         def _train_epoch(self, *arguments, **options):
-            turns.wait(rank)
+            evaluate = partial(self.evaluate, test_data, load_best_model=False)
+            turns.wait({"trainer.evaluate": evaluate, **ways})
             loss = super()._train_epoch(*arguments, **options)
             turns.done()
             return loss

@@ -1,7 +1,8 @@
 """A worker's side of the benchmark: one library in a process of its own, which trains and ranks when it is told to.
 
 The driver gives every library the same turn, one after the other, again and again, so that all of them see the same
-noise of the machine. A worker is told "epoch", "rank" or "stop", and answers each with a line of JSON.
+noise of the machine. A worker is told "epoch", "ways" (in which it can rank), "rank WAY", "forget" or "stop", and
+answers each with a line of JSON.
 """
 
 import json
@@ -26,22 +27,29 @@ class Turns:
         os.dup2(2, 1)  # whatever a library prints must not be taken for an answer
         self.began = None
 
-    def wait(self, rank):
-        """Until the next epoch is asked for; `rank` gives the best items of every user, and how good they are."""
+    def wait(self, ways):
+        """Until the next epoch is asked for; each of `ways`, by its name, ranks all items for every user."""
         while True:
-            command = sys.stdin.readline().strip()
+            command, _, way = sys.stdin.readline().strip().partition(" ")
             if command == "epoch":
-                self.began = _clocks()
+                self.began = clocks()
                 return
+            if command == "ways":
+                self.answer(ways=list(ways))
+                continue
+            if command == "forget":  # the highest memory so far, of ways that were only tried
+                Path("/proc/self/clear_refs").write_text("5")
+                self.answer()
+                continue
             if command != "rank":
                 raise Stop
-            self.began = _clocks()
-            items = rank()
-            self.done(ranked=list(np.shape(items)))
+            self.began = clocks()
+            ways[way]()
+            self.done()
 
     def done(self, **more):
         """What was asked for is finished."""
-        wall, cpu = (now - then for now, then in zip(_clocks(), self.began, strict=True))
+        wall, cpu = (now - then for now, then in zip(clocks(), self.began, strict=True))
         self.answer(seconds=wall, cpu=cpu, **more)
 
     def answer(self, **fields):
@@ -49,7 +57,7 @@ class Turns:
         self.answers.flush()
 
 
-def _clocks():
+def clocks():
     return time.perf_counter(), time.process_time()
 
 

@@ -1,0 +1,110 @@
+"""Figures from the results: medians, ratios, extrapolated epochs, limits; and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gpu
+import numpy as np
+
+NAMES = {
+    "ours": "Accord",
+    "recbole": "RecBole",
+    "cornac": "Cornac",
+    "implicit": "implicit",
+    "products": "products alone",
+}
+GPU_COPY = 4.3e12  # bytes a second, read and written, measured on an H200
+GPU_SHAPES = {  # of the training pairs, where the tables are larger than the caches: users, items, pairs, runs
+    "adressa-gmf-deca": (212_231, 6_596, 419_491, 1),
+    "grid-144": (944, 1_611, 79_619, 144),
+    "electronics-shape": (1_157_633, 9_560, 1_030_000, 1),
+}
+DIM, BATCH = 32, 2048  # of these cases
+Results = dict[str, Any]
+Times = Sequence[Sequence[float]]  # [wall, CPU] of each turn
+
+
+class Limit(NamedTuple):
+    case: str
+    bytes: float  # a step
+    least: float  # seconds a step
+    took: float
+
+
+def seconds(value: float) -> str:
+    return f"{value:#.3g}".removesuffix(".") if value < 1000 else f"{value:.0f}"
+
+
+def gigabytes(value: float) -> str:
+    return f"{value / 1e9:.2f} GB"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def cpu_of(times: Times) -> float:
+    return float(np.median([cpu for _, cpu in times]))
+
+
+def spread(times: Times, clock: int = 1) -> str:
+    """Median and quartiles; clock 0 is the wall's, 1 the processor's."""
+    values = [one[clock] for one in times]
+    low, middle, high = np.percentile(values, [25, 50, 75])
+    return seconds(middle) if len(values) == 1 else f"{seconds(middle)} ({seconds(low)}–{seconds(high)})"
+
+
+def ratio(results: Results, part: str, library: str, command: str) -> float:
+    """How many times our CPU seconds another takes: the median over the rounds."""
+    ours, theirs = (results[part]["libraries"][name][command] for name in ("ours", library))
+    return float(np.median([their[1] / our[1] for our, their in zip(ours, theirs, strict=True)]))
+
+
+def peers_of(results: Results, part: str) -> list[str]:
+    return [name for name in results[part]["libraries"] if name not in ("ours", "products")]
+
+
+def epoch_of(found: Results) -> tuple[float, float]:
+    """[wall, CPU] seconds of an epoch, extrapolated where not all of its steps were taken.
+
+    Drawing, and looking at every row at the end, are done once an epoch; the rest is proportional to the steps.
+    """
+    factor = found["of"] / found["taken"]
+    wall, cpu = (
+        found["draw"][k] + found["look"][k] + factor * (found["steps"][k] + found["settle"][k] - found["look"][k])
+        for k in (0, 1)
+    )
+    return wall, cpu
+
+
+def slope(sizes: Sequence[Results]) -> float:
+    """Of CPU seconds against interactions, both as logarithms."""
+    pairs, cost = [np.log(one["pairs"]) for one in sizes], [np.log(epoch_of(one)[1]) for one in sizes]
+    return float(np.polyfit(pairs, cost, 1)[0])
+
+
+def products_share(results: Results, part: str) -> float:
+    """Of our epoch, what the matrix products alone would take."""
+    return ratio(results, part, "products", "epoch")
+
+
+def dense_share(results: Results) -> float:
+    """The time that dense Adam needs at the full speed of memory, over the time that row by row takes."""
+    found = results["electronics"]
+    least = 32 * found["rows"][0]["elements"] / max(found["copy"]) * found["rows"][0]["of"]
+    return least / cpu_of([epoch_of(one) for one in found["rows"]])
+
+
+def gpu_limits(lines: Sequence[Results]) -> list[Limit]:
+    found = []
+    for line in lines:
+        if line["case"] in GPU_SHAPES:
+            users, items, pairs, runs = GPU_SHAPES[line["case"]]
+            elements = 3 * DIM * (users + items) * runs
+            moved = 32 * elements + 32 * DIM * 3 * 2 * BATCH * runs
+            steps = gpu.TARGETS[line["case"]][3] * -(-pairs // BATCH)
+            found.append(Limit(line["case"], moved, moved / GPU_COPY, line["train"] / steps))
+    return found

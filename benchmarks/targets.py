@@ -1,0 +1,135 @@
+"""What was asked for, what was reached, and what bounds it where it is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from figures import NAMES, Results, cpu_of, epoch_of, gigabytes, gpu_limits, peers_of, ratio, seconds, slope
+
+REST = {
+    "epoch": "lookups, activations, gradients of rows, Adam and the overhead of each operation",
+    "rank": "activations, leaving out what was seen, and the choice of the best",
+}
+LINEAR = 1.1  # slopes below this are called linear
+
+
+class Check(NamedTuple):
+    what: str
+    asked: str
+    reached: str
+    met: bool
+    bound: str  # what bounds it, said where it is missed
+
+
+def _faster(results: Results, part: str, command: str, factor: float, what: str) -> Check:
+    """So many times faster than the fastest peer."""
+    libraries = results[part]["libraries"]
+    reached, rival = min((ratio(results, part, name, command), name) for name in peers_of(results, part))
+    ours, theirs = cpu_of(libraries["ours"][command]), cpu_of(libraries[rival][command])
+    bound = f"{NAMES[rival]} takes {seconds(theirs)} CPU seconds, ours {seconds(ours)}"
+    if "products" in libraries:
+        products = cpu_of(libraries["products"][command])
+        bound += f", the matrix products alone {seconds(products)}: "
+        if theirs / products < factor:
+            bound += f"even code that did nothing else would be {theirs / products:.1f} times faster, not {factor:g}"
+        elif products > ours / 2:
+            bound += "more than half of ours is these products"
+        else:
+            bound += f"more than half of ours is {REST[command]}"
+    asked = f"{factor:g} times faster" if factor > 1 else "no slower"
+    return Check(what, asked, f"{reached:.1f} times ({NAMES[rival]})", reached >= factor, bound + ".")
+
+
+def _stack(results: Results) -> Check:
+    runs = results["stack"]["runs"]
+    one, all_of_them = cpu_of(runs["1"]["epoch"]), cpu_of(runs["16"]["epoch"])
+    reached = 16 * one / all_of_them
+    bound = (
+        f"An epoch takes {seconds(one)} CPU seconds for one run and {seconds(all_of_them)} for 16. A stack shares the"
+        " overhead of each operation; the arithmetic of lookups, loss and Adam is each run's own."
+    )
+    return Check("16 stacked runs, cost of each", "2.5 times cheaper", f"{reached:.1f} times", reached >= 2.5, bound)
+
+
+def _electronics(results: Results) -> list[Check]:
+    found = results["electronics"]
+    peak = max(one["peak"] for one in found["rows"])
+    held = max(one["peak"] for key in ("lightgcn", "cdae") for one in found[key])
+    dense, rows = (cpu_of([epoch_of(one) for one in found[key]]) for key in ("dense", "rows"))
+    settled = found["rows"][0]["settle"][1]  # of the first round, which takes all steps
+    title = "Electronics' shape, DeCA"
+    return [
+        Check(
+            f"{title}, GMF, memory", "under 4 GB", gigabytes(peak), peak < 4e9,
+            "Weights, gradients and moments of four networks are held at once.",
+        ),
+        Check(
+            f"{title}, GMF, row by row", "5 times faster than dense Adam", f"{dense / rows:.1f} times",
+            dense >= 5 * rows,
+            f"Of {seconds(rows)} CPU seconds {seconds(settled)} bring all rows up to date at the end of the epoch: with"
+            " a penalty none of the steps that they have missed can be left out.",
+        ),
+        Check(
+            f"{title}, LightGCN and CDAE", "run in the machine's memory", f"at most {gigabytes(held)}",
+            held < results["machine"]["memory"], "",
+        ),
+    ]  # fmt: skip
+
+
+def _sizes(results: Results) -> list[Check]:
+    kinds = {
+        "fixed": ("tables of one size", "Larger logs no longer fit the caches."),
+        "growing": (
+            "tables that grow with the log",
+            "A log ten times as long has ten times the steps and the rows, and exact Adam with a penalty has rows ×"
+            " steps to do; and large tables no longer fit the caches.",
+        ),
+    }
+    checks = []
+    for kind, (title, bound) in kinds.items():
+        grows = slope(results["size"][kind])
+        checks.append(
+            Check(f"cost against interactions, {title}", "linear", f"slope {grows:.2f}", grows < LINEAR, bound)
+        )
+    return checks
+
+
+def _gpu(lines: Sequence[Results]) -> list[Check]:
+    checks = []
+    for line in lines:
+        asked = {"training": ("train", line["target"])}
+        asked["ranking"] = ("rank", {"adressa-gmf-deca": 0.05, "electronics-shape": 0.1}.get(line["case"]))
+        for what, (key, most) in asked.items():
+            if most is not None:
+                reached = f"{line[key]:.3f} s"
+                title = f"GPU: `{line['case']}`, {what}"
+                bound = f"It takes {line[key] / most:.1f} times what was asked; not profiled further."
+                checks.append(Check(title, f"under {most} s", reached, line[key] < most, bound))
+    for limit in gpu_limits(lines):
+        share, beyond = limit.least / limit.took, 1e3 * (limit.took - limit.least)
+        bound = (
+            f"A step takes {1e3 * limit.took:.2f} ms, {beyond:.2f} ms more than its bytes need. Where these go was not"
+            " measured here; besides moving bytes, a step launches some dozens of kernels, computes the loss, adds to"
+            " rows out of order, and epochs are drawn."
+        )
+        what = f"GPU: `{limit.case}`, share of the bandwidth limit"
+        checks.append(Check(what, "at least 60%", f"{share:.0%}", share >= 0.6, bound))
+    return checks
+
+
+def every(results: Results, lines: Sequence[Results]) -> list[Check]:
+    models = {"neumf": "NeuMF", "lightgcn-64": "LightGCN (64)", "lightgcn-32": "LightGCN (32)"}
+    commands = {"epoch": "an epoch on the CPU", "rank": "ranking all users"}
+    return [
+        *(
+            _faster(results, part, command, 5, f"{model}, {what}, against the fastest peer")
+            for command, what in commands.items()
+            for part, model in models.items()
+        ),
+        _faster(results, "mf", "rank", 1, "MF, ranking all users, against implicit"),
+        _stack(results),
+        *_electronics(results),
+        *_sizes(results),
+        *_gpu(lines),
+    ]
