@@ -59,7 +59,7 @@ def test_find_a_user_look_and_change(browser, address, width, scheme):
         assert page.locator("#person-heading").text_content() == "User u0002"
         assert "the model recommends" in page.locator("#source").text_content()
         assert page.locator("#recommended .why").first.text_content().startswith("because of ")
-        assert "% sure (" in page.locator("#history .figure").first.text_content()  # the audit's, with its interval
+        assert " to " in page.locator("#history .figure").first.text_content()  # the audit's, with its interval
         before = titles(page)
 
         page.locator("#history input").first.uncheck()

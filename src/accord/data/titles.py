@@ -94,7 +94,7 @@ def read_films(path: Path) -> dict[int, str]:
     except (ValueError, IndexError):
         raise InputError(f"{path} is no list of films as MovieLens has it; fetch it again.") from None
     if path.name == "ml-100k.item":  # keeps the year apart
-        titles |= {int(row[0]): f"{row[1]} ({row[2]})" for row in rows if len(row) > 2 and row[2]}
+        titles |= {int(row[0]): f"{row[1]} ({row[2]})" for row in rows if len(row) > 2 and row[2].isdigit()}
     return titles
 
 

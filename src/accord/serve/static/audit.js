@@ -14,20 +14,21 @@ async function showAudit(place, complain) {
   }
 }
 
-const rate = (low, high) => (low === null || low === undefined ? "" : ` (${percent(low)} to ${percent(high)})`);
+const rate = (low, high) =>
+  low === null || low === undefined || percent(low) === percent(high) ? "" : ` (${percent(low)} to ${percent(high)})`;
 
 function section(title, ...content) {
   return make("section", { class: "card", "aria-label": title }, make("h2", { text: title }), ...content);
 }
 
-function auditTable(caption, columns, rows) {
+function auditTable(caption, columns, rows, hideCaption = false) {
   const head = make("tr", {}, ...columns.map((name) => make("th", { text: name, scope: "col" })));
   const body = rows.map((cells) => make("tr", {}, ...cells.map((cell, place) => {
     const kind = place ? "td" : "th";
     const options = place ? {} : { scope: "row" };
     return typeof cell === "object" ? make(kind, options, ...cell) : make(kind, { ...options, text: String(cell) });
   })));
-  const table = make("table", {}, make("caption", { text: caption }), make("thead", {}, head), make("tbody", {}, ...body));
+  const table = make("table", {}, make("caption", { text: caption, class: hideCaption ? "hidden" : "" }), make("thead", {}, head), make("tbody", {}, ...body));
   return make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption }, table);
 }
 
@@ -63,7 +64,7 @@ function auditSections(summary, titles, complain) {
 
   for (const [name, title] of [["noisiest", "Most probably noise"], ["surest", "Surest preferences"]]) {
     if ((noise[name] || []).length) {
-      sections.push(section(title, auditTable(title, ["user", "item", "how sure"], pairs(noise[name].slice(0, 10)))));
+      sections.push(section(title, auditTable(title, ["user", "item", "how sure"], pairs(noise[name].slice(0, 10)), true)));
     }
   }
   sections.push(auditOfUser(complain));
@@ -76,10 +77,10 @@ function auditOfUser(complain) {
   const form = make("form", { class: "row", role: "search", onsubmit: async (event) => {
     event.preventDefault();
     try {
-      const found = await ask("/v1/audit/interactions", { user: input.value.trim(), limit: 200 });
+      const found = await ask("/v1/audit/interactions", { user: input.value.trim(), limit: 50 });
       const rows = found.interactions.map((row) => [nameOf(row), sureCell(row)]);
       place.replaceChildren(rows.length
-        ? auditTable(`Interactions of user ${input.value.trim()}, the noisiest first`, ["item", "how sure"], rows)
+        ? auditTable(`Interactions of user ${input.value.trim()}, the noisiest first (${rows.length} of ${found.count})`, ["item", "how sure"], rows)
         : make("p", { text: "The audit has nothing of this user." }));
     } catch (problem) {
       if (problem.code !== "unknown_user") complain(problem);

@@ -47,6 +47,7 @@ async function choose(user) {
   calm();
   try {
     const { user: id, items } = await ask("/v1/history", { user });
+    items.sort((one, other) => (judged(other).p_real || 0) - (judged(one).p_real || 0));
     await start(id, items);
   } catch (problem) {
     if (problem.code === "unknown_user") await start(user, [], true);
@@ -74,14 +75,14 @@ const usedItems = () => [
   ...person.added,
 ];
 
+// What is shown: the audit's word where there is one, else the model's.
+const judged = (entry) => (entry.audit && entry.audit.p_real !== null ? entry.audit : { p_real: entry.p_real, low: null, high: null });
+
 function sureness(entry) {
-  if (entry.audit && entry.audit.p_real !== null) {
-    const { p_real: sure, low, high } = entry.audit;
-    const span = low !== null && high !== null ? ` (${percent(low)} to ${percent(high)})` : "";
-    return [bar(sure, low, high), make("span", { class: "figure", text: `${chance(sure)} sure${span}` })];
-  }
-  if (entry.p_real === null || entry.p_real === undefined) return [];
-  return [bar(entry.p_real), make("span", { class: "figure", text: `${chance(entry.p_real)} sure` })];
+  const { p_real: sure, low, high } = judged(entry);
+  if (sure === null || sure === undefined) return [];
+  const spread = low !== null && high !== null && percent(low) !== percent(high) ? `, ${percent(low)} to ${percent(high)}` : "";
+  return [make("span", { class: "sure" }, bar(sure, low, high), make("span", { class: "figure", text: `${chance(sure)} sure${spread}` }))];
 }
 
 function showHistory() {
