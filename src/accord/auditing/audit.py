@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 
 from accord.auditing import judgement as judging
 from accord.auditing.clean import Cleaned, write_clean
@@ -93,7 +94,7 @@ def audit(
     clock.lap("read")
     for note in log.data.notes:
         say(f"note: {note}")
-    with _work_folder(out, resume) as work:
+    with _work_folder(out, resume) as work, _one_thread(on):
         found = health(log)
         clock.lap("health")
         opinion = cross_fit(log, seeds=seeds, folds=folds, device=on, work=work, watch=watch, say=say)
@@ -138,6 +139,18 @@ def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
         with suppress(OSError):  # where nothing was finished, nothing is left behind
             work.rmdir()
             work.parent.rmdir()
+
+
+@contextmanager
+def _one_thread(device: torch.device) -> Iterator[None]:
+    """Steps on a CPU are small: on a busy machine, threads that wait for each other make them many times slower."""
+    before = torch.get_num_threads()
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class _Clock:
