@@ -19,15 +19,24 @@ from serving import run  # noqa: F401
 COMMAND = [sys.executable, "-m", "accord", "serve"]
 
 
-def start(*words):
-    """A server process and its address."""
-    process = subprocess.Popen([*COMMAND, *map(str, words), "--port", "0"], stderr=subprocess.PIPE, text=True)
-    said = ""
-    while not (found := re.search(r"page (http://\S+)/", said)):
-        line = process.stderr.readline()
-        assert line, f"ended: {said}"
-        said += line
-    return process, found[1]
+@pytest.fixture
+def start():
+    """Starts a server process and tells its address; none outlives the test."""
+    processes = []
+
+    def start(*words):
+        process = subprocess.Popen([*COMMAND, *map(str, words), "--port", "0"], stderr=subprocess.PIPE, text=True)
+        processes.append(process)
+        said = ""
+        while not (found := re.search(r"page (http://\S+)/", said)):
+            line = process.stderr.readline()
+            assert line, f"ended: {said}"
+            said += line
+        return process, found[1]
+
+    yield start
+    for process in processes:
+        process.kill()
 
 
 def ask_for_much(address, headers, answers):
@@ -36,7 +45,7 @@ def ask_for_much(address, headers, answers):
 
 
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_requests_at_hand_are_answered_when_the_server_is_stopped(run, monkeypatch, stop, code):  # noqa: F811
+def test_requests_at_hand_are_answered_when_the_server_is_stopped(run, start, monkeypatch, stop, code):  # noqa: F811
     monkeypatch.setenv("ACCORD_TOKEN", "from-the-environment")
     process, address = start(run, "--log-requests")
     headers = {"authorization": "Bearer from-the-environment"}
