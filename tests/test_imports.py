@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -196,3 +199,13 @@ def test_nothing_imports_the_command_line():
 )
 def test_every_way_to_import_is_seen(source, found):
     assert imported_parts(source, PACKAGE / "methods" / "deca.py") == found
+
+
+def test_threads_wait_without_spinning_unless_the_caller_says_otherwise():
+    code = "import accord, os, sys; assert 'torch' not in sys.modules; print(os.environ['OMP_WAIT_POLICY'])"
+    for given, expected in (({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")):
+        environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"} | given
+        found = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+        assert found.stdout.strip() == expected
