@@ -58,7 +58,7 @@ class Rows:
         self._sizes = self._roots = np.empty(0, dtype=np.float32)
 
     def constants(self) -> tuple[float, float, float, cpu_kernels.Floats, cpu_kernels.Floats]:
-        """What a step needs besides the rows: the betas, eps, and of every step its size and what its root is scaled by."""
+        """What a step needs besides the rows: the betas, eps, and each step's size and the scale of its root."""
         lr, betas, eps = self._settings
         if len(self._sizes) <= self.step:
             steps = np.arange(2 * self.step + 1000, dtype=np.float64)
