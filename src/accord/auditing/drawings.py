@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from accord.report.page import NOISE, REAL, SOFT
 
+FIFTHS = [0, 0.2, 0.4, 0.6, 0.8, 1]  # where a probability is marked
+
 Row = Mapping[str, Any]
 Drawing = Any  # an altair chart: altair's types do not follow its own chains of calls
 
@@ -65,7 +67,9 @@ def histogram(rows: Sequence[Row]) -> Drawing:
         alt.Chart(_data(made))
         .mark_bar(binSpacing=1)
         .encode(
-            x=alt.X("left:Q", bin="binned", title="p_real", scale=alt.Scale(domain=[0, 1])),
+            x=alt.X(
+                "left:Q", bin="binned", title="p_real", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(values=FIFTHS)
+            ),
             x2="right:Q",
             y=alt.Y("interactions:Q", title="interactions"),
             color=alt.Color("what:N", scale=scale),
@@ -116,7 +120,8 @@ def reliability(found: Mapping[str, Any]) -> Drawing:
     named = {"before": "p_real", "after": "recalibrated"}
     rows = [{"what": said, **row} for name, said in named.items() for row in found[name]["bins"]]
     names = list(named.values())
-    x = alt.X("p:Q", title="probability of being real", scale=alt.Scale(domain=[0, 1]))
+    axis = alt.Axis(values=FIFTHS)
+    x = alt.X("p:Q", title="probability of being real", scale=alt.Scale(domain=[0, 1]), axis=axis)
     y = alt.Y("real:Q", title="share that is real", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     ends = alt.Chart(_data([{"p": 0.0, "real": 0.0}, {"p": 1.0, "real": 1.0}]))
     diagonal = ends.mark_line(strokeDash=[4, 4], color=SOFT, tooltip=None).encode(x=x, y=y)

@@ -80,5 +80,5 @@ def say_it(means: Mapping[str, float], tests: Mapping[str, Comparison]) -> tuple
     best = max(simple, key=lambda one: means[one])
     if means[best] >= max(means[name], means[PLAIN]):
         label = "EASE" if best == "ease" else "popularity"
-        said += f" Simple {label}, without any denoising, is better than both with {means[best]:.4f}."
+        said += f" Simple {label}, without any denoising, has {means[best]:.4f}."
     return bool(helps), said
