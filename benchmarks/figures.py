@@ -46,12 +46,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def median(times: Times, clock: int) -> float:
+    """Clock 0 is the wall's, 1 the processor's."""
+    return float(np.median([one[clock] for one in times]))
+
+
 def cpu_of(times: Times) -> float:
-    return float(np.median([cpu for _, cpu in times]))
+    return median(times, 1)
 
 
 def spread(times: Times, clock: int = 1) -> str:
-    """Median and quartiles; clock 0 is the wall's, 1 the processor's."""
+    """Median and quartiles."""
     values = [one[clock] for one in times]
     low, middle, high = np.percentile(values, [25, 50, 75])
     return seconds(middle) if len(values) == 1 else f"{seconds(middle)} ({seconds(low)}–{seconds(high)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from figures import NAMES, cpu_of, epoch_of
+from figures import NAMES, cpu_of, epoch_of, median
 
 from accord.reproduce.figures import STYLES, drawn, legend_below, panels
 
@@ -38,15 +38,18 @@ def peers(results: dict[str, Any]) -> str:
 
 
 def stack(results: dict[str, Any]) -> str:
-    runs = results["stack"]["runs"]
-    numbers = [int(number) for number in runs]
-    canvas, (axis,) = panels(1, width=5.4, height=3.2)
-    each = [1e3 * cpu_of(found["epoch"]) / int(number) for number, found in runs.items()]
-    axis.plot(numbers, each, **STYLES[0])
+    kinds = {"runs": (1, "one thread, CPU time"), "shared": (0, "a thread a core, wall time")}
+    canvas, (axis,) = panels(1, width=5.4, height=3.4)
+    for (key, (clock, title)), look in zip(kinds.items(), STYLES, strict=False):
+        runs = results["stack"][key]
+        numbers = [int(number) for number in runs]
+        each = [1e3 * median(found["epoch"], clock) / int(number) for number, found in runs.items()]
+        axis.plot(numbers, each, label=title, **look)
     axis.set_xscale("log", base=2)
     axis.set_xticks(numbers, [str(number) for number in numbers])
-    axis.set(xlabel="runs in the stack", ylabel="CPU ms an epoch, each run", ylim=(0, None))
+    axis.set(xlabel="runs in the stack", ylabel="ms an epoch, each run", ylim=(0, None))
     axis.grid(axis="y")
+    legend_below(canvas, [axis])
     return drawn(canvas, "performance-stack.svg", "", "").svg
 
 

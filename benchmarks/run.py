@@ -55,11 +55,16 @@ def peers(part: str, rounds: int, folder: Path) -> Found:
 
 
 def stack(rounds: int, folder: Path) -> Found:
+    """With one thread, and with one for each core: the runs of a stack are shared out."""
     name, users, items = data.ml_100k()
     pairs = data.write(folder / "pairs.npz", users, items)
     case = {"model": "gmf", "method": "deca", "dim": 32, "batch": 2048}
-    with working({str(runs): ("ours", case | {"runs": runs}) for runs in STACKS}, pairs) as workers:
-        return {"data": name, "case": case, "runs": in_turn(workers, ("epoch",), 2 * rounds)}
+    scripts = {str(runs): ("ours", case | {"runs": runs}) for runs in STACKS}
+    found: Found = {"data": name, "case": case}
+    for key, threads in (("runs", 1), ("shared", os.cpu_count() or 1)):
+        with working(scripts, pairs, threads) as workers:
+            found[key] = in_turn(workers, ("epoch",), 2 * rounds)
+    return found
 
 
 def steps_of(pairs: Path, case: Found) -> Found:
@@ -78,6 +83,8 @@ def size(sizes: tuple[int, ...], folder: Path) -> Found:
             pairs = data.write(folder / "size.npz", *data.generated(number, users, items), users, items)
             answer = steps_of(pairs, case)
             found[kind].append({"pairs": number, "users": users, "items": items, **answer})
+            if kind == "growing":
+                found["growing"][-1]["unpenalised"] = steps_of(pairs, case | {"options": {"train.l2": 0.0}})
             pairs.unlink()
     return found
 
@@ -144,7 +151,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             found = parts[part](Path(folder))
         took = time.perf_counter() - began
-        results[part] = found | {"load": [load, os.getloadavg()[0]], "took": took}
+        results[part] = found | {"load": [load, os.getloadavg()[0]], "took": took, "apart": bool(given.only)}
         given.results.write_text(json.dumps(results, indent=1) + "\n")
         print(f"{part}: {took:.0f} s, load {load:.1f} to {os.getloadavg()[0]:.1f}", flush=True)
     if given.results == RESULTS:

@@ -14,21 +14,20 @@ from typing import Any
 HERE = Path(__file__).parent
 PYTHON = {True: HERE.parent / ".venv/bin/python", False: HERE.parent / ".bench-venv/bin/python"}
 OURS = ("ours", "products", "steps")  # workers that need accord itself
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "THREADS"), "1"
-)
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "THREADS")
 Answer = dict[str, Any]
 
 
 class Worker:
     """A script of workers/ with its pairs and its case."""
 
-    def __init__(self, script: str, pairs: Path, case: Mapping[str, Any]) -> None:
+    def __init__(self, script: str, pairs: Path, case: Mapping[str, Any], threads: int) -> None:
         self.name = f"{script} {json.dumps(case)}"
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [PYTHON[script in OURS], HERE / "workers" / f"{script}.py", pairs, json.dumps(case)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, **ONE_THREAD},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
+            env={**os.environ, **dict.fromkeys(THREADS, str(threads))},
         )  # fmt: skip
 
     def ask(self, command: str) -> Answer:
@@ -45,12 +44,14 @@ class Worker:
 
 
 @contextlib.contextmanager
-def working(scripts: Mapping[str, tuple[str, Mapping[str, Any]]], pairs: Path) -> Iterator[dict[str, Worker]]:
+def working(
+    scripts: Mapping[str, tuple[str, Mapping[str, Any]]], pairs: Path, threads: int = 1
+) -> Iterator[dict[str, Worker]]:
     """Workers by name, ended afterwards whatever happens. `scripts`: name -> (script, case)."""
     workers: dict[str, Worker] = {}
     try:
         for name, (script, case) in scripts.items():
-            workers[name] = Worker(script, pairs, case)
+            workers[name] = Worker(script, pairs, case, threads)
         yield workers
     finally:
         for worker in workers.values():
