@@ -31,9 +31,9 @@ class Adam(torch.optim.Adam):
             if not state:
                 state["step"] = torch.zeros(())
                 state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(table.weight) for _ in range(2))
-            table.rows = Rows(table.weight, state["exp_avg"], state["exp_avg_sq"], int(state["step"]))
             group = self.param_groups[0]
-            table.rows.use(group["lr"], group["betas"], group["eps"])
+            settings = group["lr"], group["betas"], group["eps"]
+            table.rows = Rows(table.weight, state["exp_avg"], state["exp_avg_sq"], int(state["step"]), *settings)
 
     def settle(self) -> None:
         """Bring every row up to date: before weights are read otherwise than by lookups."""

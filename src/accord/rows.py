@@ -15,13 +15,18 @@ from accord import cpu_kernels
 class Rows:
     """The state of a table [R, rows, dim] under Adam, with the rows' last steps."""
 
-    def __init__(self, weight: nn.Parameter, mean: Tensor, spread: Tensor, step: int) -> None:
+    def __init__(
+        self, weight: nn.Parameter, mean: Tensor, spread: Tensor, step: int,
+        lr: float, betas: tuple[float, float], eps: float,
+    ) -> None:  # fmt: skip
         self.weight, self.mean, self.spread = (tensor.detach().numpy() for tensor in (weight, mean, spread))
         self.gradient = np.zeros_like(self.weight)  # pages of rows that are never touched cost nothing
         self.last = np.full(self.weight.shape[:2], step, dtype=np.int32)
         self.step = step
         self.decay: list[float] = [0.0] * len(self.weight)
         self.touched: list[list[cpu_kernels.Ints]] = []  # of each lookup since the last step, each run's rows
+        self._settings = lr, betas, eps
+        self._sizes = self._roots = np.empty(0, dtype=np.float32)
 
     def look_up(self, ids: Tensor, to_train: bool) -> None:
         """Bring rows [R, B] up to date."""
@@ -39,7 +44,7 @@ class Rows:
         late = [row[last[row] < self.step] for row, last in zip(rows, self.last, strict=True)]
         if any(len(row) for row in late):
             per_run = self.weight, self.mean, self.spread, self.last, late
-            cpu_kernels.for_rows("_replay", *per_run, self.step, self.decay, *self.constants())
+            cpu_kernels.for_rows("_replay", *per_run, self.step, self.decay, *self._constants())
 
     def update(self, decay: Tensor | None) -> None:
         """A step of Adam on the rows that were touched; the others are late now."""
@@ -51,13 +56,9 @@ class Rows:
         self.step += 1
         rows = [np.unique(np.concatenate(of_run)) for of_run in zip(*touched, strict=True)]
         per_run = self.weight, self.mean, self.spread, self.last, rows
-        cpu_kernels.for_rows("_update", *per_run, self.step, self.decay, *self.constants(), self.gradient)
+        cpu_kernels.for_rows("_update", *per_run, self.step, self.decay, *self._constants(), self.gradient)
 
-    def use(self, lr: float, betas: tuple[float, float], eps: float) -> None:
-        self._settings = lr, betas, eps
-        self._sizes = self._roots = np.empty(0, dtype=np.float32)
-
-    def constants(self) -> tuple[float, float, float, cpu_kernels.Floats, cpu_kernels.Floats]:
+    def _constants(self) -> tuple[float, float, float, cpu_kernels.Floats, cpu_kernels.Floats]:
         """What a step needs besides the rows: the betas, eps, and each step's size and the scale of its root."""
         lr, betas, eps = self._settings
         if len(self._sizes) <= self.step:
