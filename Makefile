@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench torture clean
 
 setup: .venv/.ready
 
@@ -31,6 +31,10 @@ bench: setup .bench-venv/.ready
 	test -x .bench-venv/bin/python || $(PYTHON) -m venv .bench-venv
 	PIP_CONSTRAINT= .bench-venv/bin/pip install --quiet --no-deps --requirement benchmarks/requirements.txt
 	touch $@
+
+# the long campaigns behind docs/reliability.md: hours; TORTURE="--only crash inputs" runs parts
+torture: setup
+	.venv/bin/python torture/run.py $(TORTURE)
 
 clean:
 	rm -rf .venv .bench-venv build dist runs

@@ -1,0 +1,63 @@
+"""docs/reliability.md from the campaigns' results: `python torture/page.py`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "reliability.md"
+
+INTRODUCTION = """# Reliability
+
+Faults, load and hostile input that Accord was put to, and what became of it. Every figure below comes from a command
+that anybody can run: `make torture` runs all of them and writes this page, `make torture TORTURE="--only crash"` one.
+A small version of each is among the tests of `make test`.
+"""
+
+# in this order; what a reader should know that the figures do not say
+TEXTS = {
+    "crash": "",
+    "faults": "",
+    "determinism": "",
+    "determinism-cuda": "",
+    "arithmetic": "",
+    "inputs": "",
+    "load": "",
+    "supply": "",
+}
+
+
+def page(results: dict[str, dict[str, Any]]) -> str:
+    """The page; campaigns without a text of their own come last."""
+    names = [*(name for name in TEXTS if name in results), *sorted(set(results) - set(TEXTS))]
+    return "\n".join([INTRODUCTION, *(_section(results[name], TEXTS.get(name, "")) for name in names)])
+
+
+def _section(found: dict[str, Any], text: str) -> str:
+    parts = [f"## {found['title']}", text.strip(), " ".join(found["how"])]
+    parts += [f"![{found['title']}](images/{figure})" for figure in found.get("figures", [])]
+    parts += [_table(table) for table in found["tables"]]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(table: dict[str, Any]) -> str:
+    rows = [table["heads"], ["---"] * len(table["heads"]), *table["rows"]]
+    lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
+    return "\n\n".join([f"**{table['title']}**", "\n".join(lines), *table.get("notes", [])])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def read(folder: Path = HERE / "results") -> dict[str, dict[str, Any]]:
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(read()), encoding="utf-8")
