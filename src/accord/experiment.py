@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import hashlib
 import importlib
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -224,7 +225,10 @@ def ready_cpu() -> None:
 def _identity(config: RunConfig, train: Csr, valid: Csr) -> str:
     """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
     said = config.model_dump_json(exclude={"train": {"epochs", "checkpoint_seconds"}, "ks": True})
-    return f"{said} {hashlib.sha256(train.keys.tobytes() + valid.keys.tobytes()).hexdigest()}"
+    digest = hashlib.sha256()
+    for keys in itertools.chain(train.key_parts(), valid.key_parts()):
+        digest.update(keys.tobytes())
+    return f"{said} {digest.hexdigest()}"
 
 
 def _trainer(data: Dataset, train: Csr, config: RunConfig, stage: Method, name: str, device: torch.device) -> Trainer:

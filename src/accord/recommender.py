@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import torch
 from pydantic import ValidationError
 
-from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions
+from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions, Rows
 from accord.errors import InputError
 from accord.files import read_json, read_table, replacing, write_json
 from accord.lists import Lists
@@ -290,11 +290,11 @@ class Recommender:
         return pa.table({"user": pairs.users, "item": pairs.items, "p_real": pa.array(probability, from_pandas=True)})
 
     @torch.inference_mode()
-    def posterior(self, users: IntArray, items: IntArray) -> npt.NDArray[np.float64]:
+    def posterior(self, users: Rows, items: Rows) -> npt.NDArray[np.float64]:
         """`noise` by row numbers."""
         probability = np.empty(len(users))
         for part in np.array_split(np.arange(len(users)), max(1, -(-len(users) * self.num_runs // PAIRS_AT_ONCE))):
-            rows = [torch.from_numpy(x[part]).to(self.device).expand(self.num_runs, -1) for x in (users, items)]
+            rows = [torch.from_numpy(x[part]).to(self.device).long().expand(self.num_runs, -1) for x in (users, items)]
             probability[part] = self.method.posterior(*rows).mean(0).double().cpu().numpy()
         return probability
 

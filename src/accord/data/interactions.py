@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.data.order import lexsort, rises
+from accord.data.order import distinct, lexsort, rises
 from accord.errors import InputError
 
 IntArray = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.integer[Any]]  # row numbers: int32 within Interactions, int64 where they are computed with
 Ids = Any  # an Arrow array, a sequence or a numpy array of ids
 DECODED_AT_ONCE = 2**24  # rows
+PAIRS_AT_ONCE = 2**22  # of a matrix that may be larger than memory
 
 
 class IdMap:
@@ -200,11 +202,15 @@ def pair_keys(users: Rows, items: Rows, num_items: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Csr:
-    """Pairs of rows, sorted by user and then item: user u has items[ptr[u]:ptr[u + 1]]."""
+    """Pairs of rows, sorted by user and then item: user u has items[ptr[u]:ptr[u + 1]].
+
+    Items are int64, or int32 where they lie in the file of a store; `stored_users` are then the users beside them.
+    """
 
     ptr: IntArray
-    items: IntArray
+    items: Rows
     num_items: int
+    stored_users: Rows | None = None
 
     @classmethod
     def of(cls, users: Rows, items: Rows, num_users: int, num_items: int, unique: bool = True) -> Csr:
@@ -229,18 +235,50 @@ class Csr:
         return np.repeat(np.arange(self.num_users), self.counts)
 
     @property
+    def owners(self) -> Rows:
+        """The users in whatever integers there are: to be looked up with, not computed with."""
+        return self.users if self.stored_users is None else self.stored_users
+
+    @property
     def keys(self) -> IntArray:
         """user * num_items + item, sorted: for membership tests."""
-        return self.users * self.num_items + self.items
+        return pair_keys(self.users, self.items, self.num_items)
 
-    def contains(self, users: IntArray, items: IntArray) -> npt.NDArray[np.bool_]:
-        keys, wanted = self.keys, users * self.num_items + items
+    def key_parts(self) -> Iterator[IntArray]:
+        """`keys`, a bounded number at a time."""
+        for start in range(0, len(self.items), PAIRS_AT_ONCE):
+            items = self.items[start : start + PAIRS_AT_ONCE]
+            users = np.searchsorted(self.ptr, np.arange(start, start + len(items)), side="right") - 1
+            yield pair_keys(users, items, self.num_items)
+
+    def contains(self, users: Rows, items: Rows) -> npt.NDArray[np.bool_]:
+        keys, wanted = self.keys, pair_keys(users, items, self.num_items)
         if not len(keys):
             return np.zeros(len(wanted), dtype=bool)
         found: npt.NDArray[np.bool_] = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
         return found
 
     def merge(self, other: Csr) -> Csr:
+        """The pairs of both."""
+        ends = self.ptr + other.ptr
+        if ends[-1] <= PAIRS_AT_ONCE:
+            return self._merged(other)
+        marks = np.searchsorted(ends, np.arange(0, ends[-1], PAIRS_AT_ONCE))
+        items, counts = np.empty(ends[-1], dtype=np.int32), np.zeros(self.num_users + 1, dtype=np.int64)
+        done = 0
+        for first, last in pairwise(distinct(np.append(marks, self.num_users))):
+            part = self._some(first, last)._merged(other._some(first, last))
+            items[done : done + len(part.items)] = part.items
+            counts[first + 1 : last + 1] = part.counts
+            done += len(part.items)
+        return Csr(counts.cumsum(), items[:done], self.num_items)
+
+    def _some(self, first: int, last: int) -> Csr:
+        """The users from `first` to before `last`, counted from 0."""
+        ptr = self.ptr[first : last + 1]
+        return Csr(ptr - ptr[0], self.items[ptr[0] : ptr[-1]], self.num_items)
+
+    def _merged(self, other: Csr) -> Csr:
         return Csr.of(
             np.concatenate([self.users, other.users]),
             np.concatenate([self.items, other.items]),
@@ -250,7 +288,10 @@ class Csr:
 
     def popularity(self) -> IntArray:
         """Interactions of each item."""
-        return np.bincount(self.items, minlength=self.num_items)
+        counts = np.zeros(self.num_items, dtype=np.int64)
+        for start in range(0, len(self.items), PAIRS_AT_ONCE):
+            counts += np.bincount(self.items[start : start + PAIRS_AT_ONCE], minlength=self.num_items)
+        return counts
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from accord.data.interactions import Csr
 from accord.errors import InputError
 
 DRAWN_AT_ONCE = 2**24  # pairs: bounds the memory that a draw takes besides its result
+LAID_OUT_WHOLE = 2**24  # training pairs up to which all users' items are laid out once, and not for each draw anew
 LAID_OUT_AT_ONCE = 2**23  # pairs of all runs, as the batches in which they are used
 
 
@@ -23,9 +24,12 @@ class Batch(NamedTuple):
     items: Tensor  # [R, P + N]
     num_positives: int  # P
     mask: Tensor | None = None  # [R, P + N]
+    whole: Tensor | None = None  # [R]: positives of the whole batch, where this is a part of it
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean over positives plus mean over negatives, of which there are as many: [R, P + N] -> [R]."""
+        if self.whole is not None:
+            return self.sum(values) / self.whole
         if self.mask is None:
             return values.sum(1) / self.num_positives
         return (values * self.mask).sum(1) / self.mask[:, : self.num_positives].sum(1).clamp(min=1)
@@ -48,19 +52,21 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingPairs:
-    """The training CSR as tensors on the device."""
+    """The training CSR as tensors on the device. Of a store on the CPU it stays in the file, as int32."""
 
     ptr: Tensor  # [U + 1]
     users: Tensor  # [n]
     items: Tensor  # [n]
     counts: Tensor  # [U]
     num_items: int
+    popularity: Tensor | None = None  # [I] among everybody, where these are the pairs of some
 
     @classmethod
     def of(cls, csr: Csr, device: torch.device) -> TrainingPairs:
-        ptr, users, items, counts = (
-            torch.from_numpy(array).to(device) for array in (csr.ptr, csr.users, csr.items, csr.counts)
-        )
+        ptr, counts = (torch.from_numpy(array).to(device) for array in (csr.ptr, csr.counts))
+        users, items = (torch.from_numpy(array).to(device) for array in (csr.owners, csr.items))
+        if device.type != "cpu":
+            users, items = users.long(), items.long()
         return cls(ptr, users, items, counts, csr.num_items)
 
     @property
@@ -77,7 +83,7 @@ def entries_of(ptr: Tensor, items: Tensor, users: Tensor) -> tuple[Tensor, Tenso
     starts = counts.cumsum(0) - counts
     owner = torch.repeat_interleave(torch.arange(len(users), device=users.device), counts)
     within = torch.arange(len(owner), device=users.device) - starts[owner]
-    return owner, items[ptr[users][owner] + within], starts
+    return owner, items[ptr[users][owner] + within].long(), starts
 
 
 class Negatives:
@@ -90,21 +96,15 @@ class Negatives:
 
     def __init__(self, pairs: TrainingPairs, by_popularity: bool = False) -> None:
         device, num_items = pairs.items.device, pairs.num_items
-        weight = torch.ones(num_items, dtype=torch.long, device=device)
+        self.pairs = pairs
+        self.weight = torch.ones(num_items, dtype=torch.long, device=device)  # [I]
         if by_popularity:
-            weight = torch.bincount(pairs.items, minlength=num_items)
-        self.ends = weight.cumsum(0) if by_popularity else None  # [I]
-        self.total = int(weight.sum())
-        self.ptr = pairs.ptr
-        own = weight[pairs.items]  # [n]
-        before = own.cumsum(0) - own
-        within = (
-            before - before[pairs.ptr[:-1].clamp(max=len(own) - 1)][pairs.users]
-        )  # length of the user's earlier items
-        starts = (weight.cumsum(0) - weight)[pairs.items]
-        self.cuts = pairs.users * self.total + starts - within  # [n], sorted
-        self.skipped = torch.cat([within + own, own.new_zeros(1)])  # length of the user's items up to each, itself too
-        mass = torch.zeros(pairs.num_users, dtype=torch.long, device=device).index_add_(0, pairs.users, own)
+            self.weight = (
+                torch.bincount(pairs.items, minlength=num_items) if pairs.popularity is None else pairs.popularity
+            )
+        self.ends = self.weight.cumsum(0) if by_popularity else None  # [I]
+        self.total = int(self.weight.sum())
+        mass = self._mass() if by_popularity else pairs.counts
         self.free = self.total - mass  # [U]
         full = torch.nonzero((self.free <= 0) & (pairs.counts > 0))
         if len(full):
@@ -113,28 +113,62 @@ class Negatives:
                 f"{len(full)} user(s) have every {kind} in train, so no negative can be drawn for them; "
                 "remove these users or add items."
             )
+        self.whole = self._laid_out(pairs.users, pairs.items, pairs.ptr) if len(pairs) <= LAID_OUT_WHOLE else None
+
+    def _mass(self) -> Tensor:
+        """The length of each user's items: [U]."""
+        pairs, mass = self.pairs, torch.zeros_like(self.pairs.counts)
+        for users, items in zip(*(x.split(DRAWN_AT_ONCE) for x in (pairs.users, pairs.items)), strict=True):
+            mass.index_add_(0, users, self.weight[items])
+        return mass
+
+    def _laid_out(self, users: Tensor, items: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the pairs of a CSR: the cut positions [n], sorted over all users, and the length of the user's items up
+        to each, itself too."""
+        own = self.weight[items]
+        before = own.cumsum(0) - own
+        within = before - before[ptr[:-1].clamp(max=len(own) - 1)][users]  # length of the user's earlier items
+        starts = (self.weight.cumsum(0) - self.weight)[items]
+        return users.long() * self.total + starts - within, torch.cat([within + own, own.new_zeros(1)])
 
     def draw(self, users: Tensor, generator: torch.Generator) -> Tensor:
         """One negative for each user row; fastest when users are sorted."""
-        parts = torch.split(users, DRAWN_AT_ONCE)
-        return torch.cat([self.at(part, torch.stack([_numbers(len(part), generator)]))[0] for part in parts])
+        drawn = torch.empty(len(users), dtype=self.pairs.items.dtype, device=users.device)
+        # on a CPU the numbers are the same however few are drawn at a time
+        at_once = DRAWN_AT_ONCE if users.is_cuda else DRAWN_AT_ONCE // 16
+        for part, place in zip(users.split(at_once), drawn.split(at_once), strict=True):
+            place.copy_(self.at(part.long(), torch.stack([_numbers(len(part), generator)]))[0])
+        return drawn
 
     def draw_each(self, users: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
         """The same for several runs: users [n] -> [R, n]."""
         if len(users) > DRAWN_AT_ONCE:
-            return torch.stack([self.draw(users, stream) for stream in streams])
+            return stacked([self.draw(users, stream) for stream in streams])
         runs = max(1, DRAWN_AT_ONCE // max(1, len(users)))
         parts = [streams[start : start + runs] for start in range(0, len(streams), runs)]
+        users = users.long()
         return torch.cat([self.at(users, torch.stack([_numbers(len(users), s) for s in part])) for part in parts])
 
     def at(self, users: Tensor, numbers: Tensor) -> Tensor:
         """The negatives that large random numbers stand for: [R, n], of user rows [n] or [R, n]."""
         point = numbers % self.free[users].clamp(min=1)
-        start = self.ptr[users]
-        count = torch.searchsorted(self.cuts, users * self.total + point, right=True) - start
+        if self.whole is not None:
+            (cuts, skipped), ptr, place = self.whole, self.pairs.ptr, users
+        else:  # only the items of these users, who are counted anew
+            some, place = torch.unique(users, return_inverse=True)
+            owner, items, starts = entries_of(self.pairs.ptr, self.pairs.items, some)
+            ptr = torch.cat([starts, starts.new_tensor([len(owner)])])
+            cuts, skipped = self._laid_out(owner, items, ptr)
+        start = ptr[place]
+        count = torch.searchsorted(cuts, place * self.total + point, right=True) - start
         last = start + count - 1
-        place = torch.where(count > 0, point + self.skipped[last], point)
-        return place if self.ends is None else torch.searchsorted(self.ends, place, right=True)
+        along = torch.where(count > 0, point + skipped[last], point)
+        return along if self.ends is None else torch.searchsorted(self.ends, along, right=True)
+
+
+def stacked(rows: list[Tensor]) -> Tensor:
+    """torch.stack, without a copy of the one row of one run."""
+    return torch.stack(rows) if len(rows) > 1 else rows[0].unsqueeze(0)
 
 
 def _numbers(size: int, stream: torch.Generator) -> Tensor:
@@ -180,7 +214,7 @@ class Sampler:
     def draw_each(self, users: Tensor) -> Tensor:
         """Of every run one item for each user row: [n] -> [R, n]."""
         if self.negatives is None:
-            return torch.stack([self.draw(users, stream) for stream in self.streams])
+            return stacked([self.draw(users, stream) for stream in self.streams])
         return self.negatives.draw_each(users, self.streams)
 
     def epoch(self) -> Iterator[Batch]:
@@ -189,17 +223,18 @@ class Sampler:
     def _epoch_of_pairs(self) -> Iterator[Batch]:
         pairs, device = self.pairs, self.pairs.items.device
         negative = self.draw_each(pairs.users)  # [R, n]
-        order = torch.stack([torch.randperm(len(pairs), generator=s, device=device) for s in self.streams])
+        # torch permutes small integers in the same way as large ones on a CPU
+        kind = torch.int32 if pairs.items.dtype == torch.int32 and len(pairs) < 2**31 else torch.long
+        order = stacked([torch.randperm(len(pairs), generator=s, device=device, dtype=kind) for s in self.streams])
         at_once = max(1, LAID_OUT_AT_ONCE // (len(order) * self.batch_size)) * self.batch_size
         whole = len(pairs) // self.batch_size * self.batch_size  # the last batch of an epoch may be a shorter one
         for start in [*range(0, whole, at_once), *([whole] if whole < len(pairs) else [])]:
             end = min(start + at_once, whole) if start < whole else len(pairs)
             size = min(self.batch_size, end - start)
-            chosen = order[:, start:end]
-            users = pairs.users[chosen]
+            chosen = order[:, start:end].long()
             batches = [  # each [steps, R, size]
-                part.view(len(order), -1, size).transpose(0, 1)
-                for part in (users, pairs.items[chosen], negative.gather(1, chosen))
+                part.long().view(len(order), -1, size).transpose(0, 1)
+                for part in (pairs.users[chosen], pairs.items[chosen], negative.gather(1, chosen))
             ]
             users, items = torch.cat([batches[0], batches[0]], 2), torch.cat(batches[1:], 2)
             for step in range(len(users)):
@@ -226,7 +261,7 @@ class Sampler:
         at = torch.searchsorted(ends, entry, right=True).clamp(max=users.shape[1] - 1)
         owners = users.gather(1, at)
         within = entry - (ends - counts).gather(1, at)
-        positives = pairs.items[(pairs.ptr[owners] + within).clamp(max=len(pairs) - 1)]
+        positives = pairs.items[(pairs.ptr[owners] + within).clamp(max=len(pairs) - 1)].long()
         others = owners
         if self.cells:
             free = torch.where(counts > 0, pairs.num_items - counts, 0).cumsum(1)
