@@ -24,7 +24,7 @@ from accord.serve.api import make_app
 from accord.serve.guard import App, Rules
 from accord.serve.holder import Holder
 from accord.serve.meters import Meters
-from accord.serve.server import Connection
+from accord.serve.server import configuration, listen
 
 SCRIPT = "<img src=x onerror=\"document.title='broken'\"><script>alert(1)</script>"
 
@@ -130,15 +130,15 @@ def make_holder(run: Path, audit: Path | None = None) -> Holder:
 def serving(holder: Holder, rules: Rules | None = None, watch: bool = False) -> Iterator[str]:
     """The address of a server that runs in a thread."""
     app = make_app(holder, rules or Rules(), watch)
-    config = uvicorn.Config(app, port=0, http=Connection, ws="none", log_config=None, lifespan="on")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
+    server, listening = uvicorn.Server(configuration(app)), listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
         while not server.started:
             assert thread.is_alive()
             time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()
+        listening.close()

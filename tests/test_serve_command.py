@@ -97,7 +97,8 @@ def test_mistakes_are_one_sentence(run, tmp_path, monkeypatch, capsys):  # noqa:
             ((run, "--port", port), "give another --host or --port"),
             ((run, "--port", "70000"), "is no port"),
             ((run, "--host", "0.0.0.0"), "needs a token: set ACCORD_TOKEN"),
-            ((run, "--host", "no.such.host.invalid", "--token", "t"), "give another --host or --port"),
+            ((run, "--host", "no.such.host.invalid", "--token", "t" * 16), "give another --host or --port"),
+            ((run, "--host", "0.0.0.0", "--token", "t" * 15), "give 16 characters or more"),
             ((run, "--token", "a b"), "--token must be of visible ASCII characters"),
             ((run, "--audit", tmp_path), "there is no summary.json"),
         ]:

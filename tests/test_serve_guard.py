@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from accord.errors import InputError
-from accord.serve import guard, holder, server
+from accord.serve import connection, guard, holder, server
 from accord.serve.api import make_app
 from accord.serve.audited import Audited
 from accord.serve.guard import Guard, Rules
@@ -146,14 +146,21 @@ def test_bodies_are_bounded_in_size_and_time(headers, messages, status, code):
 
 
 def test_an_error_of_our_own_tells_nothing_of_itself(caplog):
+    id_ = "secret"
+
     async def breaks(scope, receive, send):
-        raise RuntimeError("/home/secret/path")
+        raise RuntimeError(id_)
 
     scope, receive, send, sent = call(None)
     asyncio.run(Guard(breaks, Rules(), Meters())(scope, receive, send))
     assert sent[0]["status"] == 500
     assert b"secret" not in sent[1]["body"]
-    assert "/home/secret/path" in caplog.text  # the log has it
+    assert "in breaks\n" in caplog.text  # the log says where
+    assert "RuntimeError" in caplog.text
+    assert "secret" not in caplog.text  # what an error says may have ids in it
+    scope, receive, send, sent = call(None)
+    asyncio.run(Guard(breaks, Rules(log_requests=True), Meters())(scope, receive, send))
+    assert "RuntimeError: secret" in caplog.text
 
 
 def test_requests_are_logged_only_when_asked(served, caplog):
@@ -168,7 +175,7 @@ def test_requests_are_logged_only_when_asked(served, caplog):
 def test_connections_that_send_half_a_request_are_closed(served, monkeypatch):
     import socket
 
-    monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.3)
     with serving(served) as address:
         place = ("127.0.0.1", int(address.rpartition(":")[2]))
         with socket.create_connection(place, 5) as silent, socket.create_connection(place, 5) as half:

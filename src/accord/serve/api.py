@@ -16,13 +16,13 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from accord.serve import schemas as s
-from accord.serve.errors import ApiError
+from accord.serve.errors import ApiError, internal, overloaded
 from accord.serve.guard import App, Guard, Rules
 from accord.serve.holder import Holder
 from accord.serve.snapshot import Snapshot
 
 KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-USERS_AT_ONCE = 8  # lists made before others get their turn
+ITEMS_AT_ONCE = 160  # in lists that are made before others get their turn
 DESCRIPTION = """Recommendations from a run folder. Ids are those of the training data. Errors have the body
 `{"error": {"code": …, "message": …}}`, where the code is for programs and stays the same."""
 
@@ -40,9 +40,13 @@ OptionalUser = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="o
 OptionalItem = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="only of this item")]
 
 
+def encoded(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
 def as_json(content: Any) -> Response:
     """Checked against the description in the tests, not for each answer."""
-    return Response(json.dumps(content, separators=(",", ":")).encode(), media_type="application/json")
+    return Response(encoded(content), media_type="application/json")
 
 
 async def only_known_parameters(request: Request) -> None:
@@ -72,7 +76,7 @@ def make_app(holder: Holder, rules: Rules, watch: bool = False) -> App:
     }
     app = FastAPI(
         title="Accord", version="1", description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=life,
-        responses=problems, dependencies=[Depends(only_known_parameters)],
+        responses=problems, dependencies=[Depends(only_known_parameters)], redirect_slashes=False,
     )  # fmt: skip
     _add_errors(app)
     _add_pages(app)
@@ -84,6 +88,8 @@ def make_app(holder: Holder, rules: Rules, watch: bool = False) -> App:
 
 
 def _add_lists(app: FastAPI, holder: Holder) -> None:
+    turn = asyncio.Lock()  # requests for many lists go one after another: together they would only hold more memory
+
     @app.get("/v1/recommendations", response_model=s.Recommendations)
     async def recommendations(
         user: User, k: K = 20, exclude: Exclude = (), allow: Allow = (), why: Why = False
@@ -96,12 +102,13 @@ def _add_lists(app: FastAPI, holder: Holder) -> None:
     async def recommendations_of_many(asked: s.UsersAsked) -> Response:
         """The lists of many users, in the order in which they were asked for."""
         now = holder.snapshot
-        barred, lists = now.barred(asked.exclude, asked.allow), []
-        for number, user in enumerate(asked.users):
-            if number % USERS_AT_ONCE == 0:
-                await asyncio.sleep(0)
-            lists.append(now.recommend(user, asked.k, barred, asked.why))
-        return as_json({"lists": lists})
+        barred, lists, at_once = now.barred(asked.exclude, asked.allow), [], max(1, ITEMS_AT_ONCE // asked.k)
+        async with turn:
+            for number, user in enumerate(asked.users):
+                if number % at_once == 0:
+                    await asyncio.sleep(0)
+                lists.append(encoded(now.recommend(user, asked.k, barred, asked.why)))
+        return Response(b'{"lists":[' + b",".join(lists) + b"]}", media_type="application/json")
 
     @app.post("/v1/recommendations/history", response_model=s.HistoryRecommendations)
     async def recommendations_for_a_history(asked: s.HistoryAsked) -> Response:
@@ -185,6 +192,8 @@ def _add_operations(app: FastAPI, holder: Holder) -> None:
     @app.post("/reload", response_model=s.About)
     async def reload() -> Response:
         """Read the run folder again. Requests go on meanwhile; if it cannot be read, the old run goes on serving."""
+        if holder.is_reloading:  # each reads the whole run: they must not pile up
+            raise overloaded("reloading", "the run folder is being read already; try again in a second.")
         if not await holder.reload():
             message = "the run folder could not be read, so the old run goes on serving; the server's log tells more."
             raise ApiError(409, "reload_failed", message)
@@ -232,6 +241,10 @@ def _add_errors(app: FastAPI) -> None:
     async def http_error(_: Request, error: HTTPException) -> Response:
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
         return answer(ApiError(error.status_code, code, str(error.detail), dict(error.headers or {})))
+
+    @app.exception_handler(Exception)
+    async def our_error(_: Request, error: Exception) -> Response:
+        return answer(internal())  # and the guard writes it to the log
 
 
 def user_row(snapshot: Snapshot, user: str) -> int:

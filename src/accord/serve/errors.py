@@ -17,3 +17,7 @@ class ApiError(Exception):
 
 def overloaded(code: str, message: str) -> ApiError:
     return ApiError(503, code, message, {"Retry-After": "1"})
+
+
+def internal() -> ApiError:
+    return ApiError(500, "internal", "the server made an error; its log tells more.")

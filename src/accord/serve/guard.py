@@ -6,12 +6,14 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+import traceback
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from accord.serve.errors import ApiError, overloaded
+from accord.serve.errors import ApiError, internal, overloaded
 from accord.serve.meters import Meters
 
 Scope = MutableMapping[str, Any]
@@ -45,6 +47,7 @@ class Rules:
     token: str | None = None
     hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
     most_bytes: int = 2**20  # of a body
+    most_arriving: int = 2**26  # bytes of bodies that are not whole yet, all together
     most_waiting: int = 128  # requests at once; more are refused, so that those who wait do not wait long
     seconds: float = 10.0  # for a body to arrive, and for an answer
     log_requests: bool = False
@@ -55,25 +58,22 @@ class Guard:
 
     def __init__(self, app: App, rules: Rules, meters: Meters) -> None:
         self.app, self.rules, self.meters = app, rules, meters
-        self.waiting = 0
+        self.waiting = 0  # requests that have come whole and are not answered; those that come slowly take no place
+        self.arriving = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         began, answer = time.perf_counter(), _Answer(send)
-        self.waiting += 1
-        self.meters.waiting.set(self.waiting)
         try:
             await self._answer(scope, receive, answer)
         except ApiError as error:
             await answer.error(error)
-        except Exception:
-            log.exception("an error of the server itself")
-            await answer.error(ApiError(500, "internal", "the server made an error; its log tells more."))
+        except Exception as error:
+            self._tell(error)
+            await answer.error(internal())
         finally:
-            self.waiting -= 1
-            self.meters.waiting.set(self.waiting)
             seconds = time.perf_counter() - began
             self.meters.answered(getattr(scope.get("route"), "path", "none"), answer.status, seconds)
             if self.rules.log_requests:
@@ -81,20 +81,40 @@ class Guard:
                 path = f"{scope['path']}?{query}" if query else scope["path"]
                 log.info("%s %r %d %.1f ms", scope["method"], path, answer.status, 1000 * seconds)
 
+    def _tell(self, error: Exception) -> None:
+        """Where it happened; what the error itself says may have ids in it, so it is told only where requests are."""
+        said = traceback.format_exception_only(error) if self.rules.log_requests else [type(error).__name__]
+        where = "".join(traceback.format_tb(error.__traceback__))
+        log.error("an error of the server itself:\n%s%s", where, "".join(said).rstrip())
+
     async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         path, rules = scope["path"], self.rules
-        if self.waiting > rules.most_waiting and path not in PROBES:
-            self.meters.refused.inc()
-            raise overloaded("overloaded", "too many requests at once; try again in a second.")
         self._check_sender(scope)
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             receive = await self._whole_body(scope, receive)
-        await asyncio.sleep(0)  # requests that came together are all counted before the first is answered
+        with self._counted():
+            if self.waiting > rules.most_waiting and path not in PROBES:
+                raise self._refusal("too many requests at once; try again in a second.")
+            await asyncio.sleep(0)  # requests that came together are all counted before the first is answered
+            try:
+                async with asyncio.timeout(None if path == "/reload" else rules.seconds):
+                    await self.app(scope, receive, answer)
+            except TimeoutError:
+                raise overloaded("timeout", f"no answer within {rules.seconds:g} seconds; ask for less.") from None
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self.waiting += 1
+        self.meters.waiting.set(self.waiting)
         try:
-            async with asyncio.timeout(None if path == "/reload" else rules.seconds):
-                await self.app(scope, receive, answer)
-        except TimeoutError:
-            raise overloaded("timeout", f"no answer within {rules.seconds:g} seconds; ask for less.") from None
+            yield
+        finally:
+            self.waiting -= 1
+            self.meters.waiting.set(self.waiting)
+
+    def _refusal(self, message: str) -> ApiError:
+        self.meters.refused.inc()
+        return overloaded("overloaded", message)
 
     def _check_sender(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
@@ -127,12 +147,18 @@ class Guard:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ApiError(400, "cut_short", "the connection ended before the body.")
-                    body += message.get("body", b"")
+                    part = message.get("body", b"")
+                    body += part
+                    self.arriving += len(part)
                     more = message.get("more_body", False)
                     if len(body) > self.rules.most_bytes:
                         raise too_large
+                    if more and self.arriving > self.rules.most_arriving:
+                        raise self._refusal("too many large bodies at once; try again in a second.")
         except TimeoutError:
             raise ApiError(408, "too_slow", f"the body did not come within {self.rules.seconds:g} seconds.") from None
+        finally:
+            self.arriving -= len(body)
         whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def again() -> Message:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from accord.errors import InputError
 from accord.serve.meters import Meters
-from accord.serve.snapshot import Identity, Snapshot, identity_of
+from accord.serve.snapshot import Snapshot, identity_of
 
 WATCH_SECONDS = 1.0
 log = logging.getLogger("accord.serve")
@@ -25,6 +25,10 @@ class Holder:
 
     def _load(self) -> Snapshot:
         return Snapshot.load(self.folder, self._audit, self._allow_imports)
+
+    @property
+    def is_reloading(self) -> bool:
+        return self._turn.locked()
 
     async def reload(self) -> bool:
         """Read the folder again, in a thread of its own; if that fails, the old snapshot stays and the log says why."""
@@ -43,11 +47,12 @@ class Holder:
         return True
 
     async def watch(self) -> None:
-        """Reload whenever the folder holds another finished run; one that could not be read is tried once."""
-        tried: Identity | None = self.snapshot.identity
+        """Reload when another run lies in the folder and is no longer written to; a broken one is tried once."""
+        tried = before = self.snapshot.identity
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             identity = identity_of(self.folder)
-            if identity is not None and identity not in (tried, self.snapshot.identity):
+            if identity is not None and identity == before and identity not in (tried, self.snapshot.identity):
                 tried = identity
                 await self.reload()
+            before = identity

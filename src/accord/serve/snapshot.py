@@ -25,18 +25,19 @@ REASONS = 3  # items of the history that are named for a recommendation
 EXACT_IN_JSON = 2**53  # larger integers are rounded by JavaScript and others
 AT_ONCE = 10_000  # ids turned into Python at once; other threads get their turn in between
 TRIES = 3
-Identity = tuple[int, int, int]
+PARTS = ("config.json", "metrics.json", "model.safetensors", "users.parquet", "items.parquet", "seen.parquet")
+Identity = tuple[tuple[int, int, int], ...]
 Answer = dict[str, Any]
 Id = int | str
 
 
 def identity_of(folder: Path) -> Identity | None:
-    """Tells one state of a run folder from another: `metrics.json` goes first and comes last when one is written."""
+    """Tells one state of a run folder from another, even if its files are overwritten one by one; None: not whole."""
     try:
-        status = (folder / "metrics.json").stat()
+        found = [(folder / name).stat() for name in PARTS]
     except OSError:
         return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in found)
 
 
 class Snapshot:
@@ -162,7 +163,7 @@ class Snapshot:
         return {"user": self.user_ids[row], "items": entries}
 
     def _history(self, row: int) -> IntArray:
-        return self.seen.items[self.seen.ptr[row] : self.seen.ptr[row + 1]]
+        return self.seen.items[self.seen.ptr[row] : self.seen.ptr[row + 1]].astype(np.int64)
 
     def find_users(self, query: str, limit: int) -> Answer:
         rows = self._users.find(query, limit)
