@@ -28,19 +28,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels": set(),
     "cpu_kernels": set(),
     "rows": {"cpu_kernels"},
-    "layers": {"cpu_kernels", "errors", "kernels", "rows"},
+    "draws": set(),
+    "ranks": {"errors"},
+    "layers": {"cpu_kernels", "draws", "errors", "kernels", "ranks", "rows"},
+    "checkpoints": {"errors", "files", "layers", "ranks", "tensors"},
     "optim": {"kernels", "layers", "rows"},
     "metrics": set(),
-    "data": {"errors", "files"},
+    "data": {"draws", "errors", "files"},
     "models": {"cpu_kernels", "data", "errors", "kernels", "layers", "options", "protocol"},  # a model only scores
     "methods": {"data", "errors", "kernels", "layers", "models", "options", "protocol"},  # a method only gives a loss
     "ranking": {"cpu_kernels", "data", "errors", "metrics", "protocol"},
-    "recording": {"data", "layers", "optim"},
-    "training": {"data", "errors", "layers", "optim", "recording", "tensors"},  # the loop knows neither
+    "recording": {"data", "layers", "optim", "ranks"},
+    "training": {"checkpoints", "data", "errors", "layers", "optim", "ranks", "recording"},  # the loop knows neither
     "runs": {"data", "errors", "layers", "methods", "models", "options", "protocol", "training"},
     "lists": {"data", "methods", "ranking"},
     "recommender": {
         *(
+            "checkpoints",
             "lists",
             "data",
             "errors",
@@ -56,8 +60,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         )
     },
     "experiment": {
-        *("data", "errors", "layers", "methods", "models", "options", "paper"),
-        *("protocol", "ranking", "recommender", "runs", "training"),
+        *("checkpoints", "data", "draws", "errors", "layers", "methods", "models", "options", "paper"),
+        *("protocol", "ranking", "ranks", "recommender", "runs", "training"),
+    },
+    "distributed": {
+        *("data", "errors", "experiment", "layers", "methods", "models", "protocol", "ranking", "ranks"),
+        *("recommender", "runs", "training"),
     },
     "stacks": {"data", "errors", "experiment", "methods", "recommender", "runs", "training"},
     "noise": {"data", "errors"},
@@ -105,6 +113,7 @@ ANYTHING = {
     "cli_reproduce",
     "cli_audit",
     "cli_compare",
+    "cli_prepare",
     "cli_report",
     "cli_leaderboard",
     "cli_serve",

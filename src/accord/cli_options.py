@@ -48,7 +48,7 @@ def run_folder(given: Path | None, usual: Path, resume: bool, overwrite: bool) -
 
 
 def interrupted(folder: Path) -> bool:
-    return any(folder.glob("checkpoint-*.safetensors")) and not (folder / "metrics.json").exists()
+    return any(folder.glob("checkpoint-*")) and not (folder / "metrics.json").exists()
 
 
 def typed() -> str:

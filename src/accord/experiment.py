@@ -13,14 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from accord import paper
+from accord import checkpoints, paper
 from accord.data.interactions import Csr, Dataset
+from accord.data.part import PartSampler, UserPart, rows_of
 from accord.data.read import load
 from accord.data.sampling import Negatives, Sampler, TrainingPairs
+from accord.draws import drawn_part, random_numbers
 from accord.errors import InputError, unknown
 from accord.layers import generators
 from accord.methods import MethodSpec, find_method, method_name
@@ -29,6 +32,7 @@ from accord.models import ModelSpec, model_name, own_class
 from accord.options import make_config
 from accord.protocol import PRESETS, Protocol
 from accord.ranking import Ranker, Relevant, evaluate, validation_part
+from accord.ranks import Ranks
 from accord.recommender import Recommender
 from accord.runs import Run, RunConfig
 from accord.training import Progress, Stopping, TrainConfig, Trainer, TrainState
@@ -183,26 +187,30 @@ def train_stack(
     resume: bool = False,
     watch: Callable[[Progress], None] | None = None,
     each_epoch: Callable[[Method, int], None] | None = None,
+    ranks: Ranks | None = None,
 ) -> tuple[Method, list[TrainState]]:
     """Train all runs of a stack together, stage by stage; the state of each stage comes back with the method.
 
-    `each_epoch` sees the method, ready to score, after each epoch of the last stage.
+    `each_epoch` sees the method, ready to score, after each epoch of the last stage. With `ranks`, what comes back has
+    this rank's users alone.
     """
     if device.type == "cpu":
         ready_cpu()
-    train = data.csr(data.train)
+    whole = train = data.csr(data.train)
+    if ranks is not None:
+        train = UserPart.cut(whole, *ranks.share(whole.num_users))
     method = run.build(train).to(device)
     if run.method is None:
         return method.eval(), []
-    if folder is not None and not resume:  # what an earlier training left must not come back when this one is resumed
-        for stale in folder.glob("checkpoint-*.safetensors"):
-            stale.unlink()
+    if folder is not None and not resume and (ranks is None or ranks.rank == 0):
+        # what an earlier training left must not come back when this one is resumed
+        checkpoints.remove(checkpoints.found(folder))
     stages = [stage for stage in (method.before(), method) if stage is not None]
     states: list[TrainState] = []
-    identity = _identity(run.config, train, data.csr(validation_part(data, run.config.protocol)))
+    identity = _identity(run.config, whole, data.csr(validation_part(data, run.config.protocol)))
     for number, stage in enumerate(stages):
         name = f"{number + 1}/{len(stages)}"
-        trainer = _trainer(data, train, run.config, stage, name, device)
+        trainer = _trainer(data, train, run.config, stage, name, device, ranks)
         trainer.watch, trainer.identity = watch, identity
         trainer.checkpoint = None if folder is None else folder / f"checkpoint-{number + 1}.safetensors"
         if each_epoch is not None and stage is method:
@@ -231,13 +239,19 @@ def _identity(config: RunConfig, train: Csr, valid: Csr) -> str:
     return f"{said} {digest.hexdigest()}"
 
 
-def _trainer(data: Dataset, train: Csr, config: RunConfig, stage: Method, name: str, device: torch.device) -> Trainer:
+def _trainer(
+    data: Dataset, train: Csr, config: RunConfig, stage: Method, name: str, device: torch.device,
+    ranks: Ranks | None = None,
+) -> Trainer:  # fmt: skip
+    """`train`: with `ranks`, a `UserPart`."""
     rules, settings = config.protocol, config.train
     last = name.split("/")[0] == name.split("/")[1]
     pairs = TrainingPairs.of(train, device)
     seeds = stage.target.seeds
-    size = len(pairs) if stage.target.batching == "pairs" else int((train.counts > 0).sum())
-    sampler = Sampler(
+    ptr = train.whole_ptr if isinstance(train, UserPart) else train.ptr
+    size = int(ptr[-1]) if stage.target.batching == "pairs" else int((np.diff(ptr) > 0).sum())
+    kind = partial(PartSampler, train) if isinstance(train, UserPart) else Sampler
+    sampler = kind(
         pairs,
         generators(seeds, f"sampling {name}", device),
         settings.batch_size or min(MOST_IN_A_BATCH, max(LEAST_IN_A_BATCH, size // 40)),
@@ -249,43 +263,63 @@ def _trainer(data: Dataset, train: Csr, config: RunConfig, stage: Method, name: 
     stopping = None
     if stops and len(validation_part(data, rules)):
         make = _ndcg_stopping if rules.early_stop == "best-ndcg" else _loss_stopping
-        stopping = make(data, train, config, stage, pairs, sampler.num_batches, device)
+        stopping = make(data, train, config, stage, pairs, sampler.num_batches, device, ranks)
     own = [options.get("l2", settings.l2) for options in config.own_options("train")]
     l2 = torch.tensor(own * (len(seeds) // len(own)), device=device)
-    return Trainer(stage, sampler, settings, l2, stopping, name)
+    return Trainer(stage, sampler, settings, l2, stopping, name, ranks=ranks)
 
 
 def _ndcg_stopping(
-    data: Dataset, train: Csr, config: RunConfig, stage: Method, pairs: TrainingPairs, epoch: int, device: torch.device
-) -> Stopping | None:
+    data: Dataset, train: Csr, config: RunConfig, stage: Method, pairs: TrainingPairs, epoch: int, device: torch.device,
+    ranks: Ranks | None,
+) -> Stopping | None:  # fmt: skip
     """Validation NDCG@20 after every epoch."""
     relevant = Relevant.of_validation(data, config.protocol)
-    if not len(relevant.users):
+    everybody = len(relevant.users)
+    if not everybody:
         return None
+    if isinstance(train, UserPart):
+        relevant = relevant.of_users(train.first, train.num_users)
     ranker = Ranker.of(
         stage.target, stage.target.score_all, len(stage.target.seeds), relevant.seen, train, config.protocol, device
     )
 
     def check() -> Tensor:
-        return torch.from_numpy(evaluate(ranker, relevant, [20]).per_user["ndcg@20"].mean(1))
+        found = evaluate(ranker, relevant, [20]).per_user["ndcg@20"]
+        if ranks is None:
+            return torch.from_numpy(found.mean(1))
+        total = torch.from_numpy(found.sum(1))
+        ranks.sum({"validation": total})
+        return total / everybody
 
     return Stopping("best-ndcg", check, every=epoch, offset=epoch, patience=config.train.patience)
 
 
 def _loss_stopping(
-    data: Dataset, train: Csr, config: RunConfig, stage: Method, pairs: TrainingPairs, epoch: int, device: torch.device
-) -> Stopping | None:
+    data: Dataset, train: Csr, config: RunConfig, stage: Method, pairs: TrainingPairs, epoch: int, device: torch.device,
+    ranks: Ranks | None,
+) -> Stopping | None:  # fmt: skip
     """Validation BCE with fresh negatives, as the released code has it: every 500 steps, first after 501."""
     valid = data.csr(validation_part(data, config.protocol))
+    whole, begin = len(valid.items), 0
+    if isinstance(train, UserPart):
+        begin = int(valid.ptr[train.first])
+        valid = rows_of(valid, train.first, train.num_users)
     users, items = (torch.from_numpy(part).to(device) for part in (valid.users, valid.items))
     negatives = Negatives(pairs)
     streams = generators(stage.target.seeds, f"validation of {stage.name}", device)
 
     def check() -> Tensor:
-        drawn = torch.stack([negatives.draw(users, stream) for stream in streams])
+        span = whole, begin, begin + len(users)
+        numbers = [drawn_part(partial(random_numbers, stream=stream), *span) for stream in streams]
+        drawn = negatives.at(users, torch.stack(numbers))
         everybody = users.expand(len(streams), -1)
         positive = F.softplus(-stage.target(everybody, items.expand(len(streams), -1)))
         negative = F.softplus(stage.target(everybody, drawn))
-        return positive.mean(1) + negative.mean(1)
+        if ranks is None:
+            return positive.mean(1) + negative.mean(1)
+        total = positive.sum(1) + negative.sum(1)
+        ranks.sum({"validation": total})
+        return total / whole
 
     return Stopping("loss-rise", check, every=500, offset=501, patience=2, streams=streams)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from accord import cpu_kernels, kernels
+from accord.draws import DRAWN_AT_ONCE, drawn_part
+from accord.ranks import Ranks
 from accord.rows import Rows
 
 WORTH_ROWS = 4  # times the pairs of a step: a table of more rows is trained row by row
@@ -50,20 +53,39 @@ class RunLayer(nn.Module):
         raise AssertionError("a layer says how it starts")
 
 
-class Embedding(RunLayer):
-    """`weight` [R, rows, dim]; ids [R, B] -> [R, B, dim]. Starts as N(0, std), or uniform within +-bound."""
+class Share(NamedTuple):
+    """Rows first, first + 1, … of a table whose other rows, if it has any, lie with other ranks."""
 
-    def __init__(self, runs: int, rows: int, dim: int, std: float = 0.01, bound: float | None = None) -> None:
+    first: int
+    size: int
+    whole: int
+
+
+class Embedding(RunLayer):
+    """`weight` [R, rows, dim]; ids [R, B] -> [R, B, dim]. Starts as N(0, std), or uniform within +-bound.
+
+    A table by user is given the users' `Share`: each rank has the rows of its own users, and no other rank sees them.
+    """
+
+    def __init__(self, runs: int, rows: int | Share, dim: int, std: float = 0.01, bound: float | None = None) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(runs, rows, dim))
+        self.share = None if isinstance(rows, int) else rows
+        self.weight = nn.Parameter(torch.empty(runs, rows if isinstance(rows, int) else rows.size, dim))
         self.std, self.bound = std, bound
         self.rows: Rows | None = None  # while it is trained row by row
 
     def initialise(self, run: int, generator: torch.Generator) -> None:
-        if self.bound is None:
-            nn.init.normal_(self.weight[run], std=self.std, generator=generator)
-        else:
-            nn.init.uniform_(self.weight[run], -self.bound, self.bound, generator=generator)
+        start: Callable[[Tensor], Tensor] = partial(nn.init.normal_, std=self.std, generator=generator)
+        if self.bound is not None:
+            start = partial(nn.init.uniform_, a=-self.bound, b=self.bound, generator=generator)
+        if self.share is None or self.share.size == self.share.whole:
+            start(self.weight[run])
+            return
+        dim = self.weight.shape[-1]
+        first, size, whole = (rows * dim for rows in self.share)
+        # torch draws normal numbers by sixteens
+        drawn = drawn_part(lambda n: start(torch.empty(n)), whole, first, first + size, DRAWN_AT_ONCE, last=16)
+        self.weight[run] = drawn.view(-1, dim)
 
     def forward(self, ids: Tensor) -> Tensor:
         runs, rows, dim = self.weight.shape
@@ -127,6 +149,23 @@ class Streams(nn.Module):
         super().__init__()
         self.seeds, self.purpose = list(seeds), purpose
         self.streams = generators(self.seeds, purpose)
+        self.ranks: Ranks | None = None  # those who draw from the same streams, each for its own users
+
+    def uniform(self, counts: list[int], device: torch.device) -> Tensor:
+        """Numbers from 0 to 1, as many as each run needs, end to end."""
+        draws = [partial(torch.rand, generator=stream, device=device) for stream in self.on(device)]
+        if self.ranks is None:
+            return torch.cat([draw(count) for draw, count in zip(draws, counts, strict=True)])
+        at_once = None if device.type == "cuda" else DRAWN_AT_ONCE
+        needed = (
+            counts
+            if at_once is None or self.ranks.present is None
+            else [count * here for count, here in zip(counts, self.ranks.present, strict=True)]
+        )
+        spans = self.ranks.spans(needed, "how many numbers are drawn")
+        drawn = [drawn_part(draw, *span, at_once or max(1, span[0])) for draw, span in zip(draws, spans, strict=True)]
+        # who fills up a batch that has nobody here draws nothing
+        return torch.cat([own if len(own) == n else own.new_zeros(n) for own, n in zip(drawn, counts, strict=True)])
 
     def on(self, device: torch.device) -> list[torch.Generator]:
         if self.streams[0].device.type != device.type:
@@ -150,6 +189,15 @@ def tables_by_rows(module: nn.Module, pairs: int) -> list[Embedding]:
     return [
         table for table in found if table.weight.shape[1] >= WORTH_ROWS * pairs and cpu_kernels.usable(table.weight)
     ]
+
+
+def tables_by_user(module: nn.Module) -> dict[str, Share]:
+    """Names of the parameters that are tables by user, and the rows of them that are here."""
+    return {
+        f"{name}.weight": layer.share
+        for name, layer in module.named_modules()
+        if isinstance(layer, Embedding) and layer.share is not None
+    }
 
 
 def is_recordable(module: nn.Module) -> bool:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from accord import cpu_kernels
 from accord.data.interactions import Csr, Dataset, IntArray, Interactions
+from accord.data.part import rows_of
 from accord.data.sampling import entries_of
 from accord.metrics import at_each_k
 from accord.protocol import Protocol
@@ -203,6 +204,12 @@ class Relevant:
         warm = train.counts[pairs.users] > 0
         return cls.of_pairs(Csr.of(pairs.users[warm], pairs.items[warm], pairs.num_users, pairs.num_items), train)
 
+    def of_users(self, first: int, size: int) -> Relevant:
+        """The same for users first, first + 1, … alone, who are numbered from 0 in what comes back."""
+        keep = (self.users >= first) & (self.users < first + size)
+        pairs, seen = rows_of(self.pairs, first, size), rows_of(self.seen, first, size)
+        return Relevant(self.users[keep] - first, pairs, self.counts[keep], seen)
+
     @classmethod
     def of_pairs(cls, pairs: Csr, seen: Csr) -> Relevant:
         """Pairs to which every rule has been applied already."""
@@ -242,7 +249,8 @@ def evaluate(ranker: Ranker, relevant: Relevant, ks: Sequence[int]) -> Evaluatio
     """Rank all items for every user with something relevant, and say where the hits are."""
     ks = sorted(set(ks))
     keys = torch.from_numpy(relevant.pairs.keys).to(ranker.device)
-    parts: dict[str, list[Tensor]] = {}
+    nobody = torch.zeros(ranker.runs, 0, ks[-1], dtype=torch.bool, device=ranker.device)
+    parts = {name: [value] for name, value in at_each_k(nobody, nobody.new_zeros(0, dtype=torch.long), ks).items()}
     done = 0
     for block, items, values in ranker.rank(relevant.users, ks[-1]):
         wanted = torch.from_numpy(block).to(ranker.device)[:, None] * relevant.pairs.num_items + items
@@ -253,6 +261,6 @@ def evaluate(ranker: Ranker, relevant: Relevant, ks: Sequence[int]) -> Evaluatio
         counts = torch.from_numpy(relevant.counts[done : done + len(block)]).to(ranker.device)
         done += len(block)
         for name, value in at_each_k(hits, counts, ks).items():
-            parts.setdefault(name, []).append(value)
+            parts[name].append(value)
     per_user = {name: torch.cat(values, 1).double().cpu().numpy() for name, values in parts.items()}
     return Evaluation(relevant.users, per_user, ranker.train.counts[relevant.users] > 0)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import torch
 from pydantic import ValidationError
 
+from accord import checkpoints
 from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions, Rows
 from accord.errors import InputError
 from accord.files import read_json, read_table, replacing, write_json
@@ -54,9 +55,15 @@ class Recommender:
 
     @classmethod
     def of_training(
-        cls, run: Run, data: Dataset, method: Method, states: Sequence[TrainState], seconds: dict[str, float]
+        cls,
+        run: Run,
+        data: Dataset,
+        method: Method,
+        states: Sequence[TrainState],
+        seconds: dict[str, float],
+        evaluation: Evaluation | None = None,
     ) -> Recommender:
-        """Evaluate what was trained, and keep the data that belongs to it."""
+        """Evaluate what was trained, where that was not done already, and keep the data that belongs to it."""
         config, train = run.config, data.csr(data.train)
         relevant = Relevant.of_test(data, config.protocol)
         recommender = cls(run, method, data.users, data.items, train, relevant.seen, {})
@@ -69,7 +76,7 @@ class Recommender:
             "test": Interactions(pa.table(judged)),  # what the protocol made of the test
         }
         began = time.perf_counter()
-        evaluation = recommender.evaluation = recommender.evaluate(relevant, config.ks)
+        evaluation = recommender.evaluation = evaluation or recommender.evaluate(relevant, config.ks)
         last = states[-1] if states else None
         runs = []
         for number, (seed, values) in enumerate(zip(config.seeds, evaluation.mean(), strict=True)):
@@ -327,8 +334,7 @@ class Recommender:
         with replacing(folder / "log.jsonl") as path:
             path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
         write_json(folder / "metrics.json", self.metrics)
-        for checkpoint in folder.glob("checkpoint-*.safetensors"):
-            checkpoint.unlink()
+        checkpoints.remove(checkpoints.found(folder))
         return folder
 
     @classmethod

@@ -14,12 +14,13 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from accord import checkpoints
 from accord.data.sampling import Sampler
 from accord.errors import InputError
-from accord.layers import Streams, Trainable, tables_by_rows
+from accord.layers import Share, Streams, Trainable, tables_by_rows, tables_by_user
 from accord.optim import Adam
+from accord.ranks import Ranks
 from accord.recording import Steps
-from accord.tensors import read_tensors, write_tensors
 
 
 class TrainConfig(BaseModel):
@@ -101,7 +102,11 @@ class Trainer:
         watch: Callable[[Progress], None] | None = None,
         checkpoint: Path | None = None,
         identity: str = "",
+        ranks: Ranks | None = None,
     ) -> None:
+        """`ranks`: those who train the same, each with its own users; what all of them hold stays the same at all."""
+        self.ranks = ranks
+        self.by_user = tables_by_user(method)
         self.method, self.sampler, self.config, self.l2 = method, sampler, config, l2
         self.stopping, self.stage, self.watch = stopping, stage, watch
         self.checkpoint = checkpoint
@@ -109,8 +114,14 @@ class Trainer:
         self.identity = identity  # what is trained: a checkpoint of anything else is refused
         self.parameters = dict(method.named_parameters())
         pairs = 2 * -(-len(sampler.pairs) // sampler.num_batches)
-        self.optimizer = Adam(self.parameters.values(), config.lr, tables_by_rows(method, pairs))
-        self.steps = Steps(method, self.optimizer, l2)
+        by_rows = tables_by_rows(method, pairs)
+        if ranks is not None:  # the gradient of a table that all hold is summed as a whole
+            by_rows = [table for table in by_rows if table.share is not None]
+            for layer in method.modules():
+                if isinstance(layer, Streams):
+                    layer.ranks = ranks
+        self.optimizer = Adam(self.parameters.values(), config.lr, by_rows)
+        self.steps = Steps(method, self.optimizer, l2, ranks)
         self.kept: dict[str, Tensor] = {}  # weights to give back, run by run
         runs = len(l2)
         self.state = TrainState(
@@ -128,7 +139,7 @@ class Trainer:
         with self.steps.apart():
             while state.epoch < self.config.epochs and not all(state.stopped_at):
                 self._epoch()
-                if self.checkpoint and time.perf_counter() - saved_at > self.config.checkpoint_seconds:
+                if self.checkpoint and self._agreed(time.perf_counter() - saved_at > self.config.checkpoint_seconds):
                     self.save()
                     saved_at = time.perf_counter()
             self.optimizer.release()
@@ -136,6 +147,10 @@ class Trainer:
         if self.checkpoint:
             self.save()
         return state
+
+    def _agreed(self, decision: bool) -> bool:
+        """What rank 0 decides, where clocks may differ."""
+        return decision if self.ranks is None else bool(self.ranks.said_by_first(decision))
 
     def _epoch(self) -> None:
         state, began = self.state, time.perf_counter()
@@ -152,6 +167,8 @@ class Trainer:
                     break
         self.optimizer.settle()
         state.epoch += 1
+        if self.ranks is not None:
+            self.ranks.sum({"loss": self.steps.total})
         loss = self.steps.total / max(1, steps)
         self._require_finite(loss)
         seconds = time.perf_counter() - began
@@ -227,7 +244,7 @@ class Trainer:
             for name, tensor in self.method.state_dict().items():
                 tensor[runs] = self.kept[name][runs]
 
-    # --- checkpoints: tensors in safetensors, the rest as JSON in its header; no pickle
+    # --- checkpoints
 
     def _streams(self) -> dict[str, torch.Generator]:
         named = {f"sampler/{run}": stream for run, stream in enumerate(self.sampler.streams)}
@@ -248,14 +265,20 @@ class Trainer:
                 tensors[f"adam/{key}/{name}"] = value
         tensors |= {f"stream/{name}": stream.get_state() for name, stream in self._streams().items()}
         header = {"stage": self.stage, "identity": self.identity, "state": json.dumps(self.state.__dict__)}
-        write_tensors(self.checkpoint, tensors, header)
+        checkpoints.write(self.checkpoint, tensors, header, self._shares(), self.ranks)
+
+    def _shares(self) -> dict[str, Share]:
+        """Those of a checkpoint's tensors of which a rank has only its own users' rows."""
+        kinds = ("weight", "kept", "adam/exp_avg", "adam/exp_avg_sq")
+        return {f"{kind}/{name}": share for name, share in self.by_user.items() for kind in kinds}
 
     def resume(self) -> bool:
         """Continue from the checkpoint if it is this stage's; False if there is none."""
         assert self.checkpoint is not None
-        if not self.checkpoint.exists():
+        stored = checkpoints.read(self.checkpoint, self._shares(), self.ranks)
+        if stored is None:
             return False
-        tensors, header = read_tensors(self.checkpoint)
+        tensors, header = stored
         if header.get("stage") != self.stage:
             return False
         weights = {name: tensor for name, tensor in tensors.items() if name.startswith("weight/")}

@@ -28,6 +28,9 @@ class Method(Trainable):
     members: ClassVar[int] = 1  # networks trained for each run, averaged when scoring
     per_run: ClassVar[tuple[str, ...]] = ()  # options that may differ between runs: each is a [R, 1] buffer of its name
     negatives: ClassVar[Literal["popularity"] | None] = None  # None: as the protocol says
+    together: str | None = (
+        "it does not say that its loss is a sum over pairs"  # why ranks cannot share a batch; not inherited
+    )
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         """`configs`: one a run; only options named in `per_run` may differ."""

@@ -21,6 +21,7 @@ class Normal(Method):
     name = "normal"
     summary = "plain binary cross-entropy: every interaction is believed"
     recordable = True
+    together = None
 
     def loss(self, batch: Batch) -> Tensor:
         return reduce_like(self.target, batch, cross_entropy(self.target(batch.users, batch.items), batch))
@@ -30,6 +31,7 @@ class WBPR(Normal):
     name = "wbpr"
     summary = "cross-entropy with negatives in proportion to popularity: a popular item not taken is not wanted"
     recordable = True
+    together = None
     negatives = "popularity"
 
 
@@ -37,6 +39,7 @@ class TCE(Method):
     name = "tce"
     summary = "truncated cross-entropy: the positives with the largest loss are dropped"
     recordable = True
+    together = "it drops the largest losses of a whole batch"
 
     class Config(BaseConfig):
         drop: float = Field(0.2, ge=0, le=0.5, description="most of a batch that is dropped")
@@ -74,6 +77,7 @@ class RCE(Method):
     name = "rce"
     summary = "re-weighted cross-entropy: pairs that the model disbelieves weigh less"
     recordable = True
+    together = None
 
     class Config(BaseConfig):
         beta: float = Field(0.25, ge=0, description="power of the model's own probability in the weight")
@@ -91,6 +95,7 @@ class Ensemble(Normal):
     name = "ensemble"
     summary = "the mean probability of two plain runs with different seeds"
     recordable = True
+    together = None
     members = 2
 
     def _mean(self, logits: Tensor) -> Tensor:
@@ -127,6 +132,7 @@ class Pretrain(Normal):
     name = "pretrain"
     summary = "the first stage of DeCA(p)"
     recordable = True
+    together = None
 
     def __init__(self, target: Model) -> None:
         torch.nn.Module.__init__(self)

@@ -61,6 +61,7 @@ class DeCA(Method):
     name = "deca"
     summary = "denoising by agreement with an auxiliary model trained beside the target"
     recordable = True
+    together = None
 
     class Config(AgreementConfig):
         g: str = Field("mf", description="the auxiliary model that should agree: any model")
@@ -121,6 +122,7 @@ class DeCAp(DeCA):
     name = "deca-p"
     summary = "denoising by agreement with a frozen copy of the target, trained plainly before"
     recordable = True
+    together = None
 
     class Config(AgreementConfig):
         pass

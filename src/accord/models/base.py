@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from accord.data.interactions import Csr
+from accord.data.part import UserPart
+from accord.layers import Share
 from accord.protocol import Protocol
 
 
@@ -40,6 +42,12 @@ class Setup:
     def num_items(self) -> int:
         return self.train.num_items
 
+    @property
+    def users(self) -> Share:
+        """The rows of a table by user: of the users that are here, if others are elsewhere."""
+        whole = self.train.everybody if isinstance(self.train, UserPart) else self.num_users
+        return Share(self.train.first if isinstance(self.train, UserPart) else 0, self.num_users, whole)
+
 
 class Model(nn.Module):
     """Scores pairs for R runs at once. Every parameter carries the leading run dimension."""
@@ -49,6 +57,9 @@ class Model(nn.Module):
     summary: ClassVar[str]
     recordable: ClassVar[bool] = False  # see layers.is_recordable
     only_looks_up: ClassVar[bool] = False  # see layers.tables_by_rows
+    together: str | None = (
+        "it does not say that users may be apart"  # why users cannot be on different ranks; not inherited
+    )
     closed_form: ClassVar[bool] = False  # fitted without a loss; takes no method
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
     reduction: str = "mean"  # of the plain BCE
@@ -59,6 +70,7 @@ class Model(nn.Module):
         super().__init__()
         self.config = config
         self.num_users, self.num_items, self.seeds = setup.num_users, setup.num_items, setup.seeds
+        self.everybody = setup.users.whole
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         """Logits of pairs: users [R, B], items [R, B] -> [R, B]."""
@@ -74,7 +86,7 @@ class Model(nn.Module):
 
     def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:
         """The gradient of l2 / 2 * sum(theta^2) / users is a factor [R] of each parameter."""
-        return dict.fromkeys(self.parameters(), l2 / self.num_users)
+        return dict.fromkeys(self.parameters(), l2 / self.everybody)
 
 
 def pairs_of_block(users: Tensor, num_items: int) -> tuple[Tensor, Tensor]:

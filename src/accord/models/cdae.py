@@ -19,6 +19,7 @@ class CDAE(Model):
     summary = "autoencoder of the user's history with input dropout and a user vector"
     batching = "users"
     recordable = True
+    together = None
 
     class Config(BaseConfig):
         dim: int = Field(32, ge=1, description="width of the hidden layer")
@@ -36,10 +37,14 @@ class CDAE(Model):
         self.l2_of_norms = protocol.cdae_l2 == "norm"
         self.norms_of_batch = protocol.cdae_item_norm == "batch"
         self.scoring_dropout = protocol.cdae_scoring_dropout
+        if self.l2_of_norms or self.norms_of_batch or self.scoring_dropout:
+            self.together = (
+                "by these rules its norms and its dropout depend on who else is in a batch; use the corrected ones"
+            )
         if self.norms_of_batch:
             self.user_block = 2048  # the norms depend on who is scored together
         self.encoder = Linear(setup.runs, setup.num_items, config.dim, start="torch")
-        self.user = Embedding(setup.runs, setup.num_users, config.dim, std=1.0)
+        self.user = Embedding(setup.runs, setup.users, config.dim, std=1.0)
         # the decoder is a linear layer whose rows are looked up by item
         self.decoder = Embedding(setup.runs, setup.num_items, config.dim, bound=config.dim**-0.5)
         self.decoder_bias = Embedding(setup.runs, setup.num_items, 1, bound=config.dim**-0.5)
@@ -105,11 +110,7 @@ class CDAE(Model):
 
     def _kept(self, counts: list[int], device: torch.device) -> Tensor:
         keep: float = 1 - self.config.dropout
-        draws = [
-            torch.rand(count, generator=stream, device=device)
-            for count, stream in zip(counts, self.dropout.on(device), strict=True)
-        ]
-        kept = torch.cat(draws) < keep
+        kept = self.dropout.uniform(counts, device) < keep
         return kept.float() / keep
 
     def score_all(self, users: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ class LightGCN(Model):
     name = "lightgcn"
     summary = "embeddings averaged over the layers of a linear graph convolution"
     recordable = True
+    together = "every step passes the vectors of all users along the graph"
 
     class Config(BaseConfig):
         dim: int = Field(64, ge=1, description="width of the embeddings")
@@ -29,7 +30,7 @@ class LightGCN(Model):
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
-        self.user = Embedding(setup.runs, setup.num_users, config.dim, std=0.1)
+        self.user = Embedding(setup.runs, setup.users, config.dim, std=0.1)
         self.item = Embedding(setup.runs, setup.num_items, config.dim, std=0.1)
         self.register_buffer("graph", interaction_graph(setup.train), persistent=False)
         self._cached: tuple[tuple[int, int], dict[int | None, Tensor]] | None = None

@@ -20,11 +20,12 @@ class MF(Model):
     summary = "matrix factorisation: the dot product of a user and an item vector"
     recordable = True
     only_looks_up = True
+    together = None
     Config = FactorConfig
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
-        self.user = Embedding(setup.runs, setup.num_users, config.dim)
+        self.user = Embedding(setup.runs, setup.users, config.dim)
         self.item = Embedding(setup.runs, setup.num_items, config.dim)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
@@ -39,11 +40,12 @@ class GMF(Model):
     summary = "generalised matrix factorisation: a linear layer on the element-wise product"
     recordable = True
     only_looks_up = True
+    together = None
     Config = FactorConfig
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
-        self.user = Embedding(setup.runs, setup.num_users, config.dim)
+        self.user = Embedding(setup.runs, setup.users, config.dim)
         self.item = Embedding(setup.runs, setup.num_items, config.dim)
         self.out = Linear(setup.runs, config.dim, 1, start="kaiming")
 

@@ -22,6 +22,7 @@ class NeuMF(Model):
     summary = "GMF joined by a linear layer with an MLP on wider embeddings"
     recordable = True
     only_looks_up = True
+    together = None
 
     class Config(BaseConfig):
         dim: int = Field(32, ge=1, description="width of the GMF embeddings and of the MLP's last layer")
@@ -30,9 +31,9 @@ class NeuMF(Model):
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         wide = config.dim * 2 ** (config.num_layers - 1)
-        self.user = Embedding(setup.runs, setup.num_users, config.dim)
+        self.user = Embedding(setup.runs, setup.users, config.dim)
         self.item = Embedding(setup.runs, setup.num_items, config.dim)
-        self.wide_user = Embedding(setup.runs, setup.num_users, wide)
+        self.wide_user = Embedding(setup.runs, setup.users, wide)
         self.wide_item = Embedding(setup.runs, setup.num_items, wide)
         widths = [2 * wide // 2**layer for layer in range(config.num_layers + 1)]
         self.layers = nn.ModuleList(Linear(setup.runs, num_in, num_out) for num_in, num_out in pairwise(widths))

@@ -21,6 +21,7 @@ class PlainModel(Model):
 
     name = "plain"
     summary = "a caller's own torch module"
+    together = "a plain torch module does not say which of its tables are by user; write it as an accord.Model"
 
     def __init__(self, factory: Callable[..., nn.Module], options: dict[str, Any], setup: Setup, purpose: str) -> None:
         super().__init__(options, setup)

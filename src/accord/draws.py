@@ -1,0 +1,34 @@
+"""Random draws of which only a part is kept: what one process would draw, without the memory that all of it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+DRAWN_AT_ONCE = 2**24  # numbers: bounds the memory that a draw takes besides its result
+
+
+def drawn_part(
+    draw: Callable[[int], Tensor], whole: int, begin: int, end: int, at_once: int = DRAWN_AT_ONCE, last: int = 1
+) -> Tensor:
+    """Numbers begin..end of `whole` that are drawn, `at_once` of them at a time; `last`: at least so many at the end.
+
+    On a CPU any pieces give the same numbers; on CUDA only the same pieces do.
+    """
+    parts = [draw(0)]
+    start = 0
+    while start < whole:
+        size = min(at_once, whole - start)
+        if whole - start - size < last:
+            size = whole - start
+        piece = draw(size)
+        parts.append(piece[max(0, begin - start) : max(0, end - start)].clone())
+        start += size
+    return torch.cat(parts)
+
+
+def random_numbers(size: int, stream: torch.Generator) -> Tensor:
+    """Random numbers so large that what is left of dividing them is as good as uniform."""
+    return torch.randint(0, 2**62, (size,), generator=stream, device=stream.device)
