@@ -114,6 +114,7 @@ ANYTHING = {
     "cli_audit",
     "cli_compare",
     "cli_prepare",
+    "cli_prepare",
     "cli_report",
     "cli_leaderboard",
     "cli_serve",

@@ -37,6 +37,7 @@ from accord.cli_options import (
     run_folder,
     typed,
 )
+from accord.cli_prepare import prepare
 from accord.cli_report import report
 from accord.cli_reproduce import reproduce
 from accord.cli_serve import serve
@@ -235,6 +236,9 @@ def data_check(
     from accord.display import check_report
 
     check_report(report)
+
+
+data_app.command("prepare")(prepare)
 
 
 @app.command()

@@ -118,22 +118,48 @@ def as_ids(source: str, role: str, name: str, column: Column, from_text: bool) -
     """int64 or string ids, null where there is none. Text of a file (`from_text`) is integer where every id is; a typed
     column keeps its type. What an id becomes depends only on which others there are: distinct ids are enough."""
     refuse_ids(source, role, name, column.type)
-    if pa.types.is_floating(column.type):  # pandas turns integers with gaps into floats
-        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-        if pc.all(pc.equal(pc.floor(column), column)).as_py() is not False:
-            column = _cast_or_text(column)
-    elif pa.types.is_integer(column.type):
-        column = _cast_or_text(column)
-    if column.type != pa.int64():
-        column = column.cast(pa.string())
-        column = _null_where(pc.equal(column, ""), column)
+    return to_ids(column, from_text, are_whole(column, from_text) is True)
+
+
+def are_whole(column: Column, from_text: bool) -> bool | None:
+    """Whether every id is an int64; None where there is none. A column is whole where no part of it is not, and some
+    part is."""
     if from_text:
+        column = _null_where(pc.equal(column, ""), column)
         whole = pc.match_substring_regex(column, INTEGER)
-        # in a column of integers the word nan is a gap; among text ids it may be somebody's name
-        gap = pc.is_in(pc.utf8_lower(column), value_set=pa.array(NO_ID))
-        if pc.all(pc.or_(whole, gap)).as_py() and pc.any(whole).as_py():
-            column = _null_where(gap, column).cast(pa.int64())
-    return column
+        if pc.all(pc.or_(whole, _is_gap(column))).as_py() is False:
+            return False
+        return True if pc.any(whole).as_py() else None
+    if pa.types.is_floating(column.type):  # pandas turns integers with gaps into floats
+        column = _null_where(pc.is_nan(column), column)
+        if pc.all(pc.equal(pc.floor(column), column)).as_py() is False:
+            return False
+    elif not pa.types.is_integer(column.type):
+        return False
+    if column.null_count == len(column):
+        return None
+    try:
+        column.cast(pa.int64())
+    except pa.ArrowInvalid:  # beyond int64
+        return False
+    return True
+
+
+def to_ids(column: Column, from_text: bool, whole: bool) -> Column:
+    """int64 ids where they are whole, else text; null where there is none."""
+    if pa.types.is_floating(column.type):
+        column = _null_where(pc.is_nan(column), column)
+    if not whole:
+        column = column.cast(pa.string())
+        return _null_where(pc.equal(column, ""), column)
+    if from_text:
+        column = _null_where(pc.or_(pc.equal(column, ""), _is_gap(column)), column)
+    return column.cast(pa.int64())
+
+
+def _is_gap(column: Column) -> Column:
+    """In a column of integers the word nan is a gap; among text ids it may be somebody's name."""
+    return pc.is_in(pc.utf8_lower(column), value_set=pa.array(NO_ID))
 
 
 def refuse_ids(source: str, role: str, name: str, kind: pa.DataType) -> None:
@@ -148,34 +174,32 @@ def no_id(source: str, role: str, name: str, count: int, first: int) -> InputErr
     )
 
 
-def _cast_or_text(column: Column) -> Column:
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:  # beyond int64
-        return column.cast(pa.string())
-
-
 def _null_where(mask: Column, column: Column) -> Column:
     return pc.if_else(mask, pa.scalar(None, column.type), column)
 
 
 def values(source: str, name: str, column: Column, start: int = 0) -> Column:
-    """float64, null where the source has nothing; InputError naming the first row that is no number.
+    """float64, null where the source has nothing or NaN; InputError naming the first row that is no number.
 
     `start` is the number of rows before this part of the column."""
     text = pa.types.is_string(column.type)
     try:
-        return column.cast(pa.float64())
+        return _without_nan(column.cast(pa.float64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         column = _trimmed(column) if text else column
     try:
-        return column.cast(pa.float64())
+        return _without_nan(column.cast(pa.float64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = _first_bad(column, pa.float64())
         raise InputError(
             f"{source}: value column '{name}' has {column[row].as_py()!r} in row {start + row + 1}, which is not a"
             " number; mend it or give another --value-col."
         ) from None
+
+
+def _without_nan(column: Column) -> Column:
+    missing = pc.is_nan(column)
+    return _null_where(missing, column) if pc.any(missing).as_py() else column
 
 
 def times(

@@ -52,11 +52,8 @@ def encoded(
     for role in ("user", "item"):
         name = ids[role].name
         known, codes = ids.pop(role).finish()
-        if several and len(known) == 1:
-            raise InputError(
-                f"{source} has only one {role} ({known.ids[0].as_py()!r}) in column '{name}'; at least two are needed:"
-                f" is --{role}-col right?"
-            )
+        if several:
+            refuse_only_one(source, role, name, known)
         arrays.append(pa.array(codes))
         maps.append(known)
         fields.append(pa.field(role, pa.int32()))
@@ -65,14 +62,30 @@ def encoded(
         if column.error is not None:
             if role not in guessed:
                 raise column.error
-            notes.append(f"{column.error} It was only guessed, so it is left out.")
+            notes.append(left_out(column.error))
             continue
-        array = column.finish()
+        array = column.taken()
         if missing := pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
-            notes.append(f"{source}: {missing} rows have no {role}; a clean rule does not count them as real.")
+            notes.append(have_none(source, role, missing))
         arrays.append(array)
         fields.append(pa.field(role, array.type, metadata={"source": called[column.name]}))
     return Interactions(pa.table(arrays, schema=pa.schema(fields)), (maps[0], maps[1])), notes
+
+
+def left_out(error: InputError) -> str:
+    return f"{error} It was only guessed, so it is left out."
+
+
+def have_none(source: str, role: str, missing: int) -> str:
+    return f"{source}: {missing} rows have no {role}; a clean rule does not count them as real."
+
+
+def refuse_only_one(source: str, role: str, name: str, known: IdMap) -> None:
+    if len(known) == 1:
+        raise InputError(
+            f"{source} has only one {role} ({known.ids[0].as_py()!r}) in column '{name}'; at least two are needed:"
+            f" is --{role}-col right?"
+        )
 
 
 class Ids:
@@ -98,15 +111,27 @@ class Ids:
         if sum(map(len, self.waiting)) >= max(ENCODED_AT_ONCE, different):
             self._encode_waiting()
 
+    @property
+    def nbytes(self) -> int:
+        """What has come so far takes so much memory."""
+        arrays = [*self.codes, *self.waiting, *([] if self.different is None else [self.different])]
+        return sum(array.nbytes for array in arrays)
+
+    def taken(self) -> tuple[pa.Array, npt.NDArray[np.int32]]:
+        """What has come since the last time: the different ids as the source has them, and the place of each among
+        them, -1 where there is none."""
+        self._encode_waiting()
+        different, codes = self.different, np.concatenate(self.codes)
+        assert different is not None
+        self.different, self.codes = None, []
+        return different, codes
+
     def finish(self) -> tuple[IdMap, npt.NDArray[np.int32]]:
         """The ids in sorted order, and the row of each; InputError where some have none."""
-        self._encode_waiting()
-        assert self.different is not None
-        ids = self.as_ids(self.different)
+        different, codes = self.taken()
+        ids = self.as_ids(different)
         known = IdMap.of(ids.drop_null())
         rows = np.append(known.rows(ids), -1).astype(np.int32)  # so that -1 stays what it is
-        codes = np.concatenate(self.codes)
-        self.codes.clear()
         codes = rows[codes]
         if len(missing := np.flatnonzero(codes < 0)):
             raise self.no_id(len(missing), int(missing[0]))
@@ -187,7 +212,8 @@ class Numbers:
         times, self.kinds = col.times(self.source, self.name, column, self.rows, self.kinds)
         return times
 
-    def finish(self) -> pa.Array:
+    def taken(self) -> pa.Array:
+        """What has come since the last time."""
         kinds = {part.type for part in self.parts}
         kind = kinds.pop() if len(kinds) == 1 else pa.float64()  # fractions came late
         whole = pa.concat_arrays([part.cast(kind, safe=False) for part in self.parts])

@@ -46,7 +46,7 @@ class IdMap:
         """Every id that occurs in columns of rows, each in a map of its own or all in one."""
         used = {id(known): np.zeros(len(known), dtype=bool) for known, _ in columns}
         for known, rows in columns:
-            used[id(known)][rows] = True
+            mark(used[id(known)], rows)
         if len(used) == 1 and used[id(known)].all():
             return known
         return cls.of(*{id(known): known.ids.filter(pa.array(used[id(known)])) for known, _ in columns}.values())
@@ -104,6 +104,7 @@ class Interactions:
                 rows = pa.array(known.rows(table.column(place)), type=pa.int32())
                 table = table.set_column(place, names[place], rows)
         self.rows, self.user_ids, self.item_ids = table, *ids
+        self.stored: Csr | None = None  # the matrix of these rows, where it lies in the file of a store
 
     @classmethod
     def of(cls, user: Ids, item: Ids, value: Ids | None = None, time: Ids | None = None) -> Interactions:
@@ -168,8 +169,7 @@ class Interactions:
         """One row a pair: the latest by time or, without times, the last row.
 
         They stay in the order they are in, or with `ordered` go by user and item ids."""
-        keys = self.pair_keys()
-        if rises(keys):
+        if self.stored is not None or rises(keys := self.pair_keys()):
             return self
         order = lexsort([self.column("item"), self.column("user")])
         keys = keys[order]
@@ -190,6 +190,12 @@ class Interactions:
         places = np.asarray(rows)
         indices = pa.array(places if places.dtype == np.int32 else places.astype(np.int64))
         return Interactions(self.rows.take(indices), (self.user_ids, self.item_ids))
+
+
+def mark(used: npt.NDArray[np.bool_], rows: Rows) -> None:
+    """used[rows] = True, which numpy would copy all rows for."""
+    for start in range(0, len(rows), PAIRS_AT_ONCE):
+        used[rows[start : start + PAIRS_AT_ONCE]] = True
 
 
 def pair_keys(users: Rows, items: Rows, num_items: int) -> IntArray:
@@ -337,6 +343,8 @@ class Dataset:
         return part.rows_in(self.users, self.items)
 
     def csr(self, part: Interactions, unique: bool = True) -> Csr:
+        if part.stored is not None and part.user_ids is self.users and part.item_ids is self.items:
+            return part.stored
         return Csr.of(*self.rows(part), len(self.users), len(self.items), unique)
 
     def counts(self) -> dict[str, int]:
@@ -345,7 +353,7 @@ class Dataset:
         for part in (self.train, self.valid, self.test, self.test_noisy):
             if part is not None:
                 for seen, rows in zip(used, self.rows(part), strict=True):
-                    seen[rows] = True
+                    mark(seen, rows)
         return {
             "users": int(used[0].sum()),
             "items": int(used[1].sum()),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ from accord.data.columns import Columns
 from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.errors import InputError
+
+if TYPE_CHECKING:
+    from accord.data.store.opened import Store
 
 DELIMITERS = ("::", "\t", ",", ";", "|")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -62,13 +65,24 @@ def load(
             if not fixed:
                 raise ready_split(str(path))
             return read_split_folder(path, name)
+        if (store := _store(path)) is not None:
+            if columns is not None:
+                raise InputError(f"{path} is prepared already, so columns cannot be chosen; leave them out.")
+            return store.dataset(split, ratios, rule, seed, name)
     elif isinstance(source, Dataset):
         if not fixed:
             raise ready_split(f"the dataset '{source.name}'")
         return source
     interactions, notes = read_table(source, columns, rule.names if rule else (), ordered=True)
-    label = name or catalog.own_split_name(_stem(source))
+    label = name or name_of(source)
     return splitting.split(interactions, split, ratios, rule, seed, label, notes)
+
+
+def _store(path: Path) -> Store | None:
+    """The store that a folder is; None if it is none."""
+    from accord.data.store import opened as stores
+
+    return stores.Store.open(path) if stores.is_store(path) or stores.is_unfinished(path) else None
 
 
 def whole_table(source: Any) -> tuple[pa.Table, bool]:
@@ -109,10 +123,13 @@ def read_table(
     rows, said = encoded(label, batches, chosen, opened.from_text, {"value", "time"} - asked, several=merge)
     notes += said
     merged = rows.merged(ordered) if merge else rows
-    if repeated := len(rows) - len(merged):
-        kept = "the latest" if rows.has_time else "the last row"
-        notes.append(f"{label}: {repeated} rows repeat a (user, item) pair and were merged, keeping {kept} of each.")
-    return merged, notes
+    return merged, notes + merged_note(label, len(rows) - len(merged), rows.has_time)
+
+
+def merged_note(label: str, repeated: int, by_time: bool) -> list[str]:
+    kept = "the latest" if by_time else "the last row"
+    said = f"{label}: {repeated} rows repeat a (user, item) pair and were merged, keeping {kept} of each."
+    return [said] if repeated else []
 
 
 def _label(source: Any) -> str:
@@ -120,8 +137,14 @@ def _label(source: Any) -> str:
     return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
 
 
-def _stem(source: Any) -> str:
+def name_of(source: Any) -> str:
     """What to call a dataset read from a source."""
+    from accord.data import catalog
+
+    return catalog.own_split_name(_stem(source))
+
+
+def _stem(source: Any) -> str:
     if not isinstance(source, str | Path):
         return "data"
     path = Path(source).expanduser().resolve()
@@ -129,33 +152,49 @@ def _stem(source: Any) -> str:
     return path.name if path.is_dir() else path.name.split(".")[0]
 
 
-def _opened(source: Any) -> _Opened:
+def _opened(source: Any) -> Opened:
     label = _label(source)
     if isinstance(source, str | Path):
-        return _open_path(Path(source).expanduser(), label)
+        path = Path(source).expanduser()
+        store = _store(path)
+        return (
+            open_path(path, label) if store is None else Opened(store.names, label, table=store.table(), headed=False)
+        )
     if isinstance(source, Interactions):
-        return _Opened(source.names, label, table=source.table, headed=False)
+        return Opened(source.names, label, table=source.table, headed=False)
     if hasattr(source, "tocoo"):
-        return _Opened(["user", "item", "value"], label, table=_matrix(source), headed=False)
+        return Opened(["user", "item", "value"], label, table=_matrix(source), headed=False)
     table = _frame(source)
-    return _Opened(table.column_names, label, table=table)
+    return Opened(table.column_names, label, table=table)
 
 
 @dataclass
-class _Opened:
-    """A source whose column names are known: a table, or a dataset or text to be read once columns are chosen."""
+class Opened:
+    """A source whose column names are known: a table, or a dataset or texts to be read once columns are chosen."""
 
     names: list[str]
     label: str
     table: pa.Table | None = None
     dataset: Any = None
-    text: _Layout | None = None
+    texts: tuple[_Layout, ...] = ()
     headed: bool = True  # whether the names are the source's own, so that there was something to guess
     notes: tuple[str, ...] = ()
 
     @property
     def from_text(self) -> bool:
-        return self.text is not None
+        return bool(self.texts)
+
+    @property
+    def files(self) -> list[Path]:
+        """What is read, in this order."""
+        return [text.path for text in self.texts] or [Path(file) for file in self.dataset.files]
+
+    def num_rows(self) -> int | None:
+        """The number of rows, where that is known before they are read."""
+        try:
+            return None if self.dataset is None else int(self.dataset.count_rows())
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.label, error) from None
 
     def batches(self, names: list[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """The named columns, part by part; `ids` of a text file as dictionaries."""
@@ -163,9 +202,9 @@ class _Opened:
             yield from self.table.select(names).to_batches(max_chunksize=BATCH_ROWS)
             return
         try:
-            if self.text:
-                yield from self.text.batches(names, ids)
-            else:
+            for text in self.texts:
+                yield from text.batches(names, ids)
+            if self.dataset is not None:
                 yield from self.dataset.to_batches(columns=names, batch_size=BATCH_ROWS, batch_readahead=2)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.label, error) from None
@@ -174,7 +213,7 @@ class _Opened:
         """All of the named columns at once."""
         if self.table is not None:
             return self.table.select(names)
-        schema = self.text.schema(names) if self.text else self.dataset.schema
+        schema = self.texts[0].schema(names) if self.texts else self.dataset.schema
         return pa.Table.from_batches(self.batches(names), schema)
 
 
@@ -213,7 +252,8 @@ def _unreadable(label: str, error: Exception) -> InputError:
     return InputError(f"{label} cannot be read ({reason}); known are {FILE_KINDS}.")
 
 
-def _open_path(path: Path, label: str) -> _Opened:
+def open_path(path: Path, label: str, several: bool = False) -> Opened:
+    """A file, or a folder: of Parquet files, of one text file, or with `several` of text files of the same columns."""
     if not label or not path.exists():
         raise InputError(f"no file or folder '{label}'; check the path, or see `accord data list` for named datasets.")
     files = [path]
@@ -221,8 +261,10 @@ def _open_path(path: Path, label: str) -> _Opened:
         # its own files and those of partitions (day=1/…): not whatever lies deeper
         files = sorted([*path.glob("*.parquet"), *path.glob("*=*/**/*.parquet")])
         if not files:
+            if several and len(texts := _texts(path)) > 1:
+                return _together([open_path(file, str(file)) for file in texts], label)
             file = _only_table(path)
-            opened = _open_path(file, str(file))
+            opened = open_path(file, str(file))
             opened.notes = (f"{label}: read {file.name}.", *opened.notes)
             return opened
     try:
@@ -230,7 +272,7 @@ def _open_path(path: Path, label: str) -> _Opened:
             from pyarrow import dataset as tables  # here and not above: it imports pandas where that is installed
 
             dataset = tables.dataset([str(file) for file in files], format="parquet")
-            return _Opened(dataset.schema.names, label, dataset=dataset)
+            return Opened(dataset.schema.names, label, dataset=dataset)
         return _open_text(path, label)
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
         raise _unreadable(label, error) from None
@@ -241,13 +283,28 @@ def _only_table(folder: Path) -> Path:
     for known in WELL_KNOWN:
         if (folder / known).is_file():
             return folder / known
-    files = sorted(file for file in folder.iterdir() if file.name.endswith(TEXT_SUFFIXES))
+    files = _texts(folder)
     if len(files) == 1:
         return files[0]
     if files:
         listing = ", ".join(file.name for file in files[:5])
         raise InputError(f"folder {folder} holds several tables ({listing}); give one of them.")
     raise InputError(f"folder {folder} holds nothing that can be read; known are {FILE_KINDS} and split folders.")
+
+
+def _texts(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.name.endswith(TEXT_SUFFIXES))
+
+
+def _together(files: list[Opened], label: str) -> Opened:
+    """Files of text one after another, by name."""
+    for file in files[1:]:
+        if file.names != files[0].names:
+            raise InputError(
+                f"{file.label} has other columns than {files[0].label}; a folder holds the parts of one log."
+            )
+    texts = tuple(text for file in files for text in file.texts)
+    return Opened(files[0].names, label, texts=texts, headed=files[0].headed)
 
 
 @dataclass(frozen=True)
@@ -288,7 +345,7 @@ class _Layout:
                     raise
 
 
-def _open_text(path: Path, label: str) -> _Opened:
+def _open_text(path: Path, label: str) -> Opened:
     with pa.input_stream(str(path)) as stream:
         start = stream.read(1 << 16)
     if b"\0" in start:
@@ -306,12 +363,12 @@ def _open_text(path: Path, label: str) -> _Opened:
     if any(col.is_usual("user", cell) for cell in row) or not any(NUMBER.fullmatch(cell.strip()) for cell in row):
         recbole = [RECBOLE_FIELD.fullmatch(cell) for cell in row]
         names = [match[1] for match in recbole if match] if all(recbole) else [cell.strip() for cell in row]
-        return _Opened(names, label, text=_Layout(path, delimiter, tuple(names), 1, quoted))
+        return Opened(names, label, texts=(_Layout(path, delimiter, tuple(names), 1, quoted),))
     if len(row) > len(col.ROLES):
         raise InputError(f"{label} has {len(row)} columns and no header line; add one that names them.")
     names = list(col.ROLES[: len(row)])
     note = f"{label}: no header line; its columns were read as {', '.join(names)}."
-    return _Opened(names, label, text=_Layout(path, delimiter, tuple(names), 0, quoted), headed=False, notes=(note,))
+    return Opened(names, label, texts=(_Layout(path, delimiter, tuple(names), 0, quoted),), headed=False, notes=(note,))
 
 
 def _fields(line: str, delimiter: str, quoted: bool) -> list[str]:
@@ -388,6 +445,6 @@ def read_part(path: Path) -> Interactions:
     if not 2 <= width <= 4:
         raise InputError(f"{path} must have two or three tab-separated columns (user, item, value), not {width}.")
     names = col.ROLES[:width]
-    opened = _Opened(list(names), str(path), text=_Layout(path, "\t", names, 0, quoted=False))
+    opened = Opened(list(names), str(path), texts=(_Layout(path, "\t", names, 0, quoted=False),))
     chosen = Columns(**dict(zip(names, names, strict=True)))
     return encoded(str(path), opened.batches(opened.names, names[:2]), chosen, from_text=True)[0]

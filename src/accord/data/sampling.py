@@ -118,7 +118,7 @@ class Negatives:
     def _mass(self) -> Tensor:
         """The length of each user's items: [U]."""
         pairs, mass = self.pairs, torch.zeros_like(self.pairs.counts)
-        for users, items in zip(*(x.split(DRAWN_AT_ONCE) for x in (pairs.users, pairs.items)), strict=True):
+        for users, items in zip(*(torch.split(x, DRAWN_AT_ONCE) for x in (pairs.users, pairs.items)), strict=True):
             mass.index_add_(0, users, self.weight[items])
         return mass
 
@@ -136,7 +136,7 @@ class Negatives:
         drawn = torch.empty(len(users), dtype=self.pairs.items.dtype, device=users.device)
         # on a CPU the numbers are the same however few are drawn at a time
         at_once = DRAWN_AT_ONCE if users.is_cuda else DRAWN_AT_ONCE // 16
-        for part, place in zip(users.split(at_once), drawn.split(at_once), strict=True):
+        for part, place in zip(torch.split(users, at_once), torch.split(drawn, at_once), strict=True):
             place.copy_(self.at(part.long(), torch.stack([_numbers(len(part), generator)]))[0])
         return drawn
 

@@ -7,18 +7,21 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from accord.data.interactions import Dataset, IntArray, Interactions, pair_keys
-from accord.data.order import Order, lexsort, rises
+from accord.data.interactions import PAIRS_AT_ONCE, Dataset, IntArray, Interactions, mark, pair_keys
+from accord.data.order import Order, distinct, lexsort, rises
 from accord.errors import InputError, unknown
 
 KINDS = ("auto", "random", "chronological", "leave-last-out")
 TRAIN, VALID, TEST = 0, 1, 2
 Parts = npt.NDArray[np.int8]  # which of them each row goes to
+Ratios = tuple[float, float, float]
+Cut = Callable[[Interactions, str, Ratios, int], Sequence[Interactions]]
 
 OPERATORS: dict[str, Callable[[Any, float], Any]] = {
     ">=": operator.ge,
@@ -95,8 +98,11 @@ def split(
     seed: int = 0,
     name: str = "data",
     notes: Sequence[str] = (),
+    cut: Cut | None = None,
 ) -> Dataset:
     """Train, valid and test. The same seed gives the same parts whatever the order of the rows.
+
+    `cut` makes the three parts where that is not done in memory.
 
     With a clean rule the test keeps what meets it (`test_noisy` is all of it), and `valid_clean` likewise.
     """
@@ -113,9 +119,7 @@ def split(
     if kind != "random" and not interactions.has_time:
         raise InputError(f"{name}: split {kind} needs a time column; give --time-col or take --split random.")
     rows = interactions.merged(ordered=True)
-    rng = np.random.default_rng(seed)
-    part = _random(len(rows), ratios, rng) if kind == "random" else _by_time(rows, kind, ratios, rng)
-    train, valid, test = (rows.filter(part == wanted) for wanted in (TRAIN, VALID, TEST))
+    train, valid, test = (cut or _cut)(rows, kind, ratios, seed)
     for label, piece in (("train", train), ("valid", valid), ("test", test)):
         if not len(piece):
             raise InputError(
@@ -131,11 +135,12 @@ def split(
             raise InputError(f"{name}: no test interaction meets the clean rule '{rule.text}'; change the rule.")
         notes = [*notes, f"clean rule '{rule.text}' keeps {len(test)} of {len(test_noisy)} test interactions."]
     dataset = Dataset.of(name, train, valid, test, valid_clean, test_noisy, notes)
-    check_disjoint(dataset)
+    if train.stored is None:  # a store has each pair once, and cuts it by one mark a row
+        check_disjoint(dataset)
     return replace(dataset, notes=(*dataset.notes, *cold_notes(dataset)))
 
 
-def _checked(ratios: Sequence[float]) -> tuple[float, float, float]:
+def _checked(ratios: Sequence[float]) -> Ratios:
     if len(ratios) != 3 or not all(ratio > 0 for ratio in ratios) or not math.isclose(sum(ratios), 1, abs_tol=1e-6):
         told = ", ".join(f"{ratio:g}" for ratio in ratios)
         raise InputError(
@@ -150,7 +155,18 @@ def _nearest(sizes: npt.NDArray[Any] | int, ratio: float) -> IntArray:
     return np.floor(np.asarray(sizes) * ratio + 0.5 + 1e-9).astype(np.int64)  # a half rounds up, for every size alike
 
 
-def _random(size: int, ratios: tuple[float, float, float], rng: np.random.Generator) -> Parts:
+def _cut(rows: Interactions, kind: str, ratios: Ratios, seed: int) -> Sequence[Interactions]:
+    part = assigned(rows, kind, ratios, seed)
+    return [rows.filter(part == wanted) for wanted in (TRAIN, VALID, TEST)]
+
+
+def assigned(rows: Interactions, kind: str, ratios: Ratios, seed: int) -> Parts:
+    """Which part each row goes to; the rows are by user and item."""
+    rng = np.random.default_rng(seed)
+    return _random(len(rows), ratios, rng) if kind == "random" else _by_time(rows, kind, ratios, rng)
+
+
+def _random(size: int, ratios: Ratios, rng: np.random.Generator) -> Parts:
     valid, test = int(_nearest(size, ratios[1])), int(_nearest(size, ratios[2]))
     part = np.full(size, TRAIN, dtype=np.int8)
     order = _permutation(size, rng)
@@ -166,12 +182,13 @@ def _permutation(size: int, rng: np.random.Generator) -> Order:
     return rows
 
 
-def _by_time(rows: Interactions, kind: str, ratios: tuple[float, float, float], rng: np.random.Generator) -> Parts:
+def _by_time(rows: Interactions, kind: str, ratios: Ratios, rng: np.random.Generator) -> Parts:
     """The last of each user to test, those before to valid."""
-    users = rows.column("user")
+    users, times = rows.column("user"), rows.column("time")
     # equal times in seeded random order: any order of the ids would favour some items
-    order = lexsort([_permutation(len(rows), rng), rows.column("time"), users])
-    counts = np.bincount(users)
+    keys = [_permutation(len(rows), rng), times, users]
+    ptr = np.searchsorted(users, np.arange(int(users[-1]) + 2, dtype=users.dtype))
+    counts = np.diff(ptr)
     if kind == "leave-last-out":
         test = (counts >= 3).astype(np.int64)
         valid = test
@@ -180,7 +197,11 @@ def _by_time(rows: Interactions, kind: str, ratios: tuple[float, float, float], 
         valid = np.minimum(_nearest(counts, ratios[1]), np.maximum(counts - 1 - test, 0))
     sizes = np.stack([counts - valid - test, valid, test], axis=1)  # of each user: train, valid, test, in this order
     part = np.empty(len(rows), dtype=np.int8)
-    part[order] = np.repeat(np.tile(np.array([TRAIN, VALID, TEST], dtype=np.int8), len(counts)), sizes.ravel())
+    marks = np.searchsorted(ptr, np.arange(0, len(rows), PAIRS_AT_ONCE))
+    for first, last in pairwise(distinct(np.append(marks, len(counts)))):  # whole users, a bounded number of rows
+        block = slice(ptr[first], ptr[last])
+        own = np.tile(np.array([TRAIN, VALID, TEST], dtype=np.int8), last - first)
+        part[block][lexsort([key[block] for key in keys])] = np.repeat(own, sizes[first:last].ravel())
     return part
 
 
@@ -207,7 +228,7 @@ def cold_notes(dataset: Dataset) -> list[str]:
         strict=True,
     ):
         known, cold_ids = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
-        known[train] = True
+        mark(known, train)
         cold = ~known[test]
         if what == "items" and cold.all():
             raise InputError(
