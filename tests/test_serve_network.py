@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import socket
@@ -19,6 +20,7 @@ from accord.serve import connection, guard, holder
 from accord.serve.connection import Connection
 from accord.serve.guard import SECURITY, Rules
 from accord.serve.snapshot import Snapshot
+from accord.tensors import read_tensors
 from serving import make_holder, run, serving, train  # noqa: F401
 
 TELLING = (b"Traceback", b"uvicorn", b"h11", b"starlette", b"pydantic", b"fastapi", b"ython", b"site-packages", b".py")
@@ -337,3 +339,13 @@ def test_a_watched_folder_that_is_overwritten_file_by_file_is_never_served_mixed
                 break
             time.sleep(0.1)
         assert found == wanted[1]
+
+
+def test_weights_that_are_cut_short_in_place_hurt_nobody_who_has_read_them(tmp_path, run):  # noqa: F811
+    """With mapped files this would end the process by a signal, here and in the server."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    tensors, _ = read_tensors(folder / "model.safetensors")
+    whole = {name: tensor.clone() for name, tensor in read_tensors(run / "model.safetensors")[0].items()}
+    os.truncate(folder / "model.safetensors", 0)
+    assert all(tensors[name].equal(whole[name]) for name in whole)

@@ -30,7 +30,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: dict[str, s
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors and header of a safetensors file."""
     try:
-        with safe_open(path, "pt") as file:
+        with safe_open(path, "pt", backend="pread") as file:  # a mapped file, cut short by others, ends the process
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except FileNotFoundError:
         raise InputError(
