@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from accord.data.read import load
     from accord.data.simulate import inject, simulate
     from accord.errors import InputError
-    from accord.experiment import fit
+    from accord.experiment import deterministic, fit
     from accord.methods.base import Method
     from accord.models.base import BaseConfig, Model
     from accord.protocol import CORRECTED, PUBLISHED, Protocol
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Before torch is loaded: its threads must not spin while they wait for each other. On cores that others use too, that
 # makes the many small operations of a training step ten times slower and more.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# And its products must not depend on how many threads there are: the same training gives the same bits with any number.
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 _HOME = {
     "Audit": "auditing.audit",
@@ -35,6 +37,7 @@ _HOME = {
     "inject": "data.simulate",
     "simulate": "data.simulate",
     "InputError": "errors",
+    "deterministic": "experiment",
     "fit": "experiment",
     "Method": "methods.base",
     "Model": "models.base",
@@ -59,6 +62,7 @@ __all__ = [
     "Recommender",
     "__version__",
     "audit",
+    "deterministic",
     "fit",
     "inject",
     "load",

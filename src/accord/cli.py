@@ -19,6 +19,7 @@ from accord.cli_options import (
     AllowImports,
     Clean,
     DataArgument,
+    Deterministic,
     Device,
     ItemColumn,
     ItemsFile,
@@ -82,6 +83,7 @@ def train(
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
     k: Annotated[str | None, typer.Option(help="lengths of the lists that are judged, as 5,20")] = None,
+    deterministic: Deterministic = False,
     device: Device = "auto",
     user_col: UserColumn = None,
     item_col: ItemColumn = None,
@@ -305,6 +307,8 @@ def _sentence(error: OSError) -> str:
 
 def _usage_error(error: Exception) -> str | None:
     """The sentence of a mistake in the command itself, None if the error is something else."""
+    if "deterministic implementation" in str(error):
+        return "the model or method does what cannot be done deterministically on CUDA; leave --deterministic away."
     message = getattr(error, "format_message", None)
     if message is None or not hasattr(error, "exit_code"):
         return None

@@ -10,6 +10,7 @@ import typer
 from accord.cli_options import (
     Clean,
     DataArgument,
+    Deterministic,
     Device,
     ItemColumn,
     ItemsFile,
@@ -43,6 +44,7 @@ def audit(
     ] = False,
     folds: Annotated[int, typer.Option(help="parts of the log that are held out in turn")] = 5,
     seeds: Annotated[int, typer.Option(help="runs of each model that judges the interactions")] = 2,
+    deterministic: Deterministic = False,
     device: Device = "auto",
     user_col: UserColumn = None,
     item_col: ItemColumn = None,

@@ -13,6 +13,7 @@ import typer
 from accord.cli_options import (
     Clean,
     DataArgument,
+    Deterministic,
     Device,
     ItemColumn,
     Ratios,
@@ -49,6 +50,7 @@ def compare(
     baseline: Annotated[str | None, typer.Option(help="the row that the others are tested against")] = None,
     protocol: Annotated[str, typer.Option(help="published or corrected")] = "corrected",
     epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
+    deterministic: Deterministic = False,
     device: Device = "auto",
     user_col: UserColumn = None,
     item_col: ItemColumn = None,

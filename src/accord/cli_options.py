@@ -32,6 +32,25 @@ AllowImports = Annotated[
 ]
 
 
+def _be_deterministic(wanted: bool) -> bool:
+    """As soon as the command line is read: it must be said before CUDA is used."""
+    if wanted:
+        from accord.experiment import deterministic
+
+        deterministic()
+    return wanted
+
+
+Deterministic = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic",
+        callback=_be_deterministic,
+        help="the same bits every time on CUDA too, which takes longer; a CPU gives them always",
+    ),
+]
+
+
 def run_folder(given: Path | None, usual: Path, resume: bool, overwrite: bool) -> Path:
     """Where the run goes. A folder of the caller's choice is never overwritten unasked; ours gets a number."""
     if given is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from accord.cli_options import Device
+from accord.cli_options import Deterministic, Device
 from accord.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def reproduce(
         int | None, typer.Option(help="runs of each cell, with seeds 2019, 2020, …; 3, of the leaderboard 10")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="passes over the data, instead of the paper's")] = None,
+    deterministic: Deterministic = False,
     device: Device = "auto",
     out: Annotated[Path, typer.Option(help="folder of the pages and raw results")] = Path("runs/reproduction"),
     render_only: Annotated[

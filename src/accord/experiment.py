@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import importlib
 import itertools
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -177,6 +178,16 @@ def find_device(name: str) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise InputError("device 'cuda' was asked for, but torch finds none here; use --device cpu.")
     return torch.device(name)
+
+
+def deterministic() -> None:
+    """From now on, in this process, training and ranking on CUDA give the same bits every time, and take longer.
+
+    A CPU does so always. Call it before CUDA is used.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # which cuBLAS reads when it starts
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # nothing reads such memory
 
 
 def train_stack(

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord import cpu_kernels, kernels
@@ -234,8 +235,18 @@ class _Propagate(torch.autograd.Function):
 def _horner(graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:
     z = nodes
     for _ in range(num_layers):
-        z = torch.sparse.mm(graph, z) + nodes
+        z = _times(graph, z) + nodes
     return z / (num_layers + 1)
+
+
+def _times(graph: Tensor, nodes: Tensor) -> Tensor:
+    if (
+        nodes.is_cuda and torch.are_deterministic_algorithms_enabled()
+    ):  # cuSPARSE adds up in any order, and does not say
+        starts, columns, values = graph.crow_indices(), graph.col_indices(), graph.values()
+        return F.embedding_bag(columns, nodes, starts[:-1], mode="sum", per_sample_weights=values)
+    product: Tensor = torch.sparse.mm(graph, nodes)
+    return product
 
 
 def propagate(graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:

@@ -37,12 +37,24 @@ class Popularity(Model):
 
 def item_weights(x: Any, l2: float) -> npt.NDArray[np.float64]:
     """B of a ridge regression x ≈ x B with a zero diagonal: B = I - P / diag(P), P = (x'x + l2 I)^-1."""
-    gram = (x.T @ x).toarray()
+    gram = (x.T @ x).toarray().astype(np.float64)
     gram[np.diag_indices(len(gram))] += l2
-    inverse = np.linalg.inv(gram)
+    inverse = _inverse(torch.from_numpy(gram)).numpy()
     weight: npt.NDArray[np.float64] = inverse / -np.diag(inverse)
     np.fill_diagonal(weight, 0)
     return weight
+
+
+def _inverse(matrix: Tensor) -> Tensor:
+    """Of a positive definite matrix, by one thread: with several, the last bits depend on how many there are."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return torch.cholesky_inverse(torch.linalg.cholesky(matrix, out=matrix), out=matrix)
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        raise InputError("ease cannot be fitted: the penalty is too small for this data; raise model.l2.") from None
+    finally:
+        torch.set_num_threads(threads)
 
 
 class EASE(Model):
