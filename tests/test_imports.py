@@ -34,7 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checkpoints": {"errors", "files", "layers", "ranks", "tensors"},
     "optim": {"kernels", "layers", "rows"},
     "metrics": set(),
-    "data": {"draws", "errors", "files"},
+    "spreadsheets": set(),
+    "data": {"cpu_kernels", "draws", "errors", "files", "spreadsheets"},
     "models": {"cpu_kernels", "data", "errors", "kernels", "layers", "options", "protocol"},  # a model only scores
     "methods": {"data", "errors", "kernels", "layers", "models", "options", "protocol"},  # a method only gives a loss
     "ranking": {"cpu_kernels", "data", "errors", "metrics", "protocol"},

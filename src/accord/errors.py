@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
+
+MOST_SHOWN = 80
 
 
 class InputError(ValueError):
     """Bad input. The message is one sentence for the person who gave it; the command line exits with 2."""
+
+
+def shown(value: Any) -> str:
+    """A value of a file as a sentence quotes it: signs that nobody sees as codes, and no more of it than is needed."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text):,} characters)"
+
+
+def printable(text: str) -> str:
+    """A text for a terminal: what would move its cursor or change its colours is written as a code."""
+    seen = (sign if sign.isprintable() or sign in "\n\t" else sign.encode("unicode_escape").decode() for sign in text)
+    return "".join(seen)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:

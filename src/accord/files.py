@@ -12,6 +12,8 @@ from typing import Any
 
 from accord.errors import InputError
 
+MANY_ROWS, MOST_ROWS_A_BYTE = 10**7, 100  # a Parquet file of more rows than both is a bomb
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -35,15 +37,36 @@ def write_json(path: Path, content: Any) -> None:
         temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
+def own_file(path: Path) -> Path:
+    """A file of a run folder: one that is there, can be read to its end, and does not lead out of the folder."""
+    if not path.is_file():
+        raise InputError(f"{path} is missing: the run folder is not whole; finish it with --resume or train again.")
+    if path.resolve().parent != path.parent.resolve():
+        raise InputError(f"{path} is a link that leads out of its folder; put the file itself there.")
+    return path
+
+
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        raise InputError(
-            f"{path} is missing: the run folder is not whole; finish it with --resume or train again."
-        ) from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        return json.loads(own_file(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} is damaged ({error}); train again.") from None
+
+
+def check_footer(path: Path, footer: Any) -> None:
+    """Refuse a Parquet file that claims more rows than so few bytes can mean, or not as many in each column."""
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    rows = max(footer.num_rows, sum(group.num_rows for group in groups))
+    if rows > MANY_ROWS and rows > MOST_ROWS_A_BYTE * path.stat().st_size:
+        raise InputError(f"{path} claims {rows:,} rows in {path.stat().st_size:,} bytes, so it is not read.")
+    flat = [place for place in range(footer.num_columns) if not footer.schema.column(place).max_repetition_level]
+    for group in groups:
+        if any(group.column(place).num_values != group.num_rows for place in flat):
+            raise InputError(f"{path} is damaged (its columns have not as many rows as it claims); write it again.")
+    if footer.num_rows != (held := sum(group.num_rows for group in groups)):
+        raise InputError(f"{path} is damaged (it claims {footer.num_rows:,} rows and holds {held:,}); write it again.")
 
 
 def read_table(path: Path) -> Any:
@@ -51,11 +74,12 @@ def read_table(path: Path) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    own_file(path)
     try:
-        return pq.ParquetFile(path).read()
-    except FileNotFoundError:
-        raise InputError(
-            f"{path} is missing: the run folder is not whole; finish it with --resume or train again."
-        ) from None
+        file = pq.ParquetFile(path)
+        check_footer(path, file.metadata)
+        table = file.read()
+        table.validate(full=True)
+        return table
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); train again.") from None

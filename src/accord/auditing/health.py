@@ -11,9 +11,10 @@ import numpy as np
 
 from accord.auditing.log import Log
 from accord.auditing.times import Floats, gaps, is_date, said
-from accord.data.check import Report, check
+from accord.data.check import Report, check, look_alikes
 from accord.data.interactions import IdMap, IntArray
 from accord.data.split import pairs
+from accord.errors import shown
 from accord.report.measure import gini
 
 Level = Literal["serious", "notice", "fine"]
@@ -57,6 +58,7 @@ def health(log: Log) -> dict[str, Any]:
         _bots(log, by_user),
         _concentration(log, by_item),
         *_columns(log, by_user, by_item),
+        *_look_alikes(log),
         *_times(log),
     ]
     order = {"serious": 0, "notice": 1, "fine": 2}
@@ -263,6 +265,19 @@ def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding
             "With a value column (rating, dwell time, returned or not) the audit can measure itself; with times it can "
             "test on the future.",
         )  # fmt: skip
+
+
+def _look_alikes(log: Log) -> Iterable[Finding]:
+    """Ids that a person would take for one."""
+    for what, ids in (("users", log.data.users), ("items", log.data.items)):
+        if alike := look_alikes(ids):
+            count = sum(map(len, alike))
+            examples = (", ".join(shown(ids.ids[row].as_py()) for row in group) for group in alike[:EXAMPLES])
+            yield Finding(
+                f"alike_{what}", "notice", f"{count:,} {what} look like another", count, len(ids), tuple(examples),
+                "They differ by case, Unicode form or blanks only, and are kept apart: write them alike where they are "
+                "the same.",
+            )  # fmt: skip
 
 
 def _times(log: Log) -> Iterable[Finding]:

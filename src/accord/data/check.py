@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from accord.data.interactions import Dataset, Interactions
+from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.order import distinct
 from accord.data.split import pairs
+from accord.errors import shown
 
 FEW_VALUES = 12  # up to so many distinct values are listed one by one
 
@@ -103,6 +106,17 @@ def _values(part: Interactions) -> dict[str, int]:
     return {f"{value:g}": int(count) for value, count in zip(values, rows, strict=True)}
 
 
+def look_alikes(ids: IdMap) -> list[list[int]]:
+    """Rows of ids that are the same but for case, Unicode form or blanks, those that are alike together."""
+    if not pa.types.is_string(ids.ids.type):
+        return []
+    same = pc.utf8_trim_whitespace(pc.utf8_lower(pc.utf8_normalize(ids.ids, form="NFKC")))
+    codes = np.asarray(same.dictionary_encode().indices)
+    rows = np.flatnonzero(np.bincount(codes)[codes] > 1)
+    order = rows[np.argsort(codes[rows], kind="stable")]
+    return [group.tolist() for group in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(group)]
+
+
 def _findings(report: Report, dataset: Dataset) -> list[str]:
     said = [f"{count} rows of {name} repeat a (user, item) pair." for name, count in report.duplicates.items() if count]
     for both, count in report.shared.items():
@@ -126,6 +140,16 @@ def _findings(report: Report, dataset: Dataset) -> list[str]:
             said.append(f"{missing} rows of {name} have no value.")
     if report.full_users:
         said.append(f"{report.full_users} users have every item in train: no negative can be drawn, remove them.")
+    for what, ids in (("users", dataset.users), ("items", dataset.items)):
+        if alike := look_alikes(ids):
+            one, other = (shown(ids.ids[row].as_py()) for row in alike[0][:2])
+            said.append(
+                f"{sum(map(len, alike))} {what} look like another and are kept apart, as {one} and {other}: they differ"
+                " by case, Unicode form or blanks only."
+            )
+    for name, part in (("train", dataset.train), ("valid", dataset.valid)):
+        if part.has_value and (infinite := int(np.sum(np.isinf(part.column("value"))))):
+            said.append(f"{infinite} rows of {name} have a value that is not finite.")
     unused = len(dataset.items) - report.items
     if unused:
         said.append(f"{unused} items have a row and no interaction; they are ranked like any other item.")

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.errors import InputError
+from accord.errors import InputError, shown
 
 ROLES = ("user", "item", "value", "time")
+MOST_LISTED = 50  # columns in a sentence
 
 # Compared without case and punctuation, so `userid` stands for user_id, userId and "User ID" too.
 USUAL_NAMES = {
@@ -48,7 +49,7 @@ class Columns:
 
 def choose(source: str, found: Sequence[str], given: Columns, rule_names: Sequence[str] = ()) -> Columns:
     """Settle every role: what was given, else a column that a clean rule names, else the usual names."""
-    listing = ", ".join(f"'{name}'" for name in found)
+    listing = ", ".join(f"'{name}'" for name in found[:MOST_LISTED]) + (", …" if len(found) > MOST_LISTED else "")
     for role, name in _given(given):
         if found.count(name) != 1:
             near = difflib.get_close_matches(name, found, n=1)
@@ -163,7 +164,7 @@ def _is_gap(column: Column) -> Column:
 
 
 def refuse_ids(source: str, role: str, name: str, kind: pa.DataType) -> None:
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+    if pa.types.is_nested(kind) or "binary" in str(kind):
         raise InputError(f"{source}: {role} column '{name}' holds {kind}; ids must be integers or text.")
 
 
@@ -192,7 +193,7 @@ def values(source: str, name: str, column: Column, start: int = 0) -> Column:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = _first_bad(column, pa.float64())
         raise InputError(
-            f"{source}: value column '{name}' has {column[row].as_py()!r} in row {start + row + 1}, which is not a"
+            f"{source}: value column '{name}' has {shown(column[row].as_py())} in row {start + row + 1}, which is not a"
             " number; mend it or give another --value-col."
         ) from None
 
@@ -210,21 +211,32 @@ def times(
     Text must be of one of `kinds`; which of them are left for the rows that follow is returned too."""
     if pa.types.is_string(column.type):
         if not column.null_count and (parsed := _parsed(column, kinds[:1])) is not None:
-            return _as_times(parsed), _left(parsed.type)  # the usual case: nothing to trim
+            return _finite(source, name, _as_times(parsed), start), _left(parsed.type)  # usually nothing is to trim
         column = _trimmed(column)
     if column.null_count:
         first = start + pc.index(pc.is_null(column), True).as_py() + 1
         raise InputError(f"{source}: time column '{name}' is empty in row {first}; fill it or give another --time-col.")
     if not pa.types.is_string(column.type):
         if (seconds := _as_times(column)) is not None:
-            return seconds, kinds
+            return _finite(source, name, seconds, start), kinds
     elif (parsed := _parsed(column, kinds)) is not None:
-        return _as_times(parsed), _left(parsed.type)
+        return _finite(source, name, _as_times(parsed), start), _left(parsed.type)
     row = max(_first_bad(column, kind) for kind in kinds)
     raise InputError(
-        f"{source}: time column '{name}' has {column[row].as_py()!r} in row {start + row + 1}, which is neither a"
+        f"{source}: time column '{name}' has {shown(column[row].as_py())} in row {start + row + 1}, which is neither a"
         " number nor a date like 2021-12-31 23:59:59; mend it or give another --time-col."
     )
+
+
+def _finite(source: str, name: str, times: Column, start: int) -> Column:
+    """Times that can be put in an order; InputError naming the first that cannot."""
+    if pa.types.is_floating(times.type) and not pc.all(finite := pc.is_finite(times)).as_py():
+        row = pc.index(finite, False).as_py()
+        raise InputError(
+            f"{source}: time column '{name}' has {times[row].as_py()} in row {start + row + 1}, which is no moment;"
+            " mend it or give another --time-col."
+        )
+    return times
 
 
 def _parsed(column: Column, kinds: Sequence[pa.DataType]) -> Column | None:
@@ -244,7 +256,8 @@ def _left(kind: pa.DataType) -> Sequence[pa.DataType]:
 
 def _as_times(column: Column) -> Column | None:
     if pa.types.is_integer(column.type):
-        return column.cast(pa.int64())
+        beyond = pa.types.is_uint64(column.type) and pc.max(column).as_py() >= 2**63
+        return column.cast(pa.float64(), safe=False) if beyond else column.cast(pa.int64())
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         return column.cast(pa.float64())
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):

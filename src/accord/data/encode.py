@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from accord.data import columns as col
 from accord.data.columns import Column, Columns
 from accord.data.interactions import IdMap, Interactions
-from accord.errors import InputError
+from accord.errors import InputError, shown
 
 ENCODED_AT_ONCE = 2**20  # ids, or as many as there are different ones: each time all of those are looked at anew
 DENSE = 8  # integer ids are told by a table where it is at most so many times as long as there are ids to tell
@@ -83,7 +83,7 @@ def have_none(source: str, role: str, missing: int) -> str:
 def refuse_only_one(source: str, role: str, name: str, known: IdMap) -> None:
     if len(known) == 1:
         raise InputError(
-            f"{source} has only one {role} ({known.ids[0].as_py()!r}) in column '{name}'; at least two are needed:"
+            f"{source} has only one {role} ({shown(known.ids[0].as_py())}) in column '{name}'; at least two are needed:"
             f" is --{role}-col right?"
         )
 

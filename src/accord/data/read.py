@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from accord.data import columns as col
+from accord.data import distrust
 from accord.data import split as splitting
 from accord.data.columns import Columns
 from accord.data.encode import encoded
@@ -30,6 +31,7 @@ RECBOLE_FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
 FILE_KINDS = "CSV, TSV, Parquet, RecBole .inter, MovieLens u.data or ratings.dat"
 WELL_KNOWN = ("u.data", "ratings.dat", "ratings.csv")  # what a MovieLens folder is read for
 PARTS = ("train.rating", "valid.rating", "valid.noisy", "test.negative", "test.noisy")
+MOST_OF_A_REASON = 300  # characters of an error that is not ours
 BATCH_ROWS, TEXT_BLOCK = 2**20, 2**24  # read at once: rows, bytes of text
 TEXT_SUFFIXES = (".csv", ".tsv", ".inter", ".csv.gz", ".tsv.gz")
 
@@ -202,10 +204,11 @@ class Opened:
             yield from self.table.select(names).to_batches(max_chunksize=BATCH_ROWS)
             return
         try:
-            for text in self.texts:
-                yield from text.batches(names, ids)
+            texts = (batch for text in self.texts for batch in text.batches(names, ids))
+            yield from distrust.as_written(self.label, texts, ids)
             if self.dataset is not None:
-                yield from self.dataset.to_batches(columns=names, batch_size=BATCH_ROWS, batch_readahead=2)
+                rows = self.dataset.to_batches(columns=names, batch_size=BATCH_ROWS, batch_readahead=2)
+                yield from distrust.sound(self.dataset, rows)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.label, error) from None
 
@@ -246,7 +249,7 @@ def _frame(source: Any) -> pa.Table:
 
 
 def _unreadable(label: str, error: Exception) -> InputError:
-    reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+    reason = str(error).strip().split("\n")[0].rstrip(".")[:MOST_OF_A_REASON] or type(error).__name__
     if "UTF8" in reason or "utf-8" in reason:
         return InputError(f"{label} is not UTF-8 text; save it as UTF-8 ({reason}).")
     return InputError(f"{label} cannot be read ({reason}); known are {FILE_KINDS}.")
@@ -256,6 +259,7 @@ def open_path(path: Path, label: str, several: bool = False) -> Opened:
     """A file, or a folder: of Parquet files, of one text file, or with `several` of text files of the same columns."""
     if not label or not path.exists():
         raise InputError(f"no file or folder '{label}'; check the path, or see `accord data list` for named datasets.")
+    distrust.require_file(path, label)
     files = [path]
     if path.is_dir():
         # its own files and those of partitions (day=1/…): not whatever lies deeper
@@ -337,9 +341,13 @@ class _Layout:
         convert = pyarrow.csv.ConvertOptions(
             include_columns=names, column_types=self.schema(names, ids), strings_can_be_null=False
         )
-        with pa.input_stream(str(self.path)) as stream:
+        kind = distrust.compression(self.path)
+        with pa.OSFile(str(self.path)) as file, pa.input_stream(file, compression=kind) as stream:
             try:
-                yield from pyarrow.csv.open_csv(stream, read, parse, convert)
+                for number, batch in enumerate(pyarrow.csv.open_csv(stream, read, parse, convert), 1):
+                    if kind is not None:
+                        distrust.refuse_bomb(self.path, number * TEXT_BLOCK, file.tell())
+                    yield batch
             except pa.ArrowInvalid as error:
                 if "Empty CSV" not in str(error):  # a header and nothing below it
                     raise

@@ -1,0 +1,72 @@
+"""What a file must not get away with: bombs, false footers, zeros left by a crash, ids that could be two things."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accord.errors import InputError, shown
+from accord.files import check_footer
+from accord.spreadsheets import BARE, GUARDED, runs, unguarded
+
+MOST_TIMES, SMALL_TEXT = 100, 2**26  # so many times its size a compressed log may be, where that is not little
+
+
+def require_file(path: Path, label: str) -> None:
+    """A log is read twice, to look at its start and to read it: a pipe would lose what was looked at."""
+    if not path.is_file() and not path.is_dir():
+        raise InputError(f"{label} is no file but a pipe or device, which cannot be read twice; write it to a file.")
+
+
+def compression(path: Path) -> str | None:
+    """What a file is compressed by, as its name tells."""
+    try:
+        found: str = pa.Codec.detect(str(path)).name
+    except (TypeError, ValueError):  # what it gives for a name without a known ending
+        return None
+    return found
+
+
+def refuse_bomb(path: Path, unpacked: int, packed: int) -> None:
+    """`unpacked`: bytes of text that came from so many `packed` bytes."""
+    if unpacked > max(SMALL_TEXT, MOST_TIMES * packed):
+        raise InputError(
+            f"{path} holds more than {MOST_TIMES} times its size, as no log does; unpack it first if you trust it."
+        )
+
+
+def sound(dataset: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of a dataset of Parquet files, after a look at what these claim."""
+    for fragment in dataset.get_fragments():
+        check_footer(Path(fragment.path), fragment.metadata)
+    for batch in batches:
+        batch.validate(full=True)  # that its text is UTF-8, Arrow takes on trust
+        yield batch
+
+
+def as_written(label: str, batches: Iterable[pa.RecordBatch], ids: Collection[str]) -> Iterator[pa.RecordBatch]:
+    """Batches of text with the ids as they were before they went into a CSV file; InputError where that is unclear."""
+    seen: dict[str, dict[str, str]] = {name: {} for name in ids}  # an id that would run, and one with a ' before
+    for batch in batches:
+        for name in ids:
+            column = batch.column(name)
+            texts = column.dictionary
+            if pc.any(nul := pc.match_substring(texts, "\0")).as_py():
+                damaged = shown(texts[pc.index(nul, True).as_py()].as_py())
+                raise InputError(f"{label}: column '{name}' has NUL characters in {damaged}: it is damaged; mend it.")
+            for pattern in (BARE, GUARDED):
+                if pc.any(found := runs(texts, pattern)).as_py():
+                    seen[name][pattern] = shown(texts[pc.index(found, True).as_py()].as_py())
+            if len(seen[name]) == 2:
+                raise InputError(
+                    f"{label}: column '{name}' has both {seen[name][BARE]} and {seen[name][GUARDED]}, where a ' may be"
+                    " a spreadsheet's mark of text or a part of the id; write all such ids alike."
+                )
+            if GUARDED in seen[name]:
+                texts = pa.DictionaryArray.from_arrays(column.indices, unguarded(texts))
+                batch = batch.set_column(batch.schema.get_field_index(name), name, texts)
+        yield batch
