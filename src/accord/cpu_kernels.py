@@ -33,7 +33,7 @@ def _compiled() -> dict[str, Callable[..., None]] | None:
     # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
     compiled = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
     kernels: list[Callable[..., None]] = [
-        *(_dot, _dot_slopes, _take, _add_rows, _distinct, _sum, _sum_slopes, _replay, _update, _best)
+        *(_dot, _dot_slopes, _take, _add_rows, _distinct, _sum, _sum_slopes, _replay, _update, _best, _rank)
     ]
     return {kernel.__name__: compiled(kernel) for kernel in kernels}
 
@@ -273,6 +273,22 @@ def _threads(number: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(number, "accord")
 
 
+def _rank(table: Ints, ptr: Ints, rows: Ints, keys: Ints, out: Ints) -> None:
+    """How many of `table[ptr[row]:ptr[row + 1]]`, which is sorted, are no larger than the key."""
+    for k in range(len(keys)):
+        row = np.uint64(rows[k])
+        start = ptr[row]
+        low, size, key = start, ptr[row + np.uint64(1)] - start, keys[k]
+        while size > 0:
+            half = (size + 1) // 2
+            if table[np.uint64(low + half - 1)] <= key:
+                low += half
+                size -= half
+            else:
+                size = half - 1
+        out[k] = low - start
+
+
 def for_each_run(name: str, runs: int, *arrays: Any) -> None:
     """Call a kernel for every run, with each run's part of the arrays."""
     _call(name, [tuple(array[run] for array in arrays) for run in range(runs)])
@@ -354,6 +370,17 @@ def pair_dot(
     if weight is None:
         weight = a.new_empty(len(a), 0)
     out: Tensor = _PairDot.apply(a, b, weight, a_ids, b_ids, gradients)  # type: ignore[no-untyped-call]
+    return out
+
+
+def rank_in_rows(table: Tensor, ptr: Tensor, rows: Tensor, keys: Tensor) -> Tensor:
+    """How many of `table[ptr[row]:ptr[row + 1]]` are <= each key [R, n], of rows [n] or [R, n]; the whole is sorted."""
+    if keys.is_cuda or _compiled() is None:
+        return torch.searchsorted(table, keys, right=True) - ptr[rows]
+    out = torch.empty_like(keys)
+    sorted_table, starts = _array(table), _array(ptr)
+    own = (_array(x) for x in (rows.expand_as(keys), keys, out))
+    _call("_rank", [(sorted_table, starts, *run) for run in zip(*own, strict=True)])
     return out
 
 

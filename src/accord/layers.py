@@ -89,14 +89,11 @@ class Embedding(RunLayer):
         self.weight[run] = drawn.view(-1, dim)
 
     def forward(self, ids: Tensor) -> Tensor:
-        runs, rows, dim = self.weight.shape
         if kernels.usable(self.weight):
-            return kernels.take_rows(self.weight, ids, 1, rows)
+            return kernels.take_rows(self.weight, ids, 1, self.weight.shape[1])
         if cpu_kernels.usable(self.weight):
             return cpu_kernels.take_rows(self.weight, ids, self._looked_up(ids))
-        flat = ids if runs == 1 else ids + run_offsets(runs, rows, ids.device)
-        # not F.embedding: the gradient of index_select is a plain index_add, a third of the cost of embedding's own
-        return self.weight.view(runs * rows, dim).index_select(0, flat.view(-1)).view(*ids.shape, dim)
+        return _rows_of(self.weight, ids)
 
     def _looked_up(self, ids: Tensor) -> cpu_kernels.Floats | None:
         """Bring rows up to date where they are trained row by row; where their gradient then belongs."""
@@ -108,14 +105,28 @@ class Embedding(RunLayer):
 
 def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, weight: Tensor | None = None) -> Tensor:
     """Dot products of user and item vectors, each dimension weighted by [R, dim] if given: ids [R, B] -> [R, B]."""
-    if kernels.usable(user.weight):
-        rows = 1, user.weight.shape[1], item.weight.shape[1], 0
-        return kernels.pair_dot(user.weight, item.weight, users, items, weight, rows)
-    if cpu_kernels.usable(user.weight):
-        gradients = user._looked_up(users), item._looked_up(items)
-        return cpu_kernels.pair_dot(user.weight, item.weight, users, items, weight, gradients)
-    product: Tensor = user(users) * item(items)
+    gradients = user._looked_up(users), item._looked_up(items)
+    return dots(user.weight, item.weight, users, items, weight, gradients)
+
+
+def dots(
+    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None = None,
+    gradients: tuple[cpu_kernels.Floats | None, cpu_kernels.Floats | None] = (None, None),
+) -> Tensor:  # fmt: skip
+    """The same of any two [R, rows, dim]; with `gradients`, those of the rows are added there."""
+    if kernels.usable(a):
+        return kernels.pair_dot(a, b, a_ids, b_ids, weight, (1, a.shape[1], b.shape[1], 0))
+    if cpu_kernels.usable(a):
+        return cpu_kernels.pair_dot(a, b, a_ids, b_ids, weight, gradients)
+    product = _rows_of(a, a_ids) * _rows_of(b, b_ids)
     return product.sum(-1) if weight is None else (product @ weight.unsqueeze(-1)).squeeze(-1)
+
+
+def _rows_of(table: Tensor, ids: Tensor) -> Tensor:
+    runs, rows, dim = table.shape
+    flat = ids if runs == 1 else ids + run_offsets(runs, rows, ids.device)
+    # not F.embedding: the gradient of index_select is a plain index_add, a third of the cost of embedding's own
+    return table.reshape(runs * rows, dim).index_select(0, flat.view(-1)).view(*ids.shape, dim)
 
 
 class Linear(RunLayer):

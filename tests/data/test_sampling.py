@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from accord.cpu_kernels import rank_in_rows
 from accord.data.sampling import Batch, Negatives, Sampler, TrainingPairs, entries_of
 from accord.errors import InputError
 from accord.layers import generators
@@ -217,3 +218,13 @@ def test_means_and_sums_of_a_batch():
     padded = Batch(values.long(), values.long(), 3, mask)
     assert padded.mean(values).tolist() == [22, 1.5 + 15]
     assert padded.sum(values).tolist() == [66, 33]
+
+
+def test_places_are_found_within_a_row_as_in_the_whole():
+    ptr = torch.tensor([0, 3, 3, 9])
+    table = torch.tensor([1, 4, 4, 20, 21, 25, 25, 28, 29])
+    rows = torch.tensor([0, 0, 0, 0, 2, 2, 2, 2, 1])
+    keys = torch.tensor([[0, 1, 4, 9, 19, 20, 25, 30, 12]])
+    expected = torch.tensor([[0, 1, 3, 3, 0, 1, 4, 6, 0]])
+    assert torch.equal(rank_in_rows(table, ptr, rows, keys), expected)
+    assert torch.equal(torch.searchsorted(table, keys, right=True) - ptr[rows], expected)

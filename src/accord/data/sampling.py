@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from accord.cpu_kernels import rank_in_rows
 from accord.data.interactions import Csr
 from accord.errors import InputError
 
@@ -159,9 +160,8 @@ class Negatives:
             owner, items, starts = entries_of(self.pairs.ptr, self.pairs.items, some)
             ptr = torch.cat([starts, starts.new_tensor([len(owner)])])
             cuts, skipped = self._laid_out(owner, items, ptr)
-        start = ptr[place]
-        count = torch.searchsorted(cuts, place * self.total + point, right=True) - start
-        last = start + count - 1
+        count = rank_in_rows(cuts, ptr, place, place * self.total + point)
+        last = ptr[place] + count - 1
         along = torch.where(count > 0, point + skipped[last], point)
         return along if self.ends is None else torch.searchsorted(self.ends, along, right=True)
 

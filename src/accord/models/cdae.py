@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from accord.data.sampling import entries_of
-from accord.layers import Embedding, Linear, Streams, run_offsets
+from accord.layers import Embedding, Linear, Streams, dots, run_offsets
 from accord.models.base import BaseConfig, Model, Setup
 
 
@@ -57,15 +58,15 @@ class CDAE(Model):
         keys = (users + run_offsets(runs, self.num_users, users.device)).view(-1)
         present = torch.zeros(runs * self.num_users, dtype=torch.long, device=users.device).index_fill_(0, keys, 1)
         if users.is_cuda:  # everybody is encoded, so that shapes stay the same and the step can be recorded
-            hidden, place = self.encode_all(present.float()), keys
+            hidden, place = self.encode_all(present.float()).view(runs, self.num_users, -1), users
         else:
             everyone = present.nonzero().squeeze(1)  # each user is encoded once
-            place = (present.cumsum(0) - 1)[keys]
-            hidden = self.encode(everyone // self.num_users, everyone % self.num_users)
-        hidden = hidden.index_select(0, place).view(*users.shape, -1)
+            among = present.view(runs, -1)
+            flat = self.encode(everyone // self.num_users, everyone % self.num_users)
+            hidden = pad_sequence(list(torch.split(flat, among.sum(1).tolist())), batch_first=True)
+            place = (among.cumsum(1) - 1).gather(1, users)
         bias: Tensor = self.decoder_bias(items).squeeze(-1)
-        product: Tensor = hidden * self.decoder(items)
-        return product.sum(-1) + bias
+        return dots(hidden, self.decoder.weight, place, items) + bias
 
     def encode_all(self, present: Tensor) -> Tensor:
         """Hidden vectors of every user of every run, [R * U, dim]; `present` [R * U] is 1 for those of the batch."""
