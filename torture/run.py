@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NO_CAMPAIGN = ("run", "page", "record")
+NO_CAMPAIGN = ("run", "page", "record", "traffic", "bad_clients", "run_folder")
 
 
 def campaigns() -> list[str]:

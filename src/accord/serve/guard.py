@@ -7,6 +7,7 @@ import hmac
 import logging
 import time
 import traceback
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ class Guard:
         self.app, self.rules, self.meters = app, rules, meters
         self.waiting = 0  # requests that have come whole and are not answered; those that come slowly take no place
         self.arriving = 0
+        self._turns = _Turns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,9 +95,10 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             receive = await self._whole_body(scope, receive)
         with self._counted():
-            if self.waiting > rules.most_waiting and path not in PROBES:
-                raise self._refusal("too many requests at once; try again in a second.")
-            await asyncio.sleep(0)  # requests that came together are all counted before the first is answered
+            if path not in PROBES:
+                if self.waiting > rules.most_waiting:
+                    raise self._refusal("too many requests at once; try again in a second.")
+                await self._turns.take()
             try:
                 async with asyncio.timeout(None if path == "/reload" else rules.seconds):
                     await self.app(scope, receive, answer)
@@ -165,6 +168,28 @@ class Guard:
             return whole.pop() if whole else await receive()
 
         return again
+
+
+class _Turns:
+    """One after another, and between any two of them whatever else is to be done: a health check waits for one only."""
+
+    def __init__(self) -> None:
+        self._queue: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        loop = asyncio.get_running_loop()
+        mine = loop.create_future()
+        self._queue.append(mine)
+        if len(self._queue) == 1:
+            loop.call_soon(self._next, loop)
+        await mine
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        first = self._queue.popleft()
+        if not first.done():  # else it was given up
+            first.set_result(None)
+        if self._queue:
+            loop.call_soon(self._next, loop)
 
 
 class _Answer:

@@ -17,7 +17,7 @@ import uvicorn
 
 from accord.errors import InputError
 from accord.serve.api import make_app
-from accord.serve.connection import ACCEPTED_AT_ONCE, Connection, connections_allowed
+from accord.serve.connection import ACCEPTED_AT_ONCE, MOST_CONNECTIONS, Connection, connections_allowed
 from accord.serve.guard import App, Rules
 from accord.serve.holder import Holder
 from accord.serve.meters import Meters
@@ -33,6 +33,11 @@ class Server(uvicorn.Server):
     """Stops on a signal when the requests at hand are answered; the signal is not raised a second time."""
 
     stopped_by: int | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(MOST_CONNECTIONS)  # so many may wait, of which few are accepted at once
 
     def handle_exit(self, sig: int, frame: object) -> None:
         self.stopped_by = sig
@@ -58,7 +63,7 @@ def is_loopback(host: str) -> bool:
 def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=ACCEPTED_AT_ONCE)
+        return socket.create_server((host, port), family=family, backlog=MOST_CONNECTIONS)
     except OverflowError:
         raise InputError(f"--port {port} is no port; give a number from 0 to 65535.") from None
     except OSError as error:
