@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -102,27 +106,40 @@ def train(
     if seeds is not None and seed is not None:
         raise InputError("give --seeds or --seed, not both.")
     options = parse_options(set_ or [])
-    began = time.perf_counter()
-    dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed, items)
-    read_seconds = time.perf_counter() - began
 
     from accord.display import metrics_table, say, training_progress
     from accord.experiment import find_device, fit, plan
+    from accord.ranks import joined
 
-    chosen = [seed] if seed is not None else 1 if seeds is None else seeds
-    ks = parse_numbers(k, "--k") if k else None
-    run = plan(dataset, model, method, protocol, chosen, options, epochs, ks)  # mistakes first, before a folder is made
-    find_device(device)
-    name = "-".join([dataset.name, *(part.replace(":", ".") for part in (model, run.config.method) if part)])
-    folder = run_folder(out, Path("runs") / name, resume, overwrite)
-    for note in dataset.notes:
-        say(f"note: {note}")
-    with training_progress() as watch:
-        recommender = fit(
-            dataset, model, method, protocol=protocol, seeds=chosen,
-            options=options, epochs=epochs, device=device, ks=ks, out=folder,
-            resume=resume, watch=watch, read_seconds=read_seconds, command=typed(),
-        )  # fmt: skip
+    with joined() as ranks:
+        began = time.perf_counter()
+        dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed, items)
+        read_seconds = time.perf_counter() - began
+        chosen = [seed] if seed is not None else 1 if seeds is None else seeds
+        ks = parse_numbers(k, "--k") if k else None
+        # mistakes first, before a folder is made
+        run = plan(dataset, model, method, protocol, chosen, options, epochs, ks)
+        find_device(device)
+        name = "-".join([dataset.name, *(part.replace(":", ".") for part in (model, run.config.method) if part)])
+        start: Callable[..., Any] = fit
+        if ranks is not None:
+            from accord import distributed
+
+            start = partial(distributed.fit, ranks)
+        alone = ranks is None or ranks.rank == 0  # in deciding and in saying
+        folder = run_folder(out, Path("runs") / name, resume, overwrite) if alone else Path()
+        if ranks is not None:
+            folder = Path(ranks.said_by_first(str(folder)))
+        for note in dataset.notes if alone else ():
+            say(f"note: {note}")
+        with training_progress() if alone else nullcontext() as watch:
+            recommender = start(
+                dataset, model, method, protocol=protocol, seeds=chosen,
+                options=options, epochs=epochs, device=device, ks=ks, out=folder,
+                resume=resume, watch=watch, read_seconds=read_seconds, command=typed(),
+            )  # fmt: skip
+    if not alone:
+        return
     metrics_table(recommender.metrics)
     say(f"run folder: {folder}")
 
@@ -283,7 +300,8 @@ def main() -> None:
     except InputError as error:
         sys.exit(_fail(str(error)))
     except (KeyboardInterrupt, typer.Abort):
-        print("\naccord: stopped; a training that was cut short goes on with --resume.", file=sys.stderr)
+        if _may_speak():
+            print("\naccord: stopped; a training that was cut short goes on with --resume.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)
@@ -317,8 +335,18 @@ def _usage_error(error: Exception) -> str | None:
 
 
 def _fail(sentence: str) -> int:
-    print(f"accord: {sentence}", file=sys.stderr)
+    if _may_speak():
+        print(f"accord: {sentence}", file=sys.stderr)
     return 2
+
+
+def _may_speak() -> bool:
+    """Of several ranks, one says why all of them end."""
+    if "RANK" not in os.environ:
+        return True
+    from accord.ranks import may_speak
+
+    return may_speak()
 
 
 @app.callback(invoke_without_command=True)
