@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stacks": {"data", "errors", "experiment", "methods", "recommender", "runs", "training"},
     "noise": {"data", "errors"},
     "significance": {"errors"},
-    "render": {"files"},
+    "render": {"files", "spreadsheets"},
     "results": {"errors", "files"},
     "compare": {
         *("data", "errors", "experiment", "methods", "models", "recommender", "render", "results", "runs"),
@@ -93,14 +93,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("charts", "compare", "data", "errors", "files", "labelled", "leaderboard", "methods", "recommender"),
         *("render", "results", "tuning"),
     },
-    "display": {"data", "errors", "files", "options", "training"},  # how things look on the screen
+    "display": {"data", "errors", "files", "options", "spreadsheets", "training"},  # how things look on the screen
     "report": {
         *("data", "errors", "files", "noise", "protocol", "ranking", "recommender", "render", "runs"),
         *("significance", "version"),
     },
     "auditing": {
         *("compare", "data", "errors", "experiment", "files", "models", "noise", "protocol", "ranking", "render"),
-        *("report", "results", "runs", "significance", "tensors", "training", "version"),
+        *("report", "results", "runs", "significance", "spreadsheets", "tensors", "training", "version"),
     },
     "doctor": {"data", "display", "errors", "experiment", "version"},
     "serve": {"data", "errors", "files", "lists", "models", "ranking", "recommender"},

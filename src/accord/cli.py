@@ -46,7 +46,7 @@ from accord.cli_prepare import prepare
 from accord.cli_report import report
 from accord.cli_reproduce import reproduce
 from accord.cli_serve import serve
-from accord.errors import InputError
+from accord.errors import InputError, printable
 from accord.version import __version__
 
 app = typer.Typer(
@@ -291,7 +291,7 @@ def doctor() -> None:
 
 def main() -> None:
     """Run a command; what a user can cause ends in one sentence and exit code 2."""
-    warnings.showwarning = lambda message, *_args, **_kw: print(f"accord: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *_args, **_kw: print(f"accord: {printable(str(message))}", file=sys.stderr)
     try:
         code = app(standalone_mode=False)  # typer gives back the code of an exit, and 130 for Ctrl-C
         if code == 130:
@@ -308,7 +308,7 @@ def main() -> None:
     except OSError as error:
         sys.exit(_fail(_sentence(error)))
     except Exception as error:
-        usage = _usage_error(error)
+        usage = _memory_error(error) or _usage_error(error)
         if usage is None:
             raise
         sys.exit(_fail(usage))
@@ -321,6 +321,13 @@ def _sentence(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         return f"the disk is full{where}; make room and run the same command with --resume."
     return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
+
+
+def _memory_error(error: Exception) -> str | None:
+    """The sentence of an error that more memory would mend, None if it is another."""
+    if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch has no kind of its own on a CPU
+        return "there is not enough memory for that; give less data, or make the model or the batch smaller."
+    return None
 
 
 def _usage_error(error: Exception) -> str | None:
@@ -336,7 +343,7 @@ def _usage_error(error: Exception) -> str | None:
 
 def _fail(sentence: str) -> int:
     if _may_speak():
-        print(f"accord: {sentence}", file=sys.stderr)
+        print(f"accord: {printable(sentence)}", file=sys.stderr)
     return 2
 
 

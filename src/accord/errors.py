@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any
 
 MOST_SHOWN = 80
+# control characters, line and paragraph separators, what turns the direction of writing, halves of characters
+UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(ValueError):
@@ -21,8 +24,7 @@ def shown(value: Any) -> str:
 
 def printable(text: str) -> str:
     """A text for a terminal: what would move its cursor or change its colours is written as a code."""
-    seen = (sign if sign.isprintable() or sign in "\n\t" else sign.encode("unicode_escape").decode() for sign in text)
-    return "".join(seen)
+    return UNSEEN.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:

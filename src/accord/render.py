@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from accord.files import replacing
+from accord.spreadsheets import csv_writer, guarded_text
 
 Cell = str | float | None
 
@@ -192,14 +192,9 @@ def _latex(text: str) -> str:
 
 def _csv(rows: Sequence[Sequence[str]]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([[_no_formula(cell) for cell in row] for row in rows])
+    has_returns = any("\r" in cell for row in rows for cell in row)
+    csv_writer(out, ",", has_returns).writerows([[guarded_text(cell) for cell in row] for row in rows])
     return out.getvalue()
-
-
-def _no_formula(text: str) -> str:
-    """A spreadsheet runs what begins with one of these signs, full-width or not, even after blanks; not after a '."""
-    runs = text.lstrip()[:1] in tuple("=+-@＝＋－＠")
-    return f"'{text}" if runs and not _NUMBER.fullmatch(text) else text
 
 
 def _part(part: Table | Figure | str) -> str:

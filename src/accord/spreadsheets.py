@@ -7,35 +7,58 @@ can be taken away again), and never before a number.
 
 from __future__ import annotations
 
-from typing import Any
+import csv
+from typing import Any, TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SIGN = r"\s*[=+\-@＝＋－＠]|[\t\r\n]"
-NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-BARE = rf"^(?:{SIGN})"
-GUARDED = rf"^'+(?:{SIGN})"
-EITHER = rf"^'*(?:{SIGN})"
+RUNS = r"(?:[\s\pZ\pC]*[=+\-@＝＋－＠]|[\t\r\n])"
+NUMBER = r"^[+-]?(?:(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?%?(?: ± [0-9.]+%?)?|(?i:inf|nan))$"
 
 
-def runs(column: Any, pattern: str = EITHER) -> Any:
-    """Which texts of a column are of a pattern, and not numbers."""
-    return pc.and_not(pc.match_substring_regex(column, pattern), pc.match_substring_regex(column, rf"^{NUMBER}$"))
+def is_bare(column: Any) -> Any:
+    """Which texts of a column a spreadsheet would run."""
+    return _matches(column, f"^{RUNS}", column)
+
+
+def is_guarded(column: Any) -> Any:
+    """Which texts have a ' that keeps them from being run."""
+    return _matches(column, f"^'+{RUNS}", pc.utf8_slice_codeunits(column, 1))
 
 
 def guarded(column: Any) -> Any:
-    """A column of an Arrow table as a spreadsheet may have it: texts that it would run get a '."""
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return column
-    return pc.if_else(runs(column), pc.binary_join_element_wise("'", column, ""), column)
+    """A column of texts as a spreadsheet may have it."""
+    quote, nothing = (pa.scalar(text, column.type) for text in ("'", ""))
+    quoted = pc.binary_join_element_wise(quote, column, nothing)
+    return pc.if_else(_matches(column, f"^'*{RUNS}", column), quoted, column)
+
+
+def unguarded(column: Any) -> Any:
+    """The texts as they were before `guarded`."""
+    return pc.if_else(is_guarded(column), pc.utf8_slice_codeunits(column, 1), column)
 
 
 def guarded_table(table: Any) -> Any:
-    """A table for a CSV file, its column names among the texts."""
-    columns = [guarded(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
-               for column in table.columns]  # fmt: skip
-    return pa.table(columns, names=[guarded_text(name) for name in table.column_names])
+    """An Arrow table for a CSV file, its texts as large_string; the names of its columns are texts too."""
+    return pa.table([_guarded(column) for column in table.columns], names=list(map(guarded_text, table.column_names)))
+
+
+def csv_writer(file: TextIO, delimiter: str, has_returns: bool) -> Any:
+    """Writes rows of cells. Where a text has a carriage return all are quoted: until Python 3.13 that alone is not."""
+    return csv.writer(
+        file,
+        delimiter=delimiter,
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if has_returns else csv.QUOTE_MINIMAL,
+    )
+
+
+def has_returns(table: Any) -> bool:
+    texts = [column for column in table.columns if pa.types.is_large_string(column.type)]
+    return any("\r" in name for name in table.column_names) or any(
+        pc.any(pc.match_substring(column, "\r")).as_py() for column in texts
+    )
 
 
 def guarded_text(text: str) -> str:
@@ -43,6 +66,11 @@ def guarded_text(text: str) -> str:
     return found
 
 
-def unguarded(column: Any) -> Any:
-    """The texts as they were before `guarded`."""
-    return pc.replace_substring_regex(column, rf"^'('*(?:{SIGN}))", r"\1")
+def _guarded(column: Any) -> Any:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return guarded(column.cast(pa.large_string())) if is_text else column
+
+
+def _matches(column: Any, pattern: str, number: Any) -> Any:
+    return pc.and_not(pc.match_substring_regex(column, pattern), pc.match_substring_regex(number, NUMBER))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from accord.data.interactions import Interactions
 from accord.data.split import pairs
 from accord.errors import InputError
 from accord.files import replacing
+from accord.spreadsheets import csv_writer, guarded_table, has_returns
 
 ROWS_AT_ONCE = 100_000
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": None}
@@ -79,8 +79,9 @@ def _write(path: Path, table: pa.Table) -> None:
         nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
         if nested:
             raise InputError(f"--write-clean {path}: column '{nested[0]}' fits no text file; write a .parquet file.")
+        table = guarded_table(table)
         with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, delimiter=mark, lineterminator="\n")
+            writer = csv_writer(file, mark, has_returns(table))
             writer.writerow(table.column_names)
             for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
                 writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))

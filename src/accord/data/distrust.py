@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from accord.errors import InputError, shown
 from accord.files import check_footer
-from accord.spreadsheets import BARE, GUARDED, runs, unguarded
+from accord.spreadsheets import is_bare, is_guarded, unguarded
 
 MOST_TIMES, SMALL_TEXT = 100, 2**26  # so many times its size a compressed log may be, where that is not little
 
@@ -58,15 +58,15 @@ def as_written(label: str, batches: Iterable[pa.RecordBatch], ids: Collection[st
             if pc.any(nul := pc.match_substring(texts, "\0")).as_py():
                 damaged = shown(texts[pc.index(nul, True).as_py()].as_py())
                 raise InputError(f"{label}: column '{name}' has NUL characters in {damaged}: it is damaged; mend it.")
-            for pattern in (BARE, GUARDED):
-                if pc.any(found := runs(texts, pattern)).as_py():
-                    seen[name][pattern] = shown(texts[pc.index(found, True).as_py()].as_py())
+            for kind, found in (("bare", is_bare(texts)), ("guarded", is_guarded(texts))):
+                if pc.any(found).as_py():
+                    seen[name][kind] = shown(texts[pc.index(found, True).as_py()].as_py())
             if len(seen[name]) == 2:
                 raise InputError(
-                    f"{label}: column '{name}' has both {seen[name][BARE]} and {seen[name][GUARDED]}, where a ' may be"
-                    " a spreadsheet's mark of text or a part of the id; write all such ids alike."
+                    f"{label}: column '{name}' has both {seen[name]['bare']} and {seen[name]['guarded']}, where a ' may"
+                    " be a spreadsheet's mark of text or a part of the id; write all such ids alike."
                 )
-            if GUARDED in seen[name]:
+            if "guarded" in seen[name]:
                 texts = pa.DictionaryArray.from_arrays(column.indices, unguarded(texts))
                 batch = batch.set_column(batch.schema.get_field_index(name), name, texts)
         yield batch
