@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from accord.errors import printable
 from accord.files import replacing
 from accord.options import describe
 
@@ -28,13 +29,13 @@ def console(stderr: bool = False) -> Console:
 
 
 def say(text: str) -> None:
-    console(stderr=True).print(text, markup=False)
+    console(stderr=True).print(printable(text), markup=False)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
-    table = Table(box=None, title=title, title_justify="left", pad_edge=False)
+    table = Table(box=None, title=title and _plain(title), title_justify="left", pad_edge=False)
     for name in columns:
-        table.add_column(name, overflow="fold")
+        table.add_column(_plain(name), overflow="fold")
     for row in rows:
         table.add_row(*(_plain(cell) for cell in row))
     console().print(table)
@@ -43,7 +44,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: st
 def _plain(cell: Any) -> str:
     from rich.markup import escape
 
-    return escape(f"{cell:.4f}" if isinstance(cell, float) else "" if cell is None else str(cell))
+    return escape(printable(f"{cell:.4f}" if isinstance(cell, float) else "" if cell is None else str(cell)))
 
 
 def metrics_table(metrics: dict[str, Any]) -> None:
@@ -102,7 +103,7 @@ def check_report(report: Report) -> None:
     rows += [["constant columns", ", ".join(report.constant) or "none"]]
     print_table([report.name, ""], rows)
     for sentence in (*report.notes, *report.findings):
-        console().print(f"- {sentence}", markup=False)
+        console().print(f"- {printable(sentence)}", markup=False)
 
 
 def describe_kinds(section: str, kinds: Iterable[Any]) -> None:
@@ -134,7 +135,7 @@ def table_as_text(table: Any, format_: str) -> str:
     out = io.StringIO()
     printed = Table(box=None, pad_edge=False)
     for name in table.column_names:
-        printed.add_column(name)
+        printed.add_column(_plain(name))
     for row in table.to_pylist():
         printed.add_row(*(_plain(value) for value in row.values()))
     Console(file=out, width=WIDE, highlight=False).print(printed)
@@ -144,8 +145,10 @@ def table_as_text(table: Any, format_: str) -> str:
 def _csv(table: Any) -> bytes:
     import pyarrow.csv
 
+    from accord.spreadsheets import guarded_table
+
     out = io.BytesIO()
-    pyarrow.csv.write_csv(table, out)
+    pyarrow.csv.write_csv(guarded_table(table), out)
     return out.getvalue()
 
 
