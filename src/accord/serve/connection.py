@@ -18,7 +18,7 @@ HEADER_SECONDS = 10.0  # for the first line and headers of a request to arrive, 
 TAKE_SECONDS = 30.0  # for a client to take an answer
 MOST_UNTAKEN = 2**27  # bytes of answers that clients have not taken, all together
 MOST_CONNECTIONS = 2000
-ACCEPTED_AT_ONCE = 128
+ACCEPTED_AT_ONCE = 32  # few, so that a crowd at the door keeps nobody inside waiting
 OTHER_FILES = 1000  # of connections just accepted and not counted yet, and others
 NOT_HTTP = ApiError(400, "bad_request", "this is not a request of HTTP/1.1.")
 
