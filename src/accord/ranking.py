@@ -24,6 +24,7 @@ BLOCK_BYTES = 128 * 2**20  # of scores held at once
 SHORT = 128  # lists up to this length are kept sorted while a row is read
 TIE_SEED = 4  # of the shuffle behind equal popularity: any number would do, but it must stay the same
 ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
+Rank = Callable[[IntArray, int], Iterator[tuple[IntArray, Tensor, Tensor]]]  # see Ranker.rank
 
 
 class Scorer(TypingProtocol):
@@ -147,14 +148,14 @@ class Ranker:
     @torch.inference_mode()
     def rank_block(self, users: IntArray, k: int, barred: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The k best items [R, B, k] of users who fit into one block, and the scores; `barred` [I] are left out too."""
-        tables = self._tables
+        tables = self.tables
         rows = torch.from_numpy(users).to(self.device)
         scores = self.score_all(rows)
         if self.protocol.rank_by == "probability" and self.scores_are_logits:
             # by way of float64: torch's float32 sigmoid gives equal logits unequal last bits at the end of a block
             scores = torch.sigmoid(scores.double()).float()
         if self.protocol.cold_users == "popularity":
-            scores[:, tables.cold[rows]] = tables.popular
+            scores[:, tables.cold[rows]] = tables.popular.to(scores)
         seen = None
         if self.masks_seen and len(users) == 1:  # the same at a third of the time
             first, last = self.seen.ptr[users[0] : users[0] + 2]
@@ -167,7 +168,7 @@ class Ranker:
         return items, values
 
     @cached_property
-    def _tables(self) -> _Tables:
+    def tables(self) -> _Tables:
         """What ranking looks up, made once: a server ranks one user at a time."""
         popularity = self.train.popularity()
         return _Tables(

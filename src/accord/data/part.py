@@ -7,7 +7,7 @@ and keeps what belongs to its users, so that together they take the very steps t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -68,7 +68,8 @@ class PartSampler(Sampler):
     def __init__(self, part: UserPart, pairs: TrainingPairs, *settings: Any, **more: Any) -> None:
         self.part = part
         self.whole_ptr = torch.from_numpy(part.whole_ptr)
-        super().__init__(pairs, *settings, **more)
+        popularity = torch.from_numpy(part.item_counts).to(pairs.items.device)
+        super().__init__(replace(pairs, popularity=popularity), *settings, **more)
 
     @property
     def num_batches(self) -> int:

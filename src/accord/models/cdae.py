@@ -81,7 +81,7 @@ class CDAE(Model):
             popularity = within[places].clamp(min=1)
         else:
             popularity = self.item_counts[self.items].repeat(num_runs)
-        values = (counts[owner].repeat(num_runs) * popularity).float().pow(-0.25)
+        values = (counts[owner].repeat(num_runs) * popularity).to(self.encoder.weight).pow(-0.25)
         if self.training or self.scoring_dropout:
             values = values * self._kept([size] * num_runs, device)
         rows = self.encoder.weight.view(-1, dim).index_select(0, places) * values.unsqueeze(1)
@@ -100,7 +100,7 @@ class CDAE(Model):
         else:
             popularity = self.item_counts[items]
         # sqrt(|x_u| * |x_i|): the fourth root of the counts' product
-        values = (counts[owner] * popularity).float().pow(-0.25)
+        values = (counts[owner] * popularity).to(self.encoder.weight).pow(-0.25)
         if self.training or self.scoring_dropout:
             values = values * self._kept(torch.bincount(runs[owner], minlength=num_runs).tolist(), values.device)
         summed = F.embedding_bag(
@@ -122,7 +122,7 @@ class CDAE(Model):
 
     def fold_in(self, history: Tensor) -> Tensor:
         popularity = self.item_counts[history].clamp(min=1)
-        values = (len(history) * popularity).float().pow(-0.25)
+        values = (len(history) * popularity).to(self.encoder.weight).pow(-0.25)
         hidden = torch.tanh(torch.einsum("rnd,n->rd", self.encoder.weight[:, history], values) + self.encoder.bias)
         return torch.einsum("rd,rid->ri", hidden, self.decoder.weight) + self.decoder_bias.weight.squeeze(-1)
 
