@@ -18,6 +18,7 @@ from accord.compare import Cell, Request, cells_of, compare, render
 from accord.errors import InputError
 from accord.results import Results, run_key
 from accord.tuning import SPACE, trials_of, tuned
+from accord.workers import Here
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +121,7 @@ def test_stacks_are_split_where_memory_asks_for_it(data, tmp_path, monkeypatch):
     cells = cells_of(["mf"], ["normal"], {"train.l2": [0.0, 0.1]})
     request = Request(data, seeds=3, epochs=1, say=quiet)
     whole = compare(request, cells, Results(tmp_path / "whole")).read()
-    monkeypatch.setattr(stacks, "_bytes_of_a_run", lambda *_: stacks._room(torch.device("cpu")) // 2)
+    monkeypatch.setattr(stacks, "bytes_of_a_run", lambda *_: Here().room(torch.device("cpu")) // 2)
     sizes = sizes_of_stacks(monkeypatch)
     split = compare(request, cells, Results(tmp_path / "split")).read()
     assert max(sizes) == 2
@@ -275,7 +276,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
 def test_the_guess_of_memory_grows_with_weights_and_batches(data):
     def guess(model, **options):
         given = {key.replace("_", ".", 1): value for key, value in options.items()}
-        return stacks._bytes_of_a_run(comparing.plan(data, model, "normal", "corrected", 1, given, 1, None), data)
+        return stacks.bytes_of_a_run(comparing.plan(data, model, "normal", "corrected", 1, given, 1, None), data)
 
     assert guess("neumf") > guess("gmf", model_dim=64) > guess("gmf")
     assert guess("gmf", train_batch_size=9000) > guess("gmf")

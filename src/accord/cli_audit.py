@@ -9,6 +9,7 @@ import typer
 
 from accord.cli_options import (
     Clean,
+    Cluster,
     DataArgument,
     Deterministic,
     Device,
@@ -46,6 +47,7 @@ def audit(
     seeds: Annotated[int, typer.Option(help="runs of each model that judges the interactions")] = 2,
     deterministic: Deterministic = False,
     device: Device = "auto",
+    cluster: Cluster = None,
     user_col: UserColumn = None,
     item_col: ItemColumn = None,
     value_col: ValueColumn = None,
@@ -93,13 +95,14 @@ def audit(
         return
 
     from accord.auditing.audit import audit as run_audit
+    from accord.cluster import workers_on
     from accord.display import training_progress
 
     folder = _folder(data, out, resume, overwrite)
-    with training_progress() as watch:
+    with workers_on(cluster, say) as workers, training_progress() as watch:
         made = run_audit(
             data, **reading, split_seed=split_seed, folds=folds, seeds=seeds, device=device, out=folder,
-            resume=resume, command=typed(), watch=watch, say=say,
+            resume=resume, command=typed(), watch=watch, say=say, workers=workers,
         )  # fmt: skip
     _show(made.summary)
     if write_clean is not None:

@@ -12,6 +12,7 @@ import typer
 
 from accord.cli_options import (
     Clean,
+    Cluster,
     DataArgument,
     Deterministic,
     Device,
@@ -52,6 +53,7 @@ def compare(
     epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
     deterministic: Deterministic = False,
     device: Device = "auto",
+    cluster: Cluster = None,
     user_col: UserColumn = None,
     item_col: ItemColumn = None,
     value_col: ValueColumn = None,
@@ -74,6 +76,7 @@ def compare(
         grid[key] = [parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
     dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
 
+    from accord.cluster import workers_on
     from accord.compare import KEPT, Request, cells_of, render, users_of
     from accord.compare import compare as run_comparison
     from accord.display import print_table, say, training_progress
@@ -83,8 +86,9 @@ def compare(
     folder = out or Path("runs") / f"{dataset.name}-compare"
     cells = cells_of(models.split(","), methods.split(","), {k: v for k, v in grid.items() if len(v) > 1})
     common = tuple((key, values[0]) for key, values in grid.items() if len(values) == 1)
-    with continuing(), training_progress() as watch:
-        request = Request(dataset, protocol, seeds, common, epochs, device, watch, say)
+    wanted = None if render_only else cluster
+    with continuing(), workers_on(wanted, say) as workers, training_progress() as watch:
+        request = Request(dataset, protocol, seeds, common, epochs, device, watch, say, workers=workers)
         if tune:
             cells = tuned(request, cells, tune, Results(folder, "tuning"), render_only)
         results = Results(folder) if render_only else run_comparison(request, cells, Results(folder))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accord.cli_compare import continuing
-from accord.cli_options import Device, parse_numbers
+from accord.cli_options import Cluster, Device, parse_numbers
 from accord.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def leaderboard(
     tune: Tune = 16,
     epochs: Epochs = None,
     device: Device = "auto",
+    cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard"),
     known: Known = None,
     render_only: RenderOnly = False,
@@ -51,7 +52,11 @@ def leaderboard(
     _check(seeds, tune)
     given = _named(models, methods)
     loaded = _load(datasets, ("ml-100k", "modcloth", "adressa"))
-    show(_watched(lambda request: board.run(loaded, request, out, trials=tune, **given), seeds, epochs, device, known))
+    show(
+        _watched(
+            lambda request: board.run(loaded, request, out, trials=tune, **given), seeds, epochs, device, cluster, known
+        )
+    )
 
 
 def injected(
@@ -64,6 +69,7 @@ def injected(
     tune: Tune = 16,
     epochs: Epochs = None,
     device: Device = "auto",
+    cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard"),
     known: Known = None,
     render_only: RenderOnly = False,
@@ -84,6 +90,7 @@ def injected(
             seeds,
             epochs,
             device,
+            cluster,
             known,
         )
     )
@@ -113,19 +120,28 @@ def _watched(
     seeds: int,
     epochs: int | None,
     device: str,
+    cluster: str | None,
     known: list[Path] | None,
 ) -> list[Table | Figure]:
     """Run with a progress bar; an interruption is no loss."""
+    from accord.cluster import workers_on
     from accord.compare import Request
     from accord.display import say, training_progress
 
     for folder in known or []:
         if not folder.is_dir():
             raise InputError(f"--from {folder}: there is no such folder.")
-    with continuing(), training_progress() as watch:
+    with continuing(), workers_on(cluster, say) as workers, training_progress() as watch:
         return run(
             lambda data: Request(
-                data, seeds=seeds, epochs=epochs, device=device, watch=watch, say=say, known=tuple(known or ())
+                data,
+                seeds=seeds,
+                epochs=epochs,
+                device=device,
+                watch=watch,
+                say=say,
+                known=tuple(known or ()),
+                workers=workers,
             )
         )
 

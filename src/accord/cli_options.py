@@ -26,6 +26,10 @@ Split = Annotated[str, typer.Option(help="auto, random, chronological or leave-l
 Ratios = Annotated[str, typer.Option(help="shares of train, valid and test")]
 ItemsFile = Annotated[Path | None, typer.Option("--items", help="file of item titles: id, title and any other columns")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="train on a Ray cluster: its HOST:PORT, or auto for the one here, which is started if need be"),
+]
 RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
 AllowImports = Annotated[
     bool, typer.Option("--allow-imports", help="import the model and method classes the run names")

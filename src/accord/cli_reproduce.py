@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from accord.cli_options import Deterministic, Device
+from accord.cli_options import Cluster, Deterministic, Device
 from accord.errors import InputError
 
 if TYPE_CHECKING:
     from accord.reproduce import Experiment
+    from accord.workers import Workers
 
 NAMES = "overall, ablation, selection, curves, agreement, posterior, grid, or all"
 
@@ -29,6 +29,7 @@ def reproduce(
     epochs: Annotated[int | None, typer.Option(help="passes over the data, instead of the paper's")] = None,
     deterministic: Deterministic = False,
     device: Device = "auto",
+    cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help="folder of the pages and raw results")] = Path("runs/reproduction"),
     render_only: Annotated[
         bool, typer.Option("--render-only", help="only write the pages anew, from the results")
@@ -52,20 +53,22 @@ def reproduce(
         names = dataset.split(",") if dataset else None
         leaderboard(
             names, model, method, 10 if seeds is None else seeds,
-            epochs=epochs, device=device, out=out / protocol, render_only=render_only,
+            epochs=epochs, device=device, cluster=cluster, out=out / protocol, render_only=render_only,
         )  # fmt: skip
         return
     wanted = {
         what: text.split(",") for what, text in (("dataset", dataset), ("model", model), ("method", method)) if text
     }
-    try:
+    from accord.cli_compare import continuing
+    from accord.cluster import workers_on
+    from accord.display import say
+
+    runs = 3 if seeds is None else seeds
+    with continuing(), workers_on(None if render_only else cluster, say) as workers:
         for one in EXPERIMENTS if name == "all" else [name]:
             given = _applicable(EXPERIMENTS, one, wanted) if name == "all" else wanted
             if given is not None:
-                _one(one, given, protocol, 3 if seeds is None else seeds, epochs, device, out / protocol, render_only)
-    except KeyboardInterrupt:
-        print("\naccord: stopped; the same command goes on where it was.", file=sys.stderr)
-        sys.exit(130)
+                _one(one, given, protocol, runs, epochs, device, workers, out / protocol, render_only)
 
 
 def _applicable(
@@ -95,6 +98,7 @@ def _one(
     seeds: int,
     epochs: int | None,
     device: str,
+    workers: Workers,
     folder: Path,
     render_only: bool,
 ) -> None:
@@ -125,7 +129,9 @@ def _one(
     with training_progress() as watch:
         parts = run_one(
             name, [catalog.load(one) for one in here], wanted.get("model"), wanted.get("method"),
-            lambda data: Request(data, protocol, seeds, (), epochs, device, watch, say, per_user=False),
+            lambda data: Request(
+                data, protocol, seeds, (), epochs, device, watch, say, per_user=False, workers=workers
+            ),
             folder, render_only, [catalog.load(one) for one in others],
         )  # fmt: skip
     for table in (part for part in parts if isinstance(part, Table)):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ import torch
 
 from accord.data.interactions import Dataset
 from accord.errors import InputError
-from accord.experiment import find_device, plan
+from accord.experiment import plan
 from accord.methods import find_method
 from accord.methods.base import Method
 from accord.models import own_class
@@ -28,12 +26,16 @@ from accord.render import Table, write_all
 from accord.results import PerUser, Results, run_key
 from accord.runs import Run
 from accord.significance import Comparison, compare_to
-from accord.stacks import train_all
+from accord.stacks import parts_that_fit, train_part
 from accord.training import Progress, TrainConfig
+from accord.workers import Here, Job, Workers
 
 KEPT = ("recall@20", "ndcg@20")  # of every user, for the paired tests
 ALWAYS = ("popularity", "ease")  # shown beside every comparison
 DIGITS = 8  # of a figure in the raw results
+
+EachEpoch = Callable[[Run, Method, int], None]
+More = Callable[[Recommender], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,12 @@ class Request:
     device: str = "auto"
     watch: Callable[[Progress], None] | None = None
     say: Callable[[str], None] = print
-    each_epoch: Callable[[Run, Method, int], None] | None = None  # sees every stack after each epoch
-    more: Callable[[Recommender], list[dict[str, Any]]] | None = None  # further fields for the line of each run
+    each_epoch: EachEpoch | None = None  # sees every stack after each epoch
+    more: More | None = None  # further fields for the line of each run
     ks: tuple[int, ...] | None = None
     per_user: bool = True  # whether to keep what every user got
     known: tuple[Path, ...] = ()  # folders with results of the same name: runs that are there are taken over
+    workers: Workers = field(default_factory=Here)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -106,26 +109,89 @@ def has_option(model: str, method: str | None, name: str) -> bool:
     return key in (find_method(method).Config if section == "method" else TrainConfig).model_fields
 
 
+@dataclass(frozen=True)
+class Stack:
+    """Runs that differ only in seeds and in options of a stack."""
+
+    first: Run
+    names: list[str] = field(default_factory=list)  # of the cells
+    members: list[tuple[int, dict[str, Any], str]] = field(
+        default_factory=list
+    )  # seed, own options and key of each run
+
+    @property
+    def name(self) -> str:
+        return self.names[0] if len(self.names) == 1 else f"{self.names[0]} and {len(self.names) - 1} other settings"
+
+    def without(self, done: Iterable[str]) -> Run | None:
+        """What is still to be run, None where nothing is."""
+        left = [(seed, varied) for seed, varied, key in self.members if key not in done]
+        update = {"seeds": tuple(seed for seed, _ in left), "varied": tuple(varied for _, varied in left)}
+        return Run(self.first.config.model_copy(update=update), self.first.model, self.first.method) if left else None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What is kept of trained runs: everything that their lines say."""
+
+    run: Run
+    entries: list[dict[str, Any]]
+    groups: dict[str, list[dict[str, float]]]  # empty figures where there is nobody
+    more: list[dict[str, Any]]
+    per_user: PerUser
+    device: str
+
+
 def compare(request: Request, cells: Sequence[Cell], results: Results) -> Results:
-    """Run what is not in the results yet, stack by stack."""
-    stacks = list(_stacks(request, cells, set(results.by_key())))
+    """Run what is not in the results yet, stack by stack. Wherever it runs, the lines end in the order of the cells."""
+    stacks = _stacks(request, cells)
+    waiting = [(stack, run) for stack in stacks if (run := stack.without(results.by_key()))]
     elsewhere = _elsewhere(request, results.name)
-    device = find_device(request.device)
-    work = [len(run.config.seeds) * run.config.train.epochs for run, _ in stacks]
-    began = time.perf_counter()
-    for number, (run, names) in enumerate(stacks):
+    workers, device = request.workers, request.workers.device(request.device)
+    room = workers.room(device)
+    jobs: list[Job] = []
+    for stack, run in waiting:
         known = [elsewhere.get(key) for key in _keys(request, run)]
         if all(known):
             lines, users = zip(*(one for one in known if one is not None), strict=True)
             results.add(lines, {metric: np.stack([own[metric] for own in users]) for metric in users[0]})
             continue
-        seconds = (time.perf_counter() - began) / max(1, sum(work[:number])) * sum(work[number:])
-        left = f" · about {math.ceil(seconds / 60)} min left" if number else ""
-        request.say(f"{number + 1} of {len(stacks)}: {names} · {len(run.config.seeds)} run(s){left}")
-        for trained in train_all(request.data, run, device, request.watch, request.each_epoch, request.say):
-            _add(request, trained, device, results)
+        for part, memory in parts_that_fit(run, request.data, room):
+            runs = len(part.config.seeds)
+            jobs.append(Job(f"{stack.name} · {runs} run(s)", part, runs * part.config.train.epochs, memory))
+    work = partial(_train, KEPT if request.per_user else (), request.each_epoch, request.more)
+    for _, finished in workers.each(work, request.data, jobs, device, request.watch, request.say):
+        _add(request, finished, results)
+    if waiting:
+        results.arrange([key for stack in stacks for _, _, key in stack.members])
     results.merge_per_user()
     return results
+
+
+def _train(
+    kept: Sequence[str],
+    each_epoch: EachEpoch | None,
+    more: More | None,
+    data: Dataset,
+    part: Run,
+    device: torch.device,
+    watch: Callable[[Progress], None] | None,
+    say: Callable[[str], None],
+) -> Iterator[Finished]:
+    """Train and evaluate, here or on another machine."""
+    for trained in train_part(data, part, device, watch, each_epoch, say):
+        run, evaluation = trained.run, trained.evaluation
+        assert evaluation is not None
+        nobody: list[dict[str, float]] = [{}] * trained.num_runs
+        groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}
+        yield Finished(
+            run,
+            trained.metrics["runs"],
+            {name: evaluation.mean(keep) if keep.any() else nobody for name, keep in groups.items()},
+            more(trained) if more else [{}] * trained.num_runs,
+            {name: evaluation.per_user[name] for name in kept if name in evaluation.per_user},
+            "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
+        )
 
 
 def _plan(request: Request, cell: Cell) -> Run:
@@ -143,9 +209,9 @@ def _plan(request: Request, cell: Cell) -> Run:
     )
 
 
-def _stacks(request: Request, cells: Sequence[Cell], done: set[str]) -> Iterable[tuple[Run, str]]:
-    """Runs that differ only in seeds and in options of a stack, together."""
-    stacks: dict[str, list[tuple[Run, dict[str, Any], str]]] = {}
+def _stacks(request: Request, cells: Sequence[Cell]) -> list[Stack]:
+    """Runs that can train together, together."""
+    stacks: dict[str, Stack] = {}
     for cell in cells:
         run = _plan(request, cell)
         free: tuple[str, ...] = ()
@@ -160,19 +226,11 @@ def _stacks(request: Request, cells: Sequence[Cell], done: set[str]) -> Iterable
         fixed = run.config.model_dump(mode="json")
         fixed["method_options"] = {k: v for k, v in run.config.method_options.items() if k not in free}
         fixed["train"].pop("l2")
-        stacks.setdefault(json.dumps(fixed, sort_keys=True), []).append((run, varied, cell.name))
-    for members in stacks.values():
-        waiting = [
-            (seed, varied)
-            for run, varied, _ in members
-            for seed, key in zip(run.config.seeds, _keys(request, run), strict=True)
-            if key not in done
-        ]
-        if waiting:
-            first, _, name = members[0]
-            update = {"seeds": tuple(seed for seed, _ in waiting), "varied": tuple(varied for _, varied in waiting)}
-            said = name if len(members) == 1 else f"{name} and {len(members) - 1} other settings"
-            yield Run(first.config.model_copy(update=update), first.model, first.method), said
+        stack = stacks.setdefault(json.dumps(fixed, sort_keys=True), Stack(run))
+        stack.names.append(cell.name)
+        keys = zip(run.config.seeds, _keys(request, run), strict=True)
+        stack.members.extend((seed, varied, key) for seed, key in keys)
+    return list(stacks.values())
 
 
 def _elsewhere(request: Request, name: str) -> dict[str, tuple[dict[str, Any], PerUser]]:
@@ -232,24 +290,16 @@ def _result(request: Request, run: Run) -> dict[str, Any]:
     }
 
 
-def _add(request: Request, trained: Recommender, device: torch.device, results: Results) -> None:
-    run, evaluation = trained.run, trained.evaluation
-    assert evaluation is not None
-    nobody: list[dict[str, float]] = [{}] * len(run.config.seeds)
-    groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}
-    means = {name: evaluation.mean(keep) if keep.any() else nobody for name, keep in groups.items()}
-    ran_on = "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device)
-    more = request.more(trained) if request.more else [{}] * len(run.config.seeds)
-    lines = []
+def _add(request: Request, finished: Finished, results: Results) -> None:
+    run, lines = finished.run, []
     varied = run.config.varied or ({},) * len(run.config.seeds)
-    for number, (entry, own) in enumerate(zip(trained.metrics["runs"], varied, strict=True)):
+    for number, (entry, own) in enumerate(zip(finished.entries, varied, strict=True)):
         line = _result(request, _single(run, entry["seed"], own))
         line |= {"metrics": entry["metrics"], "epochs": entry["epochs"], "seconds": entry["train_seconds"]}
-        line |= {"valid_ndcg@20": entry.get("valid_ndcg@20"), "device": ran_on}
-        line["groups"] = {name: mean[number] for name, mean in means.items()}  # empty where there is nobody
-        lines.append(_rounded(line | more[number]))
-    kept = KEPT if request.per_user else ()
-    results.add(lines, {name: evaluation.per_user[name] for name in kept if name in evaluation.per_user})
+        line |= {"valid_ndcg@20": entry.get("valid_ndcg@20"), "device": finished.device}
+        line["groups"] = {name: means[number] for name, means in finished.groups.items()}
+        lines.append(_rounded(line | finished.more[number]))
+    results.add(lines, finished.per_user)
 
 
 def _rounded(value: Any) -> Any:

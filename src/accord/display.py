@@ -88,7 +88,8 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
                 figures += f" · valid {progress.value:.4f}"
             if progress.stage not in tasks:
                 tasks[progress.stage] = bar.add_task(progress.stage, total=progress.epochs, figures=figures)
-            bar.update(tasks[progress.stage], completed=progress.epoch, figures=figures)
+            going = progress.epoch < progress.epochs
+            bar.update(tasks[progress.stage], completed=progress.epoch, figures=figures, visible=going)
 
         yield watch
 

@@ -64,6 +64,17 @@ class Results:
         with replacing(self.file) as temporary:  # a kill leaves all runs of the stack or none
             temporary.write_text(before + "".join(json.dumps(result) + "\n" for result in results))
 
+    def arrange(self, keys: Sequence[str]) -> None:
+        """Put these runs into this order, in the places that they have among the others."""
+        place = {key: number for number, key in enumerate(keys)}
+        found = [(place.get(run_key(result)), result) for result in self.read()]
+        ours = [(number, result) for number, result in found if number is not None]
+        ordered = iter(sorted(ours, key=lambda one: one[0]))
+        lines = [result if number is None else next(ordered)[1] for number, result in found]
+        if lines != [result for _, result in found]:
+            with replacing(self.file) as temporary:
+                temporary.write_text("".join(json.dumps(result) + "\n" for result in lines))
+
     def per_user(self, metric: str) -> dict[str, npt.NDArray[np.float64]]:
         """What every user got of a metric, by run."""
         found = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import torch
 
@@ -18,22 +17,21 @@ from accord.runs import Run
 from accord.training import Progress
 
 MOST_RUNS = 256  # in one stack
-CPU_BYTES = 4 * 2**30  # for one stack in main memory: a larger one is no faster
 
 
-def train_all(
+def train_part(
     data: Dataset,
-    run: Run,
+    part: Run,
     device: torch.device,
     watch: Callable[[Progress], None] | None = None,
     each_epoch: Callable[[Run, Method, int], None] | None = None,
     say: Callable[[str], None] = print,
 ) -> Iterator[Recommender]:
-    """Train and evaluate a stack in parts that fit. Where memory runs out all the same, go on in halves.
+    """Train and evaluate a stack that should fit. Where memory runs out all the same, go on in halves.
 
-    `each_epoch` sees the part that is trained, its method and the epoch, in the last stage.
+    `each_epoch` sees what is trained, its method and the epoch, in the last stage.
     """
-    waiting = list(_parts_that_fit(run, data, device))
+    waiting = [part]
     while waiting:
         part = waiting.pop(0)
         try:
@@ -63,19 +61,10 @@ def _out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
-def _room(device: torch.device) -> int:
-    """Bytes that a stack may take."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0]) // 2
-    memory = Path("/proc/meminfo")
-    for line in memory.read_text().splitlines() if memory.exists() else ():
-        if line.startswith("MemAvailable:"):
-            return min(CPU_BYTES, int(line.split()[1]) * 1024 // 2)
-    return CPU_BYTES
-
-
-def _bytes_of_a_run(run: Run, data: Dataset) -> int:
+def bytes_of_a_run(run: Run, data: Dataset) -> int:
     """A careful guess: weights with gradients, moments, the best and what is computed from all of them, and a batch."""
+    if run.method is None:
+        return 16 * len(data.items) ** 2  # a matrix of items by items and its inverse
     one = run.with_seeds(run.config.seeds[:1]).build(data.csr(data.train))
     weights: int = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
     batch = run.config.train.batch_size or 2048
@@ -85,11 +74,11 @@ def _bytes_of_a_run(run: Run, data: Dataset) -> int:
     return 12 * weights + 16 * 64 * 4 * pairs
 
 
-def _parts_that_fit(run: Run, data: Dataset, device: torch.device) -> Iterator[Run]:
-    if run.method is None:
-        yield run
-        return
-    yield from _pieces(run, max(1, min(MOST_RUNS, _room(device) // _bytes_of_a_run(run, data))))
+def parts_that_fit(run: Run, data: Dataset, room: int) -> Iterator[tuple[Run, int]]:
+    """A stack in parts that fit into so many bytes, each with what it takes of them, about."""
+    each = bytes_of_a_run(run, data)
+    for part in _pieces(run, max(1, min(MOST_RUNS, room // each))):
+        yield part, each * len(part.config.seeds)
 
 
 def _pieces(run: Run, most: int) -> Iterator[Run]:

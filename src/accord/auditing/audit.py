@@ -25,10 +25,10 @@ from accord.auditing.quality import detection
 from accord.auditing.verdict import verdict
 from accord.data.columns import Columns
 from accord.errors import InputError
-from accord.experiment import find_device
 from accord.files import replacing, write_json
 from accord.training import Progress
 from accord.version import __version__
+from accord.workers import Here, Workers
 
 WORK = "unfinished"  # in the audit folder: what an interrupted audit has done already
 TABLES = ("interactions", "users", "items")
@@ -80,15 +80,18 @@ def audit(
     command: str = "",
     watch: Callable[[Progress], None] | None = None,
     say: Callable[[str], None] = lambda _: None,
+    workers: Workers | None = None,
 ) -> Audit:
     """Audit a log: its health, a probability for every interaction, and whether denoising helps.
 
     `data`: what `accord.load` takes. `folds`: parts of the log that are held out in turn; `seeds`: runs of each model
     that judges them. With `out` the audit folder is written; `resume` goes on where an interrupted audit stopped.
+    `workers`: who trains, this process if not given.
     """
     if folds < 2 or seeds < 1:
         raise InputError(f"folds is {folds} and seeds is {seeds}; there are at least 2 folds and 1 seed.")
-    on = find_device(device)
+    workers = workers or Here()
+    on = workers.device(device)
     clock = _Clock()
     log = open_log(data, columns=columns, split=split, ratios=ratios, clean=clean, seed=split_seed, items=items)
     clock.lap("read")
@@ -97,13 +100,15 @@ def audit(
     with _work_folder(out, resume) as work, _one_thread(on):
         found = health(log)
         clock.lap("health")
-        opinion = cross_fit(log, seeds=seeds, folds=folds, device=on, work=work, watch=watch, say=say)
+        opinion = cross_fit(log, seeds=seeds, folds=folds, device=on, work=work, watch=watch, say=say, workers=workers)
         judged = judging.judge(log, opinion)
         detected, calibrated = (None, None) if log.labels is None else detection(judged, log.labels)
         users, rated_items = judging.side_table(judged, "user"), judging.side_table(judged, "item")
         noise = judging.summary(judged, users, rated_items)
         clock.lap("noise")
-        tested = verdict(log, device=device, work=work, watch=watch, say=lambda text: say(f"verdict, {text}"))
+        tested = verdict(
+            log, device=device, work=work, watch=watch, say=lambda text: say(f"verdict, {text}"), workers=workers
+        )
         clock.lap("verdict")
         summary: dict[str, Any] = {"accord": __version__, "kind": "audit", "command": command, "data": _described(log)}
         summary |= {"health": found, "noise": noise, "detection": detected, "verdict": tested}

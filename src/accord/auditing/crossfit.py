@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import torch
 
 from accord.auditing.log import Log
@@ -21,9 +21,11 @@ from accord.experiment import plan, train_stack
 from accord.models import own_class
 from accord.models.closed_form import EASE
 from accord.runs import Run
+from accord.stacks import bytes_of_a_run
 from accord.tensors import read_tensors, write_tensors
 from accord.training import Progress
 from accord.version import __version__
+from accord.workers import Here, Job, Workers
 
 JUDGES = (("popularity", None), ("ease", None), ("gmf", "normal"), ("gmf", "deca-p"))
 OPTIONS = {"train.patience": 5}
@@ -79,6 +81,7 @@ def cross_fit(
     work: Path | None = None,
     watch: Callable[[Progress], None] | None = None,
     say: Callable[[str], None] = lambda _: None,
+    workers: Workers | None = None,
 ) -> Opinion:
     """Judge every interaction. What is finished is kept in `work`, so that an interrupted audit can go on there."""
     if np.bincount(log.users).max() < 2:
@@ -96,20 +99,33 @@ def cross_fit(
     ]
     places = np.full((len(runs), len(log)), np.nan)
     known, popularity = np.zeros(len(log), dtype=bool), np.zeros(len(log), dtype=np.int64)
+    ends = np.cumsum([len(run.config.seeds) for run in plans])
+    memory = [bytes_of_a_run(run, log.data) * len(run.config.seeds) for run in plans]
+    waiting: list[tuple[IntArray, Path | None]] = []  # of each job: the rows of `places` it fills, and where it is kept
+    jobs: list[Job] = []
     for number, fold in enumerate(cut(log, folds), 1):
-        say(f"noise, part {number} of {folds}: judged by {len(runs)} runs trained on the rest")
         counts = np.bincount(log.items[~fold.held], minlength=len(log.data.items))
         popularity[fold.held] = counts[log.items[fold.held]]
         # a model knows neither a user nor an item that it has not trained on
         trained = ~fold.held & ~fold.valid
         seen = [np.bincount(rows[trained], minlength=1 + rows.max())[rows] > 0 for rows in (log.users, log.items)]
         known[fold.held] = (seen[0] & seen[1])[fold.held]
-        first = 0
-        for run in plans:
-            last = first + len(run.config.seeds)
+        for run, end, bytes_ in zip(plans, ends, memory, strict=True):
+            rows = np.arange(end - len(run.config.seeds), end)
             kept = None if work is None else work / f"{_key(log, run, fold)}.safetensors"
-            places[first:last, fold.held] = _kept(kept, partial(_judge, log, run, fold, device, watch))
-            first = last
+            if kept is not None and kept.exists():
+                places[np.ix_(rows, fold.held)] = read_tensors(kept)[0]["percentiles"].numpy()
+                continue
+            name = " + ".join(part for part in (run.config.model, run.config.method) if part)
+            waiting.append((rows, kept))
+            jobs.append(Job(f"part {number} of {folds}, judged by {name}", (run, fold), memory=bytes_))
+    bare = replace(log, raw=log.rows, columns=pa.table({}), labels=None)  # all that judging needs
+    judged = (workers or Here()).each(_judge, bare, jobs, device, watch, lambda text: say(f"noise, {text}"))
+    for number, found in judged:
+        rows, kept = waiting[number]
+        places[np.ix_(rows, jobs[number].part[1].held)] = found
+        if kept is not None:
+            write_tensors(kept, {"percentiles": torch.tensor(found)})
     known &= ~np.isnan(places).any(0)
     p_real = np.full(places.shape, np.nan)
     for row, place in zip(p_real, places, strict=True):
@@ -122,10 +138,16 @@ def _options(model: str) -> dict[str, Any]:
     return {} if own is not None and own.closed_form else dict(OPTIONS)
 
 
-def _judge(log: Log, run: Run, fold: Fold, device: torch.device, watch: Callable[[Progress], None] | None) -> Floats:
+def _judge(
+    log: Log,
+    part: tuple[Run, Fold],
+    device: torch.device,
+    watch: Callable[[Progress], None] | None,
+    say: Callable[[str], None],
+) -> Iterator[Floats]:
     """Percentiles of the held-out interactions in every run of a stack: [R, held], in the order of the log."""
-    learned = run.method is not None
-    trained = ~fold.held & ~fold.valid if learned else ~fold.held
+    run, fold = part
+    trained = ~fold.held if run.method is None else ~fold.held & ~fold.valid
     train, valid, held_out = (log.rows.filter(rows) for rows in (trained, fold.valid, fold.held))
     data = replace(log.data, train=train, valid=valid, test=held_out, valid_clean=None, test_noisy=None)
     method, _ = train_stack(data, run, device, watch=watch)
@@ -134,9 +156,7 @@ def _judge(log: Log, run: Run, fold: Fold, device: torch.device, watch: Callable
         found = percentiles(
             method.score_all, len(method.target.seeds), held, log.csr(), device, method.target.user_block
         )
-    place = np.searchsorted(held.keys, log.users[fold.held] * held.num_items + log.items[fold.held])
-    in_order: Floats = found[:, place]
-    return in_order
+    yield found[:, np.searchsorted(held.keys, log.users[fold.held] * held.num_items + log.items[fold.held])]
 
 
 def _key(log: Log, run: Run, fold: Fold) -> str:
@@ -145,13 +165,3 @@ def _key(log: Log, run: Run, fold: Fold) -> str:
     for part in (log.users, log.items, fold.held, fold.valid):
         digest.update(part.tobytes())
     return f"{run.config.model}-{run.config.method}-{digest.hexdigest()[:16]}"
-
-
-def _kept(path: Path | None, make: Callable[[], Floats]) -> Floats:
-    if path is not None and path.exists():
-        tensors, _ = read_tensors(path)
-        return np.asarray(tensors["percentiles"].numpy(), dtype=np.float64)
-    made = make()
-    if path is not None:
-        write_tensors(path, {"percentiles": torch.from_numpy(made)})
-    return made

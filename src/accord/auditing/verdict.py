@@ -14,6 +14,7 @@ from accord.ranking import Relevant
 from accord.results import Results
 from accord.significance import Comparison, compare_to, interval_of_means
 from accord.training import Progress
+from accord.workers import Here, Workers
 
 MODEL = "gmf"
 DENOISERS = {f"{MODEL} + deca": "DeCA", f"{MODEL} + deca-p": "DeCA(p)"}
@@ -29,6 +30,7 @@ def verdict(
     work: Path,
     watch: Callable[[Progress], None] | None = None,
     say: Callable[[str], None] = lambda _: None,
+    workers: Workers | None = None,
 ) -> dict[str, Any] | None:
     """What the summary says; None where fewer than two users have something to test on."""
     relevant = Relevant.of_test(log.data, CORRECTED)
@@ -38,7 +40,7 @@ def verdict(
     if len(log.data.items) > EASE.MOST_ITEMS:
         cells = [cell for cell in cells if cell.model != "ease"]
     cells = [cell for cell in cells if cell.method is None] + [cell for cell in cells if cell.method is not None]
-    request = Request(log.data, seeds=seeds, device=device, watch=watch, say=say, ks=(20,))
+    request = Request(log.data, seeds=seeds, device=device, watch=watch, say=say, ks=(20,), workers=workers or Here())
     results = compare(request, cells, Results(work, "verdict"))
     values = users_of(request, cells, results, METRIC)
     recalls = users_of(request, cells, results, "recall@20")

@@ -1,0 +1,294 @@
+"""Parts of a work on a Ray cluster. Ray places them, moves the data, and runs again what a lost worker had.
+
+Ray pickles what it sends between its own processes, as any cluster of one owner may. Nothing of that is written to a
+file of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from accord.errors import InputError
+from accord.experiment import deterministic, find_device
+from accord.training import Progress
+from accord.version import __version__
+from accord.workers import CPU_BYTES, Found, Here, Job, Say, TimeLeft, Watch, Work, Workers
+
+INSTALL = "pip install 'accord[cluster]'"
+SECONDS_TO_ANSWER = 5.0  # of an address
+SECONDS_BETWEEN_NEWS = 0.3
+MOST_RETRIES = 3  # of a job whose worker is lost
+BYTES_OF_A_PROCESS = 2**29  # of an interpreter with torch, besides what a stack takes
+
+
+@contextmanager
+def workers_on(cluster: str | None, say: Say) -> Iterator[Workers]:
+    """This process, or the cluster of an address for as long as the block lasts."""
+    if cluster is None:
+        yield Here()
+        return
+    ray = _ray()
+    _connect(ray, cluster)
+    try:
+        found = Cluster(ray)
+        say(f"Ray cluster: {found}")
+        yield found
+    finally:
+        ray.shutdown()  # ends what is still running, and a cluster that was only started for us
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+    try:
+        return importlib.import_module("ray")
+    except ImportError:
+        raise InputError(f"--cluster needs Ray, which is not installed; {INSTALL}.") from None
+
+
+def _connect(ray: Any, cluster: str) -> None:
+    """To an address; 'auto' is the cluster of RAY_ADDRESS or of this machine or, without one, a new one here."""
+    address = os.environ.get("RAY_ADDRESS") or None if cluster == "auto" else cluster
+    if address not in (None, "auto", "local"):
+        _require_answer(address)
+    try:
+        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:  # Ray has no one kind for it
+        said = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"--cluster {cluster}: Ray cannot be reached ({said}); see 'ray status'.") from None
+
+
+def _require_answer(address: str) -> None:
+    """Ray itself waits for minutes, and may end the process, where nobody answers."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise InputError(f"--cluster {address}: give auto, or the HOST:PORT that 'ray start --head' printed.")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"--cluster {address}: nobody answers there ({error}); is it the address that 'ray start --head' printed?"
+        ) from None
+
+
+class Cluster:
+    """The workers of a Ray cluster that is connected to."""
+
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
+        self._kept: tuple[Any, Any] | None = None  # the data that is there, and its reference
+
+    def __str__(self) -> str:
+        nodes = self._nodes()
+        cpus, gpus, memory = (sum(node.get(name, 0) for node in nodes) for name in ("CPU", "GPU", "memory"))
+        several = "s" if len(nodes) != 1 else ""
+        return f"{len(nodes)} node{several}, {cpus:g} CPUs, {gpus:g} GPUs, {memory / 2**30:.0f} GiB for tasks"
+
+    def _nodes(self) -> list[dict[str, float]]:
+        return [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+
+    def device(self, name: str) -> torch.device:
+        """CUDA where the cluster has a GPU or is asked for one: nodes may still be started for it."""
+        if name == "auto":
+            name = "cuda" if any(node.get("GPU") for node in self._nodes()) else "cpu"
+        if ":" in name:
+            raise InputError(f"--device {name}: on a cluster give auto, cpu or cuda; which GPU it is Ray decides.")
+        return torch.device(name) if name == "cuda" else find_device(name)
+
+    def room(self, device: torch.device) -> int:
+        """As Here: 4 GiB, or half of what is free on a GPU; of the smallest, since any of them may get the stack."""
+        if device.type == "cpu":
+            largest = max((node.get("memory", 0) for node in self._nodes()), default=0)
+            return min(CPU_BYTES, int(largest) // 2 or CPU_BYTES)
+        free = self.ray.remote(_free_on_gpu).options(num_gpus=1, num_cpus=0)
+        pinned = [node["NodeID"] for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
+        where = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        asked = [free.options(scheduling_strategy=where(node, soft=True)) for node in pinned] or [free]
+        return int(min(self.ray.get([one.remote() for one in asked])))
+
+    def each(
+        self, work: Work[Found], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch | None, say: Say
+    ) -> Iterator[tuple[int, Found]]:
+        if not jobs:
+            return
+        ray, board = self.ray, self._board()
+        work_there, data_there = ray.put(work), self._put(data)
+        way = _Way(str(device), self._threads(len(jobs)), torch.are_deterministic_algorithms_enabled(), __version__)
+        waiting = {}
+        for number, job in enumerate(jobs):
+            task = ray.remote(_run).options(max_retries=MOST_RETRIES, **self._needs(job, way))
+            waiting[task.remote(work_there, data_there, job.part, way, _Reporter(number, board))] = number
+        screen = _Screen(jobs, watch, say)
+        try:
+            while waiting:
+                ready, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_NEWS)
+                with suppress(ray.exceptions.RayError):  # news are a courtesy: the work goes on without
+                    screen.show(ray.get(board.take.remote(), timeout=SECONDS_TO_ANSWER))
+                for done in ready:
+                    number = waiting.pop(done)
+                    for found in self._get(done, jobs[number]):
+                        yield number, found
+                    screen.done(number)
+        finally:
+            for left in waiting:
+                ray.cancel(left, force=True)
+            ray.kill(board)
+
+    def _put(self, data: Any) -> Any:
+        """The same data is put into the object store once, for all that is done with it one after another."""
+        if self._kept is None or self._kept[0] is not data:
+            self._kept = data, self.ray.put(data)
+        return self._kept[1]
+
+    def _board(self) -> Any:
+        """Where workers put their news, on the node of this process: where that is lost, all is."""
+        here = self.ray.get_runtime_context().get_node_id()
+        where = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
+        return self.ray.remote(_Board).options(num_cpus=0, scheduling_strategy=where).remote()
+
+    def _threads(self, jobs: int) -> int:
+        """Of each job: one if there are as many jobs as CPUs, never more than here. What is found is the same."""
+        cpus = [node.get("CPU", 0) for node in self._nodes()]
+        return max(1, int(min(torch.get_num_threads(), max(cpus, default=0), sum(cpus) // jobs)))
+
+    def _needs(self, job: Job, way: _Way) -> dict[str, Any]:
+        """What a node must have free for a job; never more than the largest has, or nobody would ever take it."""
+        if way.device == "cuda":
+            return {"num_gpus": 1, "num_cpus": 1}
+        largest = max((node.get("memory", 0) for node in self._nodes()), default=0)
+        memory = job.memory + BYTES_OF_A_PROCESS
+        return {"num_cpus": way.threads, "memory": int(min(memory, largest or memory))}
+
+    def _get(self, done: Any, job: Job) -> list[Any]:
+        errors = self.ray.exceptions
+        try:
+            found: list[Any] = self.ray.get(done)
+            return found
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, ModuleNotFoundError):
+                raise InputError(
+                    f"a worker of the cluster has no {error.cause.name}; {INSTALL} on every node."
+                ) from None
+            raise error.cause from None
+        except errors.RayError as error:
+            why = str(error).strip().splitlines()[0]
+            raise InputError(
+                f"'{job.name}' lost its worker {MOST_RETRIES + 1} times ({why}); have the nodes enough memory? "
+                "The same command goes on where it was."
+            ) from None
+
+
+# --- on the workers
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How jobs are to be done."""
+
+    device: str
+    threads: int
+    deterministic: bool
+    version: str
+
+
+def _run(work: Work[Found], data: Any, part: Any, way: _Way, news: _Reporter) -> list[Found]:
+    if way.version != __version__:
+        raise InputError(
+            f"the worker on {socket.gethostname()} has accord {__version__}, this command is of accord {way.version}; "
+            "install the same on every node."
+        )
+    torch.set_num_threads(way.threads)
+    if way.deterministic:
+        deterministic()
+    news.put(None)
+    return list(work(data, part, torch.device(way.device), news.watch, news.put))
+
+
+def _free_on_gpu() -> int:
+    return Here().room(torch.device("cuda"))
+
+
+@dataclass
+class _News:
+    """Of a job: how far it is, something to say or, with None, that it begins."""
+
+    job: int
+    host: str
+    what: Progress | str | None
+
+
+class _Board:
+    """Keeps the news of all workers until they are fetched."""
+
+    def __init__(self) -> None:
+        self.news: list[_News] = []
+
+    def put(self, news: _News) -> None:
+        self.news.append(news)
+
+    def take(self) -> list[_News]:
+        taken, self.news = self.news, []
+        return taken
+
+
+@dataclass
+class _Reporter:
+    """Puts the news of a job on the board, of its progress not more often than anybody looks."""
+
+    job: int
+    board: Any
+    last: float = 0.0
+
+    def put(self, what: Progress | str | None) -> None:
+        self.board.put.remote(_News(self.job, socket.gethostname(), what))
+
+    def watch(self, progress: Progress) -> None:
+        if time.monotonic() - self.last > SECONDS_BETWEEN_NEWS:
+            self.last = time.monotonic()
+            self.put(progress)
+
+
+# --- here again
+
+
+class _Screen:
+    """Shows the news of all jobs: a line where one begins, a bar while it trains."""
+
+    def __init__(self, jobs: Sequence[Job], watch: Watch | None, say: Say) -> None:
+        self.jobs, self.watch, self.say = jobs, watch, say
+        self.left = TimeLeft(jobs)
+        self.begun: set[int] = set()
+        self.bars: dict[int, Progress] = {}
+
+    def show(self, news: Sequence[_News]) -> None:
+        for one in news:
+            name = self.jobs[one.job].name
+            if one.what is None:
+                again = " again, as its worker was lost" if one.job in self.begun else ""
+                self.begun.add(one.job)
+                self.say(f"{one.job + 1} of {len(self.jobs)}: {name} · on {one.host}{again}{self.left}")
+            elif isinstance(one.what, str):
+                self.say(f"{name}: {one.what}")
+            elif self.watch is not None:
+                bar = replace(one.what, stage=f"{name} {one.what.stage}")
+                if one.job in self.bars and self.bars[one.job].stage != bar.stage:
+                    self._close(one.job)
+                self.bars[one.job] = bar
+                self.watch(bar)
+
+    def done(self, number: int) -> None:
+        self.left.done(self.jobs[number])
+        self._close(number)
+
+    def _close(self, number: int) -> None:
+        bar = self.bars.pop(number, None)
+        if bar is not None and self.watch is not None:
+            self.watch(replace(bar, epoch=bar.epochs))  # a bar that is full is put away
