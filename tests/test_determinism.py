@@ -31,7 +31,7 @@ def clicks():
 
 @pytest.mark.parametrize(
     "case",
-    [("neumf", "deca", 1), ("gmf", "deca-p", 3), ("cdae", "normal", 1), ("lightgcn", "tce", 1), ("ease", "normal", 1)],
+    [("neumf", "deca", 1), ("gmf", "deca-p", 3), ("cdae", "normal", 7), ("lightgcn", "tce", 1), ("ease", "normal", 1)],
     ids=str,
 )
 def test_one_thread_and_two_give_the_same_bits(case, clicks):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,8 @@ from accord.experiment import train_stack
 from accord.layers import Trainable, generators
 from accord.protocol import CORRECTED
 from accord.ranking import Ranker, Relevant, evaluate
-from accord.training import Stopping, TrainConfig, Trainer
+from accord.recommender import Recommender
+from accord.training import Diverged, Stopping, TrainConfig, Trainer
 from contracts import TwoTower
 from helpers import (
     CPU,
@@ -309,11 +311,95 @@ def test_the_best_weights_come_back_whatever_came_after():
 
 
 def test_a_loss_that_is_no_number_is_said_in_one_sentence():
+    method = Ramp(1)
+    method.bad_run = 0
+    trainer = Trainer(method, tiny_sampler(1), TrainConfig(epochs=5), torch.zeros(1), None, "1/1")
+    with pytest.raises(Diverged, match=r"^training diverged in epoch 2: loss or weights .*; try a smaller train.lr"):
+        trainer.train()
+
+
+def test_a_run_that_diverges_is_left_out_and_its_neighbours_go_on():
     method = Ramp(3)
     method.bad_run = 1
-    trainer = Trainer(method, tiny_sampler(3), TrainConfig(epochs=5), torch.zeros(3), None, "1/1")
-    with pytest.raises(InputError, match=r"training diverged in epoch 2 \(run 1: loss is not finite\); try a smaller"):
+    trainer = Trainer(method, tiny_sampler(3), TrainConfig(epochs=5, lr=0.5), torch.zeros(3), None, "1/1")
+    state = trainer.train()
+    assert (state.diverged, state.stopped_at, state.epoch) == ([1], [0, 2, 0], 5)
+    weights = method.weight.detach().flatten().tolist()
+    assert [weights[0], weights[2]] == [-10.0, -10.0]
+
+
+def test_weights_that_are_no_numbers_are_noticed_though_the_loss_is_one():
+    """The last step of training may leave such weights; no loss after it would tell."""
+    method, sampler = Ramp(1), tiny_sampler(1)
+    trainer = Trainer(method, sampler, TrainConfig(epochs=1, lr=1e38), torch.zeros(1), None, "1/1")
+    with pytest.raises(Diverged, match="in epoch 1"):
         trainer.train()
+    assert not torch.isfinite(method.weight).all()
+
+
+@pytest.mark.parametrize("method", ["deca", "ensemble"])
+def test_a_stack_gives_back_the_runs_that_did_not_diverge(method, monkeypatch):
+    """As they are when trained without the one that did."""
+    options = {"epochs": 3, "train__early_stop": False, "train__l2": 0.1}
+    spoil(monkeypatch, "gmf", seed=5)
+    with pytest.raises(Diverged, match=r"^training diverged with seed 5 of gmf \+ \w+: ") as found:
+        train_small("gmf", method, (3, 5, 8), **options)
+    run, rest, states = found.value.rest
+    assert run.config.seeds == (3, 8)
+    assert [len(state.best) for state in states] == [2 * rest.members]
+    assert all(math.isfinite(loss) for state in states for entry in state.history for loss in entry["loss"])
+    for number, seed in enumerate((3, 8)):
+        alone, _ = train_small("gmf", method, (seed,), **options)
+        for name, tensor in one_run(rest.state_dict(), number, 2).items():
+            torch.testing.assert_close(tensor, one_run(alone.state_dict(), 0, 1)[name], rtol=1e-3, atol=1e-4)
+
+
+def spoil(monkeypatch, model, seed):
+    """Let a run of a seed start from weights that are no numbers."""
+    build = experiment.Run.build
+
+    def spoilt(run, train):
+        made = build(run, train)
+        with torch.no_grad():
+            for number, own in enumerate(made.target.seeds):
+                if own == seed:
+                    made.target.item.weight[number] = float("nan")
+        return made
+
+    monkeypatch.setattr(experiment.Run, "build", spoilt)
+
+
+def test_fit_keeps_what_did_not_diverge(monkeypatch, tmp_path):
+    spoil(monkeypatch, "gmf", seed=2020)
+    with pytest.warns(UserWarning, match="diverged with seed 2020"):
+        made = experiment.fit(small_data(), "gmf", "normal", seeds=3, epochs=2, device="cpu", out=tmp_path / "run")
+    assert [run["seed"] for run in made.metrics["runs"]] == [2019, 2021]
+    monkeypatch.undo()
+    loaded = Recommender.load(tmp_path / "run")
+    assert "2020" in loaded.metrics["diverged"]
+    assert loaded.recommend(k=5).equals(made.recommend(k=5))
+
+
+@pytest.mark.usefixtures("checkpoint_always")
+def test_the_last_good_checkpoint_is_kept(tmp_path, monkeypatch):
+    """A run that diverges in its third epoch goes on from its second."""
+    run = plan_small("gmf", "normal", (3,), epochs=5)
+
+    save = Trainer.save
+
+    def save_and_spoil(trainer):
+        save(trainer)
+        if trainer.state.epoch == 2:
+            with torch.no_grad():
+                trainer.method.target.item.weight.fill_(float("inf"))
+
+    monkeypatch.setattr(Trainer, "save", save_and_spoil)
+    with pytest.raises(Diverged, match=f"in epoch 3: .*the last good checkpoint is kept in {tmp_path}; try a smaller"):
+        train_stack(small_data(), run, CPU, tmp_path)
+    monkeypatch.setattr(Trainer, "save", save)
+    seen = []
+    train_stack(small_data(), run, CPU, tmp_path, resume=True, watch=seen.append)
+    assert [progress.epoch for progress in seen] == [3, 4, 5]
 
 
 def test_a_stopped_run_that_diverges_does_not_stop_its_neighbours():
@@ -328,7 +414,7 @@ def test_a_stopped_run_that_diverges_does_not_stop_its_neighbours():
 
 
 def test_a_learning_rate_far_too_large_diverges():
-    with pytest.raises(InputError, match="training diverged"):
+    with pytest.raises(Diverged, match="training diverged"):
         train_small("gmf", "normal", (3,), epochs=5, train__lr=1e20)
 
 

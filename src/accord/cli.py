@@ -146,6 +146,8 @@ def train(
     from accord.report.run import write_report
 
     say(f"report: {write_report(folder / 'report.html', [(str(folder), recommender)])}")
+    if "diverged" in recommender.metrics:
+        raise InputError(f"{folder} holds the runs that did not diverge; train the others with a smaller train.lr.")
 
 
 @app.command()

@@ -9,6 +9,7 @@ import importlib
 import itertools
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,7 @@ from accord.ranking import Ranker, Relevant, evaluate, validation_part
 from accord.ranks import Ranks
 from accord.recommender import Recommender
 from accord.runs import Run, RunConfig
-from accord.training import Progress, Stopping, TrainConfig, Trainer, TrainState
+from accord.training import Diverged, Progress, Stopping, TrainConfig, Trainer, TrainState
 
 FIRST_SEED = 2019  # the paper's seeds are 2019, 2020 and 2021
 SECTIONS = ("model", "method", "train", "protocol")
@@ -68,6 +69,7 @@ def fit(
     `options`: `{"method.c1": 100, "model.dim": 64, "train.l2": 0.1, "protocol.ties": "index"}`.
     `read_seconds`: what reading the data took, where the caller has done it already.
     `command`: what to type to repeat it, kept with the results.
+    Runs that diverge are left out, with a warning; where none is left, that is an error.
     """
     importlib.import_module("torch._dynamo")  # torch.optim imports it at first use: a second that is no training time
     began = time.perf_counter()
@@ -77,9 +79,18 @@ def fit(
     seconds = {"read": read_seconds + time.perf_counter() - began}
     began = time.perf_counter()
     folder = None if out is None else Path(out)
-    trained, states = train_stack(data, run, on, folder, resume, watch)
+    lost = ""
+    try:
+        trained, states = train_stack(data, run, on, folder, resume, watch)
+    except Diverged as error:
+        if error.rest is None:
+            raise
+        (run, trained, states), lost = error.rest, str(error)
+        warnings.warn(lost, stacklevel=2)
     seconds["train"] = time.perf_counter() - began
     recommender = Recommender.of_training(run, data, trained, states, seconds)
+    if lost:
+        recommender.metrics["diverged"] = lost
     if command is not None:
         recommender.metrics["command"] = command
     if folder is not None:
@@ -229,7 +240,34 @@ def train_stack(
         if resume and folder is not None:
             trainer.resume()
         states.append(trainer.train())
+    lost = {row % len(run.config.seeds) for state in states for row in state.diverged}
+    if lost:
+        raise _diverged(run, train, method, states, lost, ranks is None)
     return method.eval(), states
+
+
+def _diverged(
+    run: Run, train: Csr, method: Method, states: Sequence[TrainState], lost: set[int], whole: bool
+) -> Diverged:
+    """The error that some runs of a stack have diverged, with a stack of the others."""
+    config, runs = run.config, len(run.config.seeds)
+    seeds = ", ".join(str(config.seeds[number]) for number in sorted(lost))
+    error = Diverged(
+        f"training diverged with seed {seeds} of {config.model} + {config.method}: loss or weights are no numbers any "
+        "more, so that is left out; try a smaller train.lr, method.c1 or method.c2."
+    )
+    keep = [number for number in range(runs) if number not in lost]
+    if keep and whole:
+        update = {
+            name: tuple(getattr(config, name)[n] for n in keep) for name in ("seeds", "varied") if getattr(config, name)
+        }
+        rest = Run(config.model_copy(update=update), run.model, run.method)
+        rows = [member * runs + n for member in range(len(method.target.seeds) // runs) for n in keep]
+        made = rest.build(train)
+        made.load_state_dict({name: tensor[rows].cpu() for name, tensor in method.state_dict().items()})
+        device = next(iter(method.state_dict().values())).device
+        error.rest = rest, made.to(device).eval(), [state.of(rows) for state in states]
+    return error
 
 
 def ready_cpu() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import warnings
 from collections.abc import Callable, Iterator
 
 import torch
@@ -14,7 +15,7 @@ from accord.experiment import train_stack
 from accord.methods.base import Method
 from accord.recommender import Recommender
 from accord.runs import Run
-from accord.training import Progress
+from accord.training import Diverged, Progress
 
 MOST_RUNS = 256  # in one stack
 
@@ -36,7 +37,13 @@ def train_part(
         part = waiting.pop(0)
         try:
             seen = None if each_epoch is None else (lambda method, epoch, p=part: each_epoch(p, method, epoch))
-            method, states = train_stack(data, part, device, watch=watch, each_epoch=seen)
+            try:
+                method, states = train_stack(data, part, device, watch=watch, each_epoch=seen)
+            except Diverged as error:
+                warnings.warn(f"{part.config.model} + {part.config.method}: {error}", stacklevel=2)
+                if error.rest is None:
+                    continue
+                part, method, states = error.rest
             recommender = Recommender.of_training(part, data, method, states, {})
         except RuntimeError as error:
             if not _out_of_memory(error):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -40,6 +40,12 @@ class TrainConfig(BaseModel):
         10.0, ge=0, description="least time between checkpoints, which fall on epoch ends"
     )
     pretrain_early_stop: bool = Field(True, description="early_stop for what is trained before, as in DeCA(p)")
+
+
+class Diverged(InputError):
+    """Runs whose loss or weights are no numbers any more. `rest`: the others of their stack, where there are any."""
+
+    rest: Any = None
 
 
 @dataclass
@@ -85,7 +91,18 @@ class TrainState:
     best: list[float] = field(default_factory=list)
     bad: list[int] = field(default_factory=list)  # checks without a new best, or rises
     stopped_at: list[int] = field(default_factory=list)  # epochs trained when stopped; 0: still running
+    diverged: list[int] = field(default_factory=list)  # runs that are out; they have stopped, too
     history: list[dict[str, Any]] = field(default_factory=list)
+
+    def of(self, runs: Sequence[int]) -> TrainState:
+        """The state of some of the runs, none of which has diverged."""
+        value, best = ([own[run] for run in runs] for own in (self.value, self.best))
+        bad, stopped_at = ([own[run] for run in runs] for own in (self.bad, self.stopped_at))
+        history = [
+            {key: [entry[key][run] for run in runs] if key in ("loss", "valid") else entry[key] for key in entry}
+            for entry in self.history
+        ]
+        return TrainState(self.epoch, self.step, self.seconds, value, best, bad, stopped_at, [], history)
 
 
 class Trainer:
@@ -170,7 +187,7 @@ class Trainer:
         if self.ranks is not None:
             self.ranks.sum({"loss": self.steps.total})
         loss = self.steps.total / max(1, steps)
-        self._require_finite(loss)
+        self._leave_out_diverged(loss)
         seconds = time.perf_counter() - began
         state.seconds += seconds
         value = sum(state.value) / len(state.value)
@@ -186,12 +203,22 @@ class Trainer:
                 )
             )
 
-    def _require_finite(self, loss: Tensor) -> None:
-        infinite = (~torch.isfinite(loss)).nonzero().flatten().tolist()
-        bad = [run for run in infinite if not self.state.stopped_at[run]]  # what becomes of a stopped run is nobody's
-        if bad:
-            raise InputError(
-                f"training diverged in epoch {self.state.epoch} (run {bad[0]}: loss is not finite); "
+    def _leave_out_diverged(self, loss: Tensor) -> None:
+        """Stop runs that have diverged; where no run is left, it ends here, before a good checkpoint is replaced."""
+        state = self.state
+        sums = [parameter.detach().flatten(1).sum(1) for parameter in self.parameters.values()]
+        bad = (~torch.isfinite(torch.stack([loss, *sums])).all(0)).float()
+        if self.ranks is not None:
+            self.ranks.sum({"diverged": bad})
+        for run in bad.nonzero().flatten().tolist():
+            if not state.stopped_at[run]:  # what becomes of a stopped run is nobody's
+                state.stopped_at[run] = state.epoch
+                state.diverged.append(run)
+        if len(state.diverged) == len(loss):
+            folder = self.checkpoint and self.checkpoint.parent
+            kept = f"the last good checkpoint is kept in {folder}; " if folder and checkpoints.found(folder) else ""
+            raise Diverged(
+                f"training diverged in epoch {state.epoch}: loss or weights are no numbers any more; {kept}"
                 "try a smaller train.lr, method.c1 or method.c2."
             )
 

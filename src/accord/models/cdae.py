@@ -107,7 +107,8 @@ class CDAE(Model):
             places, self.encoder.weight.view(-1, dim), starts, mode="sum", per_sample_weights=values
         )
         own = F.embedding(users + runs * self.num_users, self.user.weight.view(-1, dim))
-        return torch.tanh(summed + self.encoder.bias[runs] + own)
+        # not bias[runs]: threads would add up its gradient in any order
+        return torch.tanh(summed + self.encoder.bias.index_select(0, runs) + own)
 
     def _kept(self, counts: list[int], device: torch.device) -> Tensor:
         keep: float = 1 - self.config.dropout
