@@ -118,7 +118,7 @@ def test_no_user_row_moves_in_training(case, folder):
     by_user = tables_by_user(method)
     shared = {key: p.numel() for key, p in method.named_parameters() if key not in by_user}
     assert sorted(by_user) == found["by_user"]
-    figures = {"loss", "validation", "how many numbers are drawn"}
+    figures = {"loss", "diverged", "validation", "how many numbers are drawn"}
     at_the_end = {"test figures", "length of test figures", *by_user, *(f"length of {key}" for key in by_user)}
     assert set(found["sent"]) <= shared.keys() | figures | at_the_end
     calls = [(call, shape) for call, shape in found["shapes"]]

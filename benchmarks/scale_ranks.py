@@ -1,0 +1,337 @@
+"""One large run on several ranks: is it what one process gives, what it takes and moves, and what a killed rank does.
+
+    python benchmarks/scale_ranks.py [PART …]     writes benchmarks/scale/ranks.json; parts: equality memory traffic killed
+
+The traffic is measured in a network of its own (`unshare`), so that the loopback interface counts nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import torch
+
+import accord
+from accord import distributed
+from accord.data.interactions import Csr, Dataset, Interactions
+from accord.experiment import plan, train_stack
+from accord.layers import tables_by_user
+from accord.methods.base import Method
+from accord.ranks import Ranks, joined
+from accord.runs import Run
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "scale" / "ranks.json"
+DATA, EPOCHS = "ml-100k", 5
+MODELS, METHODS = ("mf", "gmf", "neumf", "cdae"), ("normal", "deca", "deca-p")
+ALSO = [("gmf", "wbpr"), ("gmf", "rce"), ("gmf", "ensemble")]
+CASES = [*((model, method) for model in MODELS for method in METHODS), *ALSO]
+RANKS = (1, 2, 4)
+MANY_USERS, FEW_ITEMS, PAIRS = 400_000, 2_000, 2_000_000
+
+
+def main() -> None:
+    parts = sys.argv[1:] or ["equality", "memory", "traffic", "killed"]
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results["machine"] = {"cores": os.cpu_count(), "torch": torch.__version__, "python": platform.python_version()}
+    for part in parts:
+        began = time.perf_counter()
+        results[part] = globals()[part]()
+        results[part]["at"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+        results[part]["seconds"] = round(time.perf_counter() - began, 1)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        print(part, json.dumps(results[part], indent=1))
+
+
+# --- starting processes
+
+
+def torchrun(ranks: int, *words: str) -> list[str]:
+    return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), *words]
+
+
+def work(task: str, ranks: int, apart: bool = False) -> Any:
+    """What rank 0 of so many found out; 0 ranks: one process, without torchrun."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = [str(Path(__file__).resolve()), "--task", task, folder]
+        command = [sys.executable, *script] if ranks == 0 else torchrun(ranks, *script)
+        if apart:
+            command = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command]
+        subprocess.run(command, check=True, env=quiet(), stderr=subprocess.PIPE)
+        return json.loads((Path(folder) / "found.json").read_text())
+
+
+def quiet() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+
+
+def task(name: str, folder: Path) -> None:
+    torch.set_num_threads(1)
+    with joined() as ranks:
+        found = globals()[f"task_{name}"](ranks)
+        if ranks is None or ranks.rank == 0:
+            (folder / "found.json").write_text(json.dumps(found))
+
+
+# --- equality with one process
+
+
+def trained_cases(ranks: Ranks | None) -> dict[str, Any]:
+    """Loss and validation of every epoch, figures of the test and the sizes of all tensors, of every case."""
+    data, found = accord.load(DATA), {}
+    for model, method in CASES:
+        options: dict[str, Any] = {"epochs": EPOCHS, "device": "cpu", "seeds": 1}
+        if ranks is None:
+            trained = accord.fit(data, model, method, **options)
+        else:
+            trained = distributed.fit(ranks, data, model, method, **options)
+        if trained is not None:
+            log = trained.history
+            found[f"{model} {method}"] = {
+                "loss": [loss for entry in log for loss in entry["loss"]],
+                "valid": [value for entry in log for value in entry["valid"]],
+                "test": trained.metrics["mean"],
+                "weights": [float(t.double().norm()) for t in trained.method.state_dict().values()],
+            }
+    return found
+
+
+def task_float64(ranks: Ranks | None) -> dict[str, Any]:
+    torch.set_default_dtype(torch.float64)
+    return trained_cases(ranks)
+
+
+def task_float32(ranks: Ranks | None) -> dict[str, Any]:
+    return trained_cases(ranks)
+
+
+def task_nudged(ranks: Ranks | None) -> dict[str, Any]:
+    """One process again, each weight moved by its last bit at the start: what float32 makes of next to nothing."""
+    build = Run.build
+
+    def nudged(self: Run, train: Csr) -> Method:
+        method = build(self, train)
+        stream = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for weight in method.parameters():
+                weight *= 1 + 2**-23 * torch.randint(-1, 2, weight.shape, generator=stream)
+        return method
+
+    Run.build = nudged  # type: ignore[method-assign]
+    return trained_cases(ranks)
+
+
+def equality() -> dict[str, Any]:
+    """Of every case and number of ranks, how far the figures are from those of one process."""
+    tables = {"float64": compared("float64", RANKS), "float32": compared("float32", RANKS[1:])}
+    nudged = work("nudged", 0)
+    alone = work("float32", 0)
+    for case, row in tables["float32"].items():
+        row["nudged"] = {part: apart(alone[case][part], nudged[case][part]) for part in nudged[case]}
+    return {"data": DATA, "epochs": EPOCHS, "largest_relative_difference": tables}
+
+
+def compared(kind: str, numbers: Sequence[int]) -> dict[str, Any]:
+    alone, rows = work(kind, 0), {}
+    for ranks in numbers:
+        for case, found in work(kind, ranks).items():
+            rows.setdefault(case, {})[str(ranks)] = {part: apart(alone[case][part], found[part]) for part in found}
+    return rows
+
+
+def apart(one: Any, other: Any) -> float:
+    """The largest relative difference of two lists or tables of figures."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        one, other = list(one.values()), [other[name] for name in one]
+    assert len(one) == len(other), "not as many epochs"
+    return max(abs(a - b) / max(abs(a), 1e-12) for a, b in zip(one, other, strict=True))
+
+
+# --- memory
+
+
+def many_users() -> Dataset:
+    draw = np.random.default_rng(0)
+    users, items = np.arange(PAIRS) % MANY_USERS, draw.integers(0, FEW_ITEMS, PAIRS)
+    whole = Interactions.of(pa.array(users), pa.array(items)).merged(ordered=True)
+    empty = whole.take(np.empty(0, dtype=np.int64))
+    return Dataset.of("many users", whole, empty, whole.take(np.arange(100)))
+
+
+def task_memory(ranks: Ranks | None) -> dict[str, Any]:
+    """Bytes of the user tables of GMF with DeCA, the optimiser's state included, and of the whole process."""
+    assert ranks is not None
+    data = many_users()
+    options = {"train.early_stop": False, "train.batch_size": 65_536}
+    run = plan(data, "gmf", "deca", "corrected", 1, options, 1, [20])
+    before = psutil.Process().memory_info().rss
+    method, _ = train_stack(data, run, torch.device("cpu"), ranks=ranks)
+    rows = sum(method.state_dict()[name].nbytes for name in tables_by_user(method))
+    figures = torch.tensor([rows, before, psutil.Process().memory_info().rss])
+    every = ranks.gathered(figures, "memory").tolist()
+    return {
+        "user_rows": [row[0] for row in every],
+        "before": [row[1] for row in every],
+        "after": [row[2] for row in every],
+    }
+
+
+def memory() -> dict[str, Any]:
+    found = {str(n): work("memory", n) for n in RANKS}
+    return {"users": MANY_USERS, "items": FEW_ITEMS, "pairs": PAIRS, "ranks": found}
+
+
+# --- bytes
+
+
+def task_traffic(ranks: Ranks | None) -> dict[str, Any]:
+    """Bytes of a step: counted by what is sent, and by the interface; two epochs after a first one."""
+    assert ranks is not None
+    data, found = accord.load(DATA), {}
+    for model, method in (("mf", "normal"), ("gmf", "deca"), ("neumf", "deca-p"), ("cdae", "deca")):
+        run = plan(
+            data,
+            model,
+            method,
+            "corrected",
+            1,
+            {"train.early_stop": False, "train.pretrain_early_stop": False},
+            3,
+            [20],
+        )
+        moments: list[tuple[int, int]] = []
+
+        def moment(_method: Any, _epoch: int, moments: list[tuple[int, int]] = moments) -> None:
+            ranks.said_by_first("here")
+            moments.append((sum(ranks.sent.values()), looped()))
+
+        states = train_stack(data, run, torch.device("cpu"), each_epoch=moment, ranks=ranks)[1]
+        steps = states[-1].step // 3 * 2
+        counted = ranks.gathered(torch.tensor([moments[2][0] - moments[0][0]]), "traffic").sum().item()
+        found[f"{model} {method}"] = {
+            "steps": steps,
+            "counted": counted / steps / ranks.size,
+            "interface": (moments[2][1] - moments[0][1]) / steps / ranks.size,
+            "sent": {name: list(ranks.shapes[name]) for name in sorted(ranks.sent)},
+        }
+        ranks.sent.clear()
+        ranks.shapes.clear()
+    return found
+
+
+def looped() -> int:
+    """Bytes that the loopback interface has sent."""
+    line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
+    return int(line.split()[9])
+
+
+def shared_elements(model: str, method: str, items: int, dim: int = 32) -> int:
+    """Floats of item tables and dense layers whose gradient a step sums."""
+    wide = 4 * dim
+    mlp = sum((2 * wide // 2**n) * (wide // 2**n) + wide // 2**n for n in range(3))
+    of = {
+        "mf": items * dim,
+        "gmf": items * dim + dim + 1,
+        "neumf": items * (dim + wide) + mlp + 2 * dim + 1,
+        "cdae": items * (2 * dim + 1) + dim,
+    }
+    # DeCA trains the target, one of the two corruption networks, and in DeCA (not DeCA(p)) the partner: MF each
+    return of[model] + {"normal": 0, "deca": 2, "deca-p": 1}[method] * of["mf"]
+
+
+def traffic() -> dict[str, Any]:
+    data = accord.load(DATA)
+    rows = {}
+    for ranks in RANKS[1:]:
+        for case, found in work("traffic", ranks, apart=True).items():
+            model, method = case.split()
+            # a ring: each element goes once round to be summed and once to be told
+            formula = 2 * (ranks - 1) / ranks * 4 * shared_elements(model, method, len(data.items))
+            of_users = [
+                name for name, shape in found["sent"].items() if len(shape) == 3 and shape[1] not in rows_allowed(data)
+            ]
+            rows.setdefault(case, {})[str(ranks)] = {
+                "formula": round(formula), "counted": round(found["counted"]), "interface": round(found["interface"]),
+                "interface_over_formula": round(found["interface"] / formula, 4), "user_rows_sent": of_users,
+            }  # fmt: skip
+    return {"data": DATA, "users": len(data.users), "items": len(data.items), "bytes_per_step_and_rank": rows}
+
+
+def rows_allowed(data: Dataset) -> set[int]:
+    """Second dimensions of what may be sent: of an item table or a dense layer, never of a table by user."""
+    return {len(data.items), 32, 64, 128, 256}
+
+
+# --- a rank that is killed
+
+
+def killed() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    base = Path(tempfile.mkdtemp())
+    command = ["train", DATA, "--model", "gmf", "--method", "deca", "--device", "cpu", "--epochs", "40"]
+    command += ["--set", "train.early_stop=false", "--set", "train.checkpoint_seconds=0"]
+    try:
+        whole = base / "whole"
+        subprocess.run(
+            [sys.executable, "-m", "accord", *command, "--out", whole], check=True, env=quiet(), capture_output=True
+        )
+        cut = base / "cut"
+        job = subprocess.Popen(
+            torchrun(4, "-m", "accord", *command, "--out", str(cut)), env=quiet(), stderr=subprocess.PIPE, text=True
+        )
+        while not list(cut.glob("checkpoint-1-at-*/state.json")):
+            time.sleep(0.05)
+            assert job.poll() is None, job.stderr and job.stderr.read()
+        time.sleep(0.5)
+        rank(job.pid, 2).send_signal(signal.SIGKILL)
+        began = time.perf_counter()
+        said = job.communicate()[1]
+        found["seconds_until_the_job_ended"] = round(time.perf_counter() - began, 2)
+        found["said"] = [line for line in said.splitlines() if line.startswith("accord: ")]
+        found["left"] = [path.name for path in cut.iterdir()]
+        expected = json.loads((whole / "metrics.json").read_text())["mean"]
+        for ranks in (0, 1, 2, 3):
+            again = base / f"again-{ranks}"
+            shutil.copytree(cut, again)
+            start = [sys.executable, "-m", "accord"] if ranks == 0 else torchrun(ranks, "-m", "accord")
+            subprocess.run([*start, *command, "--out", again, "--resume"], check=True, env=quiet(), capture_output=True)
+            log, one = (
+                [json.loads(line) for line in (f / "log.jsonl").read_text().splitlines()] for f in (again, whole)
+            )
+            assert [entry["epoch"] for entry in log] == list(range(1, 41))
+            found[f"resumed at {ranks or 'one process'}"] = {
+                "loss": apart([e["loss"][0] for e in one], [e["loss"][0] for e in log]),
+                "test": apart(expected, json.loads((again / "metrics.json").read_text())["mean"]),
+            }
+    finally:
+        shutil.rmtree(base)
+    return found
+
+
+def rank(parent: int, number: int) -> psutil.Process:
+    """The process of a rank."""
+    children = psutil.Process(parent).children(recursive=True)
+    return next(child for child in children if child.environ().get("RANK") == str(number))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--task"]:
+        task(sys.argv[2], Path(sys.argv[3]))
+    else:
+        main()
