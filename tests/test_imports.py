@@ -43,10 +43,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {"checkpoints", "data", "errors", "layers", "optim", "ranks", "recording"},  # the loop knows neither
     "runs": {"data", "errors", "layers", "methods", "models", "options", "protocol", "training"},
     "lists": {"data", "methods", "ranking"},
+    "seen": {"data", "errors", "files"},
     "recommender": {
         *(
             "checkpoints",
             "lists",
+            "seen",
             "data",
             "errors",
             "files",
@@ -60,6 +62,8 @@ MAY_IMPORT: dict[str, set[str]] = {
             "version",
         )
     },
+    "nearest": {"data", "errors", "lists"},
+    "everybody": {"errors", "files", "ranking", "recommender"},
     "experiment": {
         *("checkpoints", "data", "draws", "errors", "layers", "methods", "models", "options", "paper"),
         *("protocol", "ranking", "ranks", "recommender", "runs", "training"),
@@ -118,6 +122,7 @@ ANYTHING = {
     "cli_audit",
     "cli_compare",
     "cli_prepare",
+    "cli_recommend",
     "cli_report",
     "cli_leaderboard",
     "cli_serve",

@@ -19,7 +19,6 @@ from accord.cli_audit import audit
 from accord.cli_compare import compare
 from accord.cli_leaderboard import injected, leaderboard
 from accord.cli_options import (
-    FORMATS,
     AllowImports,
     Clean,
     DataArgument,
@@ -38,11 +37,11 @@ from accord.cli_options import (
     parse_numbers,
     parse_options,
     put_table,
-    read_ids,
     run_folder,
     typed,
 )
 from accord.cli_prepare import prepare
+from accord.cli_recommend import recommend
 from accord.cli_report import report
 from accord.cli_reproduce import reproduce
 from accord.cli_serve import serve
@@ -177,39 +176,7 @@ app.command()(injected)
 app.command()(reproduce)
 app.command()(report)
 app.command()(serve)
-
-
-@app.command()
-def recommend(
-    run: RunArgument,
-    user: Annotated[list[str] | None, typer.Option(help="a user's id; may be given more than once")] = None,
-    users: Annotated[Path | None, typer.Option(help="a file with one id a line")] = None,
-    everybody: Annotated[bool, typer.Option("--all", help="every user of the data")] = False,
-    history: Annotated[str | None, typer.Option(help="items of one --user who is new, as id,id,…")] = None,
-    k: Annotated[int, typer.Option(help="items for each user")] = 20,
-    format_: Annotated[str, typer.Option("--format", help="table, json, csv or parquet")] = "table",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="file to write; the screen if not given")
-    ] = None,
-    device: Device = "auto",
-    allow_imports: AllowImports = False,
-) -> None:
-    """Recommend items to users, by their own ids."""
-    if sum([bool(user), users is not None, everybody]) != 1:
-        raise InputError("say for whom: --user ID (more than once if you like), --users FILE or --all.")
-    if format_ not in FORMATS:
-        from accord.errors import unknown
-
-        raise unknown("format", format_, FORMATS)
-    if format_ == "parquet" and output is None:
-        raise InputError("--format parquet needs a file: give -o FILE.")
-    ids = None if everybody else user or read_ids(users)
-    if history is not None and (not user or len(user) != 1):
-        raise InputError("--history goes with one --user.")
-    recommender = open_run(run, device, allow_imports)
-    given = {user[0]: history.split(",")} if history is not None and user else None
-    table = recommender.with_titles(recommender.recommend(ids, k, history=given))
-    put_table(table, output, format_)
+app.command()(recommend)
 
 
 @data_app.command("list")

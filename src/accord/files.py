@@ -13,6 +13,7 @@ from typing import Any
 from accord.errors import InputError
 
 MANY_ROWS, MOST_ROWS_A_BYTE = 10**7, 100  # a Parquet file of more rows than both is a bomb
+BATCH_ROWS = 2**20  # read at once
 
 
 @contextmanager
@@ -71,6 +72,29 @@ def check_footer(path: Path, footer: Any) -> None:
 
 def read_table(path: Path) -> Any:
     """A Parquet file of a run folder as an Arrow table."""
+    with _parquet(path) as file:
+        table = file.read()
+        table.validate(full=True)
+        return table
+
+
+def read_batches(path: Path, needed: set[str]) -> Iterator[Any]:
+    """The same a bounded number of rows at a time: one batch at least, of no rows if there are none."""
+    import pyarrow as pa
+
+    with _parquet(path) as file:
+        schema = file.schema_arrow
+        if missing := sorted(needed - set(schema.names)):
+            raise InputError(f"{path} is damaged (it has no column '{missing[0]}'); train again.")
+        yield pa.RecordBatch.from_pylist([], schema)
+        for batch in file.iter_batches(BATCH_ROWS):
+            batch.validate(full=True)
+            yield batch
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
+    """A Parquet file of a run folder, opened; what is wrong with it is said in a sentence."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -78,8 +102,6 @@ def read_table(path: Path) -> Any:
     try:
         file = pq.ParquetFile(path)
         check_footer(path, file.metadata)
-        table = file.read()
-        table.validate(full=True)
-        return table
+        yield file
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); train again.") from None

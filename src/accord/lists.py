@@ -28,7 +28,7 @@ class Lists:
         popularity = self.train.popularity()
         self._popular = torch.from_numpy(popularity).float().to(ranker.device)
         self._popular_priority = tie_priority(popularity, "popularity").to(ranker.device)
-        self._priority = tie_priority(popularity, ranker.protocol.ties).to(ranker.device)
+        self.priority = tie_priority(popularity, ranker.protocol.ties).to(ranker.device)
         self._cold = self.train.counts == 0
         self._cold_source = "popularity" if ranker.protocol.cold_users == "popularity" else "model"
 
@@ -46,7 +46,7 @@ class Lists:
         """The k best items for somebody of whom only these different items are known."""
         rows = torch.from_numpy(history).to(self.ranker.device)
         scores = self._folded_in(rows) if len(history) else None
-        source, priority = "history", self._priority
+        source, priority = "history", self.priority
         if scores is None:
             scores, source, priority = self._popular, "popularity", self._popular_priority
         scores = scores.clone()

@@ -27,8 +27,9 @@ from accord.lists import Lists
 from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
-from accord.ranking import Evaluation, Ranker, Relevant, evaluate, validation_part
+from accord.ranking import Evaluation, Rank, Ranker, Relevant, evaluate, validation_part
 from accord.runs import Run, RunConfig
+from accord.seen import read_seen, write_seen
 from accord.tensors import read_tensors, write_tensors
 from accord.training import TrainState
 from accord.version import __version__
@@ -203,9 +204,17 @@ class Recommender:
         return lists.take(pa.compute.sort_indices(pa.table({"place": place}), sort_keys=[("place", "ascending")]))
 
     def recommend_in_blocks(
-        self, users: Ids | None = None, k: int = 20, *, history: Mapping[Any, Sequence[Any]] | None = None
+        self,
+        users: Ids | None = None,
+        k: int = 20,
+        *,
+        history: Mapping[Any, Sequence[Any]] | None = None,
+        rank: Rank | None = None,
     ) -> Iterator[pa.Table]:
-        """`recommend`, block by block, for more users than fit into memory; known users come first."""
+        """`recommend`, block by block, for more users than fit into memory; known users come first.
+
+        `rank` finds the lists of users of training, where that is not done by scoring every item.
+        """
         if k < 1:
             raise InputError(f"k is {k}; give a number from 1 up.")
         ids, histories = self._ids(users), {str(user): items for user, items in (history or {}).items()}
@@ -216,7 +225,7 @@ class Recommender:
         yield self._table(ids[:0], np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
         known = np.flatnonzero((rows >= 0) & ~named)
         done = 0
-        for block, items, values in self.lists.ranker.rank(rows[known], k):
+        for block, items, values in (rank or self.lists.ranker.rank)(rows[known], k):
             owners = ids.take(pa.array(known[done : done + len(block)]))
             done += len(block)
             yield self._table(owners, items[0].cpu().numpy(), values[0].cpu().numpy(), self.lists.sources(block))
@@ -315,22 +324,18 @@ class Recommender:
         write_json(folder / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
         write_tensors(folder / "model.safetensors", self.method.state_dict())
         popularity = pa.array(self.train.popularity())
-        # the values too, which training was not told: for those who look at the run afterwards
-        kept = ["user", "item", *(["value"] if self.trained_on.has_value else [])]
-        seen = [_cast_ids(self._parts[name].table, self, kept) for name in ("train", "valid")]
-        parts = pa.array(["train"] * len(seen[0]) + ["valid"] * len(seen[1])).dictionary_encode()
-        seen_table = pa.concat_tables(seen, promote_options="default").append_column("part", parts)
         known = pa.table({}) if self.item_info is None else self.item_info
         info = dict(zip(known.column_names, known.columns, strict=True))
         tables = {
             "users": pa.table({"user": self.users.ids}),
             "items": pa.table({"item": self.items.ids, "train_count": popularity, **info}),
-            "seen": seen_table,
             "test": _cast_ids(self._parts["test"].table, self, ["user", "item"]),
         }
         for name, table in tables.items():
             with replacing(folder / f"{name}.parquet") as path:
                 pq.write_table(table, path)
+        with replacing(folder / "seen.parquet") as path:
+            write_seen(path, self._parts, self.users, self.items)
         with replacing(folder / "log.jsonl") as path:
             path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
         write_json(folder / "metrics.json", self.metrics)
@@ -366,14 +371,8 @@ class Recommender:
         user_table, item_table = read_table(folder / "users.parquet"), read_table(folder / "items.parquet")
         users = IdMap(user_table.column("user").combine_chunks())
         items = IdMap(item_table.column("item").combine_chunks())
-        seen, test = read_table(folder / "seen.parquet"), read_table(folder / "test.parquet")
-        in_train = np.asarray(pa.compute.equal(seen.column("part"), "train"))
-        kept = [name for name in ("user", "item", "value") if name in seen.column_names]
-        parts = {
-            "train": Interactions(seen.filter(pa.array(in_train)).select(kept)),
-            "valid": Interactions(seen.filter(pa.array(~in_train)).select(["user", "item"])),
-            "test": Interactions(test),
-        }
+        parts = read_seen(folder / "seen.parquet", users, items)
+        parts["test"] = Interactions(read_table(folder / "test.parquet"))
         data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
         train, valid = data.csr(data.train), data.csr(data.valid)
         built = run.build(train)

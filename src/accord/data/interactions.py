@@ -186,6 +186,9 @@ class Interactions:
     def filter(self, keep: npt.NDArray[np.bool_]) -> Interactions:
         return Interactions(self.rows.filter(pa.array(keep)), (self.user_ids, self.item_ids))
 
+    def slice(self, start: int, length: int) -> Interactions:
+        return Interactions(self.rows.slice(start, length), (self.user_ids, self.item_ids))
+
     def take(self, rows: npt.ArrayLike) -> Interactions:
         places = np.asarray(rows)
         indices = pa.array(places if places.dtype == np.int32 else places.astype(np.int64))

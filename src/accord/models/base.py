@@ -80,6 +80,11 @@ class Model(nn.Module):
         """Logits of every item: users [B], the same for every run -> [R, B, I]."""
         raise AssertionError("a model scores all items")
 
+    def factors(self, users: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Vectors of users [B, d] and of all items [I, d], of the first run, whose products put the items in the order
+        that `score_all` does; None if the model has none."""
+        return None
+
     def fold_in(self, history: Tensor) -> Tensor | None:
         """Logits of every item for somebody with this history [n] of item rows: [R, I]; None if the model cannot."""
         return None

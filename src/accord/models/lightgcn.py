@@ -58,6 +58,10 @@ class LightGCN(Model):
         vectors = self._vectors().transpose(0, 1)
         return vectors[:, users] @ vectors[:, self.num_users :].mT
 
+    def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        vectors = self._vectors()[:, 0]
+        return vectors[users], vectors[self.num_users :]
+
     def _vectors(self, num_layers: int | None = None) -> Tensor:
         """The propagated vectors, computed once between two changes of the weights."""
         versions = (self.user.weight._version, self.item.weight._version)

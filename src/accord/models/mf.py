@@ -34,6 +34,9 @@ class MF(Model):
     def score_all(self, users: Tensor) -> Tensor:
         return self.user.weight[:, users] @ self.item.weight.mT
 
+    def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        return self.user.weight[0, users], self.item.weight[0]
+
 
 class GMF(Model):
     name = "gmf"
@@ -55,3 +58,6 @@ class GMF(Model):
     def score_all(self, users: Tensor) -> Tensor:
         weighted = self.user.weight[:, users] * self.out.weight.mT  # the output weights fold into the users
         return weighted @ self.item.weight.mT + self.out.bias.unsqueeze(-1)
+
+    def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        return self.user.weight[0, users] * self.out.weight[0].T, self.item.weight[0]
