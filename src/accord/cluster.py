@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import socket
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -173,9 +175,11 @@ class Cluster:
             found: list[Any] = self.ray.get(done)
             return found
         except errors.RayTaskError as error:
-            if isinstance(error.cause, ModuleNotFoundError):
+            missing = re.search(r"No module named '([\w.]+)'", str(error.cause))
+            if missing:
                 raise InputError(
-                    f"a worker of the cluster has no {error.cause.name}; {INSTALL} on every node."
+                    f"a worker of the cluster has no module '{missing[1]}'; install accord and what it needs there as "
+                    f"here: {INSTALL}."
                 ) from None
             raise error.cause from None
         except errors.RayError as error:
@@ -206,6 +210,8 @@ def _run(work: Work[Found], data: Any, part: Any, way: _Way, news: _Reporter) ->
             "install the same on every node."
         )
     torch.set_num_threads(way.threads)
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # the data, which all of a node share
+    warnings.showwarning = lambda message, *_args, **_more: news.put(str(message))
     if way.deterministic:
         deterministic()
     news.put(None)
