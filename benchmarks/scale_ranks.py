@@ -30,7 +30,7 @@ import accord
 from accord import distributed
 from accord.data.interactions import Csr, Dataset, Interactions
 from accord.experiment import plan, train_stack
-from accord.layers import tables_by_user
+from accord.layers import shared_out
 from accord.methods.base import Method
 from accord.ranks import Ranks, joined
 from accord.runs import Run
@@ -182,7 +182,7 @@ def task_memory(ranks: Ranks | None) -> dict[str, Any]:
     run = plan(data, "gmf", "deca", "corrected", 1, options, 1, [20])
     before = psutil.Process().memory_info().rss
     method, _ = train_stack(data, run, torch.device("cpu"), ranks=ranks)
-    rows = sum(method.state_dict()[name].nbytes for name in tables_by_user(method))
+    rows = sum(method.state_dict()[name].nbytes for name in shared_out(method))
     figures = torch.tensor([rows, before, psutil.Process().memory_info().rss])
     every = ranks.gathered(figures, "memory").tolist()
     return {

@@ -12,8 +12,8 @@ import torch.distributed as dist
 
 from accord import distributed
 from accord.experiment import fit
-from accord.layers import tables_by_user
-from accord.ranks import Ranks, joined
+from accord.layers import shared_out
+from accord.ranks import LARGE_TABLE, Ranks, joined
 from accord.tensors import write_tensors
 from helpers import small_data, with_dim
 
@@ -52,12 +52,13 @@ def main(folder: Path) -> None:
     with joined() as ranks:
         assert ranks is not None
         for number, case in enumerate(json.loads((folder / "cases.json").read_text())):
+            ranks.large = case.get("large", LARGE_TABLE)
             recommender = trained(case, ranks)
             first, size = ranks.share(len(small_data().users))
             if recommender is not None:
                 write_tensors(folder / f"{ranks.size}-{number}.safetensors", recommender.method.state_dict())
                 said = found(recommender) | {"sent": dict(ranks.sent), "shapes": SENT, "share": [first, size]}
-                said["by_user"] = sorted(tables_by_user(recommender.method))
+                said["by_user"] = sorted(shared_out(recommender.method))
                 (folder / f"{ranks.size}-{number}.json").write_text(json.dumps(said))
             SENT.clear()
             ranks.sent.clear()

@@ -25,7 +25,7 @@ from accord.data.sampling import Sampler, TrainingPairs
 from accord.distributed import require_apart
 from accord.draws import drawn_part
 from accord.errors import InputError
-from accord.layers import Embedding, Share, generators, tables_by_user
+from accord.layers import Embedding, Share, generators, shared_out
 from accord.models.mf import MF
 from accord.ranks import LOST, Ranks
 from accord.recommender import Recommender
@@ -40,6 +40,9 @@ CASES = [
     {"model": "cdae", "method": "deca", "seeds": 2, "batch": 7},
     {"model": "gmf", "method": "deca-p", "protocol": "published", "options": {"train.pretrain_early_stop": False}},
     {"model": "cdae", "method": "normal", "options": {"protocol.cdae_negatives": "cells"}, "batch": 9},
+    *({"model": m, "method": "deca-p", "large": 10} for m in ("mf", "gmf", "neumf")),  # item tables are shared out too
+    {"model": "gmf", "method": "deca", "large": 10, "seeds": 3, "batch": 7},
+    {"model": "neumf", "method": "deca", "large": 10, "protocol": "published"},
     {"model": "mf", "method": "normal", "epochs": 30, "options": {"train.patience": 1, "train.lr": 0.1}},  # stops early
 ]  # fmt: skip
 RANKS = 3
@@ -115,7 +118,7 @@ def test_no_user_row_moves_in_training(case, folder):
     """What torch.distributed was given, seen from outside: gradients of what all ranks hold, and single figures."""
     found = json.loads((folder / f"{RANKS}-{CASES.index(case)}.json").read_text())
     method = plan_small(case["model"], case["method"], (1,)).build(small_data().csr(small_data().train))
-    by_user = tables_by_user(method)
+    by_user = shared_out(method)
     shared = {key: p.numel() for key, p in method.named_parameters() if key not in by_user}
     assert sorted(by_user) == found["by_user"]
     figures = {"loss", "diverged", "validation", "how many numbers are drawn"}

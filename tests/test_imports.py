@@ -30,7 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rows": {"cpu_kernels"},
     "draws": set(),
     "ranks": {"errors"},
-    "layers": {"cpu_kernels", "draws", "errors", "kernels", "ranks", "rows"},
+    "fetching": {"ranks"},
+    "layers": {"cpu_kernels", "draws", "errors", "fetching", "kernels", "ranks", "rows"},
     "checkpoints": {"errors", "files", "layers", "ranks", "tensors"},
     "optim": {"kernels", "layers", "rows"},
     "metrics": set(),
@@ -40,14 +41,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": {"data", "errors", "kernels", "layers", "models", "options", "protocol"},  # a method only gives a loss
     "ranking": {"cpu_kernels", "data", "errors", "metrics", "protocol"},
     "recording": {"data", "layers", "optim", "ranks"},
-    "training": {"checkpoints", "data", "errors", "layers", "optim", "ranks", "recording"},  # the loop knows neither
+    "training": {"checkpoints", "data", "errors", "layers", "optim", "ranks", "recording", "tensors"},
     "runs": {"data", "errors", "layers", "methods", "models", "options", "protocol", "training"},
     "lists": {"data", "methods", "ranking"},
+    "saved": {"data", "errors", "files", "runs", "tensors"},
     "seen": {"data", "errors", "files"},
     "recommender": {
         *(
             "checkpoints",
             "lists",
+            "saved",
             "seen",
             "data",
             "errors",

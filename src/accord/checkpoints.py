@@ -56,8 +56,8 @@ def read(path: Path, shares: Shares, ranks: Ranks | None) -> Stored | None:
     if not path.exists():
         return None
     tensors, header = read_tensors(path)
-    for name, (first, size, _) in _known(shares, {name: tensor.shape for name, tensor in tensors.items()}).items():
-        tensors[name] = tensors[name][:, first : first + size].clone()
+    for name, share in _known(shares, {name: tensor.shape for name, tensor in tensors.items()}).items():
+        tensors[name] = tensors[name][:, share.first : share.first + share.size].clone()
     return tensors, header
 
 

@@ -19,7 +19,7 @@ from accord.data.interactions import Csr, Dataset
 from accord.data.part import UserPart, rows_of
 from accord.errors import InputError
 from accord.experiment import find_device, plan, train_stack
-from accord.layers import tables_by_user
+from accord.layers import shared_out, whole_tables
 from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
@@ -99,7 +99,8 @@ def evaluated(ranks: Ranks, run: Run, data: Dataset, method: Method, device: tor
     first, size = ranks.share(train.num_users)
     relevant, own = whole.of_users(first, size), UserPart.cut(train, first, size)
     ranker = Ranker.of(method.target, method.score_all, len(run.config.seeds), relevant.seen, own, rules, device)
-    found = evaluate(ranker, relevant, run.config.ks)
+    with whole_tables(method.target):
+        found = evaluate(ranker, relevant, run.config.ks)
     names = sorted(found.per_user)
     every = ranks.collect(torch.from_numpy(np.stack([found.per_user[name] for name in names])), 2, "test figures")
     if every is None:
@@ -110,10 +111,10 @@ def evaluated(ranks: Ranks, run: Run, data: Dataset, method: Method, device: tor
 
 def collected(ranks: Ranks, run: Run, train: Csr, method: Method, device: torch.device) -> Method | None:
     """The method with everybody's rows, at rank 0."""
-    by_user = tables_by_user(method)
+    shares = shared_out(method)
     weights = {}
     for name, tensor in method.state_dict().items():
-        weights[name] = ranks.collect(tensor, 1, name) if name in by_user else tensor
+        weights[name] = ranks.collect(tensor, 1, name) if name in shares else tensor
     if ranks.rank:
         return None
     whole = run.build(train)

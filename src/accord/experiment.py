@@ -27,7 +27,7 @@ from accord.data.read import load
 from accord.data.sampling import Negatives, Sampler, TrainingPairs
 from accord.draws import drawn_part, random_numbers
 from accord.errors import InputError, unknown
-from accord.layers import generators
+from accord.layers import generators, whole_tables
 from accord.methods import MethodSpec, find_method, method_name
 from accord.methods.base import Method
 from accord.models import ModelSpec, model_name, own_class
@@ -220,7 +220,8 @@ def train_stack(
         ready_cpu()
     whole = train = data.csr(data.train)
     if ranks is not None:
-        train = UserPart.cut(whole, *ranks.share(whole.num_users))
+        items = ranks.share(whole.num_items) if whole.num_items >= ranks.large else None
+        train = UserPart.cut(whole, *ranks.share(whole.num_users), items)
     method = run.build(train).to(device)
     if run.method is None:
         return method.eval(), []
@@ -334,7 +335,8 @@ def _ndcg_stopping(
     )
 
     def check() -> Tensor:
-        found = evaluate(ranker, relevant, [20]).per_user["ndcg@20"]
+        with whole_tables(stage.target):
+            found = evaluate(ranker, relevant, [20]).per_user["ndcg@20"]
         if ranks is None:
             return torch.from_numpy(found.mean(1))
         total = torch.from_numpy(found.sum(1))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from accord import cpu_kernels, kernels
 from accord.draws import DRAWN_AT_ONCE, drawn_part
+from accord.fetching import fetch
 from accord.ranks import Ranks
 from accord.rows import Rows
 
@@ -60,12 +62,14 @@ class Share(NamedTuple):
     first: int
     size: int
     whole: int
+    fetched: bool = False  # whether rows of other ranks are asked for too; if not, ids are counted from `first`
 
 
 class Embedding(RunLayer):
     """`weight` [R, rows, dim]; ids [R, B] -> [R, B, dim]. Starts as N(0, std), or uniform within +-bound.
 
     A table by user is given the users' `Share`: each rank has the rows of its own users, and no other rank sees them.
+    A large table by item may be shared out as well; what a batch looks up is then fetched from whoever has it.
     """
 
     def __init__(self, runs: int, rows: int | Share, dim: int, std: float = 0.01, bound: float | None = None) -> None:
@@ -74,6 +78,17 @@ class Embedding(RunLayer):
         self.weight = nn.Parameter(torch.empty(runs, rows if isinstance(rows, int) else rows.size, dim))
         self.std, self.bound = std, bound
         self.rows: Rows | None = None  # while it is trained row by row
+        self.ranks: Ranks | None = None  # those that have the other rows, where these are fetched
+        self.every: Tensor | None = None  # see `whole_tables`
+
+    @property
+    def fetches(self) -> bool:
+        return self.share is not None and self.share.fetched
+
+    @property
+    def whole(self) -> Tensor:
+        """All rows, to score with."""
+        return self.weight if self.every is None else self.every
 
     def initialise(self, run: int, generator: torch.Generator) -> None:
         start: Callable[[Tensor], Tensor] = partial(nn.init.normal_, std=self.std, generator=generator)
@@ -83,12 +98,15 @@ class Embedding(RunLayer):
             start(self.weight[run])
             return
         dim = self.weight.shape[-1]
-        first, size, whole = (rows * dim for rows in self.share)
+        first, size, whole = (rows * dim for rows in self.share[:3])
         # torch draws normal numbers by sixteens
         drawn = drawn_part(lambda n: start(torch.empty(n)), whole, first, first + size, DRAWN_AT_ONCE, last=16)
         self.weight[run] = drawn.view(-1, dim)
 
     def forward(self, ids: Tensor) -> Tensor:
+        if self.share is not None and self.share.fetched:
+            assert self.ranks is not None
+            return fetch(self.weight, ids, self.share.first, self.share.whole, self.ranks, "items")
         if kernels.usable(self.weight):
             return kernels.take_rows(self.weight, ids, 1, self.weight.shape[1])
         if cpu_kernels.usable(self.weight):
@@ -105,6 +123,9 @@ class Embedding(RunLayer):
 
 def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, weight: Tensor | None = None) -> Tensor:
     """Dot products of user and item vectors, each dimension weighted by [R, dim] if given: ids [R, B] -> [R, B]."""
+    if item.fetches:
+        product: Tensor = user(users) * item(items)
+        return product.sum(-1) if weight is None else (product @ weight.unsqueeze(-1)).squeeze(-1)
     gradients = user._looked_up(users), item._looked_up(items)
     return dots(user.weight, item.weight, users, items, weight, gradients)
 
@@ -203,13 +224,28 @@ def tables_by_rows(module: nn.Module, pairs: int) -> list[Embedding]:
     ]
 
 
-def tables_by_user(module: nn.Module) -> dict[str, Share]:
-    """Names of the parameters that are tables by user, and the rows of them that are here."""
+def shared_out(module: nn.Module) -> dict[str, Share]:
+    """Names of the tables whose rows are shared out among ranks, and the rows of them that are here."""
     return {
         f"{name}.weight": layer.share
         for name, layer in module.named_modules()
         if isinstance(layer, Embedding) and layer.share is not None
     }
+
+
+@contextmanager
+def whole_tables(module: nn.Module) -> Iterator[None]:
+    """A time in which all items can be scored: tables that are fetched by rows are held whole, for reading."""
+    tables = [layer for layer in module.modules() if isinstance(layer, Embedding) and layer.fetches]
+    for table in tables:
+        assert table.ranks is not None
+        assert table.share is not None
+        table.every = table.ranks.joined(table.weight, table.share.whole, "item table")
+    try:
+        yield
+    finally:
+        for table in tables:
+            table.every = None
 
 
 def is_recordable(module: nn.Module) -> bool:

@@ -22,6 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from accord.errors import InputError
 
+LARGE_TABLE = 100_000  # rows of an item table from which it is shared out, too, and not held by all
 PATIENCE = timedelta(minutes=10)  # a rank that says nothing for so long is taken for lost
 LOST = "a rank failed, was killed or stopped answering, so all ranks stop; run the same command with --resume to go on."
 
@@ -37,10 +38,11 @@ class Ranks:
         self.rank, self.size = rank, size
         self.sent: Counter[str] = Counter()  # bytes that this rank has sent, by what they are
         self.shapes: dict[str, tuple[int, ...]] = {}  # and their shapes
+        self.large = LARGE_TABLE
         self.present: list[bool] | None = None  # runs of which the current batch has a pair here; None: all
 
     def share(self, everybody: int) -> tuple[int, int]:
-        """The first user of this rank, and how many there are: as torch.chunk and DTensor cut."""
+        """The first user of this rank, and how many there are: as torch.chunk and DTensor cut. So of items."""
         each = -(-everybody // self.size)
         if each * (self.size - 1) >= everybody:
             raise InputError(
@@ -69,6 +71,15 @@ class Ranks:
         begin = every[: self.rank].sum(0)
         return list(zip(every.sum(0).tolist(), begin.tolist(), (begin + own).tolist(), strict=True))
 
+    def exchange(self, own: Tensor, sizes: list[int], back: list[int], what: str) -> Tensor:
+        """Give `sizes[r]` rows, in order, to each rank r, and get `back[r]` from it."""
+        got = own.new_empty(sum(back), *own.shape[1:])
+        with _answered():
+            dist.all_to_all_single(got, own.contiguous(), back, sizes)
+        away = own.numel() // max(1, len(own)) * (len(own) - sizes[self.rank])
+        self._count(what, own, away / max(1, own.numel()))
+        return got
+
     def gathered(self, own: Tensor, what: str) -> Tensor:
         """The tensors of all ranks, which have one shape, in the main memory: [size, ...]."""
         every = [torch.empty_like(own) for _ in range(self.size)]
@@ -90,6 +101,14 @@ class Ranks:
         if every is None:
             return None
         return torch.cat([part[:length] for part, length in zip(every, lengths, strict=True)]).movedim(0, dim)
+
+    def joined(self, own: Tensor, whole: int, what: str) -> Tensor:
+        """Shares of a table [R, rows, dim] as the table, at every rank."""
+        each = -(-whole // self.size)
+        room = own.new_zeros(own.shape[0], each, own.shape[2])
+        room[:, : own.shape[1]] = own.detach()
+        every = self.gathered(room, what)  # [size, R, each, dim]
+        return every.transpose(0, 1).flatten(1, 2)[:, :whole]
 
     def said_by_first(self, what: Any) -> Any:
         """What rank 0 has here: a word, a number, a decision."""

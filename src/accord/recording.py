@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from accord.data.sampling import Batch
-from accord.layers import Streams, Trainable, is_recordable, tables_by_user
+from accord.layers import Streams, Trainable, is_recordable, shared_out
 from accord.optim import Adam
 from accord.ranks import Ranks
 
@@ -26,7 +26,7 @@ class Steps:
 
     def __init__(self, method: Trainable, optimizer: Adam, l2: Tensor, ranks: Ranks | None = None) -> None:
         self.method, self.optimizer, self.l2, self.ranks = method, optimizer, l2, ranks
-        own = tables_by_user(method)
+        own = shared_out(method)
         self.shared = {name: p for name, p in method.named_parameters() if name not in own}  # by all ranks
         self.total = torch.zeros_like(l2)  # [R]: sum of the losses since it was last read
         self.records = l2.is_cuda and is_recordable(method) and ranks is None

@@ -17,7 +17,7 @@ from torch import Tensor
 from accord import checkpoints
 from accord.data.sampling import Sampler
 from accord.errors import InputError
-from accord.layers import Share, Streams, Trainable, tables_by_rows, tables_by_user
+from accord.layers import Embedding, Share, Streams, Trainable, shared_out, tables_by_rows
 from accord.optim import Adam
 from accord.ranks import Ranks
 from accord.recording import Steps
@@ -123,7 +123,7 @@ class Trainer:
     ) -> None:
         """`ranks`: those who train the same, each with its own users; what all of them hold stays the same at all."""
         self.ranks = ranks
-        self.by_user = tables_by_user(method)
+        self.shares = shared_out(method)
         self.method, self.sampler, self.config, self.l2 = method, sampler, config, l2
         self.stopping, self.stage, self.watch = stopping, stage, watch
         self.checkpoint = checkpoint
@@ -133,9 +133,9 @@ class Trainer:
         pairs = 2 * -(-len(sampler.pairs) // sampler.num_batches)
         by_rows = tables_by_rows(method, pairs)
         if ranks is not None:  # the gradient of a table that all hold is summed as a whole
-            by_rows = [table for table in by_rows if table.share is not None]
+            by_rows = [table for table in by_rows if table.share is not None and not table.fetches]
             for layer in method.modules():
-                if isinstance(layer, Streams):
+                if isinstance(layer, Streams | Embedding):
                     layer.ranks = ranks
         self.optimizer = Adam(self.parameters.values(), config.lr, by_rows)
         self.steps = Steps(method, self.optimizer, l2, ranks)
@@ -295,9 +295,9 @@ class Trainer:
         checkpoints.write(self.checkpoint, tensors, header, self._shares(), self.ranks)
 
     def _shares(self) -> dict[str, Share]:
-        """Those of a checkpoint's tensors of which a rank has only its own users' rows."""
+        """Those of a checkpoint's tensors of which a rank has only some rows."""
         kinds = ("weight", "kept", "adam/exp_avg", "adam/exp_avg_sq")
-        return {f"{kind}/{name}": share for name, share in self.by_user.items() for kind in kinds}
+        return {f"{kind}/{name}": share for name, share in self.shares.items() for kind in kinds}
 
     def resume(self) -> bool:
         """Continue from the checkpoint if it is this stage's; False if there is none."""

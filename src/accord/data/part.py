@@ -33,12 +33,15 @@ class UserPart(Csr):
     first: int  # row of the first of them among everybody
     whole_ptr: IntArray  # [everybody + 1]
     item_counts: IntArray  # [I], of everybody
+    item_share: tuple[int, int] | None = None  # of large tables by item: the first row that is here, and how many are
 
     @classmethod
-    def cut(cls, whole: Csr, first: int, size: int) -> UserPart:
+    def cut(cls, whole: Csr, first: int, size: int, items: tuple[int, int] | None = None) -> UserPart:
         own = rows_of(whole, first, size)
         counts = whole.popularity()
-        return cls(own.ptr, own.items, own.num_items, first=first, whole_ptr=whole.ptr, item_counts=counts)
+        return cls(
+            own.ptr, own.items, own.num_items, first=first, whole_ptr=whole.ptr, item_counts=counts, item_share=items
+        )
 
     @property
     def everybody(self) -> int:

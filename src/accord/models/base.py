@@ -48,6 +48,13 @@ class Setup:
         whole = self.train.everybody if isinstance(self.train, UserPart) else self.num_users
         return Share(self.train.first if isinstance(self.train, UserPart) else 0, self.num_users, whole)
 
+    @property
+    def items(self) -> int | Share:
+        """The rows of a table by item that is only looked up in training and read by `Embedding.whole` in scoring."""
+        if not isinstance(self.train, UserPart) or self.train.item_share is None:
+            return self.num_items
+        return Share(*self.train.item_share, self.num_items, fetched=True)
+
 
 class Model(nn.Module):
     """Scores pairs for R runs at once. Every parameter carries the leading run dimension."""

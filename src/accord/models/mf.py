@@ -26,13 +26,13 @@ class MF(Model):
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         self.user = Embedding(setup.runs, setup.users, config.dim)
-        self.item = Embedding(setup.runs, setup.num_items, config.dim)
+        self.item = Embedding(setup.runs, setup.items, config.dim)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         return pair_dot(self.user, self.item, users, items)
 
     def score_all(self, users: Tensor) -> Tensor:
-        return self.user.weight[:, users] @ self.item.weight.mT
+        return self.user.weight[:, users] @ self.item.whole.mT
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         return self.user.weight[0, users], self.item.weight[0]
@@ -49,7 +49,7 @@ class GMF(Model):
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         self.user = Embedding(setup.runs, setup.users, config.dim)
-        self.item = Embedding(setup.runs, setup.num_items, config.dim)
+        self.item = Embedding(setup.runs, setup.items, config.dim)
         self.out = Linear(setup.runs, config.dim, 1, start="kaiming")
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ class GMF(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         weighted = self.user.weight[:, users] * self.out.weight.mT  # the output weights fold into the users
-        return weighted @ self.item.weight.mT + self.out.bias.unsqueeze(-1)
+        return weighted @ self.item.whole.mT + self.out.bias.unsqueeze(-1)
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         return self.user.weight[0, users] * self.out.weight[0].T, self.item.weight[0]

@@ -32,9 +32,9 @@ class NeuMF(Model):
         super().__init__(config, setup)
         wide = config.dim * 2 ** (config.num_layers - 1)
         self.user = Embedding(setup.runs, setup.users, config.dim)
-        self.item = Embedding(setup.runs, setup.num_items, config.dim)
+        self.item = Embedding(setup.runs, setup.items, config.dim)
         self.wide_user = Embedding(setup.runs, setup.users, wide)
-        self.wide_item = Embedding(setup.runs, setup.num_items, wide)
+        self.wide_item = Embedding(setup.runs, setup.items, wide)
         widths = [2 * wide // 2**layer for layer in range(config.num_layers + 1)]
         self.layers = nn.ModuleList(Linear(setup.runs, num_in, num_out) for num_in, num_out in pairwise(widths))
         self.out = Linear(setup.runs, 2 * config.dim, 1, start="kaiming")
@@ -65,9 +65,9 @@ class NeuMF(Model):
         assert isinstance(first, Linear)
         of_user, of_item = torch.split(first.weight, self.wide_user.weight.shape[-1], 1)
         from_users = torch.baddbmm(first.bias.unsqueeze(1), self.wide_user.weight[:, users], of_user)
-        from_items = self.wide_item.weight @ of_item
+        from_items = self.wide_item.whole @ of_item
         of_product, of_mlp = torch.split(self.out.weight, self.user.weight.shape[-1], 1)
-        product = (self.user.weight[:, users] * of_product.mT) @ self.item.weight.mT
+        product = (self.user.weight[:, users] * of_product.mT) @ self.item.whole.mT
         runs, num_users = from_users.shape[:2]
         mlp = product.new_empty(product.shape)
         block = max(1, (PAIRS_AT_ONCE if users.is_cuda else WITHIN_CACHE) // (self.num_items * runs))
