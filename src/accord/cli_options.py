@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from accord.errors import InputError
+from accord.errors import InputError, shown
 
 if TYPE_CHECKING:
     from accord.data.interactions import Dataset
@@ -89,6 +89,8 @@ def parse_options(pairs: list[str]) -> dict[str, Any]:
             options[key] = json.loads(text)
         except json.JSONDecodeError:
             options[key] = text
+        except (ValueError, RecursionError):  # an integer of thousands of digits, or nested as deep
+            raise InputError(f"--set {key}: {shown(text)} is no value; write it as method.c1=100.") from None
     return options
 
 
@@ -103,7 +105,10 @@ def read_ids(path: Path | None) -> list[str]:
     assert path is not None
     if not path.is_file():
         raise InputError(f"--users {path}: there is no such file.")
-    ids = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    try:
+        ids = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
+    except UnicodeDecodeError as error:
+        raise InputError(f"--users {path} is not UTF-8 text ({error}); save it as UTF-8.") from None
     if not ids:
         raise InputError(f"--users {path}: the file is empty; write one id a line.")
     return ids

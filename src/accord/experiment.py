@@ -26,7 +26,7 @@ from accord.data.part import PartSampler, UserPart, rows_of
 from accord.data.read import load
 from accord.data.sampling import Negatives, Sampler, TrainingPairs
 from accord.draws import drawn_part, random_numbers
-from accord.errors import InputError, unknown
+from accord.errors import InputError, shown, unknown
 from accord.layers import generators, whole_tables
 from accord.methods import MethodSpec, find_method, method_name
 from accord.methods.base import Method
@@ -36,7 +36,7 @@ from accord.protocol import PRESETS, Protocol
 from accord.ranking import Ranker, Relevant, evaluate, validation_part
 from accord.ranks import Ranks
 from accord.recommender import Recommender
-from accord.runs import Run, RunConfig
+from accord.runs import MOST_K, MOST_SEEDS, Run, RunConfig
 from accord.training import Diverged, Progress, Stopping, TrainConfig, Trainer, TrainState
 
 FIRST_SEED = 2019  # the paper's seeds are 2019, 2020 and 2021
@@ -167,16 +167,16 @@ def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
         if not seeds or len(set(seeds)) < len(seeds):
             raise InputError(f"seeds are {list(seeds)}; give one or more different numbers.")
         return tuple(seeds)
-    if seeds < 1:
-        raise InputError(f"seeds is {seeds}; at least one run is needed.")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InputError(f"seeds is {seeds}; give a number from 1 to {MOST_SEEDS:,}.")
     return tuple(range(FIRST_SEED, FIRST_SEED + seeds))
 
 
 def _ks(ks: Sequence[int] | None, dataset: str) -> tuple[int, ...]:
     if ks is None:
         return KS.get(dataset, DEFAULT_KS)
-    if not ks or min(ks) < 1:
-        raise InputError(f"k is {list(ks)}; give one or more numbers from 1 up.")
+    if not ks or min(ks) < 1 or max(ks) > MOST_K:
+        raise InputError(f"k is {shown(list(ks))}; give one or more numbers from 1 to {MOST_K:,}.")
     return tuple(sorted(set(ks)))
 
 

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 import torch
 from pydantic import ValidationError
 
-from accord import checkpoints
+from accord import checkpoints, saved
 from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions, Rows
 from accord.errors import InputError
-from accord.files import read_json, read_table, replacing, write_json
+from accord.files import read_json, replacing, write_json
 from accord.lists import Lists
 from accord.methods import MethodSpec
 from accord.methods.base import Method
@@ -30,7 +30,7 @@ from accord.models import ModelSpec
 from accord.ranking import Evaluation, Rank, Ranker, Relevant, evaluate, validation_part
 from accord.runs import Run, RunConfig
 from accord.seen import read_seen, write_seen
-from accord.tensors import read_tensors, write_tensors
+from accord.tensors import write_tensors
 from accord.training import TrainState
 from accord.version import __version__
 
@@ -360,33 +360,36 @@ class Recommender:
         folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"{folder} is not a run folder: there is no such folder.")
+        with saved.as_sentences(folder):
+            return cls._load(folder, device, model, method, allow_imports)
+
+    @classmethod
+    def _load(
+        cls, folder: Path, device: str, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
+    ) -> Recommender:
         config_file = folder / "config.json"
         content = read_json(config_file)
-        metrics = read_json(folder / "metrics.json")
         try:
             content.pop("accord", None)
             run = Run.load(RunConfig(**content), model, method, allow_imports)
         except (ValidationError, AttributeError, TypeError) as error:
             raise InputError(f"{config_file} is not the config of a run ({str(error).splitlines()[0]}).") from None
-        user_table, item_table = read_table(folder / "users.parquet"), read_table(folder / "items.parquet")
-        users = IdMap(user_table.column("user").combine_chunks())
-        items = IdMap(item_table.column("item").combine_chunks())
+        metrics = saved.read_metrics(folder / "metrics.json", len(run.config.seeds))
+        users, _ = saved.read_ids(folder / "users.parquet", "user")
+        items, item_table = saved.read_ids(folder / "items.parquet", "item")
         parts = read_seen(folder / "seen.parquet", users, items)
-        parts["test"] = Interactions(read_table(folder / "test.parquet"))
+        parts["test"] = saved.read_pairs(folder / "test.parquet", users, items)
         data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
         train, valid = data.csr(data.train), data.csr(data.valid)
+        tensors = saved.read_weights(folder / "model.safetensors", run.config, users, items)
         built = run.build(train)
-        tensors, _ = read_tensors(folder / "model.safetensors")
-        own = {name: tensor.shape for name, tensor in built.state_dict().items()}
-        if own != {name: tensor.shape for name, tensor in tensors.items()}:
-            raise InputError(f"{folder}/model.safetensors is of another model than config.json says; train again.")
+        saved.require_same(folder / "model.safetensors", tensors, built.state_dict())
         built.load_state_dict(tensors)
         recommender = cls(run, built.to(device), users, items, train, train.merge(valid), metrics)
         recommender._parts = parts
         if "title" in item_table.column_names:
             recommender.item_info = item_table.drop_columns(["item", "train_count"])
-        log = folder / "log.jsonl"
-        recommender.history = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        recommender.history = saved.read_log(folder / "log.jsonl")
         return recommender
 
 

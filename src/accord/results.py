@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from accord.errors import InputError
-from accord.files import read_table, replacing
+from accord.files import own_file, read_table, replacing
 
 IDENTITY = ("dataset", "data", "model", "method", "seed", "protocol", "settings")
 
@@ -38,7 +38,10 @@ class Results:
         """Every finished run. A last line that was cut short is not there yet, and is removed."""
         if not self.file.exists():
             return []
-        lines = self.file.read_text().splitlines(keepends=True)
+        try:
+            lines = own_file(self.file).read_text(encoding="utf-8").splitlines(keepends=True)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.file} is damaged ({error}); remove it and start again.") from None
         if lines and not lines[-1].endswith("\n"):
             lines.pop()
             with replacing(self.file) as temporary:
@@ -47,7 +50,8 @@ class Results:
         for number, line in enumerate(lines, 1):
             try:
                 results.append(json.loads(line))
-            except json.JSONDecodeError:
+                run_key(results[-1])
+            except (ValueError, RecursionError, LookupError, TypeError):
                 raise InputError(f"{self.file}, line {number}, is damaged; remove that line and start again.") from None
         return results
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +18,9 @@ from accord.options import make_config
 from accord.protocol import Protocol
 from accord.training import TrainConfig
 
+MOST_SEEDS = 1000
+MOST_K = 10**6
+
 
 class RunConfig(BaseModel):
     """Everything that a stack of runs depends on besides the data. Written beside its result."""
@@ -30,8 +33,8 @@ class RunConfig(BaseModel):
     method_options: dict[str, Any]
     train: TrainConfig
     protocol: Protocol
-    seeds: tuple[int, ...] = Field(min_length=1)
-    ks: tuple[int, ...] = Field(min_length=1)
+    seeds: tuple[int, ...] = Field(min_length=1, max_length=MOST_SEEDS)
+    ks: tuple[Annotated[int, Field(ge=1, le=MOST_K)], ...] = Field(min_length=1)
     varied: tuple[dict[str, Any], ...] = Field(
         default=(), description="options in which the runs of a stack differ, one entry a run: method.NAME or train.l2"
     )
@@ -54,7 +57,9 @@ class Run:
     @classmethod
     def load(cls, config: RunConfig, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool) -> Run:
         """The run of a saved config. A file names code to import only where the caller allows that."""
-        named = [None if model else config.model, None if method else config.method, config.method_options.get("g")]
+        options = [config.method_options, *config.own_options("method")]
+        partners = [own.get("g") for own in options]
+        named = [None if model else config.model, None if method else config.method, *partners]
         foreign = [name for name in named if isinstance(name, str) and ":" in name]
         if foreign and not allow_imports:
             raise InputError(

@@ -8,12 +8,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from accord.errors import InputError
-from accord.files import replacing
+from accord.files import own_file, replacing
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: dict[str, str] | None = None) -> None:
@@ -27,14 +28,16 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: dict[str, s
             raise OSError(number, os.strerror(number), str(path)) from error
 
 
+def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """The name of a tensor that holds NaN or infinities."""
+    return next((n for n, t in tensors.items() if t.is_floating_point() and not torch.isfinite(t).all()), None)
+
+
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors and header of a safetensors file."""
+    own_file(path)
     try:
         with safe_open(path, "pt", backend="pread") as file:  # a mapped file, cut short by others, ends the process
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except FileNotFoundError:
-        raise InputError(
-            f"{path} is missing: the run folder is not whole; finish it with --resume or train again."
-        ) from None
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); train again.") from None

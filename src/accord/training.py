@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from torch import Tensor
 
 from accord import checkpoints
@@ -21,12 +21,13 @@ from accord.layers import Embedding, Share, Streams, Trainable, shared_out, tabl
 from accord.optim import Adam
 from accord.ranks import Ranks
 from accord.recording import Steps
+from accord.tensors import not_finite
 
 
 class TrainConfig(BaseModel):
     """How to train, apart from what."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     epochs: int = Field(100, ge=1, description="passes over the training pairs, at most")
     batch_size: int | None = Field(
@@ -316,14 +317,32 @@ class Trainer:
                 f"{self.checkpoint} is of another model, method, options, seeds or data; "
                 "give another --out, or train anew without --resume."
             )
+        try:
+            self._restore(tensors, weights, TrainState(**json.loads(header["state"])))
+        except (LookupError, TypeError, ValueError, RuntimeError) as error:
+            told = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise InputError(f"{self.checkpoint} is damaged ({told}); train anew without --resume.") from None
+        return True
+
+    def _restore(self, tensors: dict[str, Tensor], weights: dict[str, Tensor], state: TrainState) -> None:
+        """Take over what a checkpoint holds; what does not fit is an error of some kind."""
+        state = TypeAdapter(TrainState).validate_python(state.__dict__)
+        per_run = (state.value, state.best, state.bad, state.stopped_at)
+        if any(len(values) != len(self.l2) for values in per_run):
+            raise ValueError("its state is of another number of runs")
+        running = [run for run, stopped in enumerate(state.stopped_at) if not stopped]
+        if bad := not_finite({name: tensor[running] for name, tensor in weights.items()}):
+            raise ValueError(f"{bad} has numbers that are not finite")
         self.method.load_state_dict({name.removeprefix("weight/"): tensor for name, tensor in weights.items()})
         device = self.l2.device
         self.kept = {n.removeprefix("kept/"): t.to(device) for n, t in tensors.items() if n.startswith("kept/")}
         for name, parameter in self.parameters.items():
             keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"adam/{key}/{name}" in tensors]
             if keys:
-                self.optimizer.state[parameter] = {k: tensors[f"adam/{k}/{name}"].to(device) for k in keys}
+                found = {k: tensors[f"adam/{k}/{name}"].to(device) for k in keys}
+                if any(found[k].shape != parameter.shape for k in keys if k != "step"):
+                    raise ValueError(f"averages of {name} are of another shape")
+                self.optimizer.state[parameter] = found
         for name, stream in self._streams().items():
             stream.set_state(tensors[f"stream/{name}"])
-        self.state = TrainState(**json.loads(header["state"]))
-        return True
+        self.state = state

@@ -60,6 +60,8 @@ def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5,
 
 def _of_rows(log: Log, judged: pa.Table) -> npt.NDArray[np.float64]:
     """p_real of every row as it came, repeated pairs too."""
+    if missing := {"user", "item", "p_real"} - {*judged.column_names}:
+        raise InputError(f"the audit's interactions.parquet has no column '{min(missing)}'; audit this log first.")
     keys = pairs(log.data, Interactions(judged.select(["user", "item"])))
     order = np.argsort(keys)
     wanted = pairs(log.data, log.raw)

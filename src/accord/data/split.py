@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from accord.data.interactions import PAIRS_AT_ONCE, Dataset, IntArray, Interactions, mark, pair_keys
 from accord.data.order import Order, distinct, lexsort, rises
-from accord.errors import InputError, unknown
+from accord.errors import InputError, shown, unknown
 
 KINDS = ("auto", "random", "chronological", "leave-last-out")
 TRAIN, VALID, TEST = 0, 1, 2
@@ -51,7 +51,7 @@ class CleanRule:
             match = CONDITION.match(text, position)
             if match is None:
                 raise InputError(
-                    f"clean rule '{text}': no NAME OP NUMBER at position {position + 1}; write it like 'value>=5'"
+                    f"clean rule {shown(text)}: no NAME OP NUMBER at position {position + 1}; write it like 'value>=5'"
                     " or 'value>=4 and value<=5'."
                 )
             conditions.append((match["name"], match["op"], float(match["number"])))
@@ -61,7 +61,7 @@ class CleanRule:
             joint = JOINT.match(text, position)
             if joint is None:
                 raise InputError(
-                    f"clean rule '{text}': '{text[position:]}' at position {position + 1} is not understood;"
+                    f"clean rule {shown(text)}: {shown(text[position:])} at position {position + 1} is not understood;"
                     " join conditions by 'and'."
                 )
             position = joint.end()
@@ -85,7 +85,7 @@ class CleanRule:
                 return column
         known = ", ".join(f"{column} ('{interactions.source_name(column)}')" for column in present) or "neither"
         raise InputError(
-            f"clean rule '{self.text}' speaks of '{name}', but of value and time the data has {known};"
+            f"clean rule {shown(self.text)} speaks of '{name}', but of value and time the data has {known};"
             " give --value-col or --time-col, or change the rule."
         )
 
@@ -132,7 +132,7 @@ def split(
         clean_rows = rule.mask(valid)
         valid_clean = valid.filter(clean_rows) if clean_rows.any() else None
         if not len(test):
-            raise InputError(f"{name}: no test interaction meets the clean rule '{rule.text}'; change the rule.")
+            raise InputError(f"{name}: no test interaction meets the clean rule {shown(rule.text)}; change the rule.")
         notes = [*notes, f"clean rule '{rule.text}' keeps {len(test)} of {len(test_noisy)} test interactions."]
     dataset = Dataset.of(name, train, valid, test, valid_clean, test_noisy, notes)
     if train.stored is None:  # a store has each pair once, and cuts it by one mark a row

@@ -15,11 +15,13 @@ from accord.data.part import UserPart
 from accord.layers import Share
 from accord.protocol import Protocol
 
+MOST_WIDE = 2**14  # an embedding
+
 
 class BaseConfig(BaseModel):
     """Options of a model or method: frozen, and an unknown key is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True)

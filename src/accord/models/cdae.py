@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from accord.data.sampling import entries_of
 from accord.layers import Embedding, Linear, Streams, dots, run_offsets
-from accord.models.base import BaseConfig, Model, Setup
+from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
 
 
 class CDAE(Model):
@@ -23,7 +23,7 @@ class CDAE(Model):
     together = None
 
     class Config(BaseConfig):
-        dim: int = Field(32, ge=1, description="width of the hidden layer")
+        dim: int = Field(32, ge=1, le=MOST_WIDE, description="width of the hidden layer")
         dropout: float = Field(0.5, ge=0, lt=1, description="share of the history dropped at the input in training")
 
     ptr: Tensor

@@ -13,7 +13,7 @@ from torch import Tensor
 from accord import kernels
 from accord.data.interactions import Csr
 from accord.layers import Embedding, propagate
-from accord.models.base import BaseConfig, Model, Setup
+from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
 
 
 class LightGCN(Model):
@@ -23,7 +23,7 @@ class LightGCN(Model):
     together = "every step passes the vectors of all users along the graph"
 
     class Config(BaseConfig):
-        dim: int = Field(64, ge=1, description="width of the embeddings")
+        dim: int = Field(64, ge=1, le=MOST_WIDE, description="width of the embeddings")
         num_layers: int = Field(3, ge=1, description="propagation steps")
 
     graph: Tensor

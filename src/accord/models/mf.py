@@ -8,11 +8,11 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.layers import Embedding, Linear, pair_dot
-from accord.models.base import BaseConfig, Model, Setup
+from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
 
 
 class FactorConfig(BaseConfig):
-    dim: int = Field(32, ge=1, description="width of the embeddings")
+    dim: int = Field(32, ge=1, le=MOST_WIDE, description="width of the embeddings")
 
 
 class MF(Model):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from accord import cpu_kernels
 from accord.layers import Embedding, Linear, pair_dot
-from accord.models.base import BaseConfig, Model, Setup
+from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
 
 PAIRS_AT_ONCE = 2**20  # scored at once on a GPU: times the width of the first layer, half a gigabyte
 WITHIN_CACHE = 4_096  # the same on a CPU, where layers work on what is still in the cache
@@ -25,8 +25,10 @@ class NeuMF(Model):
     together = None
 
     class Config(BaseConfig):
-        dim: int = Field(32, ge=1, description="width of the GMF embeddings and of the MLP's last layer")
-        num_layers: int = Field(3, ge=1, description="MLP layers, each half as wide as the one before")
+        dim: int = Field(
+            32, ge=1, le=MOST_WIDE, description="width of the GMF embeddings and of the MLP's last layer"
+        )
+        num_layers: int = Field(3, ge=1, le=8, description="MLP layers, each half as wide as the one before")
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
