@@ -1,6 +1,8 @@
 """One large run on several ranks: is it what one process gives, what it takes and moves, and what a killed rank does.
 
-    python benchmarks/scale_ranks.py [PART …]     writes benchmarks/scale/ranks.json; parts: equality memory traffic killed
+    python benchmarks/scale_ranks.py [PART …]     writes benchmarks/scale/ranks.json
+
+Parts: equality, memory, traffic, killed. `scale_ranks_page.py` then writes the tables of docs/scaling.md.
 
 The traffic is measured in a network of its own (`unshare`), so that the loopback interface counts nothing else.
 """
@@ -29,10 +31,12 @@ import torch
 import accord
 from accord import distributed
 from accord.data.interactions import Csr, Dataset, Interactions
+from accord.data.part import PartSampler, UserPart
+from accord.data.sampling import TrainingPairs
 from accord.experiment import plan, train_stack
-from accord.layers import shared_out
+from accord.layers import generators, shared_out
 from accord.methods.base import Method
-from accord.ranks import Ranks, joined
+from accord.ranks import LARGE_TABLE, Ranks, joined
 from accord.runs import Run
 
 HERE = Path(__file__).parent
@@ -42,6 +46,12 @@ MODELS, METHODS = ("mf", "gmf", "neumf", "cdae"), ("normal", "deca", "deca-p")
 ALSO = [("gmf", "wbpr"), ("gmf", "rce"), ("gmf", "ensemble")]
 CASES = [*((model, method) for model in MODELS for method in METHODS), *ALSO]
 RANKS = (1, 2, 4)
+BATCH = 2048
+SENT = [
+    *(("mf", "normal", False), ("gmf", "deca", False), ("neumf", "deca-p", False), ("cdae", "deca", False)),
+    *(("mf", "normal", True), ("gmf", "deca", True)),
+]
+CPU = torch.device("cpu")
 MANY_USERS, FEW_ITEMS, PAIRS = 400_000, 2_000, 2_000_000
 
 
@@ -181,7 +191,7 @@ def task_memory(ranks: Ranks | None) -> dict[str, Any]:
     options = {"train.early_stop": False, "train.batch_size": 65_536}
     run = plan(data, "gmf", "deca", "corrected", 1, options, 1, [20])
     before = psutil.Process().memory_info().rss
-    method, _ = train_stack(data, run, torch.device("cpu"), ranks=ranks)
+    method, _ = train_stack(data, run, CPU, ranks=ranks)
     rows = sum(method.state_dict()[name].nbytes for name in shared_out(method))
     figures = torch.tensor([rows, before, psutil.Process().memory_info().rss])
     every = ranks.gathered(figures, "memory").tolist()
@@ -201,38 +211,46 @@ def memory() -> dict[str, Any]:
 
 
 def task_traffic(ranks: Ranks | None) -> dict[str, Any]:
-    """Bytes of a step: counted by what is sent, and by the interface; two epochs after a first one."""
+    """Bytes of a step and rank: counted by what is sent, and by the interface; two epochs after a first one."""
     assert ranks is not None
     data, found = accord.load(DATA), {}
-    for model, method in (("mf", "normal"), ("gmf", "deca"), ("neumf", "deca-p"), ("cdae", "deca")):
-        run = plan(
-            data,
-            model,
-            method,
-            "corrected",
-            1,
-            {"train.early_stop": False, "train.pretrain_early_stop": False},
-            3,
-            [20],
-        )
+    for model, method, apart in SENT:
+        ranks.large = 0 if apart else LARGE_TABLE
+        run = plan(data, model, method, "corrected", 1, {"train.early_stop": False, "train.batch_size": BATCH}, 3, [20])
         moments: list[tuple[int, int]] = []
 
         def moment(_method: Any, _epoch: int, moments: list[tuple[int, int]] = moments) -> None:
             ranks.said_by_first("here")
             moments.append((sum(ranks.sent.values()), looped()))
 
-        states = train_stack(data, run, torch.device("cpu"), each_epoch=moment, ranks=ranks)[1]
+        states = train_stack(data, run, CPU, each_epoch=moment, ranks=ranks)[1]
         steps = states[-1].step // 3 * 2
-        counted = ranks.gathered(torch.tensor([moments[2][0] - moments[0][0]]), "traffic").sum().item()
-        found[f"{model} {method}"] = {
+        counted, fetched = moments[2][0] - moments[0][0], fetched_rows(data, ranks) if apart else 0
+        sums = ranks.gathered(torch.tensor([counted, fetched]), "traffic").sum(0).tolist()
+        found[f"{model} {method}" + (", items shared out" if apart else "")] = {
             "steps": steps,
-            "counted": counted / steps / ranks.size,
+            "counted": sums[0] / steps / ranks.size,
             "interface": (moments[2][1] - moments[0][1]) / steps / ranks.size,
+            "fetched": sums[1] / steps / ranks.size,
             "sent": {name: list(ranks.shapes[name]) for name in sorted(ranks.sent)},
         }
         ranks.sent.clear()
         ranks.shapes.clear()
     return found
+
+
+def fetched_rows(data: Dataset, ranks: Ranks) -> int:
+    """Different items of this rank's batches that other ranks hold, in the second and third epoch, drawn anew."""
+    train = data.csr(data.train)
+    part = UserPart.cut(train, *ranks.share(train.num_users))
+    sampler = PartSampler(part, TrainingPairs.of(part, CPU), generators([2019], "sampling 1/1"), BATCH, "unseen")
+    first, size = ranks.share(train.num_items)
+    rows = 0
+    for epoch in range(3):
+        for batch in sampler.epoch():
+            items = batch.items.unique()
+            rows += int(((items < first) | (items >= first + size)).sum()) * (epoch > 0)
+    return rows
 
 
 def looped() -> int:
@@ -251,31 +269,33 @@ def shared_elements(model: str, method: str, items: int, dim: int = 32) -> int:
         "neumf": items * (dim + wide) + mlp + 2 * dim + 1,
         "cdae": items * (2 * dim + 1) + dim,
     }
-    # DeCA trains the target, one of the two corruption networks, and in DeCA (not DeCA(p)) the partner: MF each
+    # DeCA trains the target, one of the two corruption networks, and (DeCA(p) does not) the partner: MF each
     return of[model] + {"normal": 0, "deca": 2, "deca-p": 1}[method] * of["mf"]
+
+
+def formula(model: str, method: str, items: int, ranks: int, fetched: float | None) -> float:
+    """Bytes that a rank sends in a step. `fetched`: rows that it asks others for, of each of the networks."""
+    if fetched is None:  # a ring: each element goes once round to be summed and once to be told
+        return 2 * (ranks - 1) / ranks * 4 * shared_elements(model, method, items)
+    networks = {"normal": 1, "deca": 3, "deca-p": 3}[method]  # DeCA(p)'s frozen partner only reads
+    dense = 2 * (ranks - 1) / ranks * 4 * shared_elements(model, method, 0)
+    # a row is asked for by 8 bytes, sent, and its gradient sent back
+    return dense + networks * (8 * (ranks - 1) + fetched * (8 + 2 * 4 * 32))
 
 
 def traffic() -> dict[str, Any]:
     data = accord.load(DATA)
-    rows = {}
+    items, rows = len(data.items), {}
     for ranks in RANKS[1:]:
         for case, found in work("traffic", ranks, apart=True).items():
-            model, method = case.split()
-            # a ring: each element goes once round to be summed and once to be told
-            formula = 2 * (ranks - 1) / ranks * 4 * shared_elements(model, method, len(data.items))
-            of_users = [
-                name for name, shape in found["sent"].items() if len(shape) == 3 and shape[1] not in rows_allowed(data)
-            ]
+            assert not any("user" in name for name in found["sent"]), "a row of a user was sent"
+            model, method = case.partition(",")[0].split()
+            expected = formula(model, method, items, ranks, found["fetched"] if "shared out" in case else None)
             rows.setdefault(case, {})[str(ranks)] = {
-                "formula": round(formula), "counted": round(found["counted"]), "interface": round(found["interface"]),
-                "interface_over_formula": round(found["interface"] / formula, 4), "user_rows_sent": of_users,
+                "formula": round(expected), "counted": round(found["counted"]), "interface": round(found["interface"]),
+                "interface_over_formula": round(found["interface"] / expected, 4), "sent": found["sent"],
             }  # fmt: skip
-    return {"data": DATA, "users": len(data.users), "items": len(data.items), "bytes_per_step_and_rank": rows}
-
-
-def rows_allowed(data: Dataset) -> set[int]:
-    """Second dimensions of what may be sent: of an item table or a dense layer, never of a table by user."""
-    return {len(data.items), 32, 64, 128, 256}
+    return {"data": DATA, "users": len(data.users), "items": items, "bytes_per_step_and_rank": rows}
 
 
 # --- a rank that is killed

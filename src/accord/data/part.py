@@ -85,7 +85,7 @@ class PartSampler(Sampler):
         for step in range(self.num_batches):
             size = min(self.batch_size, self.part.num_pairs - step * self.batch_size)
             places = [own[bounds[step] : bounds[step + 1]] for own, bounds in chosen]
-            positive = [(pairs.users[place], pairs.items[place]) for place in places]
+            positive = [(pairs.users[place], pairs.items[place].long()) for place in places]
             negative = [(pairs.users[place], drawn[place]) for place, drawn in zip(places, negatives, strict=True)]
             yield stacked(positive, negative, [size] * len(places))
 
@@ -107,10 +107,12 @@ class PartSampler(Sampler):
     def _order(self, stream: torch.Generator) -> tuple[Tensor, list[int]]:
         """The part's pairs in the order of an epoch, and where each batch of the whole begins and ends among them."""
         begin, size, device = self.part.begin, len(self.pairs), stream.device
-        order = torch.randperm(self.part.num_pairs, generator=stream, device=device)
+        # torch permutes small integers in the same way as large ones on a CPU
+        kind = torch.int32 if device.type == "cpu" and self.part.num_pairs < 2**31 else torch.long
+        order = torch.randperm(self.part.num_pairs, generator=stream, device=device, dtype=kind)
         places = ((order >= begin) & (order < begin + size)).nonzero().squeeze(1)
         ends = torch.arange(self.num_batches + 1, device=device) * self.batch_size
-        return order[places] - begin, torch.searchsorted(places, ends).tolist()
+        return order[places].long() - begin, torch.searchsorted(places, ends).tolist()
 
     def _epoch_of_users(self) -> Iterator[Batch]:
         orders = [torch.randperm(self.part.everybody, generator=s, device=s.device) for s in self.streams]
@@ -133,7 +135,7 @@ class PartSampler(Sampler):
         owners = torch.repeat_interleave(local, counts[here])
         entries = torch.arange(len(owners)) - (counts[here].cumsum(0) - counts[here]).repeat_interleave(counts[here])
         owners, entries = owners.to(device), entries.to(device)
-        positives = pairs.items[pairs.ptr[owners] + entries]
+        positives = pairs.items[pairs.ptr[owners] + entries].long()
 
         others, kept = owners, torch.arange(begin, end, device=device)
         if self.cells:  # a negative belongs to any user of the batch
@@ -151,25 +153,21 @@ class PartSampler(Sampler):
 def stacked(positives: Sequence[Pairs], negatives: Sequence[Pairs], whole: Sequence[int]) -> Batch:
     """The pairs of each run as one batch, filled up to equal length with pairs that do not count."""
     lengths = [max(1, *(len(users) for users, _ in kind)) for kind in (positives, negatives)]
-    runs, masks = [], []
+    runs = []
     for of_run in zip(positives, negatives, strict=True):
-        ends = [length - len(users) for length, (users, _) in zip(lengths, of_run, strict=True)]
         # by repeating a pair, so that nobody is in the batch who is not; where there is none, whichever
-        runs.append(
-            [
-                torch.cat([_filled(pairs[column], end) for pairs, end in zip(of_run, ends, strict=True)])
-                for column in (0, 1)
-            ]
+        some = next(
+            (pairs for pairs in of_run if len(pairs[0])), (of_run[0][0].new_zeros(1), of_run[0][1].new_zeros(1))
         )
-        masks.append(
-            torch.cat([F.pad(torch.ones_like(pairs[0]), (0, end)) for pairs, end in zip(of_run, ends, strict=True)])
-        )
-    users, items = (torch.stack([run[column] for run in runs]) for column in (0, 1))
-    mask = torch.stack(masks)
+        more = [length - len(users) for length, (users, _) in zip(lengths, of_run, strict=True)]
+        both = [
+            torch.cat(
+                [part for pairs, n in zip(of_run, more, strict=True) for part in (pairs[c], some[c][-1:].expand(n))]
+            )
+            for c in (0, 1)
+        ]
+        real = [F.pad(torch.ones_like(users), (0, n)) for (users, _), n in zip(of_run, more, strict=True)]
+        runs.append((*both, torch.cat(real)))
+    users, items, mask = (torch.stack(column) for column in zip(*runs, strict=True))
     total = torch.tensor(whole, device=users.device).clamp(min=1)
     return Batch(users, items, lengths[0], None if mask.all() else mask.float(), total)
-
-
-def _filled(values: Tensor, more: int) -> Tensor:
-    filling = values[-1:] if len(values) else values.new_zeros(1)
-    return torch.cat([values, filling.expand(more)])
