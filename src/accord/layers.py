@@ -297,8 +297,13 @@ def _times(graph: Tensor, nodes: Tensor) -> Tensor:
 
 
 def propagate(graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:
-    """LightGCN's propagation of all runs at once: graph [N, N] symmetric CSR, nodes [R, N, dim] -> [N, R, dim]."""
+    """LightGCN's propagation: graph [N, N] symmetric CSR, nodes [R, N, dim] -> [R, N, dim].
+
+    On a GPU the graph is read once for all runs. On a CPU each run's vectors stay in the cache if they go alone.
+    """
     runs, num_nodes, dim = nodes.shape
+    if not nodes.is_cuda:
+        return torch.stack([_Propagate.apply(graph, own, num_layers) for own in nodes])  # type: ignore[no-untyped-call]
     flat = nodes.transpose(0, 1).reshape(num_nodes, runs * dim)
     out: Tensor = _Propagate.apply(graph, flat, num_layers)  # type: ignore[no-untyped-call]
-    return out.view(num_nodes, runs, dim)
+    return out.view(num_nodes, runs, dim).transpose(0, 1)

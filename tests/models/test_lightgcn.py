@@ -39,7 +39,7 @@ def test_propagation_and_gradient(runs, num_layers):
     generator = torch.Generator().manual_seed(0)
     nodes = torch.randn(runs, size, 5, generator=generator, requires_grad=True)
     weights = torch.randn(runs, size, 5, generator=generator)
-    found = propagate(interaction_graph(train), nodes, num_layers).transpose(0, 1)
+    found = propagate(interaction_graph(train), nodes, num_layers)
     expected = oracle(train, nodes, num_layers)
     torch.testing.assert_close(found, expected)
     gradients = [torch.autograd.grad((out * weights).sum(), nodes)[0] for out in (found, expected)]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from accord import kernels
 from accord.data.interactions import Csr
-from accord.layers import Embedding, propagate
+from accord.layers import Embedding, dots, propagate
 from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
 
 
@@ -37,29 +37,23 @@ class LightGCN(Model):
         self._item_counts = torch.from_numpy(setup.train.popularity())
 
     def propagated(self, num_layers: int | None = None) -> Tensor:
-        """The vectors of users, then items, after propagation: [U + I, R, dim]."""
+        """The vectors of users, then items, after propagation: [R, U + I, dim]."""
         nodes = torch.cat([self.user.weight, self.item.weight], 1)
         return propagate(self.graph, nodes, self.config.num_layers if num_layers is None else num_layers)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         vectors = self.propagated() if self.training or torch.is_grad_enabled() else self._vectors()
-        nodes, runs, dim = vectors.shape
-        if kernels.usable(vectors):
-            return kernels.pair_dot(vectors, vectors, users, items, None, (runs, 1, 1, self.num_users * runs))
-        own = torch.arange(runs, device=users.device).unsqueeze(1)
-
-        def lookup(rows: Tensor) -> Tensor:
-            flat = (rows * runs + own).view(-1)
-            return vectors.view(nodes * runs, dim).index_select(0, flat).view(*rows.shape, dim)
-
-        return (lookup(users) * lookup(items + self.num_users)).sum(-1)
+        if kernels.usable(vectors):  # which there lie node by node
+            runs, by_node = len(vectors), vectors.transpose(0, 1)
+            return kernels.pair_dot(by_node, by_node, users, items, None, (runs, 1, 1, self.num_users * runs))
+        return dots(vectors, vectors, users, items + self.num_users)
 
     def score_all(self, users: Tensor) -> Tensor:
-        vectors = self._vectors().transpose(0, 1)
+        vectors = self._vectors()
         return vectors[:, users] @ vectors[:, self.num_users :].mT
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        vectors = self._vectors()[:, 0]
+        vectors = self._vectors()[0]
         return vectors[users], vectors[self.num_users :]
 
     def _vectors(self, num_layers: int | None = None) -> Tensor:
@@ -80,11 +74,11 @@ class LightGCN(Model):
     def fold_in(self, history: Tensor) -> Tensor:
         # A newcomer's own vector is zero, so it is the mean of what its items send it: their layers but the last.
         num_layers = self.config.num_layers
-        sent = self._vectors(num_layers - 1)[self.num_users :]  # [I, R, dim]: the mean of num_layers layers
+        sent = self._vectors(num_layers - 1)[:, self.num_users :]  # [R, I, dim]: the mean of num_layers layers
         counts = self._item_counts.to(history.device)[history] + 1
         weight = 1 / torch.sqrt(counts * len(history))
-        vector = torch.einsum("nrd,n->rd", sent[history], weight.to(sent)) * num_layers / (num_layers + 1)
-        return torch.einsum("rd,ird->ri", vector, self._vectors()[self.num_users :])
+        vector = torch.einsum("rnd,n->rd", sent[:, history], weight.to(sent)) * num_layers / (num_layers + 1)
+        return torch.einsum("rd,rid->ri", vector, self._vectors()[:, self.num_users :])
 
 
 def interaction_graph(train: Csr) -> Tensor:

@@ -41,7 +41,7 @@ def similarity_of(model: Model, train: Csr) -> Similarity:
 def _vectors(model: Model) -> Tensor | None:
     """What the model's first run knows of each item: [I, d]."""
     if isinstance(model, LightGCN):
-        return model.propagated()[model.num_users :, 0]
+        return model.propagated()[0, model.num_users :]
     if isinstance(model, GMF):  # a dimension counts as much as the output layer makes of it
         return model.item.weight[0] * model.out.weight[0].abs().sqrt().T
     if isinstance(model, NeuMF):
