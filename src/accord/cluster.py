@@ -7,6 +7,7 @@ file of ours.
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import re
 import socket
@@ -14,7 +15,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from accord.workers import CPU_BYTES, Found, Here, Job, Say, TimeLeft, Watch, Wo
 INSTALL = "pip install 'accord[cluster]'"
 SECONDS_TO_ANSWER = 5.0  # of an address
 SECONDS_BETWEEN_NEWS = 0.3
+SECONDS_TO_BEGIN = 60.0
 MOST_RETRIES = 3  # of a job whose worker is lost
 BYTES_OF_A_PROCESS = 2**29  # of an interpreter with torch, besides what a stack takes
 
@@ -87,6 +89,12 @@ class Cluster:
     def __init__(self, ray: Any) -> None:
         self.ray = ray
         self._kept: tuple[Any, Any] | None = None  # the data that is there, and its reference
+        self._works = 0  # that were given to the cluster
+        self._on = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+        # where workers put their news, on the node of this process: where that is lost, all is
+        here = self._on(ray.get_runtime_context().get_node_id(), soft=False)
+        options = {"num_cpus": 0, "scheduling_strategy": here}
+        self._board = importlib.import_module("ray.util.queue").Queue(actor_options=options)
 
     def __str__(self) -> str:
         nodes = self._nodes()
@@ -108,12 +116,10 @@ class Cluster:
     def room(self, device: torch.device) -> int:
         """As Here: 4 GiB, or half of what is free on a GPU; of the smallest, since any of them may get the stack."""
         if device.type == "cpu":
-            largest = max((node.get("memory", 0) for node in self._nodes()), default=0)
-            return min(CPU_BYTES, int(largest) // 2 or CPU_BYTES)
+            return min(CPU_BYTES, self._largest_memory() // 2 or CPU_BYTES)
         free = self.ray.remote(_free_on_gpu).options(num_gpus=1, num_cpus=0)
         pinned = [node["NodeID"] for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
-        where = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-        asked = [free.options(scheduling_strategy=where(node, soft=True)) for node in pinned] or [free]
+        asked = [free.options(scheduling_strategy=self._on(node, soft=True)) for node in pinned] or [free]
         return int(min(self.ray.get([one.remote() for one in asked])))
 
     def each(
@@ -121,19 +127,23 @@ class Cluster:
     ) -> Iterator[tuple[int, Found]]:
         if not jobs:
             return
-        ray, board = self.ray, self._board()
+        ray = self.ray
+        self._works += 1
         work_there, data_there = ray.put(work), self._put(data)
         way = _Way(str(device), self._threads(len(jobs)), torch.are_deterministic_algorithms_enabled(), __version__)
         waiting = {}
         for number, job in enumerate(jobs):
             task = ray.remote(_run).options(max_retries=MOST_RETRIES, **self._needs(job, way))
-            waiting[task.remote(work_there, data_there, job.part, way, _Reporter(number, board))] = number
+            news = _Reporter(self._board, self._works, number)
+            waiting[task.remote(work_there, data_there, job.part, way, news)] = number
         screen = _Screen(jobs, watch, say)
         try:
             while waiting:
                 ready, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_NEWS)
-                with suppress(ray.exceptions.RayError):  # news are a courtesy: the work goes on without
-                    screen.show(ray.get(board.take.remote(), timeout=SECONDS_TO_ANSWER))
+                screen.wait()
+                for work_of, *news_of in self._news():
+                    if work_of == self._works:
+                        screen.show(*news_of)
                 for done in ready:
                     number = waiting.pop(done)
                     for found in self._get(done, jobs[number]):
@@ -142,19 +152,18 @@ class Cluster:
         finally:
             for left in waiting:
                 ray.cancel(left, force=True)
-            ray.kill(board)
+
+    def _news(self) -> list[Any]:
+        with suppress(self.ray.exceptions.RayError):  # news are a courtesy: the work goes on without
+            news: list[Any] = self._board.get_nowait_batch(self._board.qsize())
+            return news
+        return []
 
     def _put(self, data: Any) -> Any:
         """The same data is put into the object store once, for all that is done with it one after another."""
         if self._kept is None or self._kept[0] is not data:
             self._kept = data, self.ray.put(data)
         return self._kept[1]
-
-    def _board(self) -> Any:
-        """Where workers put their news, on the node of this process: where that is lost, all is."""
-        here = self.ray.get_runtime_context().get_node_id()
-        where = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
-        return self.ray.remote(_Board).options(num_cpus=0, scheduling_strategy=where).remote()
 
     def _threads(self, jobs: int) -> int:
         """Of each job: one if there are as many jobs as CPUs, never more than here. What is found is the same."""
@@ -165,9 +174,12 @@ class Cluster:
         """What a node must have free for a job; never more than the largest has, or nobody would ever take it."""
         if way.device == "cuda":
             return {"num_gpus": 1, "num_cpus": 1}
-        largest = max((node.get("memory", 0) for node in self._nodes()), default=0)
         memory = job.memory + BYTES_OF_A_PROCESS
-        return {"num_cpus": way.threads, "memory": int(min(memory, largest or memory))}
+        return {"num_cpus": way.threads, "memory": min(memory, self._largest_memory() or memory)}
+
+    def _largest_memory(self) -> int:
+        """Of the nodes that may get a job; 0 where none is there yet."""
+        return int(max((node.get("memory", 0) for node in self._nodes() if node.get("CPU")), default=0))
 
     def _get(self, done: Any, job: Job) -> list[Any]:
         errors = self.ray.exceptions
@@ -223,43 +235,24 @@ def _free_on_gpu() -> int:
 
 
 @dataclass
-class _News:
-    """Of a job: how far it is, something to say or, with None, that it begins."""
-
-    job: int
-    host: str
-    what: Progress | str | None
-
-
-class _Board:
-    """Keeps the news of all workers until they are fetched."""
-
-    def __init__(self) -> None:
-        self.news: list[_News] = []
-
-    def put(self, news: _News) -> None:
-        self.news.append(news)
-
-    def take(self) -> list[_News]:
-        taken, self.news = self.news, []
-        return taken
-
-
-@dataclass
 class _Reporter:
-    """Puts the news of a job on the board, of its progress not more often than anybody looks."""
+    """Puts the news of a job on the board: that it begins (None), something to say, or how far it is.
 
-    job: int
+    They are plain values, so that the board needs no torch; and not more often than anybody looks.
+    """
+
     board: Any
+    work: int  # which of all that was given to the cluster
+    job: int
     last: float = 0.0
 
-    def put(self, what: Progress | str | None) -> None:
-        self.board.put.remote(_News(self.job, socket.gethostname(), what))
+    def put(self, what: dict[str, Any] | str | None) -> None:
+        self.board.actor.put_nowait.remote((self.work, self.job, socket.gethostname(), what))
 
     def watch(self, progress: Progress) -> None:
         if time.monotonic() - self.last > SECONDS_BETWEEN_NEWS:
             self.last = time.monotonic()
-            self.put(progress)
+            self.put(asdict(progress))
 
 
 # --- here again
@@ -273,22 +266,28 @@ class _Screen:
         self.left = TimeLeft(jobs)
         self.begun: set[int] = set()
         self.bars: dict[int, Progress] = {}
+        self.patience = time.monotonic() + SECONDS_TO_BEGIN
 
-    def show(self, news: Sequence[_News]) -> None:
-        for one in news:
-            name = self.jobs[one.job].name
-            if one.what is None:
-                again = " again, as its worker was lost" if one.job in self.begun else ""
-                self.begun.add(one.job)
-                self.say(f"{one.job + 1} of {len(self.jobs)}: {name} · on {one.host}{again}{self.left}")
-            elif isinstance(one.what, str):
-                self.say(f"{name}: {one.what}")
-            elif self.watch is not None:
-                bar = replace(one.what, stage=f"{name} {one.what.stage}")
-                if one.job in self.bars and self.bars[one.job].stage != bar.stage:
-                    self._close(one.job)
-                self.bars[one.job] = bar
-                self.watch(bar)
+    def wait(self) -> None:
+        """Say once that nothing begins."""
+        if not self.begun and time.monotonic() > self.patience:
+            self.patience = math.inf
+            self.say("no node has begun a job yet: all may be busy, or none has what a job needs; see 'ray status'")
+
+    def show(self, job: int, host: str, what: dict[str, Any] | str | None) -> None:
+        name = self.jobs[job].name
+        if what is None:
+            again = " again, as its worker was lost" if job in self.begun else ""
+            self.begun.add(job)
+            self.say(f"{job + 1} of {len(self.jobs)}: {name} · on {host}{again}{self.left}")
+        elif isinstance(what, str):
+            self.say(f"{name}: {what}")
+        elif self.watch is not None:
+            bar = Progress(**what | {"stage": f"{name} {what['stage']}"})
+            if job in self.bars and self.bars[job].stage != bar.stage:
+                self._close(job)
+            self.bars[job] = bar
+            self.watch(bar)
 
     def done(self, number: int) -> None:
         self.left.done(self.jobs[number])
