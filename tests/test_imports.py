@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nearest": {"data", "errors", "lists"},
     "everybody": {"errors", "files", "ranking", "recommender"},
     "experiment": {
-        *("checkpoints", "data", "draws", "errors", "layers", "methods", "models", "options", "paper"),
+        *("checkpoints", "data", "draws", "errors", "files", "layers", "methods", "models", "options", "paper"),
         *("protocol", "ranking", "ranks", "recommender", "runs", "training"),
     },
     "distributed": {
@@ -83,7 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "render": {"files", "spreadsheets"},
     "results": {"errors", "files"},
     "compare": {
-        *("data", "errors", "experiment", "methods", "models", "recommender", "render", "results", "runs"),
+        *("data", "errors", "experiment", "files", "methods", "models", "recommender", "render", "results", "runs"),
         *("significance", "stacks", "training", "workers"),
     },
     "labelled": {"data", "noise", "ranking", "recommender"},

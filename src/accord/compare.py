@@ -18,6 +18,7 @@ import torch
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.experiment import plan
+from accord.files import only_writer
 from accord.methods import find_method
 from accord.methods.base import Method
 from accord.models import own_class
@@ -144,6 +145,12 @@ class Finished:
 
 def compare(request: Request, cells: Sequence[Cell], results: Results) -> Results:
     """Run what is not in the results yet, stack by stack. Wherever it runs, the lines end in the order of the cells."""
+    with only_writer(results.folder):
+        _run_missing(request, cells, results)
+    return results
+
+
+def _run_missing(request: Request, cells: Sequence[Cell], results: Results) -> None:
     stacks = _stacks(request, cells)
     waiting = [(stack, run) for stack in stacks if (run := stack.without(results.by_key()))]
     elsewhere = _elsewhere(request, results.name)
@@ -165,7 +172,6 @@ def compare(request: Request, cells: Sequence[Cell], results: Results) -> Result
     if waiting:
         results.arrange([key for stack in stacks for _, _, key in stack.members])
     results.merge_per_user()
-    return results
 
 
 def _train(

@@ -27,6 +27,7 @@ from accord.data.read import load
 from accord.data.sampling import Negatives, Sampler, TrainingPairs
 from accord.draws import drawn_part, random_numbers
 from accord.errors import InputError, shown, unknown
+from accord.files import only_writer
 from accord.layers import generators, whole_tables
 from accord.methods import MethodSpec, find_method, method_name
 from accord.methods.base import Method
@@ -79,22 +80,23 @@ def fit(
     seconds = {"read": read_seconds + time.perf_counter() - began}
     began = time.perf_counter()
     folder = None if out is None else Path(out)
-    lost = ""
-    try:
-        trained, states = train_stack(data, run, on, folder, resume, watch)
-    except Diverged as error:
-        if error.rest is None:
-            raise
-        (run, trained, states), lost = error.rest, str(error)
-        warnings.warn(lost, stacklevel=2)
-    seconds["train"] = time.perf_counter() - began
-    recommender = Recommender.of_training(run, data, trained, states, seconds)
-    if lost:
-        recommender.metrics["diverged"] = lost
-    if command is not None:
-        recommender.metrics["command"] = command
-    if folder is not None:
-        recommender.save(folder)
+    with only_writer(folder):
+        lost = ""
+        try:
+            trained, states = train_stack(data, run, on, folder, resume, watch)
+        except Diverged as error:
+            if error.rest is None:
+                raise
+            (run, trained, states), lost = error.rest, str(error)
+            warnings.warn(lost, stacklevel=2)
+        seconds["train"] = time.perf_counter() - began
+        recommender = Recommender.of_training(run, data, trained, states, seconds)
+        if lost:
+            recommender.metrics["diverged"] = lost
+        if command is not None:
+            recommender.metrics["command"] = command
+        if folder is not None:
+            recommender.save(folder)
     return recommender
 
 

@@ -6,12 +6,18 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from accord.errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+UNFINISHED = ".part"  # how names of files end that are being written
 MANY_ROWS, MOST_ROWS_A_BYTE = 10**7, 100  # a Parquet file of more rows than both is a bomb
 BATCH_ROWS = 2**20  # read at once
 
@@ -20,7 +26,7 @@ BATCH_ROWS = 2**20  # read at once
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place when the block ends well."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -31,6 +37,35 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def only_writer(folder: Path | None) -> Iterator[None]:
+    """A folder that nobody else writes to meanwhile: two trainings would mix their files. What a kill left is removed.
+
+    The lock ends with the process, however that ends.
+    """
+    if folder is None or fcntl is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{folder} is being written by another process; wait for its end, or give another --out."
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        for left in folder.glob(f".*{UNFINISHED}"):
+            left.unlink(missing_ok=True)
+        yield
+    finally:
+        os.close(handle)
+        with suppress(OSError):  # where nothing was written, nothing is left behind
+            folder.rmdir()
 
 
 def write_json(path: Path, content: Any) -> None:

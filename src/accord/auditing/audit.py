@@ -25,7 +25,7 @@ from accord.auditing.quality import detection
 from accord.auditing.verdict import verdict
 from accord.data.columns import Columns
 from accord.errors import InputError
-from accord.files import replacing, write_json
+from accord.files import only_writer, replacing, write_json
 from accord.training import Progress
 from accord.version import __version__
 from accord.workers import Here, Workers
@@ -134,16 +134,16 @@ def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
             yield Path(name)
         return
     work = Path(out) / WORK
-    (Path(out) / "summary.json").unlink(missing_ok=True)  # what was finished here is so no more
-    if not resume:
-        shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True, exist_ok=True)
-    try:
-        yield work
-    finally:
-        with suppress(OSError):  # where nothing was finished, nothing is left behind
-            work.rmdir()
-            work.parent.rmdir()
+    with only_writer(Path(out)):
+        (Path(out) / "summary.json").unlink(missing_ok=True)  # what was finished here is so no more
+        if not resume:
+            shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True, exist_ok=True)
+        try:
+            yield work
+        finally:
+            with suppress(OSError):  # where nothing was finished, nothing is left behind
+                work.rmdir()
 
 
 @contextmanager
