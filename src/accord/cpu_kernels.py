@@ -421,7 +421,8 @@ def top_k(
     """The few best of each row [n, I] and their scores: [n, k]. `seen`: as in `ranking.Seen`, the owners being [n]."""
     best, items = scores.new_empty(len(scores), k), torch.empty(len(scores), k, dtype=torch.long)
     if seen is None:
-        seen = torch.zeros(2, dtype=torch.long), items[:0, 0], torch.zeros(len(scores), dtype=torch.long)
+        nobody, nothing = torch.zeros(len(scores), dtype=torch.long), torch.zeros(0, dtype=torch.int32)
+        seen = torch.zeros(2, dtype=torch.long), nothing, nobody
     shares = min(torch.get_num_threads(), -(-len(scores) // 64))
     parts = (np.array_split(_array(x), shares) for x in (scores, seen[2], best, items))
     tables = [_array(x) for x in (seen[0], seen[1], priority)]

@@ -173,7 +173,8 @@ class Ranker:
         popularity = self.train.popularity()
         return _Tables(
             torch.from_numpy(self.seen.ptr).to(self.device),
-            torch.from_numpy(self.seen.items).to(self.device),
+            # in a store they are int32: one kind for the kernels, and half the memory
+            torch.from_numpy(self.seen.items).to(self.device, torch.int32),
             tie_priority(popularity, self.protocol.ties).to(self.device),
             torch.from_numpy(popularity).float().to(self.device),
             torch.from_numpy(self.train.counts == 0).to(self.device),

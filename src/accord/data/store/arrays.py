@@ -32,15 +32,21 @@ class Appended:
         self.folder = folder
         self.written: Described = {name: (kind, size) for name, (kind, size) in (kept or {}).items()}
         self.files: dict[str, BinaryIO] = {}
+        for name in self.written:
+            self._open(name)
+
+    def _open(self, name: str) -> None:
+        kind, size = self.written[name]
+        path = file_of(self.folder, name)
+        path.touch()
+        os.truncate(path, size * np.dtype(kind).itemsize)
+        self.files[name] = path.open("ab")
 
     def add(self, name: str, array: Array) -> None:
-        kind, size = self.written.get(name, (array.dtype.str, 0))
+        kind, size = self.written.setdefault(name, (array.dtype.str, 0))
         assert kind == array.dtype.str, (name, kind, array.dtype)
         if name not in self.files:
-            path = file_of(self.folder, name)
-            path.touch()
-            os.truncate(path, size * array.itemsize)
-            self.files[name] = path.open("ab")
+            self._open(name)
         array.tofile(self.files[name])
         self.written[name] = kind, size + len(array)
 

@@ -21,7 +21,7 @@ from accord.data.store.arrays import COLUMNS, Array, Described, appending, ids_o
 from accord.errors import InputError
 from accord.files import write_json
 
-HEADER, WORK, SPLITS = "store.json", "preparing", "splits"
+HEADER, WORK, SPLITS, LOCK = "store.json", "preparing", "splits", "lock"
 FORMAT, VERSION = "accord store", 1
 PARTS = ("train", "valid", "test")
 
@@ -32,7 +32,7 @@ def is_store(path: Path) -> bool:
 
 
 def is_unfinished(path: Path) -> bool:
-    return (path / WORK / "begun.json").is_file() and not is_store(path)
+    return (path / WORK / LOCK).is_file() and not is_store(path)
 
 
 def remove(path: Path) -> None:
@@ -62,16 +62,18 @@ class Header:
         path = folder / HEADER
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            kind, version = content.pop("format"), content.pop("version")
-            if kind == FORMAT and version != VERSION:
-                raise InputError(
-                    f"{folder} is a store of version {version}, and this accord reads {VERSION}; prepare it again."
-                )
-            header = cls(**content)
-            header.arrays.update({name: (str(kind), int(size)) for name, (kind, size) in header.arrays.items()})
+            version = content.pop("version") if content.pop("format") == FORMAT else None
+            if version == VERSION:
+                header = cls(**content)
+                header.arrays.update({name: (str(kind), int(size)) for name, (kind, size) in header.arrays.items()})
+                return header
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(f"{path} is not of a store that accord made; prepare the log again.") from None
-        return header
+            version = None
+        if version is None:
+            raise InputError(f"{path} is not of a store that accord made; prepare the log again.")
+        raise InputError(
+            f"{folder} is a store of version {version}, and this accord reads {VERSION}; prepare it again."
+        )
 
 
 @dataclass(frozen=True)

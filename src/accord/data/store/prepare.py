@@ -30,13 +30,13 @@ from accord.data.interactions import IdMap, IntArray, Interactions
 from accord.data.order import lexsort
 from accord.data.store import runs
 from accord.data.store.arrays import COLUMNS, Appended, Array, add_ids, appending, file_of, ids_of, mapped, read_slice
-from accord.data.store.opened import HEADER, WORK, Header, Store, is_store, remove
+from accord.data.store.opened import HEADER, LOCK, WORK, Header, Store, is_store, remove
 from accord.errors import InputError
 from accord.files import write_json
 
 MEMORY = 2 * 2**30  # bytes to stay within, about
 LEAST_MEMORY = 2**24
-CHUNK_SHARE, BYTES_A_ROW = 8, 128  # a chunk as it is kept is so small a part of the memory; what sorting takes
+CHUNK_SHARE, BYTES_A_ROW = 12, 256  # a chunk as it is kept is so small a part of the memory; what sorting takes
 RANGES = 2**14  # of users, into which a chunk is grouped
 LEAST_BLOCK = 2**12  # ids of a run that are in memory at least
 ROLES = ("user", "item")
@@ -85,7 +85,7 @@ def _locked(out: Path) -> Iterator[None]:
     """Nobody else prepares the same store meanwhile."""
     import fcntl
 
-    with (out / WORK / "lock").open("w") as file:
+    with (out / WORK / LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -143,7 +143,7 @@ class _Preparation:
         if begun.exists() and _json(begun) == identity:
             return
         for path in [*self.work.iterdir(), *self.out.glob("*.bin")]:
-            if path.name != "lock":
+            if path.name != LOCK:
                 path.unlink()
         write_json(begun, identity)
 
