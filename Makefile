@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test lint bench torture clean
+.PHONY: setup demo test lint bench torture dist sbom licences audit-deps clean
 
 setup: .venv/.ready
 
@@ -33,8 +33,23 @@ bench: setup .bench-venv/.ready
 	touch $@
 
 # the long campaigns behind docs/reliability.md: hours; TORTURE="--only crash inputs" runs parts
-torture: setup
+torture: setup .supply-venv/.ready
 	.venv/bin/python torture/run.py $(TORTURE)
 
+# what we build and build on, by tools in an environment of their own
+dist: .supply-venv/.ready
+	.supply-venv/bin/python torture/supply.py dist
+
+sbom licences: setup .supply-venv/.ready
+	.supply-venv/bin/python torture/supply.py $@
+
+audit-deps: .supply-venv/.ready
+	.supply-venv/bin/python torture/supply.py vulnerabilities
+
+.supply-venv/.ready: torture/supply-requirements.txt
+	test -x .supply-venv/bin/python || $(PYTHON) -m venv .supply-venv
+	PIP_CONSTRAINT= .supply-venv/bin/pip install --quiet --no-deps --requirement torture/supply-requirements.txt
+	touch $@
+
 clean:
-	rm -rf .venv .bench-venv build dist runs
+	rm -rf .venv .bench-venv .supply-venv build dist runs
