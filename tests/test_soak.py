@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -27,7 +28,7 @@ def test_some_seconds_of_it(load: ModuleType, tmp_path: Path) -> None:
     for kind in ("no_http", "too_large", "gone", "wrong_token"):
         assert soaked.bad.ended[kind] > 0, kind
     tables = soaked.found("the command").tables
-    assert [len(table.rows) for table in tables] == [15, len(soaked.bad.KINDS), len(soaked.folder.TEXTS)]
+    assert [len(table.rows) for table in tables] == [17, len(soaked.bad.KINDS), len(soaked.folder.TEXTS)]
     assert soaked.figure().startswith("<?xml")
 
 
@@ -47,7 +48,7 @@ def test_a_wrong_answer_is_seen(load: ModuleType, change: str) -> None:
     async def answer(_: bytes) -> object:
         return given
 
-    clients = traffic.Clients(0, [question])
+    clients = traffic.Clients(0, [question], traffic.Clock(os.getpid()))
     clients.serves = "gmf"
     clients._answer_to = answer
     load.asyncio.run(clients.ask_one(question))
@@ -55,7 +56,7 @@ def test_a_wrong_answer_is_seen(load: ModuleType, change: str) -> None:
 
 
 def test_memory_that_grows_is_seen(load: ModuleType) -> None:
-    watch = load.Watch(0, 0)
+    watch = load.Watch(0, 0, None)
     for growth in (0.0, 0.2):
         watch.memory = [(float(second), 500 * (1 + growth * second / 1800)) for second in range(1800)]
         assert watch.growth() == pytest.approx(0.8 * growth / (1 + growth / 2), abs=1e-3)

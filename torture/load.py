@@ -27,7 +27,7 @@ from bad_clients import BadClients
 from record import Found, Table, table_as_text
 from run_folder import Folder
 from scipy import stats
-from traffic import LINES, TOKEN, Clients, questions
+from traffic import LINES, LONGEST, PATIENCE, TOKEN, Clients, Clock, questions
 
 import accord
 from accord.reproduce.figures import STYLES, drawn, legend_below, panels
@@ -77,7 +77,9 @@ class Watch:
 
     port: int
     process: int
+    clock: Clock
     health: list[float] = field(default_factory=list)
+    felt: list[float] = field(default_factory=list)  # by our clock
     failed: list[str] = field(default_factory=list)
     memory: list[tuple[float, float]] = field(default_factory=list)  # seconds, MB
     files: list[int] = field(default_factory=list)
@@ -95,18 +97,21 @@ class Watch:
         """On a connection of its own each time, as those do who watch over servers; in a thread, not to wait for us."""
         number = 0
         while not stop.wait(HEALTH_EVERY):
-            began, number = time.monotonic(), number + 1
-            line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HEALTH_SECONDS)
+            began, number = self.clock.now(), number + 1
+            line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONGEST)
             try:
                 line.request("GET", ("/healthz", "/readyz")[number % 2])
                 status = line.getresponse().status
                 if status != 200:
                     self.failed.append(f"status {status}")
             except (OSError, http.client.HTTPException) as error:
-                self.failed.append(f"{type(error).__name__} after {time.monotonic() - began:.1f} s")
+                self.failed.append(f"{type(error).__name__} after {self.clock.since(began):.1f} s")
             finally:
                 line.close()
-            self.health.append(time.monotonic() - began)
+            self.felt.append(self.clock.since(began))
+            self.health.append(time.monotonic() - began[0])
+            if self.felt[-1] > HEALTH_SECONDS:
+                self.failed.append(f"answered after {self.felt[-1]:.1f} s")
 
     def slope(self) -> tuple[float, float]:
         """MB an hour and its standard error, once warm."""
@@ -124,12 +129,14 @@ class Watch:
 
 async def soak(port: int, process: int, link: Path, runs: dict[str, Path], seconds: float) -> tuple[Soaked, list[str]]:
     measure = min(10.0, seconds / 5)
-    clients = Clients(port, questions(runs))
+    clock = Clock(process)
+    clients = Clients(port, questions(runs), clock)
     clients.serves = next(iter(runs))
     await clients.saturate(measure / 2)
     saturated = await clients.saturate(measure)
     clients.tally, clients.began = type(clients.tally)(), time.monotonic()
-    watch, folder, bad = Watch(port, process), Folder(link, runs, clients), BadClients(port)
+    watch, folder, bad = Watch(port, process, clock), Folder(link, runs, clients), BadClients(port, clock)
+    began = clock.now()
     tasks = [asyncio.create_task(job) for job in (watch.look(), folder.turn(min(3.0, seconds / 20)))]
     stop = threading.Event()
     checking = asyncio.create_task(asyncio.to_thread(watch.check, stop))
@@ -142,15 +149,17 @@ async def soak(port: int, process: int, link: Path, runs: dict[str, Path], secon
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    passed, waited, _ = (now - before for now, before in zip(clock.now(), began, strict=True))
     await clients.offer(20, min(5.0, seconds / 5))  # and afterwards it is as if nothing had been
     clients.close()
-    return Soaked(seconds, saturated, clients, watch, folder, bad), troubles
+    return Soaked(seconds, saturated, waited / passed, clients, watch, folder, bad), troubles
 
 
 @dataclass
 class Soaked:
     seconds: float
     saturated: float
+    starved: float  # share of the time in which the server was ready to work and had no CPU
     clients: Clients
     watch: Watch
     folder: Folder
@@ -189,8 +198,9 @@ class Soaked:
             ("right answers: median, p99", f"{p50:.0f} ms, {p99:.0f} ms"),
             ("health checks, half a second after one another, each on a new connection", len(watch.health)),
             (f"**failed health checks**, or not answered within {HEALTH_SECONDS:g} s", len(watch.failed)),
-            ("health checks: median, p99, slowest", ", ".join(f"{1000 * q:.0f} ms" for q in (
-                *np.percentile(watch.health, [50, 99]), max(watch.health)))),
+            ("health checks: median, p99, slowest", in_ms(watch.health)),
+            ("the same without the time for which others had the CPUs", in_ms(watch.felt)),
+            ("time in which the server was ready to work and others had the CPUs", f"{self.starved:.0%}"),
             ("memory: median, most", f"{np.median(size):.0f} MB, {max(size):.0f} MB"),
             ("**memory over time**", f"{slope:+.1f} ± {2 * error:.1f} MB an hour"),
             ("open files of the server: median, most", f"{np.median(watch.files):.0f}, {max(watch.files)}"),
@@ -216,6 +226,8 @@ class Soaked:
                 "server are on the same two cores, which had other work too; 1,000 users and 600 items.",
                 "The rate is twice what the server answers when it is just saturated, on at most",
                 f"{LINES} connections; asked for are lists, many lists, histories, similar items and search.",
+                f"Limits ({PATIENCE:g} s for an answer, {HEALTH_SECONDS:g} s for a health check) leave out the time in",
+                "which the server or the clients were ready to work and others had the CPUs, by the kernel's account.",
             ],
             [
                 Table("Load", ("", ""), load),
@@ -242,6 +254,11 @@ class Soaked:
             axis.grid(axis="y")
         legend_below(canvas, [right])
         return drawn(canvas, FIGURE, "", "").svg
+
+
+def in_ms(seconds: list[float]) -> str:
+    figures = (*np.percentile(seconds, [50, 99]), max(seconds))
+    return ", ".join(f"{1000 * figure:.0f} ms" for figure in figures)
 
 
 def campaign(seconds: float, folder: Path) -> tuple[Soaked, list[str]]:
