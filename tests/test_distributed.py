@@ -43,6 +43,8 @@ CASES = [
     *({"model": m, "method": "deca-p", "large": 10} for m in ("mf", "gmf", "neumf")),  # item tables are shared out too
     {"model": "gmf", "method": "deca", "large": 10, "seeds": 3, "batch": 7},
     {"model": "neumf", "method": "deca", "large": 10, "protocol": "published"},
+    {"model": "lightgcn", "method": "deca"},
+    {"model": "lightgcn", "method": "deca-p", "seeds": 2, "batch": 7, "protocol": "published"},
     {"model": "mf", "method": "normal", "epochs": 30, "options": {"train.patience": 1, "train.lr": 0.1}},  # stops early
 ]  # fmt: skip
 RANKS = 3
@@ -235,7 +237,6 @@ def test_shares_are_disjoint_and_whole():
 @pytest.mark.parametrize(
     ("model", "method", "protocol", "reason"),
     [
-        ("lightgcn", "deca", "corrected", "model 'lightgcn' cannot be trained in ranks: every step passes"),
         ("gmf", "tce", "corrected", "method 'tce' cannot be trained in ranks: it drops the largest losses"),
         (TwoTower, "normal", "corrected", "model 'plain' cannot be trained in ranks: a plain torch module"),
         ("cdae", "normal", "published", "model 'cdae' cannot be trained in ranks: by these rules"),

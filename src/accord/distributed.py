@@ -99,7 +99,8 @@ def evaluated(ranks: Ranks, run: Run, data: Dataset, method: Method, device: tor
     first, size = ranks.share(train.num_users)
     relevant, own = whole.of_users(first, size), UserPart.cut(train, first, size)
     ranker = Ranker.of(method.target, method.score_all, len(run.config.seeds), relevant.seen, own, rules, device)
-    with whole_tables(method.target):
+    with whole_tables(method.target), torch.no_grad():
+        method.target.ready_to_score()
         found = evaluate(ranker, relevant, run.config.ks)
     names = sorted(found.per_user)
     every = ranks.collect(torch.from_numpy(np.stack([found.per_user[name] for name in names])), 2, "test figures")

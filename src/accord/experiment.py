@@ -338,6 +338,8 @@ def _ndcg_stopping(
 
     def check() -> Tensor:
         with whole_tables(stage.target):
+            if ranks is not None:
+                stage.target.ready_to_score()
             found = evaluate(ranker, relevant, [20]).per_user["ndcg@20"]
         if ranks is None:
             return torch.from_numpy(found.mean(1))

@@ -270,19 +270,29 @@ class _Propagate(torch.autograd.Function):
     """Mean of E, AE, A²E, … in Horner form. A is symmetric, so the gradient is the same function of the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:
-        ctx.graph, ctx.num_layers = graph, num_layers
-        return _horner(graph, nodes, num_layers)
+    def forward(ctx: Any, graph: Tensor, nodes: Tensor, num_layers: int, ranks: Ranks | None, num_users: int) -> Tensor:
+        ctx.graph, ctx.settings = graph, (num_layers, ranks, num_users)
+        return _horner(graph, nodes, num_layers, ranks, num_users)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
-        return None, _horner(ctx.graph, gradients[0].contiguous(), ctx.num_layers), None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None, None, None]:
+        gradient, (_, ranks, num_users) = gradients[0].contiguous(), ctx.settings
+        if ranks is not None:
+            gradient = gradient.clone()
+            ranks.sum({"gradients of items": gradient[num_users:]})
+        gradient = _horner(ctx.graph, gradient, *ctx.settings)
+        if ranks is not None:
+            gradient[num_users:] /= ranks.size  # each rank has all of it, and they are summed once more
+        return None, gradient, None, None, None
 
 
-def _horner(graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:
+def _horner(graph: Tensor, nodes: Tensor, num_layers: int, ranks: Ranks | None, num_users: int) -> Tensor:
     z = nodes
     for _ in range(num_layers):
-        z = _times(graph, z) + nodes
+        z = _times(graph, z)
+        if ranks is not None:  # what its own users send to the items
+            ranks.sum({"items of a layer": z[num_users:]})
+        z = z + nodes
     return z / (num_layers + 1)
 
 
@@ -296,14 +306,16 @@ def _times(graph: Tensor, nodes: Tensor) -> Tensor:
     return product
 
 
-def propagate(graph: Tensor, nodes: Tensor, num_layers: int) -> Tensor:
+def propagate(graph: Tensor, nodes: Tensor, num_layers: int, ranks: Ranks | None = None, num_users: int = 0) -> Tensor:
     """LightGCN's propagation: graph [N, N] symmetric CSR, nodes [R, N, dim] -> [R, N, dim].
 
     On a GPU the graph is read once for all runs. On a CPU each run's vectors stay in the cache if they go alone.
+    With `ranks` the first `num_users` nodes are this rank's own; what is sent to the others, the items, is summed.
     """
     runs, num_nodes, dim = nodes.shape
+    rest = num_layers, ranks, num_users
     if not nodes.is_cuda:
-        return torch.stack([_Propagate.apply(graph, own, num_layers) for own in nodes])  # type: ignore[no-untyped-call]
+        return torch.stack([_Propagate.apply(graph, own, *rest) for own in nodes])  # type: ignore[no-untyped-call]
     flat = nodes.transpose(0, 1).reshape(num_nodes, runs * dim)
-    out: Tensor = _Propagate.apply(graph, flat, num_layers)  # type: ignore[no-untyped-call]
+    out: Tensor = _Propagate.apply(graph, flat, *rest)  # type: ignore[no-untyped-call]
     return out.view(num_nodes, runs, dim).transpose(0, 1)

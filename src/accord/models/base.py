@@ -94,6 +94,9 @@ class Model(nn.Module):
         that `score_all` does; None if the model has none."""
         return None
 
+    def ready_to_score(self) -> None:
+        """Do what scoring does once and ranks do together: they score different numbers of users."""
+
     def fold_in(self, history: Tensor) -> Tensor | None:
         """Logits of every item for somebody with this history [n] of item rows: [R, I]; None if the model cannot."""
         return None

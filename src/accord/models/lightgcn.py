@@ -20,7 +20,7 @@ class LightGCN(Model):
     name = "lightgcn"
     summary = "embeddings averaged over the layers of a linear graph convolution"
     recordable = True
-    together = "every step passes the vectors of all users along the graph"
+    together = None
 
     class Config(BaseConfig):
         dim: int = Field(64, ge=1, le=MOST_WIDE, description="width of the embeddings")
@@ -39,7 +39,11 @@ class LightGCN(Model):
     def propagated(self, num_layers: int | None = None) -> Tensor:
         """The vectors of users, then items, after propagation: [R, U + I, dim]."""
         nodes = torch.cat([self.user.weight, self.item.weight], 1)
-        return propagate(self.graph, nodes, self.config.num_layers if num_layers is None else num_layers)
+        num_layers = self.config.num_layers if num_layers is None else num_layers
+        return propagate(self.graph, nodes, num_layers, self.user.ranks, self.num_users)
+
+    def ready_to_score(self) -> None:
+        self._vectors()
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         vectors = self.propagated() if self.training or torch.is_grad_enabled() else self._vectors()
@@ -95,4 +99,5 @@ def interaction_graph(train: Csr) -> Tensor:
     start, column, value = (torch.from_numpy(part) for part in (ptr, columns[order], values))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # nothing a user could act on
-        return torch.sparse_csr_tensor(start, column, value, (size, size), check_invariants=False)
+        kind = torch.get_default_dtype()  # as of the vectors
+        return torch.sparse_csr_tensor(start, column, value.to(kind), (size, size), check_invariants=False)
