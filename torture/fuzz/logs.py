@@ -128,9 +128,8 @@ def parquet_bomb() -> bytes:
 
 def gzip_bomb(gigabytes: int = 10) -> bytes:
     """About a thousandth of what it holds, which are rows as they should be: a gzip file may be many in a row."""
-    lines = csv_lines(1000).encode() * 64
-    member = gzip.compress(lines * 40, 9)
-    return gzip.compress(HEAD.encode()) + member * (gigabytes * 2**30 // (len(lines) * 40))
+    lines = b"u1,i1,1,1\nu2,i2,1,2\n" * 800_000
+    return gzip.compress(HEAD.encode()) + gzip.compress(lines, 9) * (gigabytes * 2**30 // len(lines))
 
 
 def zip_bomb() -> bytes:

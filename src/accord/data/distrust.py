@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +24,35 @@ def require_file(path: Path, label: str) -> None:
         raise InputError(f"{label} is no file but a pipe or device, which cannot be read twice; write it to a file.")
 
 
-def compression(path: Path) -> str | None:
-    """What a file is compressed by, as its name tells."""
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The text of a file, unpacked if its name says that it is packed."""
     try:
-        found: str = pa.Codec.detect(str(path)).name
-    except (TypeError, ValueError):  # what it gives for a name without a known ending
-        return None
-    return found
+        codec = pa.Codec.detect(str(path)).name
+    except (TypeError, ValueError):  # which it raises for a name without a known ending
+        codec = None
+    with pa.OSFile(str(path)) as file, pa.input_stream(file, compression=codec) as stream:
+        yield stream if codec is None else _Unpacked(path, file, stream)
 
 
-def refuse_bomb(path: Path, unpacked: int, packed: int) -> None:
-    """`unpacked`: bytes of text that came from so many `packed` bytes."""
-    if unpacked > max(SMALL_TEXT, MOST_TIMES * packed):
-        raise InputError(
-            f"{path} holds more than {MOST_TIMES} times its size, as no log does; unpack it first if you trust it."
-        )
+class _Unpacked(io.RawIOBase):
+    """Reads on until what came out is far more than what went in. Arrow reads ahead, so its place would say nothing."""
+
+    def __init__(self, path: Path, file: Any, stream: Any) -> None:
+        self.path, self.file, self.stream, self.size = path, file, stream, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        text: bytes = self.stream.read(size)
+        self.size += len(text)
+        if self.size > max(SMALL_TEXT, MOST_TIMES * self.file.tell()):
+            raise InputError(
+                f"{self.path} holds more than {MOST_TIMES} times its size, as no log does; unpack it first if you"
+                " trust it."
+            )
+        return text
 
 
 def sound(dataset: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

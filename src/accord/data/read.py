@@ -341,13 +341,9 @@ class _Layout:
         convert = pyarrow.csv.ConvertOptions(
             include_columns=names, column_types=self.schema(names, ids), strings_can_be_null=False
         )
-        kind = distrust.compression(self.path)
-        with pa.OSFile(str(self.path)) as file, pa.input_stream(file, compression=kind) as stream:
+        with distrust.opened(self.path) as stream:
             try:
-                for number, batch in enumerate(pyarrow.csv.open_csv(stream, read, parse, convert), 1):
-                    if kind is not None:
-                        distrust.refuse_bomb(self.path, number * TEXT_BLOCK, file.tell())
-                    yield batch
+                yield from pyarrow.csv.open_csv(stream, read, parse, convert)
             except pa.ArrowInvalid as error:
                 if "Empty CSV" not in str(error):  # a header and nothing below it
                     raise

@@ -1,0 +1,87 @@
+"""Runs a target under atheris, which mutates its seeds by what of Accord's code they reach.
+
+python torture/fuzz/harness.py TARGET CORPUS [options of libFuzzer]
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Fuzzed:
+    what: str
+    executions: int
+    edges: int  # of our code, that were reached
+    seconds: float
+    findings: list[str]
+
+
+def fuzz(name: str, seconds: int, seed: int = 1) -> Fuzzed:
+    """Fuzz a target in a process of its own."""
+    from fuzz.targets import TARGETS
+
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = Path(folder) / "corpus"
+        corpus.mkdir()
+        options = [f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=30", "-rss_limit_mb=4096"]
+        options += ["-max_len=65536", "-print_final_stats=1", f"-artifact_prefix={folder}/"]
+        command = [sys.executable, str(HERE / "harness.py"), name, str(corpus), *options]
+        began = time.perf_counter()
+        done = subprocess.run(
+            command, capture_output=True, check=False, cwd=folder, timeout=seconds * 3 + 120,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)},
+        )  # fmt: skip
+        said = done.stderr.decode("utf-8", "replace") + done.stdout.decode("utf-8", "replace")
+        executions = re.findall(r"stat::number_of_executed_units:\s*(\d+)", said)
+        edges = re.findall(r"cov: (\d+)", said)
+        findings = []
+        if done.returncode:
+            found = said.find("Uncaught Python exception")
+            findings = [said[found:][:1500] if found >= 0 else said[-1500:]]
+        return Fuzzed(
+            TARGETS[name].what, int(executions[-1]) if executions else 0, int(edges[-1]) if edges else 0,
+            time.perf_counter() - began, findings,
+        )  # fmt: skip
+
+
+def main() -> None:
+    import atheris
+
+    name, corpus = sys.argv[1:3]
+    if name in ("folder", "checkpoint", "api"):
+        import torch  # before our own code, which alone is instrumented
+
+        import accord.cpu_kernels  # which numba compiles, and could not with what is put in between
+
+        torch.set_num_threads(1)
+    with atheris.instrument_imports(include=["accord"], enable_loader_override=False):
+        import accord.cli_options
+        import accord.data.check
+        import accord.data.read
+
+        if name in ("folder", "checkpoint", "api"):
+            import accord.experiment
+            import accord.recommender
+            import accord.serve.api  # noqa: F401
+    from fuzz.targets import TARGETS
+
+    target = TARGETS[name]()
+    for number, seed in enumerate(target.seeds):
+        target.one(seed)  # what takes long at first use is done before the clock runs
+        (Path(corpus) / f"seed-{number}").write_bytes(seed)
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], target.one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

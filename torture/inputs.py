@@ -1,0 +1,186 @@
+"""Hostile and broken input: what becomes of each, in what time and with how much memory; and what a fuzzer finds.
+
+python torture/inputs.py [--seconds 300] [--only cases]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.case import Case
+from fuzz.folders import CHECKPOINTS, EXPRESSIONS, OTHERS, RUNS, honest
+from fuzz.logs import COMPRESSED, PARQUET, PLACES, TEXT
+from record import Found, Table, table_as_text
+
+SECONDS = 30  # of the processor's time, within which every input must have ended
+WALL = 600  # seconds after which one that waits for something is stopped
+MOST_MEMORY = 1024  # MB that a process may have in memory at once
+ADDRESSES = 16 * 2**30  # bytes, so that one that fails does not take the machine with it
+GROUPS = {
+    "Logs as text": TEXT,
+    "Compressed logs": COMPRESSED,
+    "Logs as Parquet": PARQUET,
+    "Places, split folders and tables of items": PLACES,
+    "Run folders": RUNS,
+    "Checkpoints": CHECKPOINTS,
+    "Expressions and options": EXPRESSIONS,
+    "Results and audit folders": OTHERS,
+}
+TARGETS = ("text", "parquet", "expressions", "folder", "checkpoint", "api")
+
+
+@dataclass(frozen=True)
+class End:
+    """How a command ended."""
+
+    code: int | None  # None: it had to be killed
+    said: str
+    seconds: float  # of the processor's time
+    megabytes: int  # at most, resident
+    harmed: bool  # whether code from the data was run
+
+    def wrong(self, case: Case) -> str | None:
+        """What is not as it must be; None if nothing."""
+        if self.code is None:
+            return f"it had not ended after {WALL} s"
+        if self.seconds > SECONDS:
+            return f"{self.seconds:.0f} s"
+        if "Traceback" in self.said:
+            return "a traceback"
+        if self.harmed:
+            return "code from the data was run"
+        if self.megabytes > MOST_MEMORY:
+            return f"{self.megabytes} MB"
+        if self.code != (2 if case.refused else 0) or case.says not in self.said:
+            return f"exit {self.code}, said {self.said[-300:]!r}"
+        if case.refused and not self.sentence.startswith("accord: "):
+            return f"no sentence: {self.sentence[:300]!r}"
+        return None
+
+    @property
+    def sentence(self) -> str:
+        """The last line, which is what an error is said in."""
+        return (self.said.strip().splitlines() or [""])[-1]
+
+
+def run(case: Case, folder: Path) -> End:
+    """Give a case to the command line, in a process of its own."""
+    command = [sys.executable, "-m", "accord", *case.make(folder)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    began = time.perf_counter()
+    with (folder / "said").open("w+b") as said:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment, cwd=folder,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES)),
+        )  # fmt: skip
+        status, used, killed, peak = None, None, False, 0
+        while status is None:
+            found, code, used = os.wait4(child.pid, os.WNOHANG)
+            if found:
+                status = code
+            elif not killed and time.perf_counter() - began > WALL:
+                os.kill(child.pid, signal.SIGKILL)
+                killed = True
+            else:
+                peak = _peak(child.pid) or peak
+                time.sleep(0.005)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        text = said.read().decode("utf-8", "replace")
+    seconds = used.ru_utime + used.ru_stime
+    return End(None if killed else child.returncode, text, seconds, peak >> 10, (folder / "harmed").exists())
+
+
+def _peak(process: int) -> int:
+    """The most memory that a process has had so far, in KB. (In the end the system tells its parent's too.)"""
+    try:
+        found = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{process}/status").read_text())
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+def told(case: Case, end: End, folder: Path) -> str:
+    """How it ended, for the page: the sentence without the folder, or the line that shows that it was read."""
+    lines = [line.strip() for line in end.said.splitlines() if case.says in line]
+    text = end.sentence.removeprefix("accord: ") if case.refused else f"read: {lines[0] if lines else ''}"
+    text = re.sub(r"\S*/accord-hostile-\w+/", "", text.replace(f"{folder}/", "").replace(str(folder), "the folder"))
+    text = re.sub(r"\s+", " ", text)
+    text = re.sub(r"([<>&*_`\[\]])", r"\\\1", text)
+    return text if len(text) < 180 else f"{text[:180]}…"
+
+
+def cases() -> tuple[list[Table], list[str]]:
+    """Every case of every group, and what went wrong."""
+    honest()
+    tables, wrong = [], []
+    for title, group in GROUPS.items():
+        table = Table(title, ["input", "how it ended", "CPU seconds", "MB"])
+        for case in group:
+            with tempfile.TemporaryDirectory() as name:
+                end = run(case, Path(name))
+                bad = end.wrong(case)
+                wrong += [f"{case.name}: {bad}"] if bad else []
+                table.rows.append(
+                    [case.name, f"**wrong**: {bad}" if bad else told(case, end, Path(name)), f"{end.seconds:.1f}",
+                     end.megabytes]
+                )  # fmt: skip
+        print(table_as_text(table), flush=True)
+        tables.append(table)
+    return tables, wrong
+
+
+def fuzzed(seconds: int) -> tuple[Table, list[str]]:
+    """Every target fuzzed for so long, and what went wrong."""
+    from fuzz.harness import fuzz
+
+    table = Table("Fuzzing", ["target", "what is fuzzed", "executions", "a second", "edges of our code", "findings"])
+    wrong = []
+    for name in TARGETS:
+        found = fuzz(name, seconds)
+        table.rows.append([name, found.what, found.executions, f"{found.executions / max(1, found.seconds):.0f}",
+                           found.edges, len(found.findings)])  # fmt: skip
+        wrong += [f"fuzzing {name}: {finding}" for finding in found.findings]
+        print(found, flush=True)
+    table.notes.append(
+        "Edges: branches of Accord's own Python that were reached; libraries are not counted. A finding is an"
+        " exception that is no sentence, an answer of the server with status 500, or a wrong result."
+    )
+    return table, wrong
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seconds", type=int, default=300, help="for each target of the fuzzer")
+    given = options.parse_args()
+    tables, wrong = cases()
+    number = sum(len(group) for group in GROUPS.values())
+    fuzzing, found = fuzzed(given.seconds)
+    how = [
+        f'`make torture TORTURE="--only inputs"`: {number} inputs made by hand, each given to the command line in a'
+        " process of its own.",
+        f"Each must end within {SECONDS} seconds of the processor's time and {MOST_MEMORY} MB of resident memory"
+        " (Python, Arrow and torch together take about half of that), either read whole or refused in one sentence"
+        " with exit code 2, never with a traceback and never with code from the data run.",
+        f"Then each target is fuzzed for {given.seconds} seconds, guided by coverage (atheris). The same inputs, and"
+        " some seconds of fuzzing, are among the tests.",
+        f"Went wrong: {len(wrong) + len(found)}.",
+    ]
+    Found("Hostile and broken input", how, [*tables, fuzzing]).write("inputs")
+    for text in [*wrong, *found]:
+        print(f"wrong: {text}", file=sys.stderr)
+    return 1 if wrong or found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
