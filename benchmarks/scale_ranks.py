@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,14 +40,15 @@ from accord.runs import Run
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "scale" / "ranks.json"
-DATA, EPOCHS = "ml-100k", 5
-MODELS, METHODS = ("mf", "gmf", "neumf", "cdae"), ("normal", "deca", "deca-p")
+DATA, SMALL, EPOCHS = "ml-100k", "demo", 3
+MODELS, METHODS = ("mf", "gmf", "neumf", "cdae", "lightgcn"), ("normal", "deca", "deca-p")
 ALSO = [("gmf", "wbpr"), ("gmf", "rce"), ("gmf", "ensemble")]
 CASES = [*((model, method) for model in MODELS for method in METHODS), *ALSO]
 RANKS = (1, 2, 4)
 BATCH = 2048
 SENT = [
     *(("mf", "normal", False), ("gmf", "deca", False), ("neumf", "deca-p", False), ("cdae", "deca", False)),
+    ("lightgcn", "normal", False),
     *(("mf", "normal", True), ("gmf", "deca", True)),
 ]
 CPU = torch.device("cpu")
@@ -101,9 +101,9 @@ def task(name: str, folder: Path) -> None:
 # --- equality with one process
 
 
-def trained_cases(ranks: Ranks | None) -> dict[str, Any]:
+def trained_cases(name: str, ranks: Ranks | None) -> dict[str, Any]:
     """Loss and validation of every epoch, figures of the test and the sizes of all tensors, of every case."""
-    data, found = accord.load(DATA), {}
+    data, found = accord.load(name), {}
     for model, method in CASES:
         options: dict[str, Any] = {"epochs": EPOCHS, "device": "cpu", "seeds": 1}
         if ranks is None:
@@ -123,11 +123,11 @@ def trained_cases(ranks: Ranks | None) -> dict[str, Any]:
 
 def task_float64(ranks: Ranks | None) -> dict[str, Any]:
     torch.set_default_dtype(torch.float64)
-    return trained_cases(ranks)
+    return trained_cases(SMALL, ranks)
 
 
 def task_float32(ranks: Ranks | None) -> dict[str, Any]:
-    return trained_cases(ranks)
+    return trained_cases(DATA, ranks)
 
 
 def task_nudged(ranks: Ranks | None) -> dict[str, Any]:
@@ -143,25 +143,21 @@ def task_nudged(ranks: Ranks | None) -> dict[str, Any]:
         return method
 
     Run.build = nudged  # type: ignore[method-assign]
-    return trained_cases(ranks)
+    return trained_cases(DATA, ranks)
 
 
 def equality() -> dict[str, Any]:
     """Of every case and number of ranks, how far the figures are from those of one process."""
-    tables = {"float64": compared("float64", RANKS), "float32": compared("float32", RANKS[1:])}
-    nudged = work("nudged", 0)
-    alone = work("float32", 0)
-    for case, row in tables["float32"].items():
-        row["nudged"] = {part: apart(alone[case][part], nudged[case][part]) for part in nudged[case]}
-    return {"data": DATA, "epochs": EPOCHS, "largest_relative_difference": tables}
-
-
-def compared(kind: str, numbers: Sequence[int]) -> dict[str, Any]:
-    alone, rows = work(kind, 0), {}
-    for ranks in numbers:
-        for case, found in work(kind, ranks).items():
-            rows.setdefault(case, {})[str(ranks)] = {part: apart(alone[case][part], found[part]) for part in found}
-    return rows
+    tables = {}
+    for kind, numbers in (("float64", RANKS), ("float32", RANKS[1:])):
+        alone, rows = work(kind, 0), {}
+        found = {str(ranks): work(kind, ranks) for ranks in numbers}
+        if kind == "float32":
+            found["nudged"] = work("nudged", 0)
+        for case, one in alone.items():
+            rows[case] = {n: {part: apart(one[part], of[case][part]) for part in one} for n, of in found.items()}
+        tables[kind] = rows
+    return {"float64": SMALL, "float32": DATA, "epochs": EPOCHS, "largest_relative_difference": tables}
 
 
 def apart(one: Any, other: Any) -> float:
@@ -269,6 +265,7 @@ def shared_elements(model: str, method: str, items: int, dim: int = 32) -> int:
         "neumf": items * (dim + wide) + mlp + 2 * dim + 1,
         "cdae": items * (2 * dim + 1) + dim,
     }
+    of["lightgcn"] = (2 * 3 + 2) * items * 64  # three layers, forward and back, and the gradient in two steps
     # DeCA trains the target, one of the two corruption networks, and (DeCA(p) does not) the partner: MF each
     return of[model] + {"normal": 0, "deca": 2, "deca-p": 1}[method] * of["mf"]
 
