@@ -11,7 +11,7 @@ import signal
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -166,7 +166,8 @@ def joined() -> Iterator[Ranks | None]:
     on_gpu = torch.cuda.is_available()
     if on_gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
-    signal.signal(signal.SIGTERM, _told_to_stop)
+    with suppress(ValueError):  # in a thread, where whoever started it says when to stop
+        signal.signal(signal.SIGTERM, _told_to_stop)
     try:
         _store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
         backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
