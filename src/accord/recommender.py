@@ -299,7 +299,7 @@ class Recommender:
         Pairs with a user or item unknown to training get null.
         """
         pairs = interactions if isinstance(interactions, Interactions) else _as_interactions(interactions)
-        users, items = self.users.rows(pairs.users), self.items.rows(pairs.items)
+        users, items = pairs.rows_in(self.users, self.items)
         known = (users >= 0) & (items >= 0)
         probability = np.full(len(pairs), np.nan)
         probability[known] = self.posterior(users[known], items[known])

@@ -72,7 +72,7 @@ def _how_much(runs: Runs, believers: Sequence[Believer]) -> Table:
         shares = (f"{believed.mean():.3f}", f"{(believed < 0.5).mean():.1%}")
         rows.append((one.name, *shares, *_detected(measure.found_noise(one.recommender, believed))))
     first = runs.runs[0].recommender
-    popular = first.train.popularity()[first.items.rows(first.trained_on.items)].astype(np.float64)
+    popular = first.train.popularity()[first.trained_on.rows_in(first.users, first.items)[1]].astype(np.float64)
     marks = measure.found_noise(first, popular) if runs.together else None
     columns = ("what", "mean probability", "below one half", "noise found (AUC)", "average precision")
     if marks is None:

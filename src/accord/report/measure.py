@@ -78,8 +78,8 @@ class Subject:
         """Of each training interaction the probability that it is real; None for a model without such a thing."""
         if self.recommender.run.config.method is None:
             return None
-        found: Floats = self.recommender.noise(self.recommender.trained_on).column("p_real").to_numpy()
-        return found
+        recommender = self.recommender
+        return recommender.posterior(*recommender.trained_on.rows_in(recommender.users, recommender.items))
 
     @cached_property
     def recommended(self) -> Recommended:
