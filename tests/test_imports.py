@@ -78,6 +78,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stacks": {"data", "errors", "experiment", "methods", "recommender", "runs", "training"},
     "workers": {"experiment", "training"},
     "cluster": {"errors", "experiment", "training", "version", "workers"},
+    "cluster_ranks": {"cluster", "display", "errors"},
     "noise": {"data", "errors"},
     "significance": {"errors"},
     "render": {"files", "spreadsheets"},

@@ -21,6 +21,7 @@ from accord.cli_leaderboard import injected, leaderboard
 from accord.cli_options import (
     AllowImports,
     Clean,
+    Cluster,
     DataArgument,
     Deterministic,
     Device,
@@ -39,6 +40,7 @@ from accord.cli_options import (
     put_table,
     run_folder,
     typed,
+    without,
 )
 from accord.cli_prepare import prepare
 from accord.cli_recommend import recommend
@@ -88,6 +90,10 @@ def train(
     k: Annotated[str | None, typer.Option(help="lengths of the lists that are judged, as 5,20")] = None,
     deterministic: Deterministic = False,
     device: Device = "auto",
+    cluster: Cluster = None,
+    num_ranks: Annotated[
+        int | None, typer.Option("--ranks", help="with --cluster: processes that train one model together")
+    ] = None,
     user_col: UserColumn = None,
     item_col: ItemColumn = None,
     value_col: ValueColumn = None,
@@ -102,6 +108,12 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished run in --out")] = False,
 ) -> None:
     """Train, evaluate and save a recommender."""
+    if cluster is not None:
+        from accord.cluster_ranks import train_on
+
+        raise typer.Exit(train_on(cluster, num_ranks or 1, device, without(sys.argv[1:], ("--cluster", "--ranks"))))
+    if num_ranks is not None:
+        raise InputError("--ranks goes with --cluster; without one, torchrun starts ranks.")
     if seeds is not None and seed is not None:
         raise InputError("give --seeds or --seed, not both.")
     options = parse_options(set_ or [])

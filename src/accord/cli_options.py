@@ -79,6 +79,16 @@ def typed() -> str:
     return shlex.join(["accord", *(word for word in sys.argv[1:] if word not in ("--resume", "--overwrite"))])
 
 
+def without(words: list[str], options: tuple[str, ...]) -> list[str]:
+    """The words of a command less some options that have values."""
+    kept, skip = [], False
+    for word in words:
+        if not skip and word.partition("=")[0] not in options:
+            kept.append(word)
+        skip = not skip and word in options
+    return kept
+
+
 def parse_options(pairs: list[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for pair in pairs:
