@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,12 @@ from accord.runs import Run
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "scale" / "ranks.json"
-DATA, SMALL, EPOCHS = "ml-100k", "demo", 3
+DATA, EPOCHS = "ml-100k", 3
+SMALL = {"users": 300, "items": 200, "interactions": 8_000, "seed": 1}  # generated
 MODELS, METHODS = ("mf", "gmf", "neumf", "cdae", "lightgcn"), ("normal", "deca", "deca-p")
 ALSO = [("gmf", "wbpr"), ("gmf", "rce"), ("gmf", "ensemble")]
 CASES = [*((model, method) for model in MODELS for method in METHODS), *ALSO]
+SOME = [*((model, "deca") for model in MODELS), ("gmf", "deca-p"), ("neumf", "normal")]
 RANKS = (1, 2, 4)
 BATCH = 2048
 SENT = [
@@ -101,33 +104,33 @@ def task(name: str, folder: Path) -> None:
 # --- equality with one process
 
 
-def trained_cases(name: str, ranks: Ranks | None) -> dict[str, Any]:
+def trained(data: Dataset, cases: Sequence[tuple[str, str]], ranks: Ranks | None) -> dict[str, Any]:
     """Loss and validation of every epoch, figures of the test and the sizes of all tensors, of every case."""
-    data, found = accord.load(name), {}
-    for model, method in CASES:
+    found = {}
+    for model, method in cases:
         options: dict[str, Any] = {"epochs": EPOCHS, "device": "cpu", "seeds": 1}
         if ranks is None:
-            trained = accord.fit(data, model, method, **options)
+            made = accord.fit(data, model, method, **options)
         else:
-            trained = distributed.fit(ranks, data, model, method, **options)
-        if trained is not None:
-            log = trained.history
+            made = distributed.fit(ranks, data, model, method, **options)
+        if made is not None:
+            log = made.history
             found[f"{model} {method}"] = {
                 "loss": [loss for entry in log for loss in entry["loss"]],
                 "valid": [value for entry in log for value in entry["valid"]],
-                "test": trained.metrics["mean"],
-                "weights": [float(t.double().norm()) for t in trained.method.state_dict().values()],
+                "test": made.metrics["mean"],
+                "weights": [float(t.double().norm()) for t in made.method.state_dict().values()],
             }
     return found
 
 
 def task_float64(ranks: Ranks | None) -> dict[str, Any]:
     torch.set_default_dtype(torch.float64)
-    return trained_cases(SMALL, ranks)
+    return trained(accord.simulate(**SMALL).dataset, CASES, ranks)
 
 
 def task_float32(ranks: Ranks | None) -> dict[str, Any]:
-    return trained_cases(DATA, ranks)
+    return trained(accord.load(DATA), SOME, ranks)
 
 
 def task_nudged(ranks: Ranks | None) -> dict[str, Any]:
@@ -143,7 +146,7 @@ def task_nudged(ranks: Ranks | None) -> dict[str, Any]:
         return method
 
     Run.build = nudged  # type: ignore[method-assign]
-    return trained_cases(DATA, ranks)
+    return trained(accord.load(DATA), SOME, ranks)
 
 
 def equality() -> dict[str, Any]:
