@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
+BROKEN = "ACCORD_FUZZ_BROKEN"
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Fuzzed:
     findings: list[str]
 
 
-def fuzz(name: str, seconds: int, seed: int = 1) -> Fuzzed:
-    """Fuzz a target in a process of its own."""
+def fuzz(name: str, seconds: int, seed: int = 1, broken: bool = False) -> Fuzzed:
+    """Fuzz a target in a process of its own; a `broken` one fails at its first input, to show that this is told."""
     from fuzz.targets import TARGETS
 
     with tempfile.TemporaryDirectory() as folder:
@@ -36,10 +37,12 @@ def fuzz(name: str, seconds: int, seed: int = 1) -> Fuzzed:
         options = [f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=30", "-rss_limit_mb=4096"]
         options += ["-max_len=65536", "-print_final_stats=1", f"-artifact_prefix={folder}/"]
         command = [sys.executable, str(HERE / "harness.py"), name, str(corpus), *options]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
+        environment |= {BROKEN: "yes"} if broken else {}
         began = time.perf_counter()
         done = subprocess.run(
             command, capture_output=True, check=False, cwd=folder, timeout=seconds * 3 + 120,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)},
+            env=environment,
         )  # fmt: skip
         said = done.stderr.decode("utf-8", "replace") + done.stdout.decode("utf-8", "replace")
         executions = re.findall(r"stat::number_of_executed_units:\s*(\d+)", said)
@@ -52,6 +55,10 @@ def fuzz(name: str, seconds: int, seed: int = 1) -> Fuzzed:
             TARGETS[name].what, int(executions[-1]) if executions else 0, int(edges[-1]) if edges else 0,
             time.perf_counter() - began, findings,
         )  # fmt: skip
+
+
+def _fails(data: bytes) -> None:
+    raise AssertionError(f"fails on purpose, on {len(data)} bytes")
 
 
 def main() -> None:
@@ -79,7 +86,7 @@ def main() -> None:
     for number, seed in enumerate(target.seeds):
         target.one(seed)  # what takes long at first use is done before the clock runs
         (Path(corpus) / f"seed-{number}").write_bytes(seed)
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], target.one)
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], _fails if BROKEN in os.environ else target.one)
     atheris.Fuzz()
 
 

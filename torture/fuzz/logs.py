@@ -135,7 +135,7 @@ def gzip_bomb(gigabytes: int = 10) -> bytes:
 def zip_bomb() -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as bundle:
-        bundle.writestr("log.csv", HEAD + csv_lines(1000) * 3000)
+        bundle.writestr("log.csv", HEAD + csv_lines(1000) * 500)
     return out.getvalue()
 
 
