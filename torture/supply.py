@@ -24,6 +24,7 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -163,20 +164,26 @@ def plain(requirement: str) -> str:
 
 def needed(project: Mapping[str, Any], extras: Iterable[str]) -> set[str]:
     """Every package that the project needs with these extras, by what the packages themselves say."""
-    folder = output_of([str(OURS), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
-    installed = {plain(one.name): one for one in distributions(path=[folder])}
+    uses = installed()
     left = [Requirement(one) for one in project["dependencies"]]
     left += [Requirement(one) for extra in extras for one in project["optional-dependencies"].get(extra, [])]
     found: set[tuple[str, str]] = set()
     while left:
         wanted = left.pop()
         for extra in ("", *wanted.extras):
-            if (key := (plain(wanted.name), extra)) in found or key[0] not in installed:
+            if (key := (plain(wanted.name), extra)) in found or key[0] not in uses:
                 continue
             found.add(key)
-            uses = [Requirement(one) for one in installed[key[0]].requires or []]
-            left += [one for one in uses if one.marker is None or one.marker.evaluate({"extra": extra})]
+            left += [one for one in uses[key[0]] if one.marker is None or one.marker.evaluate({"extra": extra})]
     return {name for name, _ in found} - {plain(project["name"])}
+
+
+@cache
+def installed() -> dict[str, list[Requirement]]:
+    """What every package of our environment requires."""
+    folder = output_of([str(OURS), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
+    found = distributions(path=[folder])
+    return {plain(one.name): [Requirement(text) for text in one.requires or []] for one in found}
 
 
 def our_project() -> dict[str, Any]:
