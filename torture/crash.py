@@ -67,9 +67,9 @@ def life(work: Callable[[], None], seconds: float | None, log: Path) -> int | No
     if child == 0:
         code = 70
         try:
-            out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            os.dup2(out, 1)
-            os.dup2(out, 2)
+            sys.stdout = sys.stderr = log.open("a", buffering=1)
+            os.dup2(sys.stdout.fileno(), 1)
+            os.dup2(sys.stdout.fileno(), 2)
             work()
             code = 0
         except SystemExit as end:
@@ -127,8 +127,8 @@ class Victim:
     log: Path
 
     def torment(self, draw: random.Random, kills: int) -> None:
-        """Start, kill, look, go on; the last life is left alone."""
-        while kills > 0:
+        """Start, kill, look, go on; the last life is left alone. It ends where something is wrong."""
+        while kills > 0 and not self.tally.wrong:
             shutil.rmtree(self.folder, ignore_errors=True)
             for _ in range(min(kills, LIVES - 1)):
                 if self.live(draw.uniform(0, 1.1 * self.took)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +41,23 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def staged(folder: Path, last: str) -> Iterator[Path]:
+    """A temporary folder whose files take their places in `folder` when the block ends well, `last` as the last.
+
+    It is what makes the others count: from the first to the last of these moves it is not there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(dir=folder, prefix=".", suffix=UNFINISHED))
+    try:
+        yield place
+        (folder / last).unlink(missing_ok=True)
+        for path in sorted(place.iterdir(), key=lambda path: path.name == last):
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
 def only_writer(folder: Path | None) -> Iterator[None]:
     """A folder that nobody else writes to meanwhile: two trainings would mix their files. What a kill left is removed.
 
@@ -60,7 +78,7 @@ def only_writer(folder: Path | None) -> Iterator[None]:
         except OSError:  # a file system without locks
             pass
         for left in folder.glob(f".*{UNFINISHED}"):
-            left.unlink(missing_ok=True)
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
         yield
     finally:
         os.close(handle)

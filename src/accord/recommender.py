@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from accord import checkpoints, saved
 from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions, Rows
 from accord.errors import InputError
-from accord.files import read_json, replacing, write_json
+from accord.files import read_json, replacing, staged, write_json
 from accord.lists import Lists
 from accord.methods import MethodSpec
 from accord.methods.base import Method
@@ -317,12 +317,11 @@ class Recommender:
     # --- the run folder
 
     def save(self, folder: str | Path) -> Path:
-        """Write the run folder. `metrics.json` is written last: a folder without it is half written."""
+        """Write the run folder, in the place of what was there only when all is written.
+
+        `metrics.json` comes last: a folder without it is half written.
+        """
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "metrics.json").unlink(missing_ok=True)
-        write_json(folder / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
-        write_tensors(folder / "model.safetensors", self.method.state_dict())
         popularity = pa.array(self.train.popularity())
         known = pa.table({}) if self.item_info is None else self.item_info
         info = dict(zip(known.column_names, known.columns, strict=True))
@@ -331,14 +330,17 @@ class Recommender:
             "items": pa.table({"item": self.items.ids, "train_count": popularity, **info}),
             "test": _cast_ids(self._parts["test"].table, self, ["user", "item"]),
         }
-        for name, table in tables.items():
-            with replacing(folder / f"{name}.parquet") as path:
-                pq.write_table(table, path)
-        with replacing(folder / "seen.parquet") as path:
-            write_seen(path, self._parts, self.users, self.items)
-        with replacing(folder / "log.jsonl") as path:
-            path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
-        write_json(folder / "metrics.json", self.metrics)
+        with staged(folder, last="metrics.json") as place:
+            write_json(place / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
+            write_tensors(place / "model.safetensors", self.method.state_dict())
+            for name, table in tables.items():
+                with replacing(place / f"{name}.parquet") as path:
+                    pq.write_table(table, path)
+            with replacing(place / "seen.parquet") as path:
+                write_seen(path, self._parts, self.users, self.items)
+            with replacing(place / "log.jsonl") as path:
+                path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
+            write_json(place / "metrics.json", self.metrics)
         checkpoints.remove(checkpoints.found(folder))
         return folder
 

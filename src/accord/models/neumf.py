@@ -25,9 +25,7 @@ class NeuMF(Model):
     together = None
 
     class Config(BaseConfig):
-        dim: int = Field(
-            32, ge=1, le=MOST_WIDE, description="width of the GMF embeddings and of the MLP's last layer"
-        )
+        dim: int = Field(32, ge=1, le=MOST_WIDE, description="width of the GMF embeddings and of the MLP's last layer")
         num_layers: int = Field(3, ge=1, le=8, description="MLP layers, each half as wide as the one before")
 
     def __init__(self, config: Any, setup: Setup) -> None:
