@@ -244,5 +244,8 @@ def test_a_read_only_folder_is_one_sentence(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"accord: {tmp_path / 'closed' / 'run'}: permission denied; give a place that you can write to."
+    assert (
+        capsys.readouterr().err.splitlines()[-1]
+        == f"accord: {tmp_path / 'closed' / 'run'}: permission denied; give a place that you can write to."
+    )
     assert not (tmp_path / "closed").exists()

@@ -301,6 +301,8 @@ def _sentence(error: OSError) -> str:
     where = f" while writing {error.filename}" if error.filename else ""
     if error.errno == errno.ENOSPC:
         return f"the disk is full{where}; make room and run the same command with --resume."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
+        return f"{error.filename}: {(error.strerror or '').lower()}; give a place that you can write to."
     return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
 
 

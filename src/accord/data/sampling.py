@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from accord.cpu_kernels import rank_in_rows
@@ -16,6 +17,16 @@ from accord.errors import InputError
 DRAWN_AT_ONCE = 2**24  # pairs: bounds the memory that a draw takes besides its result
 LAID_OUT_WHOLE = 2**24  # training pairs up to which all users' items are laid out once, and not for each draw anew
 LAID_OUT_AT_ONCE = 2**23  # pairs of all runs, as the batches in which they are used
+NOT_SHARED_OUT = 2**15  # numbers: torch adds up as many with one thread
+SUMMED_AT_ONCE = 2**12
+
+
+def sums(values: Tensor) -> Tensor:
+    """The sum of each run, [R, n] -> [R]. One long sum is taken in parts: torch's depends on how many threads there are."""
+    if len(values) > 1 or values.is_cuda or values.shape[1] < NOT_SHARED_OUT:
+        return values.sum(1)
+    parts = F.pad(values, (0, -values.shape[1] % SUMMED_AT_ONCE)).view(len(values), -1, SUMMED_AT_ONCE)
+    return parts.sum(2).sum(1)
 
 
 class Batch(NamedTuple):
@@ -32,12 +43,12 @@ class Batch(NamedTuple):
         if self.whole is not None:
             return self.sum(values) / self.whole
         if self.mask is None:
-            return values.sum(1) / self.num_positives
-        return (values * self.mask).sum(1) / self.mask[:, : self.num_positives].sum(1).clamp(min=1)
+            return sums(values) / self.num_positives
+        return sums(values * self.mask) / self.mask[:, : self.num_positives].sum(1).clamp(min=1)
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum over positives and negatives: [R, P + N] -> [R]."""
-        return (values if self.mask is None else values * self.mask).sum(1)
+        return sums(values if self.mask is None else values * self.mask)
 
     def clone(self) -> Batch:
         mask = None if self.mask is None else self.mask.clone()

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from accord.data.sampling import Batch
+from accord.data.sampling import Batch, sums
 from accord.errors import InputError
 from accord.methods.base import Build, Method, cross_entropy, reduce_like
 from accord.models.base import BaseConfig, Model
@@ -68,9 +68,9 @@ class TCE(Method):
         kept = real.clone()
         kept[:, : batch.num_positives] *= place >= num_dropped
         if self.target.reduction == "sum":
-            return (losses * kept).sum(1)
+            return sums(losses * kept)
         # one mean over what is kept; twice, to weigh against L2 as the two means of the other methods do
-        return 2 * (losses * kept).sum(1) / kept.sum(1).clamp(min=1)
+        return 2 * sums(losses * kept) / kept.sum(1).clamp(min=1)
 
 
 class RCE(Method):

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from accord.data.sampling import entries_of
+from accord.data.sampling import entries_of, sums
 from accord.layers import Embedding, Linear, Streams, dots, run_offsets
 from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
 
@@ -131,4 +131,4 @@ class CDAE(Model):
         if not self.l2_of_norms:
             return super().decay(l2)
         # the gradient of l2 * |theta|
-        return {p: l2 / p.detach().flatten(1).norm(dim=1).clamp(min=1e-12) for p in self.parameters()}
+        return {p: l2 / sums(p.detach().flatten(1).square()).sqrt().clamp(min=1e-12) for p in self.parameters()}
