@@ -22,7 +22,7 @@ SUMMED_AT_ONCE = 2**12
 
 
 def sums(values: Tensor) -> Tensor:
-    """The sum of each run, [R, n] -> [R]. One long sum is taken in parts: torch's depends on how many threads there are."""
+    """The sum of each run, [R, n] -> [R]. One long sum is taken in parts: torch's depends on the threads."""
     if len(values) > 1 or values.is_cuda or values.shape[1] < NOT_SHARED_OUT:
         return values.sum(1)
     parts = F.pad(values, (0, -values.shape[1] % SUMMED_AT_ONCE)).view(len(values), -1, SUMMED_AT_ONCE)
