@@ -129,13 +129,24 @@ def sbom(out: Path = DIST) -> Path:
     """What users get is required, what they may choose optional, and the tools of development are excluded."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": git("log", "-1", "--format=%ct")}
     command = [tool("cyclonedx-py"), "environment", str(OURS), "--pyproject", str(ROOT / "pyproject.toml")]
-    content = json.loads(output_of([*command, "--output-reproducible", "--of", "JSON"], env=environment))
+    content = json.loads(
+        output_of([*command, "--output-reproducible", "--no-validate", "--of", "JSON"], env=environment)
+    )
     project = our_project()
     marked(content, project)
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{project['name']}-{project['version']}.cdx.json"
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def check_sbom(path: Path) -> None:
+    """Against the scheme of CycloneDX; takes a while."""
+    code = (
+        "import sys; from cyclonedx.schema import SchemaVersion as V; from cyclonedx.validation.json import *;"
+        "wrong = JsonStrictValidator(V.V1_6).validate_str(open(sys.argv[1]).read()); sys.exit(wrong and repr(wrong))"
+    )
+    output_of([tool("python"), "-c", code, str(path)])
 
 
 def marked(content: dict[str, Any], project: Mapping[str, Any]) -> None:
@@ -252,7 +263,9 @@ def campaign() -> tuple[Found, list[str]]:
     with tempfile.TemporaryDirectory() as name:
         commit = git("rev-parse", "HEAD")
         first, second = (dist(Path(name) / folder, commit) for folder in ("one", "two"))
-        listed = json.loads(sbom(Path(name)).read_text(encoding="utf-8"))["components"]
+        made = sbom(Path(name))
+        check_sbom(made)
+        listed = json.loads(made.read_text(encoding="utf-8"))["components"]
     built = [(file, f"`{sums[:16]}…`", f"`{second[file][:16]}…`") for file, sums in first.items()]
     troubles += [f"{file} has other bytes when it is built again" for file in first if first[file] != second[file]]
     packages = licences()
