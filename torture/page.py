@@ -25,11 +25,11 @@ TEXTS = {
     "arithmetic": "",
     "inputs": "",
     "load": """
-More is asked than [the server](serve.md) can answer, by clients of which some are broken or hostile, while the run folder
-is replaced, overwritten, cut short and deleted. What it cannot answer it refuses at once, and what it answers is right:
-every body is compared byte by byte with what was computed before, for the run that is served at that moment, and the lists
-among them were checked against the scores of the model itself. The command fails on one wrong answer, one failed health
-check, a trace in the log, or memory that grows by more than 5 %.
+More is asked than [the server](serve.md) can answer, by clients of which some are broken or hostile, while the run
+folder is replaced, overwritten, cut short and deleted. What it cannot answer it refuses at once, and what it answers is
+right: every body is compared byte by byte with what was computed before, for the run that is served at that moment, and
+the lists among them were checked against the scores of the model itself. The command fails on one wrong answer, one
+failed health check, a trace in the log, or memory that grows by more than 5 %.
 """,
     "supply": """
 Commands for releases and dependencies, with what they found here. `make audit-deps` ends with 3 and a sentence where
