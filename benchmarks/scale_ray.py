@@ -130,6 +130,9 @@ def measure(data: str, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # which a shell takes from what it starts in the background
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="demo")
     data = parser.parse_args().data

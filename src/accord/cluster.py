@@ -31,6 +31,8 @@ SECONDS_TO_ANSWER = 5.0  # of an address
 SECONDS_BETWEEN_NEWS = 0.3
 SECONDS_TO_BEGIN = 60.0
 MOST_RETRIES = 3  # of a job whose worker is lost
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the frame with which both sides of HTTP/2, and so of gRPC, begin
+HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
 BYTES_OF_A_PROCESS = 2**29  # of an interpreter with torch, besides what a stack takes
 
 
@@ -71,16 +73,23 @@ def _connect(ray: Any, cluster: str) -> None:
 
 
 def _require_answer(address: str) -> None:
-    """Ray itself waits for minutes, and may end the process, where nobody answers."""
+    """Ray itself tries again for a quarter of an hour, with many words, where nobody or somebody else answers."""
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # one try, of less than a minute
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         raise InputError(f"--cluster {address}: give auto, or the HOST:PORT that 'ray start --head' printed.")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
+        with socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER) as line:
+            line.sendall(HTTP_2)
+            answer = line.recv(len(SETTINGS))
     except (OSError, OverflowError) as error:
         raise InputError(
             f"--cluster {address}: nobody answers there ({error}); is it the address that 'ray start --head' printed?"
         ) from None
+    if answer[3:4] != SETTINGS[3:4] and not os.environ.get("RAY_USE_TLS"):
+        raise InputError(
+            f"--cluster {address}: no Ray answers there; give the HOST:PORT that 'ray start --head' printed."
+        )
 
 
 class Cluster:
