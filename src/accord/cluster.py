@@ -274,6 +274,7 @@ class _Screen:
         self.jobs, self.watch, self.say = jobs, watch, say
         self.left = TimeLeft(jobs)
         self.begun: set[int] = set()
+        self.ended: set[int] = set()  # whose last news may still come
         self.bars: dict[int, Progress] = {}
         self.patience = time.monotonic() + SECONDS_TO_BEGIN
 
@@ -291,7 +292,7 @@ class _Screen:
             self.say(f"{job + 1} of {len(self.jobs)}: {name} · on {host}{again}{self.left}")
         elif isinstance(what, str):
             self.say(f"{name}: {what}")
-        elif self.watch is not None:
+        elif self.watch is not None and job not in self.ended:
             bar = Progress(**what | {"stage": f"{name} {what['stage']}"})
             if job in self.bars and self.bars[job].stage != bar.stage:
                 self._close(job)
@@ -300,6 +301,7 @@ class _Screen:
 
     def done(self, number: int) -> None:
         self.left.done(self.jobs[number])
+        self.ended.add(number)
         self._close(number)
 
     def _close(self, number: int) -> None:
