@@ -56,7 +56,7 @@ def accord(*words: str | Path, folder: Path, user: int | None = None, prelude: s
 
 def clicks(folder: Path, interactions: int = 3_000) -> Path:
     code = (
-        "import accord, pyarrow.csv as c, sys; d = accord.simulate(users=150, items=90, "
+        "import accord, pyarrow.csv as c, sys; d = accord.simulate(users=200, items=120, "
         "interactions=int(sys.argv[2]), seed=4).dataset; "
         "c.write_csv(d.train.table.select(['user', 'item']), sys.argv[1])"
     )

@@ -111,6 +111,8 @@ def plan(
     ks: Sequence[int] | None,
 ) -> Run:
     """Check everything that can be checked before a second is spent on training."""
+    if not len(data.train):
+        raise InputError(f"{data.name} has no training interaction; give more data or other --ratios.")
     given = _by_section(options)
     if isinstance(protocol, str):
         if protocol not in PRESETS:
