@@ -1,19 +1,17 @@
 """Hostile and broken input: what becomes of each, in what time and with how much memory; and what a fuzzer finds.
 
-python torture/inputs.py [--seconds 300] [--only cases]
+python torture/inputs.py [--seconds 300]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import multiprocessing
 import os
 import re
-import resource
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +21,8 @@ from fuzz.logs import COMPRESSED, PARQUET, PLACES, TEXT
 from record import Found, Table, table_as_text
 
 SECONDS = 30  # of the processor's time, within which every input must have ended
-WALL = 600  # seconds after which one that waits for something is stopped
+WALL = 300  # seconds after which one that waits for something is stopped
 MOST_MEMORY = 1024  # MB that a process may have in memory at once
-ADDRESSES = 16 * 2**30  # bytes, so that one that fails does not take the machine with it
 GROUPS = {
     "Logs as text": TEXT,
     "Compressed logs": COMPRESSED,
@@ -75,39 +72,21 @@ class End:
 
 def run(case: Case, folder: Path) -> End:
     """Give a case to the command line, in a process of its own."""
-    command = [sys.executable, "-m", "accord", *case.make(folder)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    began = time.perf_counter()
-    with (folder / "said").open("w+b") as said:
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment, cwd=folder,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES)),
-        )  # fmt: skip
-        status, used, killed, peak = None, None, False, 0
-        while status is None:
-            found, code, used = os.wait4(child.pid, os.WNOHANG)
-            if found:
-                status = code
-            elif not killed and time.perf_counter() - began > WALL:
-                os.kill(child.pid, signal.SIGKILL)
-                killed = True
-            else:
-                peak = _peak(child.pid) or peak
-                time.sleep(0.005)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        text = said.read().decode("utf-8", "replace")
-    seconds = used.ru_utime + used.ru_stime
-    return End(None if killed else child.returncode, text, seconds, peak >> 10, (folder / "harmed").exists())
+    from fuzz.child import command
 
-
-def _peak(process: int) -> int:
-    """The most memory that a process has had so far, in KB. (In the end the system tells its parent's too.)"""
-    try:
-        found = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{process}/status").read_text())
-    except OSError:
-        return 0
-    return int(found[1]) if found else 0
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # for the process that others are forked from
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["fuzz.child"])
+    child = server.Process(target=command, args=(case.make(folder), folder))
+    child.start()
+    child.join(WALL)
+    killed = child.is_alive()
+    if killed:
+        child.kill()
+        child.join()
+    said = (folder / "said").read_bytes().decode("utf-8", "replace")
+    used = json.loads((folder / "used").read_text()) if (folder / "used").exists() else {"seconds": 0, "megabytes": 0}
+    return End(None if killed else child.exitcode, said, **used, harmed=(folder / "harmed").exists())
 
 
 def told(case: Case, end: End, folder: Path) -> str:
