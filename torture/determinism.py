@@ -262,6 +262,7 @@ def main() -> int:
     options.add_argument(
         "--models", nargs="+", default=[*LEARNED, *CLOSED], choices=[*LEARNED, *CLOSED], metavar="MODEL"
     )
+    options.add_argument("--methods", nargs="+", default=[*METHODS], choices=METHODS, metavar="METHOD")
     options.add_argument("--work", help=argparse.SUPPRESS)
     options.add_argument("--deterministic", action="store_true", help=argparse.SUPPRESS)
     options.add_argument("--audit", action="store_true", help=argparse.SUPPRESS)
@@ -271,7 +272,7 @@ def main() -> int:
         return 0
     began = time.perf_counter()
     wanted = [*cases(), *((model, "normal", 1) for model in CLOSED)]
-    wanted = [case for case in wanted if case[0] in given.models]
+    wanted = [case for case in wanted if case[0] in given.models and (case[0] in CLOSED or case[1] in given.methods)]
     found, good = (on_cpu if given.device == "cpu" else on_cuda)(wanted)
     found.write("determinism" if given.device == "cpu" else "determinism-cuda")
     for table in found.tables:
