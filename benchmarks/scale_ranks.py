@@ -79,7 +79,7 @@ def torchrun(ranks: int, *words: str) -> list[str]:
 
 
 def work(task: str, ranks: int, apart: bool = False) -> Any:
-    """What rank 0 of so many found out; 0 ranks: one process, without torchrun."""
+    """What rank 0 of so many found out; 0 ranks: one process."""
     with tempfile.TemporaryDirectory() as folder:
         script = [str(Path(__file__).resolve()), "--task", task, folder]
         command = [sys.executable, *script] if ranks == 0 else torchrun(ranks, *script)

@@ -84,9 +84,12 @@ def traffic(found: dict[str, Any]) -> str:
 
 def killed(found: dict[str, Any]) -> str:
     resumed = {name: of for name, of in found.items() if name.startswith("resumed")}
-    rows = [[name, *(small(of[part]) for part in ("loss", "test"))] for name, of in resumed.items()]
+    said_by = {
+        name: name if "process" in name else f"{name} rank{'' if name.endswith(' 1') else 's'}" for name in resumed
+    }
+    rows = [[said_by[name], *(small(of[part]) for part in ("loss", "test"))] for name, of in resumed.items()]
     seconds = f"{found['seconds_until_the_job_ended']:.0f} seconds"
-    said = f"The job of four ended {seconds} after the kill of one, and said:\n\n    {found['said'][0]}\n\n"
+    said = f"The job of four ranks ended {seconds} after the kill of one, and said:\n\n    {found['said'][0]}\n\n"
     return said + table(["", "largest relative difference, loss of an epoch", "figures of the test"], rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,7 @@ CASES = [
     {"model": "mf", "method": "normal", "epochs": 30, "options": {"train.patience": 1, "train.lr": 0.1}},  # stops early
 ]  # fmt: skip
 RANKS = 3
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 def start(size: int, *words: Any) -> list[subprocess.Popen[str]]:
@@ -66,7 +69,7 @@ def start(size: int, *words: Any) -> list[subprocess.Popen[str]]:
     ]  # fmt: skip
 
 
-def finish(processes: list[subprocess.Popen[str]], seconds: float = 120) -> list[tuple[int, str]]:
+def finish(processes: list[subprocess.Popen[str]], seconds: float = 300) -> list[tuple[int, str]]:
     """Their codes and what they said; none outlives the test."""
     try:
         said = [process.communicate(timeout=seconds)[1] for process in processes]
@@ -309,3 +312,38 @@ def wait_for(what: Any, processes: list[subprocess.Popen[str]], seconds: float =
         assert all(process.poll() is None for process in processes), [p.stderr and p.stderr.read() for p in processes]
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+# --- the page
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("scale_ranks_page")
+
+
+@pytest.fixture
+def measured() -> Any:
+    return json.loads((BENCHMARKS / "scale" / "ranks.json").read_text())
+
+
+def test_the_page_says_what_was_measured(page, measured):
+    shown = page.PAGE.read_text()
+    gpu = page.GPU.read_text()
+    assert page.filled(shown, page.parts(measured, gpu)) == shown, "run `python benchmarks/scale_ranks_page.py`"
+
+
+def test_what_was_measured_is_what_was_asked_for(measured):
+    """Equal to one process, a share of the user tables, bytes by the formula within 5%, and an end within 30 s."""
+    for row in measured["equality"]["largest_relative_difference"]["float64"].values():
+        assert max(max(parts.values()) for parts in row.values()) < 1e-5
+    for number, found in measured["memory"]["ranks"].items():
+        rows = measured["memory"]["ranks"]["1"]["user_rows"][0]
+        assert max(found["user_rows"]) == pytest.approx(rows / int(number), rel=0.01)
+    for row in measured["traffic"]["bytes_per_step_and_rank"].values():
+        for found in row.values():
+            assert found["interface"] == pytest.approx(found["formula"], rel=0.05)
+            assert found["counted"] == pytest.approx(found["formula"], rel=0.01)
+    assert measured["killed"]["seconds_until_the_job_ended"] < 30
+    assert {f"resumed at {n}" for n in ("one process", 1, 2, 3)} <= measured["killed"].keys()
