@@ -114,3 +114,15 @@ def test_the_page_tells_nothing_of_this_machine(tmp_path):
     case = LOGS[0]
     end = inputs.End(2, f"accord: {tmp_path}/log.csv is empty: <b>.", 1.0, 100, False)
     assert inputs.told(case, end, Path(tmp_path)) == "log.csv is empty: \\<b\\>."
+
+
+def test_the_audit_names_ids_that_look_alike(tmp_path):
+    from accord.auditing.health import health
+    from accord.auditing.log import open_log
+    from fuzz.logs import LOOKALIKES, rows
+
+    (tmp_path / "log.csv").write_text(rows(*LOOKALIKES), encoding="utf-8")
+    found = {one["name"]: one for one in health(open_log(tmp_path / "log.csv"))["findings"]}
+    assert found["alike_users"]["count"] == 6
+    assert any("'ANNA'" in example and "'anna'" in example for example in found["alike_users"]["examples"])
+    assert "alike_items" not in found

@@ -23,7 +23,13 @@ TEXTS = {
     "determinism": "",
     "determinism-cuda": "",
     "arithmetic": "",
-    "inputs": "",
+    "inputs": """
+Nothing that comes from a file is trusted: not its size, its encoding, its counts, nor what it says it is. Each of the
+inputs below was made to do harm or is what a crash leaves behind. It is read whole, or refused in one sentence.
+Limits that make this so: a compressed log may hold 100 times its size, Parquet may have 100 rows a byte, a run 1,000
+seeds and embeddings 16,384 wide. What is not noticed: numbers in a log or in weights that were changed into other
+numbers; run folders have no checksums.
+""",
     "load": """
 More is asked than [the server](serve.md) can answer, by clients of which some are broken or hostile, while the run
 folder is replaced, overwritten, cut short and deleted. What it cannot answer it refuses at once, and what it answers is
