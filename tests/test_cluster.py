@@ -5,28 +5,34 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import yaml
 
 import accord
 from accord.auditing import crossfit
 from accord.auditing.log import open_log
 from accord.cli import main
+from accord.cli_options import without
 from accord.cluster import workers_on
 from accord.compare import Request, cells_of, compare
 from accord.errors import InputError
 from accord.results import Results
 from accord.workers import Here, Job, Workers
 
+ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")
 SMALL = {"object_store_memory": 80 * 2**20, "num_cpus": 1, "memory": 2 * 2**30, "include_dashboard": False}
 
@@ -110,7 +116,7 @@ def test_both_nodes_work_and_tell(workers: Workers) -> None:
     assert {(threads, device) for _, threads, device in found.values()} == {(1, "cpu")}
     assert "first: hello" in said
     assert {(bar.stage, bar.epoch) for bar in bars} == {
-        (f"{name} 1/1", epoch) for name in ("first", "second") for epoch in (1, 2)
+        (f"{name} 1/1", epoch) for name in ("1: first", "2: second") for epoch in (1, 2)
     }
 
 
@@ -157,6 +163,19 @@ def test_an_audit_is_the_same(data: Any, workers: Workers, monkeypatch: pytest.M
     assert len(list(tmp_path.glob("*.safetensors"))) == 2 * len(crossfit.JUDGES)
 
 
+def test_one_run_in_ranks_on_both_nodes(address: str, tmp_path: Path) -> None:
+    """As torchrun would start them: the same run folder as of one process."""
+    words = "train demo --model mf --method deca --epochs 2 --device cpu --set train.early_stop=false --out two"
+    command = [sys.executable, "-m", "accord", *words.split(), "--cluster", address, "--ranks", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "recall@20" in done.stdout
+    one = accord.fit("demo", "mf", "deca", epochs=2, device="cpu", options={"train.early_stop": False}).metrics
+    two = json.loads((tmp_path / "two" / "metrics.json").read_text())
+    assert two["ranks"] == 2
+    assert two["mean"] == pytest.approx(one["mean"], abs=1e-4)
+
+
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[Any, str]:
     monkeypatch.setattr(sys, "argv", ["accord", *words])
     with pytest.raises(SystemExit) as stop:
@@ -184,6 +203,24 @@ def test_a_wrong_address_is_said(
     assert time.monotonic() - began < 30
 
 
+def test_a_port_of_somebody_else_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        code, err = command(monkeypatch, capsys, "compare", "demo", "--cluster", f"127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert code == 2
+    assert "no Ray answers there" in err
+
+
+def test_ranks_go_with_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, err = command(monkeypatch, capsys, "train", "demo", "--ranks", "2")
+    assert code == 2
+    assert "--ranks goes with --cluster" in err
+    assert without(["train", "--ranks", "2", "x", "--cluster=a:1", "--k", "5"], ("--ranks", "--cluster")) == [
+        *("train", "x", "--k", "5")
+    ]
+
+
 def test_ray_is_asked_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     code, err = command(monkeypatch, capsys, "audit", "demo", "--cluster", "auto")
@@ -197,3 +234,33 @@ def test_room_and_order_of_this_process() -> None:
     found = list(Here().each(lambda *_: iter("ab"), None, [Job("x", 1), Job("y", 2)], CPU, None, said.append))
     assert found == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
     assert said == ["1 of 2: x", "2 of 2: y · about 1 min left"]
+
+
+def test_the_page_says_what_was_measured() -> None:
+    found = json.loads((ROOT / "benchmarks/scale/ray.json").read_text())
+    assert found["worker_killed"] == {"exit": 0, "run_again": 1, "equal": True}
+    assert found["node_killed"]["equal"]
+    assert found["stopped"]["exit"] == 130
+    assert found["stopped"]["left_running"] == 0
+    assert found["stopped"]["equal_when_continued"]
+    page = " ".join((ROOT / "docs/scaling.md").read_text().split())
+    section = page[page.index("## Many runs") : page.index("## One large run")]
+    for said in (
+        f"{found['runs']} runs",
+        f"{found['dataset_bytes'] / 1e6:.2f} MB",
+        f"{found['ray_processes_bytes'] / 1e6:.0f} MB",
+        f"kept {found['stopped']['kept']} runs",
+        f"Ray {found['ray']}",
+    ):
+        assert said in section, said
+
+
+def test_the_cluster_file_is_one() -> None:
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    validate_config(prepare_config(yaml.safe_load((ROOT / "docs/examples/ray-cluster.yaml").read_text())))
+    job = yaml.safe_load((ROOT / "docs/examples/rayjob.yaml").read_text())
+    assert job["kind"] == "RayJob"
+    assert "--cluster auto" in job["spec"]["entrypoint"]
+    pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    assert job["spec"]["rayClusterSpec"]["rayVersion"] == pinned["ray"]

@@ -293,7 +293,8 @@ class _Screen:
         elif isinstance(what, str):
             self.say(f"{name}: {what}")
         elif self.watch is not None and job not in self.ended:
-            bar = Progress(**what | {"stage": f"{name} {what['stage']}"})
+            stage = f"{job + 1}: {name.partition(' · ')[0]} {what['stage']}"
+            bar = Progress(**what | {"stage": stage})
             if job in self.bars and self.bars[job].stage != bar.stage:
                 self._close(job)
             self.bars[job] = bar
