@@ -38,7 +38,7 @@ the lists among them were checked against the scores of the model itself. The co
 failed health check, a trace in the log, or memory that grows by more than 5 %.
 """,
     "supply": """
-Commands for releases and dependencies, with what they found here. `make audit-deps` ends with 3 and a sentence where
+Commands for releases and dependencies, with what they found here. `make audit-deps` fails with a sentence where
 the service cannot be reached; that is not taken for an answer. See [SECURITY.md](../SECURITY.md) and the
 [threat model](threat-model.md).
 """,
