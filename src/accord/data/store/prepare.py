@@ -136,10 +136,8 @@ class _Preparation:
     def _begin(self) -> None:
         """Go on where the same was begun, or else anew."""
         files = [[str(file.resolve()), *_state(file)] for file in self.opened.files]
-        begun, identity = (
-            self.work / "begun.json",
-            {"files": files, "columns": asdict(self.chosen), "memory": self.memory},
-        )
+        identity = {"files": files, "columns": asdict(self.chosen), "memory": self.memory}
+        begun = self.work / "begun.json"
         if begun.exists() and _json(begun) == identity:
             return
         for path in [*self.work.iterdir(), *self.out.glob("*.bin")]:
