@@ -184,8 +184,9 @@ def on_cuda(wanted: list[Case]) -> tuple[Found, bool]:
         "the same bits twice in one process."
     )
     users, items, interactions = SIZES["cuda"]
+    command = " ".join(["python torture/determinism.py", *sys.argv[1:]])
     how = [
-        f"`python torture/determinism.py --device cuda`, on {device_name()}: {users:,} users, {items:,} items, "
+        f"`{command}`, on {device_name()}: {users:,} users, {items:,} items, "
         f"{interactions:,} generated interactions, {EPOCHS['cuda']} epochs; every case as one run and as a stack of "
         "three, twice in a process and in two processes, compared as on the CPU.",
         f"{sum(good.values())} of {len(good)} cases are the same bit for bit with `--deterministic`.",
