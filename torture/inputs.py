@@ -18,7 +18,7 @@ from pathlib import Path
 from fuzz.case import Case
 from fuzz.folders import CHECKPOINTS, EXPRESSIONS, OTHERS, RUNS, honest
 from fuzz.logs import COMPRESSED, PARQUET, PLACES, TEXT
-from record import Found, Table, table_as_text
+from record import RESULTS, Found, Table, table_as_text
 
 SECONDS = 30  # of the processor's time, within which every input must have ended
 WALL = 300  # seconds after which one that waits for something is stopped
@@ -34,6 +34,19 @@ GROUPS = {
     "Results and audit folders": OTHERS,
 }
 TARGETS = ("text", "parquet", "expressions", "folder", "checkpoint", "api")
+FUZZING = "Fuzzing"
+RESULT = RESULTS / "inputs.json"
+HOW_CASES = (
+    '`make torture TORTURE="--only inputs"`: {number} inputs made by hand, each given to the command line in a process'
+    f" of its own, forked from one that has loaded the libraries. Each must end within {SECONDS} seconds of the"
+    f" processor's time and {MOST_MEMORY} MB of resident memory (Python, Arrow and torch together take about a third of"
+    " that), either read whole or refused in one sentence with exit code 2, never with a traceback and never with code"
+    " from the data run. {wrong} went wrong."
+)
+HOW_FUZZED = (
+    "Then each target was fuzzed for {seconds} seconds, guided by coverage (atheris), and {wrong} went wrong. The same"
+    " inputs, and some seconds of fuzzing, are among the tests."
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ def run(case: Case, folder: Path) -> End:
 
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # for the process that others are forked from
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["fuzz.child"])
+    server.set_forkserver_preload(["fuzz.child", "fuzz.logs", "fuzz.folders"])
     child = server.Process(target=command, args=(case.make(folder), folder))
     child.start()
     child.join(WALL)
@@ -123,7 +136,7 @@ def fuzzed(seconds: int) -> tuple[Table, list[str]]:
     """Every target fuzzed for so long, and what went wrong."""
     from fuzz.harness import fuzz
 
-    table = Table("Fuzzing", ["target", "what is fuzzed", "executions", "a second", "edges of our code", "findings"])
+    table = Table(FUZZING, ["target", "what is fuzzed", "executions", "a second", "edges of our code", "findings"])
     wrong = []
     for name in TARGETS:
         found = fuzz(name, seconds)
@@ -141,24 +154,24 @@ def fuzzed(seconds: int) -> tuple[Table, list[str]]:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=int, default=300, help="for each target of the fuzzer")
+    options.add_argument("--only", choices=("cases", "fuzz"), help="one part; the other's results stay as they are")
     given = options.parse_args()
-    tables, wrong = cases()
-    number = sum(len(group) for group in GROUPS.values())
-    fuzzing, found = fuzzed(given.seconds)
-    how = [
-        f'`make torture TORTURE="--only inputs"`: {number} inputs made by hand, each given to the command line in a'
-        " process of its own.",
-        f"Each must end within {SECONDS} seconds of the processor's time and {MOST_MEMORY} MB of resident memory"
-        " (Python, Arrow and torch together take about half of that), either read whole or refused in one sentence"
-        " with exit code 2, never with a traceback and never with code from the data run.",
-        f"Then each target is fuzzed for {given.seconds} seconds, guided by coverage (atheris). The same inputs, and"
-        " some seconds of fuzzing, are among the tests.",
-        f"Went wrong: {len(wrong) + len(found)}.",
-    ]
-    Found("Hostile and broken input", how, [*tables, fuzzing]).write("inputs")
-    for text in [*wrong, *found]:
+    before = json.loads(RESULT.read_text()) if given.only and RESULT.exists() else {"tables": [], "how": ["", ""]}
+    wrong: list[str] = []
+    tables = [Table(**table) for table in before["tables"] if table["title"] in GROUPS]
+    fuzzing = [Table(**table) for table in before["tables"] if table["title"] == FUZZING]
+    how_cases, how_fuzzed = before["how"]
+    if given.only != "fuzz":
+        tables, wrong = cases()
+        how_cases = HOW_CASES.format(number=sum(map(len, GROUPS.values())), wrong=len(wrong))
+    if given.only != "cases":
+        table, found = fuzzed(given.seconds)
+        fuzzing, wrong = [table], wrong + found
+        how_fuzzed = HOW_FUZZED.format(seconds=given.seconds, wrong=len(found))
+    Found("Hostile and broken input", [how_cases, how_fuzzed], [*tables, *fuzzing]).write("inputs")
+    for text in wrong:
         print(f"wrong: {text}", file=sys.stderr)
-    return 1 if wrong or found else 0
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
