@@ -16,7 +16,7 @@ from accord.data.read import read_table
 from accord.display import table_as_text
 from accord.errors import InputError
 from accord.render import Table, csv_text
-from accord.spreadsheets import guarded, guarded_text, is_bare, unguarded
+from accord.spreadsheets import guarded, guarded_text, is_bare, is_guarded, suspects, unguarded
 
 SIGNS = "=+-@＝＋－＠'\t\r\n \u00a0\0"
 texts = st.text(st.one_of(st.sampled_from(SIGNS + "1.e%±"), st.characters(codec="utf-8")), max_size=12)
@@ -103,3 +103,11 @@ def test_an_id_that_begins_with_a_sign_is_left_as_it_is(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("user,item\n-_kP3x,i1\n@anna,i2\n'tHooft,i1\n'-5,i1\n-5,i2\n")
     assert set(read_table(path)[0].users.to_pylist()) == {"-_kP3x", "@anna", "'tHooft", "'-5", "-5"}
+
+
+@given(texts)
+def test_a_text_that_has_to_be_looked_at_is_a_suspect(text):
+    column = pa.array([text])
+    looked_at = is_bare(column)[0].as_py() or is_guarded(column)[0].as_py()
+    assert not looked_at or len(suspects(column)) == 1
+    assert len(suspects(pa.array(["u1", "Anna", "7"]))) == 0

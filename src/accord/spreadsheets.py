@@ -17,6 +17,11 @@ RUNS = r"(?:[\s\pZ\pC]*[=+\-@＝＋－＠]|[\t\r\n])"
 NUMBER = r"^[+-]?(?:(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?%?(?: ± [0-9.]+%?)?|(?i:inf|nan))$"
 
 
+def suspects(column: Any) -> Any:
+    """Those of many texts that have to be looked at: few, mostly."""
+    return column.filter(pc.match_substring_regex(column, r"^['\s\pZ\pC=+\-@＝＋－＠]"))
+
+
 def is_bare(column: Any) -> Any:
     """Which texts of a column a spreadsheet would run."""
     return _matches(column, f"^{RUNS}", column)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from accord.errors import InputError, shown
 from accord.files import check_footer
-from accord.spreadsheets import is_bare, is_guarded, unguarded
+from accord.spreadsheets import is_bare, is_guarded, suspects, unguarded
 
 MOST_TIMES, SMALL_TEXT = 100, 2**26  # so many times its size a compressed log may be, where that is not little
 
@@ -74,9 +74,10 @@ def as_written(label: str, batches: Iterable[pa.RecordBatch], ids: Collection[st
             if pc.any(nul := pc.match_substring(texts, "\0")).as_py():
                 damaged = shown(texts[pc.index(nul, True).as_py()].as_py())
                 raise InputError(f"{label}: column '{name}' has NUL characters in {damaged}: it is damaged; mend it.")
-            for kind, found in (("bare", is_bare(texts)), ("guarded", is_guarded(texts))):
-                if pc.any(found).as_py():
-                    seen[name][kind] = shown(texts[pc.index(found, True).as_py()].as_py())
+            odd = suspects(texts)
+            for kind, found in (("bare", odd.filter(is_bare(odd))), ("guarded", odd.filter(is_guarded(odd)))):
+                if len(found):
+                    seen[name][kind] = shown(found[0].as_py())
             if len(seen[name]) == 2:
                 raise InputError(
                     f"{label}: column '{name}' has both {seen[name]['bare']} and {seen[name]['guarded']}, where a ' may"
