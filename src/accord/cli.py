@@ -48,6 +48,7 @@ from accord.cli_report import report
 from accord.cli_reproduce import reproduce
 from accord.cli_serve import serve
 from accord.errors import InputError, printable
+from accord.files import UNFINISHED
 from accord.version import __version__
 
 app = typer.Typer(
@@ -302,7 +303,9 @@ def _sentence(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         return f"the disk is full{where}; make room and run the same command with --resume."
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
-        return f"{error.filename}: {(error.strerror or '').lower()}; give a place that you can write to."
+        name = str(error.filename)
+        place = Path(name).parent if name.endswith(UNFINISHED) else name
+        return f"{place}: {(error.strerror or '').lower()}; give a place that you can write to."
     return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
 
 
