@@ -25,7 +25,7 @@ def settings(case: dict[str, Any]) -> dict[str, Any]:
     given = {
         "protocol": case.get("protocol", "corrected"),
         "seeds": case.get("seeds", 1),
-        "epochs": case.get("epochs", 3),
+        "epochs": case.get("epochs", 2),
     }
     return given | {"options": options | case.get("options", {}), "ks": [5, 20], "device": "cpu"}
 
