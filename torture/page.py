@@ -18,11 +18,34 @@ A small version of each is among the tests of `make test`.
 
 # in this order; what a reader should know that the figures do not say
 TEXTS = {
-    "crash": "",
-    "faults": "",
-    "determinism": "",
-    "determinism-cuda": "",
-    "arithmetic": "",
+    "crash": """
+Whatever is written goes to a temporary name first and is renamed when it is whole. A run folder is replaced only when
+all files of the new run lie ready on the disk; `metrics.json` is taken away before the first of them is moved and comes
+back with the last, and a folder without it does not load. A stack of results is added as a whole or not at all. What a
+killed process left behind is removed by the next one. In the tests, training dies before every single change of the
+disk.
+""",
+    "faults": """
+One process at a time writes to a folder (a lock that ends with the process, however it ends); another is told so.
+""",
+    "determinism": """
+The same seed on the same machine gives the same bits, without being asked to. Three things were in the way: MKL's
+matrix products depend on the number of threads unless `MKL_CBWR` is set, which `import accord` does (`AUTO,STRICT`; set
+it yourself to have it otherwise; MKL keeps this promise on processors with AVX2 and more); so does LAPACK's inverse,
+which EASE now takes with one thread; and two long sums. Another processor, another version of torch, or training with
+and without numba may give other last bits.
+""",
+    "determinism-cuda": """
+On CUDA `--deterministic` (in Python: `accord.deterministic()` before CUDA is used) has torch add up in one order,
+leaves our own kernels out, which do not, and multiplies the graph of LightGCN without cuSPARSE.
+""",
+    "arithmetic": """
+All methods work on logits, and guard their logarithms. The gradients of DeCA are a thousandth off where probabilities
+are nearly 0 or 1: there 1 − p has few digits in float32, and the released code's guard of 10⁻⁵ is of the same size.
+Training that diverges, its loss or weights no numbers any more, is noticed at the end of the epoch, said in one
+sentence and ended with exit code 2, and the last good checkpoint stays. In a stack only the runs that diverged are left
+out: the others train on and are saved, and the exit code is 2 all the same.
+""",
     "inputs": """
 Nothing that comes from a file is trusted: not its size, its encoding, its counts, nor what it says it is. Each of the
 inputs below was made to do harm or is what a crash leaves behind. It is read whole, or refused in one sentence.
