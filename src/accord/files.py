@@ -20,6 +20,7 @@ except ImportError:  # not on Windows
 
 UNFINISHED = ".part"  # how names of files end that are being written
 MANY_ROWS, MOST_ROWS_A_BYTE = 10**7, 100  # a Parquet file of more rows than both is a bomb
+MOST_LISTED = 50_000  # columns or row groups of a Parquet file: room is made for as many as it claims
 BATCH_ROWS = 2**20  # read at once
 
 
@@ -153,7 +154,7 @@ def _parquet(path: Path) -> Iterator[Any]:
 
     own_file(path)
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED)
         check_footer(path, file.metadata)
         yield file
     except (pa.ArrowException, OSError) as error:

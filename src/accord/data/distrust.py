@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accord.errors import InputError, shown
-from accord.files import check_footer
+from accord.files import MOST_LISTED, check_footer
 from accord.spreadsheets import is_bare, is_guarded, suspects, unguarded
 
 MOST_TIMES, SMALL_TEXT = 100, 2**26  # so many times its size a compressed log may be, where that is not little
@@ -55,11 +55,20 @@ class _Unpacked(io.RawIOBase):
         return text
 
 
-def sound(dataset: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of a dataset of Parquet files, after a look at what these claim."""
+def parquet(files: Sequence[Path]) -> Any:
+    """A dataset of Parquet files."""
+    from pyarrow import dataset as tables  # here and not above: it imports pandas where that is installed
+
+    options = tables.ParquetFragmentScanOptions(thrift_container_size_limit=MOST_LISTED)
+    kind = tables.ParquetFileFormat(default_fragment_scan_options=options)
+    return tables.dataset([str(file) for file in files], format=kind)
+
+
+def sound(dataset: Any, read: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Batches of a dataset of Parquet files, which are read after a look at what these claim."""
     for fragment in dataset.get_fragments():
         check_footer(Path(fragment.path), fragment.metadata)
-    for batch in batches:
+    for batch in read():
         batch.validate(full=True)  # that its text is UTF-8, Arrow takes on trust
         yield batch
 

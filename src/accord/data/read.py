@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,8 +208,8 @@ class Opened:
             texts = (batch for text in self.texts for batch in text.batches(names, ids))
             yield from distrust.as_written(self.label, texts, ids)
             if self.dataset is not None:
-                rows = self.dataset.to_batches(columns=names, batch_size=BATCH_ROWS, batch_readahead=2)
-                yield from distrust.sound(self.dataset, rows)
+                options = {"columns": names, "batch_size": BATCH_ROWS, "batch_readahead": 2}
+                yield from distrust.sound(self.dataset, partial(self.dataset.to_batches, **options))
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.label, error) from None
 
@@ -273,9 +274,7 @@ def open_path(path: Path, label: str, several: bool = False) -> Opened:
             return opened
     try:
         if all(file.suffix in (".parquet", ".pq") for file in files):
-            from pyarrow import dataset as tables  # here and not above: it imports pandas where that is installed
-
-            dataset = tables.dataset([str(file) for file in files], format="parquet")
+            dataset = distrust.parquet(files)
             return Opened(dataset.schema.names, label, dataset=dataset)
         return _open_text(path, label)
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
