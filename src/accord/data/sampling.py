@@ -12,9 +12,9 @@ from torch import Tensor
 
 from accord.cpu_kernels import rank_in_rows
 from accord.data.interactions import Csr
+from accord.draws import DRAWN_AT_ONCE, random_numbers
 from accord.errors import InputError
 
-DRAWN_AT_ONCE = 2**24  # pairs: bounds the memory that a draw takes besides its result
 LAID_OUT_WHOLE = 2**24  # training pairs up to which all users' items are laid out once, and not for each draw anew
 LAID_OUT_AT_ONCE = 2**23  # pairs of all runs, as the batches in which they are used
 NOT_SHARED_OUT = 2**15  # numbers: torch adds up as many with one thread
@@ -149,7 +149,7 @@ class Negatives:
         # on a CPU the numbers are the same however few are drawn at a time
         at_once = DRAWN_AT_ONCE if users.is_cuda else DRAWN_AT_ONCE // 16
         for part, place in zip(torch.split(users, at_once), torch.split(drawn, at_once), strict=True):
-            place.copy_(self.at(part.long(), torch.stack([_numbers(len(part), generator)]))[0])
+            place.copy_(self.at(part.long(), torch.stack([random_numbers(len(part), generator)]))[0])
         return drawn
 
     def draw_each(self, users: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
@@ -159,7 +159,7 @@ class Negatives:
         runs = max(1, DRAWN_AT_ONCE // max(1, len(users)))
         parts = [streams[start : start + runs] for start in range(0, len(streams), runs)]
         users = users.long()
-        return torch.cat([self.at(users, torch.stack([_numbers(len(users), s) for s in part])) for part in parts])
+        return torch.cat([self.at(users, torch.stack([random_numbers(len(users), s) for s in part])) for part in parts])
 
     def at(self, users: Tensor, numbers: Tensor) -> Tensor:
         """The negatives that large random numbers stand for: [R, n], of user rows [n] or [R, n]."""
@@ -180,11 +180,6 @@ class Negatives:
 def stacked(rows: list[Tensor]) -> Tensor:
     """torch.stack, without a copy of the one row of one run."""
     return torch.stack(rows) if len(rows) > 1 else rows[0].unsqueeze(0)
-
-
-def _numbers(size: int, stream: torch.Generator) -> Tensor:
-    """Random numbers so large that what is left of dividing them is as good as uniform."""
-    return torch.randint(0, 2**62, (size,), generator=stream, device=stream.device)
 
 
 class Sampler:
@@ -292,5 +287,5 @@ class Sampler:
         """Random numbers, of each run as many as it needs, so that no run depends on its neighbours: [R, length]."""
         drawn = torch.zeros(len(sizes), length, dtype=torch.long, device=self.pairs.items.device)
         for row, size, stream in zip(drawn, sizes, self.streams, strict=True):
-            row[:size] = _numbers(size, stream)
+            row[:size] = random_numbers(size, stream)
         return drawn
