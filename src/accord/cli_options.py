@@ -94,13 +94,13 @@ def parse_options(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
-            raise InputError(f"--set '{pair}': write it as method.c1=100.")
+            raise InputError(f"--set {shown(pair)}: write it as method.c1=100.")
         try:
             options[key] = json.loads(text)
         except json.JSONDecodeError:
             options[key] = text
         except (ValueError, RecursionError):  # an integer of thousands of digits, or nested as deep
-            raise InputError(f"--set {key}: {shown(text)} is no value; write it as method.c1=100.") from None
+            raise InputError(f"--set {shown(pair)} has no value; write it as method.c1=100.") from None
     return options
 
 
@@ -108,7 +108,7 @@ def parse_numbers(text: str, option: str, kind: type = int) -> list[Any]:
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} '{text}': write numbers with commas between, as 5,20.") from None
+        raise InputError(f"{option} {shown(text)}: write numbers with commas between, as 5,20.") from None
 
 
 def read_ids(path: Path | None) -> list[str]:

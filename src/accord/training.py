@@ -336,6 +336,9 @@ class Trainer:
         self.method.load_state_dict({name.removeprefix("weight/"): tensor for name, tensor in weights.items()})
         device = self.l2.device
         self.kept = {n.removeprefix("kept/"): t.to(device) for n, t in tensors.items() if n.startswith("kept/")}
+        kept = {name: tensor.shape for name, tensor in self.kept.items()}
+        if kept and kept != {name: tensor.shape for name, tensor in self.method.state_dict().items()}:
+            raise ValueError("what it keeps is of another model")
         for name, parameter in self.parameters.items():
             keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"adam/{key}/{name}" in tensors]
             if keys:

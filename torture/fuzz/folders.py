@@ -174,6 +174,10 @@ def _other_adam(found: dict[str, Any], _: dict[str, str]) -> None:
     found[name] = found[name][:, :3].clone()
 
 
+def _other_kept(found: dict[str, Any], _: dict[str, str]) -> None:
+    del found[next(name for name in found if name.startswith("kept/"))]
+
+
 def train(*options: str) -> Callable[[Path], list[str]]:
     def make(folder: Path) -> list[str]:
         (folder / "log.csv").write_text(HEAD + csv_lines(ROWS))
@@ -304,6 +308,7 @@ CHECKPOINTS = (
     Case("checkpoint with a random state that is too short", cut(tensors(_short_stream, CHECKPOINT)), "damaged"),
     Case("checkpoint without a random state", cut(tensors(_no_stream, CHECKPOINT)), "damaged"),
     Case("checkpoint whose averages are of another shape", cut(tensors(_other_adam, CHECKPOINT)), "damaged"),
+    Case("checkpoint whose kept weights are not all there", cut(tensors(_other_kept, CHECKPOINT)), "damaged"),
     Case("checkpoint whose weights are not finite", cut(tensors(
         lambda t, _: t["weight/target.user.weight"].fill_(float("nan")), CHECKPOINT)), "damaged"),
 )  # fmt: skip
