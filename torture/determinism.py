@@ -251,8 +251,9 @@ def cost_table(times: int = 3) -> Table:
         before, after = (min(took[kind]) for kind in ("as they come", "exact"))
         table.rows.append([what, f"{before:.2f}", f"{after:.2f}", f"{after / before - 1:+.0%}"])
     table.notes.append(
-        "Two other sums, of a gradient in CDAE and of long losses, are taken in order, at no cost. The inverse takes "
-        "one thread whatever there is, so on many cores EASE of many items takes longer than it could."
+        "The least of three; on a machine that others use, repetitions differ by a fifth. Two other sums, of a "
+        "gradient in CDAE and of long losses, are taken in order, at no cost. The inverse takes one thread whatever "
+        "there is, so on many cores EASE of many items takes longer than it could."
     )
     return table
 
