@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -416,3 +418,35 @@ def test_a_store_is_open_without_being_read(store: Path) -> None:
     assert isinstance(train.items.base, np.memmap)
     column = data.train.column("item")
     assert column.__array_interface__["data"] == (train.items.__array_interface__["data"][0], True)
+
+
+# --- what was measured
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("scale_store")
+
+
+def test_the_page_says_what_was_measured(benchmark: Any) -> None:
+    page = benchmark.PAGE.read_text(encoding="utf-8")
+    results = json.loads(benchmark.RESULTS.read_text(encoding="utf-8"))
+    assert benchmark.MARK + benchmark.table(results) + "<!-- end -->" in page, "run benchmarks/scale_store.py --page"
+    assert set(results) >= {"make", *benchmark.STEPS}
+
+
+def test_a_bound_that_is_missed_is_called_so(benchmark: Any) -> None:
+    results = json.loads(benchmark.RESULTS.read_text(encoding="utf-8"))
+    for step, bound in (("prepare", 6), ("epoch", 8), ("recommend", 4)):
+        for resident, told in ((bound * 1e9, "met"), (bound * 1.01e9, "**missed**")):
+            results[step]["resident_bytes"] = resident
+            assert f"| {bound} GB, {told} |" in benchmark.table(results)
+
+
+def test_a_process_is_watched(benchmark: Any) -> None:
+    code = "import json, time; x = bytearray(300_000_000); time.sleep(0.3); print(json.dumps({'told': len(x)}))"
+    found = benchmark.watched([sys.executable, "-c", code], told=True)
+    assert found["told"] == 300_000_000
+    assert 300e6 < found["resident_bytes"] < 400e6
+    assert found["resident_bytes"] >= found["own_bytes_at_peak"] > 290e6
