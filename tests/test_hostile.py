@@ -117,9 +117,10 @@ def test_the_page_tells_nothing_of_this_machine(tmp_path):
 
 
 def test_the_audit_names_ids_that_look_alike(tmp_path):
+    from fuzz.logs import LOOKALIKES, rows
+
     from accord.auditing.health import health
     from accord.auditing.log import open_log
-    from fuzz.logs import LOOKALIKES, rows
 
     (tmp_path / "log.csv").write_text(rows(*LOOKALIKES), encoding="utf-8")
     found = {one["name"]: one for one in health(open_log(tmp_path / "log.csv"))["findings"]}

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from accord.data.interactions import Dataset
 
 FORMATS = ("table", "json", "csv", "parquet")
-DataArgument = Annotated[str, typer.Argument(help="a file, a folder, a store, or a named dataset (see 'accord data list')")]
+DataArgument = Annotated[
+    str, typer.Argument(help="a file, a folder, a store, or a named dataset (see 'accord data list')")
+]
 UserColumn = Annotated[str | None, typer.Option(help="column of the users; guessed from usual names if not given")]
 ItemColumn = Annotated[str | None, typer.Option(help="column of the items")]
 ValueColumn = Annotated[str | None, typer.Option(help="column of the value (rating, dwell time, …)")]
