@@ -24,7 +24,7 @@ from accord.auditing.log import open_log
 from accord.cli import app
 from accord.cli_prepare import parse_bytes
 from accord.data import interactions as interactions_module
-from accord.data import read, sampling
+from accord.data import opening, read, sampling
 from accord.data.columns import Columns
 from accord.data.interactions import Csr, Dataset, IdMap
 from accord.data.read import load
@@ -45,8 +45,8 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every bound so small that little data needs many chunks, blocks and groups."""
-    monkeypatch.setattr(read, "BATCH_ROWS", 97)
-    monkeypatch.setattr(read, "TEXT_BLOCK", 2**11)
+    monkeypatch.setattr(opening, "BATCH_ROWS", 97)
+    monkeypatch.setattr(opening, "TEXT_BLOCK", 2**11)
     monkeypatch.setattr(prepare_module, "CHUNK_SHARE", 2**20)
     monkeypatch.setattr(prepare_module, "LEAST_BLOCK", 7)
     monkeypatch.setattr(prepare_module, "BYTES_A_ROW", 2**25)

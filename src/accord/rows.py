@@ -44,7 +44,7 @@ class Rows:
         late = [row[last[row] < self.step] for row, last in zip(rows, self.last, strict=True)]
         if any(len(row) for row in late):
             per_run = self.weight, self.mean, self.spread, self.last, late
-            cpu_kernels.for_rows("_replay", *per_run, self.step, self.decay, *self._constants())
+            cpu_kernels.for_rows("replay", *per_run, self.step, self.decay, *self._constants())
 
     def update(self, decay: Tensor | None) -> None:
         """A step of Adam on the rows that were touched; the others are late now."""
@@ -56,7 +56,7 @@ class Rows:
         self.step += 1
         rows = [np.unique(np.concatenate(of_run)) for of_run in zip(*touched, strict=True)]
         per_run = self.weight, self.mean, self.spread, self.last, rows
-        cpu_kernels.for_rows("_update", *per_run, self.step, self.decay, *self._constants(), self.gradient)
+        cpu_kernels.for_rows("update", *per_run, self.step, self.decay, *self._constants(), self.gradient)
 
     def _constants(self) -> tuple[float, float, float, cpu_kernels.Floats, cpu_kernels.Floats]:
         """What a step needs besides the rows: the betas, eps, and each step's size and the scale of its root."""

@@ -27,6 +27,7 @@ from accord.data import read
 from accord.data.columns import Columns
 from accord.data.encode import Ids, Numbers, have_none, left_out, refuse_only_one
 from accord.data.interactions import IdMap, IntArray, Interactions
+from accord.data.opening import Opened, open_path
 from accord.data.order import lexsort
 from accord.data.store import runs
 from accord.data.store.arrays import COLUMNS, Appended, Array, add_ids, appending, file_of, ids_of, mapped, read_slice
@@ -72,12 +73,12 @@ def prepare(
         return _Preparation(opened, chosen, given, out, memory, watch or (lambda *_: None)).run()
 
 
-def _open(path: Path) -> read.Opened:
+def _open(path: Path) -> Opened:
     if read.is_split_folder(path):
         raise InputError(f"{path} is already split; prepare takes a log: a file, or a folder of files.")
     if is_store(path):
         raise InputError(f"{path} is a store already; give the log that it was made from.")
-    return read.open_path(path, str(path), several=True)
+    return open_path(path, str(path), several=True)
 
 
 @contextmanager
@@ -107,9 +108,7 @@ class _Chunk:
 
 
 class _Preparation:
-    def __init__(
-        self, opened: read.Opened, chosen: Columns, given: set[str], out: Path, memory: int, watch: Watch
-    ) -> None:
+    def __init__(self, opened: Opened, chosen: Columns, given: set[str], out: Path, memory: int, watch: Watch) -> None:
         self.opened, self.chosen, self.given, self.out, self.memory = opened, chosen, given, out, memory
         self.work, self.watch = out / WORK, watch
         self.source = opened.label
