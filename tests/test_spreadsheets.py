@@ -111,3 +111,11 @@ def test_a_text_that_has_to_be_looked_at_is_a_suspect(text):
     looked_at = is_bare(column)[0].as_py() or is_guarded(column)[0].as_py()
     assert not looked_at or len(suspects(column)) == 1
     assert len(suspects(pa.array(["u1", "Anna", "7"]))) == 0
+
+
+def test_a_quote_that_is_taken_away_is_said(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("user,item\na,'=1+1\nb,'@x\na,plain\n", encoding="utf-8")
+    read, notes = read_table(file)
+    assert set(read.items.to_pylist()) == {"=1+1", "@x", "plain"}
+    assert [note for note in notes if "mark of text" in note and "'item'" in note]

@@ -223,7 +223,7 @@ def test_ids_keep_their_type(tmp_path: Path) -> None:
 
 
 IDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8).filter(
-    lambda text: text.strip(string.whitespace) != ""
+    lambda text: text.strip(string.whitespace) != "" and not text.startswith("'")  # see test_spreadsheets
 )
 
 

@@ -73,8 +73,13 @@ def sound(dataset: Any, read: Callable[[], Iterable[pa.RecordBatch]]) -> Iterato
         yield batch
 
 
-def as_written(label: str, batches: Iterable[pa.RecordBatch], ids: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of text with the ids as they were before they went into a CSV file; InputError where that is unclear."""
+def as_written(
+    label: str, batches: Iterable[pa.RecordBatch], ids: Collection[str], notes: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Batches of text with the ids as they were before they went into a CSV file; InputError where that is unclear.
+
+    What was taken away is added to `notes`.
+    """
     seen: dict[str, dict[str, str]] = {name: {} for name in ids}  # an id that would run, and one with a ' before
     for batch in batches:
         for name in ids:
@@ -85,8 +90,13 @@ def as_written(label: str, batches: Iterable[pa.RecordBatch], ids: Collection[st
                 raise InputError(f"{label}: column '{name}' has NUL characters in {damaged}: it is damaged; mend it.")
             odd = suspects(texts)
             for kind, found in (("bare", odd.filter(is_bare(odd))), ("guarded", odd.filter(is_guarded(odd)))):
-                if len(found):
+                if len(found) and kind not in seen[name]:
                     seen[name][kind] = shown(found[0].as_py())
+                    if kind == "guarded":
+                        notes.append(
+                            f"{label}: the first ' of ids of column '{name}' such as {seen[name][kind]} was taken for "
+                            "a spreadsheet's mark of text, and is left out."
+                        )
             if len(seen[name]) == 2:
                 raise InputError(
                     f"{label}: column '{name}' has both {seen[name]['bare']} and {seen[name]['guarded']}, where a ' may"

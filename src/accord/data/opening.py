@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class Opened:
     texts: tuple[Layout, ...] = ()
     headed: bool = True  # whether the names are the source's own, so that there was something to guess
     notes: tuple[str, ...] = ()
+    found: list[str] = field(default_factory=list)  # what there is to say once it has been read
 
     @property
     def from_text(self) -> bool:
@@ -63,7 +64,7 @@ class Opened:
             return
         try:
             texts = (batch for text in self.texts for batch in text.batches(names, ids))
-            yield from distrust.as_written(self.label, texts, ids)
+            yield from distrust.as_written(self.label, texts, ids, self.found)
             if self.dataset is not None:
                 options = {"columns": names, "batch_size": BATCH_ROWS, "batch_readahead": 2}
                 yield from distrust.sound(self.dataset, partial(self.dataset.to_batches, **options))

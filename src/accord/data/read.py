@@ -111,7 +111,7 @@ def read_table(
     names = [name for role in col.ROLES if (name := getattr(chosen, role))]
     batches = opened.batches(names, names[:2])
     rows, said = encoded(label, batches, chosen, opened.from_text, {"value", "time"} - asked, several=merge)
-    notes += said
+    notes += [*opened.found, *said]
     merged = rows.merged(ordered) if merge else rows
     return merged, notes + merged_note(label, len(rows) - len(merged), rows.has_time)
 

@@ -149,6 +149,7 @@ class _Preparation:
         notes = list(self.opened.notes)
         if self.opened.headed:
             notes.append(f"{self.source}: {col.describe(self.chosen)}")
+        notes += self.opened.found
         for role in COLUMNS[2:]:
             if role in chunks[-1].errors:
                 notes.append(left_out(InputError(chunks[-1].errors[role])))
