@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,3 +153,30 @@ def assert_same_weights(one: dict[str, Tensor], other: dict[str, Tensor]) -> Non
     assert one.keys() == other.keys()
     for name, tensor in one.items():
         assert torch.equal(tensor, other[name]), f"{name} differs by {(tensor - other[name]).abs().max()}"
+
+
+def start_ranks(size: int, *words: Any) -> list[subprocess.Popen[str]]:
+    """Processes with the environment variables of torchrun."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1"}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    return [
+        subprocess.Popen(
+            [sys.executable, *map(str, words)], text=True, stderr=subprocess.PIPE,
+            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": paths},
+        )
+        for rank in range(size)
+    ]  # fmt: skip
+
+
+def finish(processes: list[subprocess.Popen[str]], seconds: float = 300) -> list[tuple[int, str]]:
+    """Their codes and what they said; none outlives the test."""
+    try:
+        said = [process.communicate(timeout=seconds)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [(process.returncode, text) for process, text in zip(processes, said, strict=True)]

@@ -27,7 +27,7 @@ def settings(case: dict[str, Any]) -> dict[str, Any]:
         "seeds": case.get("seeds", 1),
         "epochs": case.get("epochs", 2),
     }
-    return given | {"options": options | case.get("options", {}), "ks": [5, 20], "device": "cpu"}
+    return given | {"options": options | case.get("options", {}), "ks": [5, 20], "device": case.get("device", "cpu")}
 
 
 def trained(case: dict[str, Any], ranks: Ranks | None) -> Any:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from pathlib import Path
 
 import pytest
 import torch
 
+import rank_worker
 from accord import kernels, optim, recording
 from accord.data.sampling import Batch
 from accord.experiment import train_stack
 from accord.layers import Embedding, pair_dot
 from accord.methods import deca
+from accord.tensors import read_tensors
 from accord.training import Trainer
-from helpers import make_method, plan_small, random_csr, small_data, spread
+from helpers import finish, make_method, plan_small, random_csr, small_data, spread, start_ranks
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 CUDA = torch.device("cuda")
@@ -157,3 +161,26 @@ def test_the_same_loss_and_gradients_as_on_the_cpu(model, method):
     torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-4, atol=1e-4)
     for one, other in zip(found[0][1], found[1][1], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_ranks_on_gpus_give_what_one_process_gives(size, tmp_path):
+    """A rank to a GPU exchanges by NCCL, ranks that share one by gloo."""
+    cases = [
+        *({"model": model, "method": "deca", "device": "cuda"} for model in MODELS),
+        {"model": "gmf", "method": "deca-p", "seeds": 2, "batch": 43, "large": 10, "device": "cuda"},
+    ]
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    for code, said in finish(start_ranks(size, Path(rank_worker.__file__), tmp_path)):
+        assert code == 0, said
+    torch.set_default_dtype(torch.float64)  # as in the ranks
+    try:
+        for number, case in enumerate(cases):
+            alone = rank_worker.trained(case, None)
+            found = json.loads((tmp_path / f"{size}-{number}.json").read_text())
+            assert found["test"] == pytest.approx(alone.metrics["mean"], abs=1e-9)
+            weights, _ = read_tensors(tmp_path / f"{size}-{number}.safetensors")
+            for key, tensor in alone.method.state_dict().items():
+                torch.testing.assert_close(weights[key], tensor.cpu(), rtol=1e-7, atol=1e-9)
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import time
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,11 +27,11 @@ from accord.draws import drawn_part
 from accord.errors import InputError
 from accord.layers import Embedding, Share, generators, shared_out
 from accord.models.mf import MF
-from accord.ranks import LOST, Ranks
+from accord.ranks import LOST, Ranks, _share_gpus
 from accord.recommender import Recommender
 from accord.tensors import read_tensors
 from contracts import TwoTower
-from helpers import CPU, plan_small, random_csr, small_data
+from helpers import CPU, finish, plan_small, random_csr, small_data, start_ranks
 
 CASES = [
     *({"model": m, "method": k} for m in ("mf", "gmf", "neumf", "cdae") for k in ("normal", "deca", "deca-p")),
@@ -53,38 +51,12 @@ RANKS = 3
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
-def start(size: int, *words: Any) -> list[subprocess.Popen[str]]:
-    """Processes with the environment variables of torchrun."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    return [
-        subprocess.Popen(
-            [sys.executable, *map(str, words)], text=True, stderr=subprocess.PIPE,
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": paths},
-        )
-        for rank in range(size)
-    ]  # fmt: skip
-
-
-def finish(processes: list[subprocess.Popen[str]], seconds: float = 300) -> list[tuple[int, str]]:
-    """Their codes and what they said; none outlives the test."""
-    try:
-        said = [process.communicate(timeout=seconds)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    return [(process.returncode, text) for process, text in zip(processes, said, strict=True)]
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What three ranks made of every case."""
     place = tmp_path_factory.mktemp("ranks")
     (place / "cases.json").write_text(json.dumps(CASES))
-    for code, said in finish(start(RANKS, Path(rank_worker.__file__), place)):
+    for code, said in finish(start_ranks(RANKS, Path(rank_worker.__file__), place)):
         assert code == 0, said
     return place
 
@@ -270,7 +242,7 @@ COMMAND += ["--set", "model.dim=8", "--out"]
 def test_a_killed_rank_ends_the_job_which_goes_on_with_any_number(tmp_path):
     """SIGKILL in the middle of an epoch; then one process and two ranks go on from the checkpoint of three."""
     cut = tmp_path / "cut"
-    job = start(3, *COMMAND, cut)
+    job = start_ranks(3, *COMMAND, cut)
     try:
         wait_for(lambda: list(cut.glob("checkpoint-1-at-*/state.json")), job)
         time.sleep(0.1)
@@ -290,7 +262,7 @@ def test_a_killed_rank_ends_the_job_which_goes_on_with_any_number(tmp_path):
 
     alone = tmp_path / "alone"
     shutil.copytree(cut, alone)
-    two = start(2, *COMMAND, cut, "--resume")
+    two = start_ranks(2, *COMMAND, cut, "--resume")
     options = {"train.early_stop": False, "train.batch_size": 256, "model.dim": 8, "train.checkpoint_seconds": 0.0}
     whole = accord.fit("demo", "gmf", "deca", epochs=6, device="cpu", options=options)
     resumed = accord.fit("demo", "gmf", "deca", epochs=6, device="cpu", options=options, out=alone, resume=True)
@@ -347,3 +319,15 @@ def test_what_was_measured_is_what_was_asked_for(measured):
             assert found["counted"] == pytest.approx(found["formula"], rel=0.01)
     assert measured["killed"]["seconds_until_the_job_ended"] < 30
     assert {f"resumed at {n}" for n in ("one process", 1, 2, 3)} <= measured["killed"].keys()
+
+
+@pytest.mark.parametrize(("ranks", "gpus", "share"), [(2, 2, False), (4, 1, True), (3, 2, True)])
+def test_more_ranks_than_gpus_do_not_exchange_by_nccl(ranks, gpus, share, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with warnings.catch_warnings(record=True) as said:
+        assert _share_gpus() == share
+    assert [str(warning.message) for warning in said] == [
+        f"{ranks} ranks share {gpus} GPU{'s' * (gpus > 1)}, so they exchange through the main memory, which is slow."
+    ] * share

@@ -152,6 +152,17 @@ def _told_to_stop(*_: Any) -> None:
     raise LostRank(LOST)
 
 
+def _share_gpus() -> bool:
+    """Whether this machine has more ranks than GPUs, which NCCL does not allow; gloo does."""
+    ranks, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+    if ranks <= gpus:
+        return False
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        shared = f"{ranks} ranks share {gpus} GPU{'s' if gpus > 1 else ''}"
+        warnings.warn(f"{shared}, so they exchange through the main memory, which is slow.", stacklevel=2)
+    return True
+
+
 @contextmanager
 def joined() -> Iterator[Ranks | None]:
     """The ranks that this process was started as one of, by torchrun or with its environment variables; None where it
@@ -170,7 +181,7 @@ def joined() -> Iterator[Ranks | None]:
         signal.signal(signal.SIGTERM, _told_to_stop)
     try:
         _store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
-        backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+        backend = "cpu:gloo,cuda:nccl" if on_gpu and not _share_gpus() else "gloo"
         dist.init_process_group(backend, store=_store, rank=rank, world_size=size, timeout=PATIENCE)
     except (ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
