@@ -103,7 +103,16 @@ def table(found: Found, title: str, published: Published) -> list[Part]:
         )
     elif not same_rules:
         notes = ("The paper's values were made under other rules: a difference is to be expected, and is not judged.",)
-    return [Table(f"{title}: {name}", tuple(columns), tuple(rows), notes, frozenset(marked))]
+    filled = [place for place in range(len(columns)) if any(row[place] is not None for row in rows)]
+    return [
+        Table(
+            f"{title}: {name}",
+            tuple(columns[place] for place in filled),
+            tuple(tuple(row[place] for place in filled) for row in rows),
+            notes,
+            frozenset((row, filled.index(place)) for row, place in marked),
+        )
+    ]
 
 
 def _shown(reference: Reference | None, digits: int) -> str | None:
