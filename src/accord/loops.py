@@ -174,13 +174,17 @@ def best_items(
     not a number, counts as -inf.
 
     The items are laid out in columns. The k-th of the columns' largest scores is reached by k items at least, and by
-    few more: only those are sorted.
+    few more, all in the few columns whose largest reaches it. Only those are sorted. What a branch would decide is
+    counted instead: a processor guesses such branches wrongly.
     """
     num_items, k = scores.shape[1], best.shape[1]
     nothing = np.float32(-np.inf)
-    columns = max(64, -(-3 * k // 16) * 16)
+    columns = max(64, -(-3 * k // 64) * 64)
     own = np.full(-(-num_items // columns) * columns, nothing, np.float32)
-    largest = np.empty(columns, np.float32)
+    deep = len(own) // columns
+    largest, larger = np.empty(columns, np.float32), np.empty(columns, np.int32)
+    few, few_items = np.empty(columns + deep, np.float32), np.empty(columns + deep, np.int32)
+    first = np.empty(columns + deep, np.int64)
     for row in range(len(scores)):
         for item in range(num_items):
             score = scores[row, item]
@@ -188,45 +192,42 @@ def best_items(
         for at in range(ptr[owners[row]], ptr[owners[row] + 1]):
             own[np.uint64(seen[at])] = nothing
         for column in range(columns):
-            largest[column] = own[column]
+            largest[column], larger[column] = own[column], 0
         for start in range(columns, len(own), columns):
-            for column in range(columns):
-                score = own[start + column]
-                largest[column] = score if score > largest[column] else largest[column]
-        for place in range(k):
-            best[row, place] = nothing
+            for part in range(0, columns, 64):  # so many at once are known to the compiler
+                for column in range(part, part + 64):
+                    score = own[start + column]
+                    largest[column] = score if score > largest[column] else largest[column]
+        for other in range(columns):
+            score = largest[other]
+            for part in range(0, columns, 64):
+                for column in range(part, part + 64):
+                    larger[column] += np.int32(score > largest[column])
+        least = np.float32(np.inf)
         for column in range(columns):
-            score, place = largest[column], k
-            while place > 0 and best[row, place - 1] < score:
-                place -= 1
-                if place + 1 < k:
-                    best[row, place + 1] = best[row, place]
-            if place < k:
-                best[row, place] = score
-        least, found = best[row, k - 1], 0
-        for start in range(0, len(own), 16):
-            promising = False
-            for item in range(start, start + 16):
-                promising |= own[item] >= least
-            if not promising:
-                continue
-            for item in range(start, min(start + 16, num_items)):
-                score = own[item]
-                if score < least:
-                    continue
-                place = found  # behind all others, from where it moves up
-                while place > 0 and not (
-                    best[row, place - 1] > score
-                    or (best[row, place - 1] == score and priority[items[row, place - 1]] < priority[item])
-                ):
-                    place -= 1
-                    if place + 1 < k:
-                        best[row, place + 1], items[row, place + 1] = best[row, place], items[row, place]
+            score = largest[column] if larger[column] < k else least
+            least = score if score < least else least
+        found = np.uint64(0)
+        for column in range(columns):
+            if largest[column] >= least:
+                for item in range(column, num_items, columns):
+                    few[found], few_items[found] = own[item], item
+                    found += np.uint64(own[item] >= least)
+            if found + deep <= columns and column < columns - 1:
+                continue  # there is room for those of another column
+            for this in range(found):
+                first[this] = priority[few_items[this]]
+            for this in range(found):
+                place = 0
+                for other in range(found):
+                    place += (few[other] > few[this]) | ((few[other] == few[this]) & (first[other] < first[this]))
                 if place < k:
-                    best[row, place], items[row, place] = score, item
-                    found = min(found + 1, k)
-                if found == k:
-                    least = best[row, k - 1]
+                    best[row, place], items[row, place] = few[this], few_items[this]
+            found = np.uint64(min(found, k))
+            for this in range(found):
+                few[this], few_items[this] = best[row, this], items[row, this]
+            if found == k:
+                least = best[row, k - 1]
 
 
 def rank(table: Ints, ptr: Ints, rows: Ints, keys: Ints, out: Ints) -> None:
