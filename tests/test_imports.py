@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": {"data", "errors", "kernels", "layers", "models", "options", "protocol"},  # a method only gives a loss
     "ranking": {"cpu_kernels", "data", "errors", "metrics", "protocol"},
     "recording": {"data", "layers", "optim", "ranks"},
-    "training": {"checkpoints", "data", "errors", "layers", "optim", "ranks", "recording", "tensors"},
+    "threads": set(),
+    "training": {"checkpoints", "data", "errors", "layers", "optim", "ranks", "recording", "tensors", "threads"},
     "runs": {"data", "errors", "layers", "methods", "models", "options", "protocol", "training"},
     "lists": {"data", "methods", "ranking"},
     "saved": {"data", "errors", "files", "runs", "tensors"},
@@ -73,7 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("protocol", "ranking", "ranks", "recommender", "runs", "training"),
     },
     "distributed": {
-        *("data", "errors", "experiment", "layers", "methods", "models", "protocol", "ranking", "ranks"),
+        *("data", "errors", "experiment", "files", "layers", "methods", "models", "protocol", "ranking", "ranks"),
         *("recommender", "runs", "training"),
     },
     "stacks": {"data", "errors", "experiment", "methods", "recommender", "runs", "training"},

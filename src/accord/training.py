@@ -22,6 +22,7 @@ from accord.optim import Adam
 from accord.ranks import Ranks
 from accord.recording import Steps
 from accord.tensors import not_finite
+from accord.threads import Threads
 
 
 class TrainConfig(BaseModel):
@@ -140,6 +141,7 @@ class Trainer:
                     layer.ranks = ranks
         self.optimizer = Adam(self.parameters.values(), config.lr, by_rows)
         self.steps = Steps(method, self.optimizer, l2, ranks)
+        self.threads = Threads(l2.device)
         self.kept: dict[str, Tensor] = {}  # weights to give back, run by run
         runs = len(l2)
         self.state = TrainState(
@@ -176,7 +178,8 @@ class Trainer:
         self.steps.total.zero_()
         self.method.train()
         for batch in self.sampler.epoch():
-            self.steps.take(batch, state.step)
+            with self.threads.step():
+                self.steps.take(batch, state.step)
             state.step += 1
             steps += 1
             if self.stopping and self.stopping.due(state.step):
