@@ -150,6 +150,19 @@ def test_one_user_in_the_test_and_one_run_of_popularity_have_a_report(tmp_path):
 # --- what is measured, by hand
 
 
+def test_of_many_interactions_a_sample_is_judged(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "MOST_JUDGED", 300)
+    text = text_of(write_report(tmp_path / "some.html", [trained["mf-deca-p"]]))
+    run = trained["mf-deca-p"][1]
+    assert f"Looked at are 300 of the {len(run.trained_on):,}, drawn." in text
+    subject = measure.Runs([trained["mf-deca-p"]]).runs[0]
+    pairs = run.trained_on.pair_keys()
+    assert len(np.unique(subject.judged.pair_keys())) == 300
+    assert np.isin(subject.judged.pair_keys(), pairs).all()
+    whole = run.posterior(*run.trained_on.rows_in(run.users, run.items))
+    assert subject.believed.mean() == pytest.approx(whole.mean(), abs=0.1)
+
+
 def test_gini_by_hand():
     assert measure.gini(np.array([5, 5, 5, 5])) == 0
     assert measure.gini(np.array([0, 0, 0, 8])) == pytest.approx(0.75)
@@ -166,13 +179,13 @@ def test_tenths_by_hand():
 
 def test_values_are_grouped_only_where_there_are_many(trained, data):
     run = trained["mf-normal"][1]
-    values = Values.of(run)
+    values = Values.of(run.trained_on)
     assert values.names == ["0", "1"]
     assert (values.group == data.train.column("value")).all()
     many = np.linspace(0, 100, len(data.train))
     table = data.train.table.set_column(2, "value", pa.array(many))
     other = accord.fit(replace(data, train=accord.Interactions(table)), "popularity")
-    values = Values.of(other)
+    values = Values.of(other.trained_on)
     assert values.names[0] == "0 to 20"
     assert np.ptp(np.bincount(values.group)) <= 2  # fifths of equal size
 

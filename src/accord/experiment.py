@@ -275,13 +275,16 @@ def _diverged(
     return error
 
 
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # in malloc.h
+
+
 def ready_cpu() -> None:
     """Two settings of the process that training on a CPU gains a third from."""
     torch.set_flush_denormal(True)  # weights that only decay become denormal numbers, which are slow
     with contextlib.suppress(OSError, AttributeError):  # glibc alone: keep freed memory, or each step faults it in anew
         malloc_options = ctypes.CDLL(None).mallopt
-        for trim_or_mmap_threshold in (-1, -3):
-            malloc_options(trim_or_mmap_threshold, 2**30)
+        malloc_options(TRIM_THRESHOLD, 2**30)
+        malloc_options(MMAP_THRESHOLD, 2**26)  # less than a block of scores, which would leave holes that nothing fits
 
 
 def _identity(config: RunConfig, train: Csr, valid: Csr) -> str:

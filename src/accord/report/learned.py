@@ -52,8 +52,12 @@ def beliefs(runs: Runs, section: Section) -> None:
         "the values. A method judges interactions that it was trained on here; accord audit has each judged by models "
         "that were not."
     )
+    for one in runs.runs:
+        if len(one.judged) < len(one.recommender.trained_on):
+            which = f" of {one.name}" if len(runs.runs) > 1 else ""
+            section.text(f"Looked at are {len(one.judged):,} of the {len(one.recommender.trained_on):,}{which}, drawn.")
     believers = [(one, one.believed) for one in runs.runs if one.believed is not None]
-    values = Values.of(runs.runs[0].recommender) if runs.together else None
+    values = Values.of(runs.runs[0].judged) if runs.together else None
     section.table(_how_much(runs, believers))
     if values is not None and len(values.names) > 2:
         section.chart(_by_value(believers, values))
@@ -70,10 +74,10 @@ def _how_much(runs: Runs, believers: Sequence[Believer]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for one, believed in believers:
         shares = (f"{believed.mean():.3f}", f"{(believed < 0.5).mean():.1%}")
-        rows.append((one.name, *shares, *_detected(measure.found_noise(one.recommender, believed))))
-    first = runs.runs[0].recommender
-    popular = first.train.popularity()[first.trained_on.rows_in(first.users, first.items)[1]].astype(np.float64)
-    marks = measure.found_noise(first, popular) if runs.together else None
+        rows.append((one.name, *shares, *_detected(one.found_noise)))
+    first, judged = runs.runs[0].recommender, runs.runs[0].judged
+    popular = first.train.popularity()[judged.rows_in(first.users, first.items)[1]].astype(np.float64)
+    marks = measure.found_noise(judged, popular) if runs.together else None
     columns = ("what", "mean probability", "below one half", "noise found (AUC)", "average precision")
     if marks is None:
         return Table("How much is believed", columns[:3], tuple(row[:3] for row in rows))

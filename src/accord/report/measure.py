@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from accord.data.interactions import IntArray
+from accord.data.interactions import IntArray, Interactions
 from accord.noise import detection, labels
 from accord.ranking import Evaluation
 from accord.recommender import Recommender
 from accord.runs import Run
 from accord.significance import Comparison, compare_to, interval_of_means
 
+MOST_JUDGED = 2_000_000  # interactions: more of them would say the same
 SAMPLE = 5_000  # users whose lists are looked at: enough for shares to the percent
 TENTHS = 10
 BINS = 20
@@ -74,12 +75,25 @@ class Subject:
         return {name: float(np.std([run[name] for run in runs], ddof=1)) for name in names}
 
     @cached_property
+    def judged(self) -> Interactions:
+        """The training interactions, or a sample where there are many."""
+        every = self.recommender.trained_on
+        if len(every) <= MOST_JUDGED:
+            return every
+        return every.take(np.sort(np.random.default_rng(0).choice(len(every), MOST_JUDGED, False, shuffle=False)))
+
+    @cached_property
     def believed(self) -> Floats | None:
-        """Of each training interaction the probability that it is real; None for a model without such a thing."""
+        """Of each of these the probability that it is real; None for a model without such a thing."""
         if self.recommender.run.config.method is None:
             return None
         recommender = self.recommender
-        return recommender.posterior(*recommender.trained_on.rows_in(recommender.users, recommender.items))
+        return recommender.posterior(*self.judged.rows_in(recommender.users, recommender.items))
+
+    @cached_property
+    def found_noise(self) -> dict[str, float] | None:
+        """How well that tells real interactions from noise, where values say which is which."""
+        return None if self.believed is None else found_noise(self.judged, self.believed)
 
     @cached_property
     def recommended(self) -> Recommended:
@@ -207,16 +221,15 @@ class Values:
     group: IntArray  # of each interaction; -1 where it has no value
 
     @classmethod
-    def of(cls, recommender: Recommender) -> Values | None:
-        trained_on = recommender.trained_on
-        if not trained_on.has_value:
+    def of(cls, interactions: Interactions) -> Values | None:
+        if not interactions.has_value:
             return None
-        values = trained_on.column("value").astype(np.float64)
+        values = interactions.column("value").astype(np.float64)
         known = np.isfinite(values)
         different = np.unique(values[known])
         if len(different) < 2:
             return None
-        column = trained_on.source_name("value")
+        column = interactions.source_name("value")
         group = np.full(len(values), -1, dtype=np.int64)
         if len(different) <= MOST_VALUES:
             group[known] = np.searchsorted(different, values[known])
@@ -227,9 +240,9 @@ class Values:
         return cls(column, names, group)
 
 
-def found_noise(recommender: Recommender, scores: Floats) -> dict[str, float] | None:
+def found_noise(interactions: Interactions, scores: Floats) -> dict[str, float] | None:
     """How well scores tell real interactions from noise, where values say which is which."""
-    marks = labels(recommender.trained_on)
+    marks = labels(interactions)
     if marks is None:
         return None
     known, real = marks
@@ -250,7 +263,7 @@ def extremes(subject: Subject) -> tuple[pa.Table, pa.Table]:
     number = min(EXAMPLES, len(order) // 2)
     tables = []
     for rows in (order[:number], order[::-1][:number]):
-        table = subject.recommender.trained_on.table.take(pa.array(rows))
+        table = subject.judged.take(rows).table
         table = table.append_column("p_real", pa.array(believed[rows]))
         tables.append(subject.recommender.with_titles(table))
     return tables[0], tables[1]

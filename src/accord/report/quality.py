@@ -32,8 +32,7 @@ def in_short(runs: Runs, section: Section) -> None:
         best = max(runs.runs, key=lambda one: one.figures[metric].mean)
         note = best.name if several else f"95%: {_between(best.figures[metric])}"
         facts.append(Fact(metric, f"{best.figures[metric].mean:.4f}", note))
-    found = [(measure.found_noise(one.recommender, one.believed), one) for one in runs.runs if one.believed is not None]
-    aucs = [(noise["auc"], one.name) for noise, one in found if noise is not None]
+    aucs = [(one.found_noise["auc"], one.name) for one in runs.runs if one.found_noise is not None]
     if aucs:
         facts.append(Fact("noise found (AUC)", f"{max(aucs)[0]:.3f}", max(aucs)[1] if several else "0.5 is chance"))
     widest = max(runs.runs, key=lambda one: one.recommended.coverage)
