@@ -25,6 +25,7 @@ from accord.data.sampling import Sampler, TrainingPairs
 from accord.distributed import require_apart
 from accord.draws import drawn_part
 from accord.errors import InputError
+from accord.files import only_writer
 from accord.layers import Embedding, Share, generators, shared_out
 from accord.models.mf import MF
 from accord.ranks import LOST, Ranks, _share_gpus
@@ -319,6 +320,14 @@ def test_what_was_measured_is_what_was_asked_for(measured):
             assert found["counted"] == pytest.approx(found["formula"], rel=0.01)
     assert measured["killed"]["seconds_until_the_job_ended"] < 30
     assert {f"resumed at {n}" for n in ("one process", 1, 2, 3)} <= measured["killed"].keys()
+
+
+def test_two_jobs_do_not_write_to_one_folder(tmp_path):
+    with only_writer(tmp_path):
+        ends = finish(start_ranks(2, *COMMAND, tmp_path), 60)
+    assert [code for code, _ in ends] == [2, 2]
+    said = [line for line in ends[0][1].splitlines() if line.startswith("accord: ")]
+    assert said == [f"accord: {tmp_path} is being written by another process; wait for its end, or give another --out."]
 
 
 @pytest.mark.parametrize(("ranks", "gpus", "share"), [(2, 2, False), (4, 1, True), (3, 2, True)])

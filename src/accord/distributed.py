@@ -19,6 +19,7 @@ from accord.data.interactions import Csr, Dataset
 from accord.data.part import UserPart, rows_of
 from accord.errors import InputError
 from accord.experiment import find_device, plan, train_stack
+from accord.files import only_writer
 from accord.layers import shared_out, whole_tables
 from accord.methods import MethodSpec
 from accord.methods.base import Method
@@ -59,19 +60,20 @@ def fit(
     on = find_device(device)
     began = time.perf_counter()
     folder = None if out is None else Path(out)
-    trained, states = train_stack(data, run, on, folder, resume, watch if ranks.rank == 0 else None, ranks=ranks)
-    seconds = {"read": read_seconds, "train": time.perf_counter() - began}
-    evaluation = evaluated(ranks, run, data, trained, on)
-    whole = collected(ranks, run, data.csr(data.train), trained, on)
-    if whole is None or evaluation is None:
-        return None
-    recommender = Recommender.of_training(run, data, whole, states, seconds, evaluation)
-    recommender.metrics["ranks"] = ranks.size
-    if command is not None:
-        recommender.metrics["command"] = command
-    if folder is not None:
-        recommender.save(folder)
-    return recommender
+    with only_writer(folder if ranks.rank == 0 else None):
+        trained, states = train_stack(data, run, on, folder, resume, watch if ranks.rank == 0 else None, ranks=ranks)
+        seconds = {"read": read_seconds, "train": time.perf_counter() - began}
+        evaluation = evaluated(ranks, run, data, trained, on)
+        whole = collected(ranks, run, data.csr(data.train), trained, on)
+        if whole is None or evaluation is None:
+            return None
+        recommender = Recommender.of_training(run, data, whole, states, seconds, evaluation)
+        recommender.metrics["ranks"] = ranks.size
+        if command is not None:
+            recommender.metrics["command"] = command
+        if folder is not None:
+            recommender.save(folder)
+        return recommender
 
 
 def require_apart(run: Run, train: Csr) -> None:
