@@ -238,7 +238,7 @@ class Clients:
         while (passed := time.monotonic() - began) < seconds:
             for _ in range(int(passed * rate) - sent):
                 sent += 1
-                if not self._free and self._open >= LINES:
+                if len(tasks) >= LINES:  # each of which has a connection, or will have one
                     self.tally.counts["no line free"] += 1
                     continue
                 task = asyncio.ensure_future(self.ask_one(self._draw.choice(self.asked)))
