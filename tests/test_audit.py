@@ -236,6 +236,14 @@ def test_an_interrupted_audit_goes_on(quick, monkeypatch, capsys):
     assert (quick / "a" / "summary.json").exists()
     assert not (quick / "a" / "unfinished").exists()
 
+    before = (quick / "a" / "summary.json").read_bytes()
+    trained.clear()
     code, _, err = run(monkeypatch, capsys, *words, "--overwrite")
     assert code == 130  # all anew, until it is interrupted again
-    assert not (quick / "a" / "summary.json").exists()
+    assert (quick / "a" / "summary.json").read_bytes() == before  # the old one is whole until the new one is
+    trained.clear()
+    code, _, err = run(monkeypatch, capsys, *words, "--resume")
+    assert code == 0, err
+    assert len(trained) == 3
+    assert (quick / "a" / "summary.json").read_bytes() != before
+    assert not (quick / "a" / "unfinished").exists()

@@ -125,7 +125,8 @@ def _folder(data: str, given: Path | None, resume: bool, overwrite: bool) -> Pat
         return folder
     if given.is_file():
         raise InputError(f"--out {given} is a file; give a folder.")
-    if not overwrite and (given / "summary.json").exists():
+    going_on = resume and unfinished(given)
+    if not overwrite and not going_on and (given / "summary.json").exists():
         raise InputError(f"{given} holds a finished audit; give another --out, or --overwrite to replace it.")
     if not overwrite and not resume and unfinished(given):
         raise InputError(

@@ -122,8 +122,8 @@ def audit(
 
 
 def unfinished(folder: Path) -> bool:
-    """Whether an audit was begun here and not finished."""
-    return (folder / WORK).exists() and not (folder / "summary.json").exists()
+    """Whether an audit was begun here and not finished; one that it would replace may still be there."""
+    return (folder / WORK).exists()
 
 
 @contextmanager
@@ -135,7 +135,6 @@ def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
         return
     work = Path(out) / WORK
     with only_writer(Path(out)):
-        (Path(out) / "summary.json").unlink(missing_ok=True)  # what was finished here is so no more
         if not resume:
             shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True, exist_ok=True)
