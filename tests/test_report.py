@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from dataclasses import replace
@@ -239,6 +240,20 @@ def test_mistakes_end_in_one_sentence(trained, tmp_path, monkeypatch, capsys):
         assert code == 2
         assert sentence in said
         assert said.count("\n") == 1
+
+
+def test_a_report_that_cannot_be_written_does_not_cost_the_run(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("accord.report.run.write_report", full)
+    monkeypatch.chdir(tmp_path)
+    typed = ["train", "demo", "--model", "popularity", "--out", "runs/x"]
+    code, said = command(monkeypatch, capsys, *typed)
+    assert code == 2
+    mend = "the run in runs/x is whole; write its report with 'accord report runs/x'."
+    assert said.endswith(f"accord: the report cannot be written (no space left on device); {mend}\n")
+    assert accord.Recommender.load("runs/x").metrics["mean"]
 
 
 def test_train_and_compare_end_with_their_report(tmp_path, monkeypatch, capsys):

@@ -157,7 +157,11 @@ def train(
 
     from accord.report.run import write_report
 
-    say(f"report: {write_report(folder / 'report.html', [(str(folder), recommender)])}")
+    try:
+        say(f"report: {write_report(folder / 'report.html', [(str(folder), recommender)])}")
+    except OSError as error:
+        mend = f"the run in {folder} is whole; write its report with 'accord report {folder}'"
+        raise InputError(f"the report cannot be written ({(error.strerror or str(error)).lower()}); {mend}.") from error
     if "diverged" in recommender.metrics:
         raise InputError(f"{folder} holds the runs that did not diverge; train the others with a smaller train.lr.")
 
