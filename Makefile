@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test lint bench torture dist sbom licences audit-deps clean
+.PHONY: setup demo test heavy lint bench torture dist sbom licences audit-deps clean
 
 setup: .venv/.ready
 
@@ -22,6 +22,10 @@ lint: setup
 
 test: lint
 	.venv/bin/pytest --numprocesses 2 --dist worksteal
+
+# tests that take minutes each and are not among the others
+heavy: setup
+	.venv/bin/pytest -m heavy
 
 # measures against other libraries, in an environment of their own; BENCH="--only stack size" measures parts again
 bench: setup .bench-venv/.ready

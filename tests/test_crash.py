@@ -6,10 +6,12 @@ The campaigns of torture/crash.py and torture/faults.py, made small: here every 
 from __future__ import annotations
 
 import functools
+import json
 import multiprocessing
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 
@@ -145,6 +147,16 @@ def test_results_killed_before_every_change_of_the_disk(tmp_path):
         assert sorted(v.tolist() for v in results.per_user("recall@20").values()) == [[float(n)] * 3 for n in range(6)]
 
     assert lives(lambda number: lambda: work(tmp_path / str(number)), check, log) > 8
+
+
+@pytest.mark.heavy
+def test_two_hundred_kills_of_training(tmp_path):
+    """As a command: the campaign forks, which a process with threads must not."""
+    command = [sys.executable, crash.__file__, "--only", "train", "--results", str(tmp_path)]
+    subprocess.run(command, check=True)
+    kills = json.loads((tmp_path / "crash.json").read_text())["tables"][0]["rows"][0]
+    assert kills[1] >= 200
+    assert kills[-1] == 0
 
 
 def test_a_download_that_is_killed_goes_on(tmp_path, monkeypatch):

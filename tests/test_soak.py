@@ -32,6 +32,14 @@ def test_some_seconds_of_it(load: ModuleType, tmp_path: Path) -> None:
     assert soaked.figure().startswith("<?xml")
 
 
+@pytest.mark.heavy
+def test_five_minutes_of_it(load: ModuleType, tmp_path: Path) -> None:
+    """Long enough for memory to be judged, too."""
+    soaked, troubles = load.campaign(300, tmp_path)
+    assert not troubles
+    assert len(soaked.watch.health) > 200
+
+
 @pytest.mark.parametrize("change", ["body", "other run", "status", "headers"])
 def test_a_wrong_answer_is_seen(load: ModuleType, change: str) -> None:
     """The campaign proves nothing if it cannot fail."""

@@ -511,13 +511,14 @@ def main() -> int:
     options.add_argument("--times", type=int, default=200, help="about how many kills of each")
     options.add_argument("--seed", type=int, default=1, help="of the random moments")
     options.add_argument("--only", nargs="+", default=list(CAMPAIGNS), choices=list(CAMPAIGNS))
+    options.add_argument("--results", type=Path, default=RESULTS, help="folder of crash.json")
     given = options.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"  # no thread may be there when a process forks
     warm()
     heads = ["what was killed", "kills", "whole after a kill", "commands brought to their end"]
     table = Table("Killed at random moments", [*heads, "lives that went on from an earlier one", "wrong or lost"])
-    if len(given.only) < len(CAMPAIGNS) and (RESULTS / "crash.json").exists():  # the others as they were
-        table.rows = json.loads((RESULTS / "crash.json").read_text())["tables"][0]["rows"]
+    if len(given.only) < len(CAMPAIGNS) and (given.results / "crash.json").exists():  # the others as they were
+        table.rows = json.loads((given.results / "crash.json").read_text())["tables"][0]["rows"]
     wrong: list[str] = []
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="accord-crash-") as name:
@@ -545,7 +546,7 @@ def main() -> int:
         "at once, with a checkpoint after every epoch. `serve --watch` is asked all the time while its folder is "
         "trained anew and killed.",
     ]
-    Found("Killed at any moment", how, [table]).write("crash")
+    Found("Killed at any moment", how, [table]).write("crash", given.results)
     print(table_as_text(table))
     return 1 if wrong else 0
 

@@ -13,7 +13,7 @@ INTRODUCTION = """# Reliability
 
 Faults, load and hostile input that Accord was put to, and what became of it. Every figure below comes from a command
 that anybody can run: `make torture` runs all of them and writes this page, `make torture TORTURE="--only crash"` one.
-A small version of each is among the tests of `make test`.
+A small version of each is among the tests of `make test`; 200 kills and five minutes of load are `make heavy`.
 """
 
 # in this order; what a reader should know that the figures do not say
