@@ -264,3 +264,15 @@ def test_the_cluster_file_is_one() -> None:
     assert "--cluster auto" in job["spec"]["entrypoint"]
     pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
     assert job["spec"]["rayClusterSpec"]["rayVersion"] == pinned["ray"]
+
+
+def test_ray_train_gives_what_one_process_gives(tmp_path: Path) -> None:
+    """The example of the docs, on a Ray of its own."""
+    environment = {**os.environ, "RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / "docs" / "examples" / "ray_train.py"), "demo", str(tmp_path / "run")]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    found = accord.Recommender.load(tmp_path / "run")
+    assert found.metrics["ranks"] == 2
+    alone = accord.fit("demo", "gmf", "deca", epochs=10, device="cpu")
+    assert found.metrics["mean"] == pytest.approx(alone.metrics["mean"], abs=2e-3)
