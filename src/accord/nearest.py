@@ -14,7 +14,8 @@ from accord.data.sampling import entries_of
 from accord.errors import InputError
 from accord.lists import Lists
 
-BLOCK = 4096  # users asked for at once
+BLOCK = 4096  # users whose lists are given at once
+ALIKE = 256  # of these, users who have seen about as much are searched for together
 DEEPEST = 1024  # candidates that a user gets at most; who has seen more than that is ranked exactly
 WIDTH = 128  # of the search in the index, at least: the wider, the fewer are missed
 SAMPLE = 1000  # users whose lists are compared with exact ones
@@ -46,6 +47,17 @@ class Nearest:
 
     @torch.inference_mode()
     def _rank_block(self, users: IntArray, k: int) -> tuple[Tensor, Tensor]:
+        """What has been seen is among the candidates, so who has seen more needs more of them."""
+        items = torch.empty(len(users), k, dtype=torch.long, device=self.ranker.device)
+        scores = torch.empty(len(users), k, device=self.ranker.device)
+        by_seen = np.argsort(self.seen_counts[users], kind="stable")
+        for start in range(0, len(users), ALIKE):
+            alike = by_seen[start : start + ALIKE]
+            items[alike], scores[alike] = self._candidates(users[alike], k)
+        return self._mended(users, items, scores, k)
+
+    def _candidates(self, users: IntArray, k: int) -> tuple[Tensor, Tensor]:
+        """The k best of those that the index finds [B, k], and the scores; -inf marks what is none."""
         device = self.ranker.device
         rows = torch.from_numpy(users).to(device)
         depth = min(k + int(self.seen_counts[users].max()), max(k, DEEPEST), self.num_items)
@@ -67,8 +79,7 @@ class Nearest:
         by_priority = self.lists.priority[items].argsort(1)
         items, scores = items.gather(1, by_priority), scores.gather(1, by_priority)
         best = scores.argsort(dim=1, descending=True, stable=True)[:, :k]
-        items, scores = items.gather(1, best), scores.gather(1, best)
-        return self._mended(users, items, scores, k)
+        return items.gather(1, best), scores.gather(1, best)
 
     def _seen(self, rows: Tensor, items: Tensor) -> Tensor:
         """Which of the candidates [B, n] their user has seen."""
