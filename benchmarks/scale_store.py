@@ -2,16 +2,15 @@
 
     python benchmarks/scale_store.py [--rows N --users N --items N] [--folder FOLDER] [STEP ...]
 
-The steps are make, read (pyarrow alone, for comparison), prepare, epoch (GMF with DeCA, from the store), run (of a log
-with a tenth of the users and rows, with as many items) and recommend (to all of them). Each is a process of its own
-whose resident memory is watched, and its figures go into benchmarks/scale/store.json. What a step leaves in FOLDER the
-next one uses, so that they can be measured one by one.
+The steps are make, read (pyarrow alone, for comparison), prepare, train (GMF with DeCA, from the store, for an epoch),
+run (of a log with a tenth of the users and rows, with as many items) and recommend (to all of them). Each is a process
+of its own whose resident memory is watched, and its figures go into benchmarks/scale/store.json. What a step leaves in
+FOLDER the next one uses, so that they can be measured one by one.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import resource
@@ -31,22 +30,18 @@ MARK = "<!-- measured: store -->\n"
 WATCHED = 0.05  # seconds between two looks at a process
 PLAIN = "import pyarrow.parquet as pq, sys; pq.read_table(sys.argv[1])"
 FITTED = (
-    *("--model", "gmf", "--method", "normal", "--epochs", "1", "--k", "20", "--set", "train.early_stop=false"),
-    *(
-        "--set",
-        "train.batch_size=131072",
-        "--clean",
-        "time>=1657600000",
-    ),  # few are judged: that is not what is measured
+    *("--model", "gmf", "--epochs", "1", "--k", "20", "--set", "train.early_stop=false"),
+    # exact Adam changes every row in every step, so the time of an epoch grows with the number of steps
+    *("--set", "train.batch_size=131072"),
+    *("--clean", "time>=1657600000"),  # few are judged: that is not what is measured
 )
-BATCH = 2**17  # exact Adam changes every row in every step, so the time of an epoch grows with the number of steps
-STEPS = ("make", "read", "prepare", "epoch", "run", "recommend")
+STEPS = ("make", "read", "prepare", "train", "run", "recommend")
 
 
-def watched(command: list[str], told: bool = False) -> dict[str, Any]:
+def watched(command: list[str]) -> dict[str, Any]:
     """Run a command; its seconds, and its resident memory at the highest, and how much of it is of files."""
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE if told else None, text=True)
+    process = subprocess.Popen(command)
     peak: dict[str, int] = {"VmHWM": 0, "VmRSS": 0, "RssAnon": 0, "RssFile": 0}
     most_own = 0
     while process.poll() is None:
@@ -67,7 +62,6 @@ def watched(command: list[str], told: bool = False) -> dict[str, Any]:
         "own_bytes_at_peak": peak["RssAnon"],
         "file_bytes_at_peak": peak["RssFile"],
         "most_own_bytes": most_own,
-        **(json.loads(process.stdout.read()) if told and process.stdout else {}),
     }
 
 
@@ -99,7 +93,7 @@ def table(results: dict[str, Any]) -> str:
     for step, what, bound in (
         ("read", f"pyarrow alone reads the file ({rows:,} rows)", None),
         ("prepare", prepared, 6),
-        ("epoch", _of_epoch(results.get("epoch", {})), 8),
+        ("train", "`accord train` from the store: an epoch of GMF with DeCA, the test, the report", 8),
         ("recommend", f"`accord recommend --all`, {users // 10:,} users", 4),
     ):
         if step not in results:
@@ -114,43 +108,10 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _of_epoch(found: dict[str, Any]) -> str:
-    steps, of = found.get("steps"), found.get("of")
-    return "one epoch of GMF with DeCA from the store" + (f" ({steps} of its {of} steps)" if steps != of else "")
-
-
 def fill(page: Path, results: dict[str, Any]) -> None:
     text = page.read_text(encoding="utf-8")
     start, end = text.index(MARK) + len(MARK), text.index("<!-- end -->", text.index(MARK))
     page.write_text(text[:start] + table(results) + text[end:], encoding="utf-8")
-
-
-def epoch(store: str, steps: int | None) -> None:
-    """One epoch of GMF with DeCA in this process, or its first steps: what needs memory is all there by then."""
-    import torch
-
-    from accord.data.read import load
-    from accord.data.sampling import Sampler
-    from accord.experiment import plan, train_stack
-
-    began = time.perf_counter()
-    data = load(store)
-    split = time.perf_counter() - began
-    whole = Sampler.epoch
-    Sampler.epoch = lambda sampler: itertools.islice(whole(sampler), steps)  # type: ignore[method-assign]
-    options = {"train.early_stop": False, "train.batch_size": BATCH}
-    run = plan(data, "gmf", "deca", "corrected", 1, options, 1, None)
-    _, (state,) = train_stack(data, run, torch.device("cpu"))
-    told = {
-        "split_seconds": round(split, 1),
-        "train": len(data.train),
-        "batch": BATCH,
-        "steps": state.step,
-        "of": -(-len(data.train) // BATCH),
-        "epoch_seconds": round(state.seconds, 1),
-        "loss": state.history[-1]["loss"][0],
-    }
-    print(json.dumps(told))
 
 
 def main() -> None:
@@ -163,12 +124,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "accord-scale")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", action="store_true", help="measure nothing, but write the figures into the page")
-    parser.add_argument("--steps-of-epoch", type=int, help="of the epoch only so many steps; all if not given")
-    parser.add_argument("--epoch", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.epoch:
-        epoch(given.epoch, given.steps_of_epoch)
-        return
     given.folder.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = json.loads(given.results.read_text()) if given.results.exists() else {}
     shape = {"rows": given.rows, "users": given.users, "items": given.items}
@@ -195,16 +151,18 @@ def measured(step: str, given: argparse.Namespace) -> dict[str, Any]:
         shutil.rmtree(store, ignore_errors=True)
         figures = watched(accord("data", "prepare", str(log), "--out", str(store), "--memory", given.memory))
         return figures | {"memory": given.memory, "store_bytes": size_of(store)}
-    if step == "epoch":
+    if step == "train":
         shutil.rmtree(store / "splits", ignore_errors=True)
-        some = ["--steps-of-epoch", str(given.steps_of_epoch)] if given.steps_of_epoch else []
-        return watched([sys.executable, __file__, "--epoch", str(store), *some], told=True)
+        shutil.rmtree(folder / "run", ignore_errors=True)
+        return watched(accord("train", str(store), "--method", "deca", *FITTED, "--out", str(folder / "run")))
     if step == "run":
         shutil.rmtree(fewer, ignore_errors=True)
         fewer.mkdir()
         reading.write_log(fewer / "log.parquet", given.rows // 10, given.users // 10, given.items, False)
         subprocess.run(accord("data", "prepare", str(fewer / "log.parquet"), "--out", str(fewer / "store")), check=True)
-        return watched(accord("train", str(fewer / "store"), *FITTED, "--out", str(fewer / "run")))
+        return watched(
+            accord("train", str(fewer / "store"), "--method", "normal", *FITTED, "--out", str(fewer / "run"))
+        )
     lists = fewer / "lists.parquet"
     lists.unlink(missing_ok=True)
     figures = watched(accord("recommend", str(fewer / "run"), "--all", "--out", str(lists)))
