@@ -438,15 +438,14 @@ def test_the_page_says_what_was_measured(benchmark: Any) -> None:
 
 def test_a_bound_that_is_missed_is_called_so(benchmark: Any) -> None:
     results = json.loads(benchmark.RESULTS.read_text(encoding="utf-8"))
-    for step, bound in (("prepare", 6), ("epoch", 8), ("recommend", 4)):
+    for step, bound in (("prepare", 6), ("train", 8), ("recommend", 4)):
         for resident, told in ((bound * 1e9, "met"), (bound * 1.01e9, "**missed**")):
             results[step]["resident_bytes"] = resident
             assert f"| {bound} GB, {told} |" in benchmark.table(results)
 
 
 def test_a_process_is_watched(benchmark: Any) -> None:
-    code = "import json, time; x = bytearray(300_000_000); time.sleep(0.3); print(json.dumps({'told': len(x)}))"
-    found = benchmark.watched([sys.executable, "-c", code], told=True)
-    assert found["told"] == 300_000_000
+    code = "import time; x = bytearray(300_000_000); time.sleep(0.3)"
+    found = benchmark.watched([sys.executable, "-c", code])
     assert 300e6 < found["resident_bytes"] < 400e6
     assert found["resident_bytes"] >= found["own_bytes_at_peak"] > 290e6
