@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import unicodedata
 from pathlib import Path
 
 import inputs
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from fuzz.folders import EXPRESSIONS, FOLDERS
 from fuzz.logs import LOGS
@@ -127,3 +129,28 @@ def test_the_audit_names_ids_that_look_alike(tmp_path):
     assert found["alike_users"]["count"] == 6
     assert any("'ANNA'" in example and "'anna'" in example for example in found["alike_users"]["examples"])
     assert "alike_items" not in found
+
+
+SHORTENED = """
+import sys
+from pathlib import Path
+import accord
+path = Path(sys.argv[1])
+whole, told = path.read_bytes(), []
+for place in range(len(whole) - 8 - int.from_bytes(whole[-8:-4], "little"), len(whole) - 8):
+    if whole[place] == 2:
+        path.write_bytes(whole[:place] + bytes(1) + whole[place + 1 :])
+        try:
+            accord.load(str(path))
+        except accord.InputError as error:
+            told.append(str(error))
+print(sum("Definition level histogram size mismatch" in sentence for sentence in told))
+"""
+
+
+def test_a_parquet_column_that_arrow_would_end_the_process_for(tmp_path):
+    """Its footer says that a column has no nulls, and how often which level occurs as if it had."""
+    pa.parquet.write_table(pa.table({"user": [1, 2, 3] * 20, "item": [4, 5, 6] * 20}), tmp_path / "log.parquet")
+    command = [sys.executable, "-c", SHORTENED, str(tmp_path / "log.parquet")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout) == (0, "2\n"), ended.stderr[-1000:]

@@ -18,6 +18,7 @@ from accord.layers import Trainable, generators
 from accord.protocol import CORRECTED
 from accord.ranking import Ranker, Relevant, evaluate
 from accord.recommender import Recommender
+from accord.tensors import read_tensors, write_tensors
 from accord.training import Diverged, Stopping, TrainConfig, Trainer
 from contracts import TwoTower
 from helpers import (
@@ -163,6 +164,20 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
     fewer = replace(data, train=data.train.take(range(len(data.train) - 1)))
     with pytest.raises(InputError, match="seeds or data"):
         train_stack(fewer, run, CPU, tmp_path, resume=True)
+
+
+@pytest.mark.usefixtures("checkpoint_always")
+@pytest.mark.parametrize("lost", ["step", "exp_avg", "exp_avg_sq"])
+def test_a_checkpoint_without_an_average_is_damaged(lost, tmp_path):
+    run = plan_small("gmf", "normal", (3,))
+    with pytest.raises(Interrupted):
+        train_stack(small_data(), run, CPU, tmp_path, watch=interrupt_at("1/1", 2))
+    path = tmp_path / "checkpoint-1.safetensors"
+    tensors, header = read_tensors(path)
+    del tensors[f"adam/{lost}/target.user.weight"]
+    write_tensors(path, tensors, header)
+    with pytest.raises(InputError, match=r"is damaged \(ValueError: averages of target.user.weight are missing\)"):
+        train_stack(small_data(), run, CPU, tmp_path, resume=True)
 
 
 @pytest.mark.usefixtures("checkpoint_always")

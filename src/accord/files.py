@@ -116,12 +116,23 @@ def check_footer(path: Path, footer: Any) -> None:
     rows = max(footer.num_rows, sum(group.num_rows for group in groups))
     if rows > MANY_ROWS and rows > MOST_ROWS_A_BYTE * path.stat().st_size:
         raise InputError(f"{path} claims {rows:,} rows in {path.stat().st_size:,} bytes, so it is not read.")
+    _probe(path, len(groups))
     flat = [place for place in range(footer.num_columns) if not footer.schema.column(place).max_repetition_level]
     for group in groups:
         if any(group.column(place).num_values != group.num_rows for place in flat):
             raise InputError(f"{path} is damaged (its columns have not as many rows as it claims); write it again.")
     if footer.num_rows != (held := sum(group.num_rows for group in groups)):
         raise InputError(f"{path} is damaged (it claims {footer.num_rows:,} rows and holds {held:,}); write it again.")
+
+
+def _probe(path: Path, groups: int) -> None:
+    """Read a row of every group, where Arrow refuses what is wrong with a column: to ask it for such a column's figures
+    would end the process."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED) as file:
+        for group in range(groups):
+            next(file.iter_batches(1, row_groups=[group], use_threads=False), None)
 
 
 def read_table(path: Path) -> Any:
@@ -157,5 +168,5 @@ def _parquet(path: Path) -> Iterator[Any]:
         file = pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED)
         check_footer(path, file.metadata)
         yield file
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, RuntimeError) as error:  # the last from Arrow, too
         raise InputError(f"{path} is damaged ({error}); train again.") from None

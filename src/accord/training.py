@@ -344,6 +344,8 @@ class Trainer:
             raise ValueError("what it keeps is of another model")
         for name, parameter in self.parameters.items():
             keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"adam/{key}/{name}" in tensors]
+            if 0 < len(keys) < 3:
+                raise ValueError(f"averages of {name} are missing")
             if keys:
                 found = {k: tensors[f"adam/{k}/{name}"].to(device) for k in keys}
                 if any(found[k].shape != parameter.shape for k in keys if k != "step"):

@@ -54,7 +54,7 @@ class Opened:
         """The number of rows, where that is known before they are read."""
         try:
             return None if self.dataset is None else int(self.dataset.count_rows())
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, RuntimeError) as error:  # the last from Arrow, too
             raise unreadable(self.label, error) from None
 
     def batches(self, names: list[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
@@ -68,7 +68,7 @@ class Opened:
             if self.dataset is not None:
                 options = {"columns": names, "batch_size": BATCH_ROWS, "batch_readahead": 2}
                 yield from distrust.sound(self.dataset, partial(self.dataset.to_batches, **options))
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, RuntimeError) as error:  # the last from Arrow, too
             raise unreadable(self.label, error) from None
 
     def read(self, names: list[str]) -> pa.Table:
@@ -135,7 +135,7 @@ def open_path(path: Path, label: str, several: bool = False) -> Opened:
             dataset = distrust.parquet(files)
             return Opened(dataset.schema.names, label, dataset=dataset)
         return _open_text(path, label)
-    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
+    except (pa.ArrowException, OSError, RuntimeError, UnicodeDecodeError, csv.Error) as error:
         raise unreadable(label, error) from None
 
 
