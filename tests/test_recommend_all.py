@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,17 @@ def test_too_few_candidates_are_mended_exactly(many_items: Recommender, monkeypa
     same = (exact == found).all(1).numpy()
     assert same[seen.all(1)].all()
     assert same[seen.any(1)].mean() > 0.95
+
+
+def test_one_user_alone_may_have_fewer_candidates_than_places(many_items: Recommender, monkeypatch: Any) -> None:
+    """An index that finds three, as one with parts that do not hang together may: the list is made exactly."""
+    monkeypatch.setattr(nearest, "ALIKE", 1)
+    index = nearest.Nearest(many_items.lists)
+    search = index.index.search
+    monkeypatch.setattr(index, "index", SimpleNamespace(search=lambda vectors, _: search(vectors, 3)))
+    users = np.flatnonzero(many_items.train.counts)[:4]
+    exact = torch.cat([items[0] for _, items, _ in many_items.lists.ranker.rank(users, 5)])
+    assert torch.equal(torch.cat([items[0] for _, items, _ in index.rank(users, 5)]), exact)
 
 
 def test_cold_users_get_the_popular_items(many_items: Recommender) -> None:

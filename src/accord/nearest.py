@@ -48,16 +48,17 @@ class Nearest:
     @torch.inference_mode()
     def _rank_block(self, users: IntArray, k: int) -> tuple[Tensor, Tensor]:
         """What has been seen is among the candidates, so who has seen more needs more of them."""
-        items = torch.empty(len(users), k, dtype=torch.long, device=self.ranker.device)
-        scores = torch.empty(len(users), k, device=self.ranker.device)
+        items = torch.zeros(len(users), k, dtype=torch.long, device=self.ranker.device)
+        scores = torch.full((len(users), k), -torch.inf, device=self.ranker.device)
         by_seen = np.argsort(self.seen_counts[users], kind="stable")
         for start in range(0, len(users), ALIKE):
             alike = by_seen[start : start + ALIKE]
-            items[alike], scores[alike] = self._candidates(users[alike], k)
+            found, values = self._candidates(users[alike], k)
+            items[alike, : found.shape[1]], scores[alike, : found.shape[1]] = found, values
         return self._mended(users, items, scores, k)
 
     def _candidates(self, users: IntArray, k: int) -> tuple[Tensor, Tensor]:
-        """The k best of those that the index finds [B, k], and the scores; -inf marks what is none."""
+        """The k best of those that the index finds [B, k], or fewer, and the scores; -inf marks what is none."""
         device = self.ranker.device
         rows = torch.from_numpy(users).to(device)
         depth = min(k + int(self.seen_counts[users].max()), max(k, DEEPEST), self.num_items)
