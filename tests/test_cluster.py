@@ -46,6 +46,7 @@ def data() -> Any:
 def address() -> Iterator[str]:
     """A cluster of two nodes, both on this machine, with a CPU each; the second says that it has a GPU."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 # else they wait for minutes beside the other tests
     from ray import cloudpickle
     from ray.cluster_utils import Cluster
 
