@@ -48,13 +48,14 @@ def test_top_k_is_a_full_sort(data, rows, items, k):
 
 @pytest.mark.parametrize("k", [1, 5, 20, 99, 100, 150])
 @pytest.mark.parametrize("levels", [1, 2, 8, 10_000])
-def test_top_k_with_heavy_ties(k, levels):
+@pytest.mark.parametrize("num_items", [100, 3001])
+def test_top_k_with_heavy_ties(k, levels, num_items):
     """Three dimensions [R, B, I], as the ranker has them."""
     rng = np.random.default_rng(levels)
-    scores = rng.integers(0, levels, (2, 30, 100)).astype(np.float32)
+    scores = rng.integers(0, levels, (2, 30, num_items)).astype(np.float32)
     scores[rng.random(scores.shape) < 0.3] = -np.inf
     scores[0, 0], scores[0, 1] = 7, -np.inf
-    assert_sorted(scores, k, rng.permutation(100))
+    assert_sorted(scores, k, rng.permutation(num_items))
 
 
 def test_top_k_of_one_row():

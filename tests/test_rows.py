@@ -156,3 +156,28 @@ def test_sums_of_rows_of_distinct_ids_and_their_gradient():
     gradients = (torch.autograd.grad((x * slopes).sum(), weights) for x in (sums, expected))
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_neumf_scores_in_small_parts(num_layers, threads, monkeypatch):
+    """Of two runs, with more items than fit into a part, for one user and for many; and torch's threads stay."""
+    run = plan_small("neumf", "normal", (3, 5), epochs=1, model__num_layers=num_layers)
+    method, _ = train_stack(small_data(), run, CPU)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    monkeypatch.setattr(cpu_kernels, "PAIRS_WITHIN_CACHE", 7)
+    try:
+        for users in (torch.tensor([4]), torch.arange(10)):
+            with torch.no_grad():
+                found = method.eval().score_all(users)
+                assert torch.get_num_threads() == threads
+                with monkeypatch.context() as patch:
+                    plain(patch)
+                    expected = method.score_all(users)
+            assert found.shape[-1] > 2 * cpu_kernels.PAIRS_WITHIN_CACHE
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+            with torch.inference_mode():
+                assert torch.equal(method.score_all(users), found)
+    finally:
+        torch.set_num_threads(before)

@@ -7,6 +7,7 @@ import os
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from pairs import dataset
 from turns import work
 
@@ -49,13 +50,17 @@ def lightgcn(rows, case):
     graph = interaction_graph(rows)
     nodes = torch.randn(rows.num_users + rows.num_items, case["dim"])
 
+    def times():  # half the time of torch.sparse.mm
+        starts, columns, values = graph.crow_indices(), graph.col_indices(), graph.values()
+        return F.embedding_bag(columns, nodes, starts[:-1], mode="sum", per_sample_weights=values)
+
     def step():
         for _ in range(6):
-            torch.sparse.mm(graph, nodes)
+            times()
 
     def rank():
         for _ in range(3):
-            torch.sparse.mm(graph, nodes)
+            times()
         nodes[: rows.num_users] @ nodes[rows.num_users :].T
 
     return step, rank

@@ -5,9 +5,10 @@ beside its caller, which is its definition and its test.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from torch import Tensor
 from accord import loops
 from accord.loops import Floats as Floats
 from accord.loops import Ints as Ints
+
+PAIRS_WITHIN_CACHE = 1_024  # scored at once by the layers of an MLP
 
 
 def usable(tensor: Tensor) -> bool:
@@ -40,12 +43,15 @@ def _call(name: str, calls: list[tuple[Any, ...]]) -> None:
     """Call a kernel with each of these, on as many threads as torch uses."""
     compiled = _compiled()
     assert compiled is not None
-    kernel = compiled[name]
+    _share_out(compiled[name], calls)
+
+
+def _share_out(work: Callable[..., None], calls: list[tuple[Any, ...]]) -> None:
     if len(calls) == 1 or torch.get_num_threads() == 1:
         for arguments in calls:
-            kernel(*arguments)
+            work(*arguments)
     else:
-        list(_threads(torch.get_num_threads()).map(lambda arguments: kernel(*arguments), calls))
+        list(_threads(torch.get_num_threads()).map(lambda arguments: work(*arguments), calls))
 
 
 @cache
@@ -179,6 +185,50 @@ def pair_sum(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor) -> Tensor:
     return out
 
 
+def mlp_of_all(
+    from_users: Tensor, from_items: Tensor, layers: Sequence[tuple[Tensor, Tensor]], last: Tensor
+) -> Tensor:  # fmt: skip
+    """ReLU of each row of [R, B, dim] plus each of [R, I, dim], through layers with a ReLU behind each, times `last`
+    [R, dim, 1]: [R, B, I].
+
+    So few pairs at once that all layers work on what is in the cache, in memory that is used again. These parts are
+    shared out among the threads, within which torch uses one.
+    """
+    compiled = _compiled()
+    assert compiled is not None
+    first, others = compiled["relu_of_sums"], compiled["relu_of_sum"]
+    (runs, num_users, wide), num_items = from_users.shape, from_items.shape[1]
+    own, items, biases = _array(from_users), _array(from_items), [_array(bias) for _, bias in layers]
+    widths = [wide, *(bias.shape[-1] for bias in biases)]
+    found = from_users.new_empty(runs, num_users, num_items)
+
+    @torch.inference_mode()
+    def score(run: int, start: int, users: Ints) -> None:
+        torch.set_num_threads(1)
+        rows = items[run, start : start + PAIRS_WITHIN_CACHE]
+        xs = [torch.empty(len(rows), width) for width in widths]
+        arrays = [x.numpy() for x in xs]
+        steps = [
+            (xs[k], weight[run], xs[k + 1], arrays[k + 1], bias[run])
+            for k, ((weight, _), bias) in enumerate(zip(layers, biases, strict=True))
+        ]
+        to_score, out = last[run, :, 0], found[run, :, start : start + len(rows)]
+        for user in users:
+            first(own[run, user], rows, arrays[0])
+            for x, weight, y, array, bias in steps:
+                torch.mm(x, weight, out=y)
+                others(array, bias)
+            torch.mv(xs[-1], to_score, out=out[user])
+
+    threads = torch.get_num_threads()
+    shares = [part for part in np.array_split(np.arange(num_users), threads) if len(part)]
+    try:
+        _share_out(score, list(product(range(runs), range(0, num_items, PAIRS_WITHIN_CACHE), shares)))
+    finally:
+        torch.set_num_threads(threads)
+    return found
+
+
 def top_k(
     scores: Tensor, k: int, priority: Tensor, seen: tuple[Tensor, Tensor, Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -188,7 +238,8 @@ def top_k(
         nobody, nothing = torch.zeros(len(scores), dtype=torch.long), torch.zeros(0, dtype=torch.int32)
         seen = torch.zeros(2, dtype=torch.long), nothing, nobody
     shares = min(torch.get_num_threads(), -(-len(scores) // 64))
-    parts = (np.array_split(_array(x), shares) for x in (scores, seen[2], best, items))
+    arrays = [_array(x) for x in (scores, seen[2], best, items)]
+    parts = (np.array_split(x, shares) if shares > 1 else [x] for x in arrays)
     tables = [_array(x) for x in (seen[0], seen[1], priority)]
     _call(
         "best_items", [(rows, *tables[:2], owners, tables[2], *out) for rows, owners, *out in zip(*parts, strict=True)]

@@ -99,6 +99,20 @@ def add_slopes(out: Floats, slope: Floats, a_ids: Ints, b_ids: Ints, da: Floats,
             db[j, d] += slope[k, d] if out[k, d] > 0 else np.float32(0)
 
 
+def relu_of_sum(x: Floats, bias: Floats) -> None:
+    for k in range(len(x)):
+        for d in range(x.shape[1]):
+            total = x[k, d] + bias[d]
+            x[k, d] = total if total > 0 else np.float32(0)
+
+
+def relu_of_sums(one: Floats, rows: Floats, out: Floats) -> None:
+    for k in range(len(rows)):
+        for d in range(rows.shape[1]):
+            total = one[d] + rows[k, d]
+            out[k, d] = total if total > 0 else np.float32(0)
+
+
 def replay(
     weight: Floats, mean: Floats, spread: Floats, last: npt.NDArray[np.int32], rows: Ints, step: int, decay: float,
     beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats,
@@ -173,16 +187,22 @@ def best_items(
     """The best items of each row, in order: by score, then by priority. What the owner of a row has seen, and what is
     not a number, counts as -inf.
 
-    The items are laid out in columns. The k-th of the columns' largest scores is reached by k items at least, and by
-    few more, all in the few columns whose largest reaches it. Only those are sorted. What a branch would decide is
-    counted instead: a processor guesses such branches wrongly.
+    The items are laid out in columns, and these in groups. The k-th of the groups' largest scores is reached by k items
+    at least, and by few more, all in the few columns whose largest reaches it. Only those are sorted. What a branch
+    would decide is counted instead: a processor guesses such branches wrongly.
     """
     num_items, k = scores.shape[1], best.shape[1]
     nothing = np.float32(-np.inf)
-    columns = max(64, -(-3 * k // 64) * 64)
-    own = np.full(-(-num_items // columns) * columns, nothing, np.float32)
-    deep = len(own) // columns
-    largest, larger = np.empty(columns, np.float32), np.empty(columns, np.int32)
+    groups = max(32, -(-3 * k // 64) * 32)
+    columns = groups
+    while columns * columns < 32 * num_items:
+        columns *= 2
+    deep = -(-num_items // columns)
+    own = np.full(deep * columns, nothing, np.float32)
+    largest = np.empty(columns, np.float32)
+    in_columns, in_groups = own.reshape(deep, columns), largest.reshape(-1, groups)
+    tops, larger = np.empty(groups, np.float32), np.empty(groups, np.int32)
+    reach = np.empty(columns + 1, np.uint64)  # columns whose largest score is large enough
     few, few_items = np.empty(columns + deep, np.float32), np.empty(columns + deep, np.int32)
     first = np.empty(columns + deep, np.int64)
     for row in range(len(scores)):
@@ -192,40 +212,50 @@ def best_items(
         for at in range(ptr[owners[row]], ptr[owners[row] + 1]):
             own[np.uint64(seen[at])] = nothing
         for column in range(columns):
-            largest[column], larger[column] = own[column], 0
-        for start in range(columns, len(own), columns):
-            for part in range(0, columns, 64):  # so many at once are known to the compiler
-                for column in range(part, part + 64):
-                    score = own[start + column]
-                    largest[column] = score if score > largest[column] else largest[column]
-        for other in range(columns):
-            score = largest[other]
-            for part in range(0, columns, 64):
-                for column in range(part, part + 64):
-                    larger[column] += np.int32(score > largest[column])
+            largest[column] = own[column]
+        for depth in range(1, deep):
+            for column in range(columns):
+                score, other = in_columns[depth, column], largest[column]
+                largest[column] = score if score > other else other
+        for group in range(groups):
+            tops[group], larger[group] = largest[group], 0
+        for part in range(1, len(in_groups)):
+            for group in range(groups):
+                score, other = in_groups[part, group], tops[group]
+                tops[group] = score if score > other else other
+        for one in range(groups):
+            score = tops[one]
+            for group in range(groups):
+                larger[group] += np.int32(score > tops[group])
         least = np.float32(np.inf)
-        for column in range(columns):
-            score = largest[column] if larger[column] < k else least
+        for group in range(groups):
+            score = tops[group] if larger[group] < k else least
             least = score if score < least else least
-        found = np.uint64(0)
+        reaching = np.uint64(0)
         for column in range(columns):
-            if largest[column] >= least:
-                for item in range(column, num_items, columns):
-                    few[found], few_items[found] = own[item], item
-                    found += np.uint64(own[item] >= least)
-            if found + deep <= columns and column < columns - 1:
+            reach[reaching] = column
+            reaching += np.uint64(largest[column] >= least)
+        found = np.uint64(0)
+        for this in range(reaching):
+            item = reach[this]
+            for _ in range(deep):
+                score = own[item]
+                few[found], few_items[found] = score, item
+                found += np.uint64((score >= least) & (item < np.uint64(num_items)))
+                item += np.uint64(columns)
+            if found + np.uint64(deep) <= np.uint64(columns) and this + np.uint64(1) < reaching:
                 continue  # there is room for those of another column
-            for this in range(found):
-                first[this] = priority[few_items[this]]
-            for this in range(found):
+            for one in range(found):
+                first[one] = priority[few_items[one]]
+            for one in range(found):
                 place = 0
                 for other in range(found):
-                    place += (few[other] > few[this]) | ((few[other] == few[this]) & (first[other] < first[this]))
+                    place += (few[other] > few[one]) | ((few[other] == few[one]) & (first[other] < first[one]))
                 if place < k:
-                    best[row, place], items[row, place] = few[this], few_items[this]
+                    best[row, place], items[row, place] = few[one], few_items[one]
             found = np.uint64(min(found, k))
-            for this in range(found):
-                few[this], few_items[this] = best[row, this], items[row, this]
+            for one in range(found):
+                few[one], few_items[one] = best[row, one], items[row, one]
             if found == k:
                 least = best[row, k - 1]
 
@@ -247,5 +277,19 @@ def rank(table: Ints, ptr: Ints, rows: Ints, keys: Ints, out: Ints) -> None:
 
 
 ALL: tuple[Callable[..., None], ...] = (
-    *(dot, dot_slopes, take, add_rows, distinct, add, add_slopes, replay, update, best_items, rank),
+    *(
+        dot,
+        dot_slopes,
+        take,
+        add_rows,
+        distinct,
+        add,
+        add_slopes,
+        relu_of_sum,
+        relu_of_sums,
+        replay,
+        update,
+        best_items,
+        rank,
+    ),
 )

@@ -21,6 +21,7 @@ from accord.metrics import at_each_k
 from accord.protocol import Protocol
 
 BLOCK_BYTES = 128 * 2**20  # of scores held at once
+CACHE_BYTES = 3 * 2**19  # of scores that are still in the cache of a CPU when the best are picked from them
 SHORT = 128  # lists up to this length are kept sorted while a row is read
 TIE_SEED = 4  # of the shuffle behind equal popularity: any number would do, but it must stay the same
 ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
@@ -63,8 +64,9 @@ def top_k(scores: Tensor, k: int, priority: Tensor, seen: Seen | None = None) ->
     k = min(k, num_items)
     if k <= SHORT and cpu_kernels.usable(scores):
         rows = scores.reshape(-1, num_items)
-        own = seen and (seen.ptr, seen.items, seen.owners.repeat(len(rows) // max(1, len(seen.owners))))
-        values, items = cpu_kernels.top_k(rows, k, priority, own)
+        if seen is not None and len(rows) > len(seen.owners):
+            seen = seen._replace(owners=seen.owners.repeat(len(rows) // max(1, len(seen.owners))))
+        values, items = cpu_kernels.top_k(rows, k, priority, seen)
         return values.view(*scores.shape[:-1], k), items.view(*scores.shape[:-1], k)
     if seen is not None:
         owner, items, _ = entries_of(*seen)
@@ -101,7 +103,6 @@ class _Tables(NamedTuple):
     seen_items: Tensor
     priority: Tensor  # [I], of equal scores
     popular: Tensor  # [I]: what cold users get
-    cold: Tensor  # [U]
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,10 @@ class Ranker:
         )
 
     def blocks(self, users: IntArray) -> Iterator[IntArray]:
-        size = max(1, BLOCK_BYTES // (4 * self.runs * self.train.num_items))
+        of_user = 4 * self.runs * self.train.num_items
+        size = max(1, BLOCK_BYTES // of_user)
+        if self.device.type == "cpu":  # fewer, but enough to be worth what a model does for each block
+            size = min(size, max(256, CACHE_BYTES // of_user))
         size = self.user_block or size
         for start in range(0, len(users), size):
             yield users[start : start + size]
@@ -154,8 +158,9 @@ class Ranker:
         if self.protocol.rank_by == "probability" and self.scores_are_logits:
             # by way of float64: torch's float32 sigmoid gives equal logits unequal last bits at the end of a block
             scores = torch.sigmoid(scores.double()).float()
-        if self.protocol.cold_users == "popularity":
-            scores[:, tables.cold[rows]] = tables.popular.to(scores)
+        cold = self.train.ptr[users + 1] == self.train.ptr[users]
+        if self.protocol.cold_users == "popularity" and cold.any():
+            scores[:, torch.from_numpy(cold).to(self.device)] = tables.popular.to(scores)
         seen = None
         if self.masks_seen and len(users) == 1:  # the same at a third of the time
             first, last = self.seen.ptr[users[0] : users[0] + 2]
@@ -177,7 +182,6 @@ class Ranker:
             torch.from_numpy(self.seen.items).to(self.device, torch.int32),
             tie_priority(popularity, self.protocol.ties).to(self.device),
             torch.from_numpy(popularity).float().to(self.device),
-            torch.from_numpy(self.train.counts == 0).to(self.device),
         )
 
 

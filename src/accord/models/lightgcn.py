@@ -54,7 +54,7 @@ class LightGCN(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         vectors = self._vectors()
-        return vectors[:, users] @ vectors[:, self.num_users :].mT
+        return vectors.index_select(1, users) @ vectors[:, self.num_users :].mT
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         vectors = self._vectors()[0]

@@ -61,21 +61,28 @@ class NeuMF(Model):
         return torch.baddbmm(torch.baddbmm(bias, self.wide_user(users), of_user), self.wide_item(items), of_item).relu()
 
     def score_all(self, users: Tensor) -> Tensor:
-        first, *rest = self.layers
+        first = self.layers[0]
         assert isinstance(first, Linear)
         of_user, of_item = torch.split(first.weight, self.wide_user.weight.shape[-1], 1)
         from_users = torch.baddbmm(first.bias.unsqueeze(1), self.wide_user.weight[:, users], of_user)
         from_items = self.wide_item.whole @ of_item
-        of_product, of_mlp = torch.split(self.out.weight, self.user.weight.shape[-1], 1)
+        of_product = self.out.weight[:, : self.user.weight.shape[-1]]
         product = (self.user.weight[:, users] * of_product.mT) @ self.item.whole.mT
+        return product.add_(self._mlp_of_all(from_users, from_items)).add_(self.out.bias.unsqueeze(-1))
+
+    def _mlp_of_all(self, from_users: Tensor, from_items: Tensor) -> Tensor:
+        """What the MLP gives for every pair, from the two halves of its first layer: [R, B, I]."""
+        rest = [(layer.weight, layer.bias) for layer in self.layers[1:] if isinstance(layer, Linear)]
+        of_mlp = self.out.weight[:, self.user.weight.shape[-1] :]
+        if cpu_kernels.usable(from_users):
+            return cpu_kernels.mlp_of_all(from_users, from_items, rest, of_mlp)
         runs, num_users = from_users.shape[:2]
-        mlp = product.new_empty(product.shape)
-        block = max(1, (PAIRS_AT_ONCE if users.is_cuda else WITHIN_CACHE) // (self.num_items * runs))
+        mlp = from_users.new_empty(runs, num_users, self.num_items)
+        block = max(1, (PAIRS_AT_ONCE if from_users.is_cuda else WITHIN_CACHE) // (self.num_items * runs))
         for start in range(0, num_users, block):
             x = (from_users[:, start : start + block, None] + from_items[:, None]).relu_()
             x = x.flatten(1, 2)
-            for layer in rest:
-                assert isinstance(layer, Linear)
-                x = (x @ layer.weight).add_(layer.bias.unsqueeze(1)).relu_()
+            for weight, bias in rest:
+                x = (x @ weight).add_(bias.unsqueeze(1)).relu_()
             mlp[:, start : start + block] = (x @ of_mlp).view(runs, -1, self.num_items)
-        return product.add_(mlp).add_(self.out.bias.unsqueeze(-1))
+        return mlp
