@@ -36,7 +36,7 @@ PEERS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "mf": ({"model": "mf", "dim": 32, "batch": 2048}, ["implicit"]),
 }
 SCRIPTS = {"ours": "ours", "products": "products", "recbole": "recbole_", "cornac": "cornac_", "implicit": "implicit_"}
-QUICK = ("gmf", "cdae", "mf")  # a turn takes so little that more of them can be had
+QUICK = ("lightgcn-64", "lightgcn-32", "gmf", "cdae", "mf")  # milliseconds need more turns than seconds
 STACKS = (1, 2, 4, 8, 16)
 SIZES = (10**5, 10**6, 10**7)
 STEPS = 150  # of an epoch, where it has more and all of them would take minutes

@@ -314,7 +314,8 @@ def propagate(graph: Tensor, nodes: Tensor, num_layers: int, ranks: Ranks | None
     runs, num_nodes, dim = nodes.shape
     rest = num_layers, ranks, num_users
     if not nodes.is_cuda:
-        return torch.stack([_Propagate.apply(graph, own, *rest) for own in nodes])  # type: ignore[no-untyped-call]
+        found = [_Propagate.apply(graph, own, *rest) for own in nodes]  # type: ignore[no-untyped-call]
+        return found[0].unsqueeze(0) if runs == 1 else torch.stack(found)
     flat = nodes.transpose(0, 1).reshape(num_nodes, runs * dim)
     out: Tensor = _Propagate.apply(graph, flat, *rest)  # type: ignore[no-untyped-call]
     return out.view(num_nodes, runs, dim).transpose(0, 1)
