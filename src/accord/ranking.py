@@ -138,7 +138,9 @@ class Ranker:
     def blocks(self, users: IntArray) -> Iterator[IntArray]:
         of_user = 4 * self.runs * self.train.num_items
         size = max(1, BLOCK_BYTES // of_user)
-        if self.device.type == "cpu":  # fewer, but enough to be worth what a model does for each block
+        if self.device.type == "cpu" and len(users) * of_user <= 2 * BLOCK_BYTES:
+            # fewer at once, but enough to be worth what a model does for each block; not where there are many such
+            # blocks: freed, they leave holes in the C library's memory, where the largest go back to the system
             size = min(size, max(256, CACHE_BYTES // of_user))
         size = self.user_block or size
         for start in range(0, len(users), size):
