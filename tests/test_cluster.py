@@ -22,6 +22,7 @@ import torch
 import yaml
 
 import accord
+from accord import cluster_ranks
 from accord.auditing import crossfit
 from accord.auditing.log import open_log
 from accord.cli import main
@@ -162,6 +163,12 @@ def test_an_audit_is_the_same(data: Any, workers: Workers, monkeypatch: pytest.M
     there = crossfit.cross_fit(log, seeds=1, folds=2, device=CPU, work=tmp_path, workers=workers)
     assert np.array_equal(here.p_real, there.p_real, equal_nan=True)
     assert len(list(tmp_path.glob("*.safetensors"))) == 2 * len(crossfit.JUDGES)
+
+
+def test_more_ranks_than_there_is_room_for(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_ranks, "SECONDS_FOR_ROOM", 1.0)
+    with pytest.raises(InputError, match=r"^--ranks 9: the cluster has no free CPU for each of so many"):
+        cluster_ranks._start(workers.ray, 9, {"num_cpus": 1, "num_gpus": 0})
 
 
 def test_one_run_in_ranks_on_both_nodes(address: str, tmp_path: Path) -> None:

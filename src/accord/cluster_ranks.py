@@ -47,6 +47,7 @@ def _start(ray: Any, ranks: int, needs: dict[str, int]) -> list[Any]:
     names = {"CPU": needs["num_cpus"], "GPU": needs["num_gpus"]}
     group = groups.placement_group([{name: size for name, size in names.items() if size}] * ranks, strategy="PACK")
     if not group.wait(SECONDS_FOR_ROOM):  # not its ready(), a task for which a busy node may need minutes
+        groups.remove_placement_group(group)
         kind = "GPU" if needs["num_gpus"] else "CPU"
         raise InputError(f"--ranks {ranks}: the cluster has no free {kind} for each of so many; see 'ray status'.")
     return [

@@ -47,6 +47,7 @@ def _call(name: str, calls: list[tuple[Any, ...]]) -> None:
 
 
 def _share_out(work: Callable[..., None], calls: list[tuple[Any, ...]]) -> None:
+    """The same of anything that holds no lock for long."""
     if len(calls) == 1 or torch.get_num_threads() == 1:
         for arguments in calls:
             work(*arguments)

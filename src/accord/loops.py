@@ -195,7 +195,7 @@ def best_items(
     nothing = np.float32(-np.inf)
     groups = max(32, -(-3 * k // 64) * 32)
     columns = groups
-    while columns * columns < 32 * num_items:
+    while columns * columns < 32 * num_items:  # so many that looking at them and into a few of them costs the same
         columns *= 2
     deep = -(-num_items // columns)
     own = np.full(deep * columns, nothing, np.float32)
@@ -277,19 +277,17 @@ def rank(table: Ints, ptr: Ints, rows: Ints, keys: Ints, out: Ints) -> None:
 
 
 ALL: tuple[Callable[..., None], ...] = (
-    *(
-        dot,
-        dot_slopes,
-        take,
-        add_rows,
-        distinct,
-        add,
-        add_slopes,
-        relu_of_sum,
-        relu_of_sums,
-        replay,
-        update,
-        best_items,
-        rank,
-    ),
+    dot,
+    dot_slopes,
+    take,
+    add_rows,
+    distinct,
+    add,
+    add_slopes,
+    relu_of_sum,
+    relu_of_sums,
+    replay,
+    update,
+    best_items,
+    rank,
 )
