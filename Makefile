@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test heavy lint bench torture dist sbom licences audit-deps clean
+.PHONY: setup demo test heavy lint bench stress dist sbom licences audit-deps clean
 
 setup: .venv/.ready
 
@@ -36,23 +36,23 @@ bench: setup .bench-venv/.ready
 	PIP_CONSTRAINT= .bench-venv/bin/pip install --quiet --no-deps --requirement benchmarks/requirements.txt
 	touch $@
 
-# the long campaigns behind docs/reliability.md: hours; TORTURE="--only crash inputs" runs parts
-torture: setup .supply-venv/.ready
-	.venv/bin/python torture/run.py $(TORTURE)
+# the long campaigns behind docs/reliability.md: hours; STRESS="--only crash inputs" runs parts
+stress: setup .supply-venv/.ready
+	.venv/bin/python stress/run.py $(STRESS)
 
 # what we build and build on, by tools in an environment of their own
 dist: .supply-venv/.ready
-	.supply-venv/bin/python torture/supply.py dist
+	.supply-venv/bin/python stress/supply.py dist
 
 sbom licences: setup .supply-venv/.ready
-	.supply-venv/bin/python torture/supply.py $@
+	.supply-venv/bin/python stress/supply.py $@
 
 audit-deps: .supply-venv/.ready
-	.supply-venv/bin/python torture/supply.py vulnerabilities
+	.supply-venv/bin/python stress/supply.py vulnerabilities
 
-.supply-venv/.ready: torture/supply-requirements.txt
+.supply-venv/.ready: stress/supply-requirements.txt
 	test -x .supply-venv/bin/python || $(PYTHON) -m venv .supply-venv
-	PIP_CONSTRAINT= .supply-venv/bin/pip install --quiet --no-deps --requirement torture/supply-requirements.txt
+	PIP_CONSTRAINT= .supply-venv/bin/pip install --quiet --no-deps --requirement stress/supply-requirements.txt
 	touch $@
 
 clean:

@@ -17,9 +17,9 @@ import torch
 
 from accord.data import catalog
 from accord.data.interactions import Dataset, Interactions
-from accord.experiment import plan, train_stack
-from accord.ranking import Ranker, Relevant, evaluate
-from accord.runs import Run
+from accord.evaluation.ranking import Ranker, Relevant, evaluate
+from accord.fitting import plan, train_stack
+from accord.training.run import Run
 
 CUDA = torch.device("cuda")
 TARGETS = {  # case: (dataset, model, method, epochs, seconds of training asked for, seconds of the released code)

@@ -31,13 +31,13 @@ import torch
 import accord
 from accord import distributed
 from accord.data.interactions import Csr, Dataset, Interactions
-from accord.data.part import PartSampler, UserPart
 from accord.data.sampling import TrainingPairs
-from accord.experiment import plan, train_stack
-from accord.layers import generators, shared_out
+from accord.data.user_shard import PartSampler, UserPart
+from accord.fitting import plan, train_stack
 from accord.methods.base import Method
-from accord.ranks import LARGE_TABLE, Ranks, joined
-from accord.runs import Run
+from accord.nn.layers import generators, shared_out
+from accord.nn.ranks import LARGE_TABLE, Ranks, joined
+from accord.training.run import Run
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "scale" / "ranks.json"

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from accord.cli import app
+from accord.cli.app import app
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
 from accord.protocol import CORRECTED, PUBLISHED, Protocol

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from accord.data.interactions import Dataset, Interactions
 from accord.data.sampling import Sampler, TrainingPairs
-from accord.experiment import train_stack
-from accord.layers import Embedding, Linear, generators
+from accord.fitting import train_stack
 from accord.methods import find_method
 from accord.methods.base import Method, cross_entropy, reduce_like
 from accord.models import own_class
 from accord.models.base import BaseConfig, Model
+from accord.nn.layers import Embedding, Linear, generators
 from accord.protocol import CORRECTED, PUBLISHED
-from accord.recommender import Recommender
+from accord.recommender.recommender import Recommender
 from helpers import (
     CPU,
     assert_same_weights,

@@ -18,14 +18,14 @@ from torch import Tensor, nn
 
 from accord.data.interactions import Csr, Dataset, IdMap, Interactions
 from accord.data.simulate import simulate
-from accord.experiment import plan, train_stack
+from accord.fitting import plan, train_stack
 from accord.methods import MethodSpec, find_method
 from accord.methods.base import Method
 from accord.models import ModelSpec, build_model
 from accord.models.base import Model, Setup
 from accord.protocol import CORRECTED, Protocol
-from accord.runs import Run
-from accord.training import TrainState
+from accord.training.run import Run
+from accord.training.trainer import TrainState
 
 torch.set_num_threads(1)  # threads that wait for each other make tiny steps fifty times slower on a busy machine
 

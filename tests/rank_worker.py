@@ -11,10 +11,10 @@ import torch
 import torch.distributed as dist
 
 from accord import distributed
-from accord.experiment import fit
-from accord.layers import shared_out
-from accord.ranks import LARGE_TABLE, Ranks, joined
-from accord.tensors import write_tensors
+from accord.fitting import fit
+from accord.io.tensors import write_tensors
+from accord.nn.layers import shared_out
+from accord.nn.ranks import LARGE_TABLE, Ranks, joined
 from helpers import small_data, with_dim
 
 SENT: list[tuple[int, ...]] = []  # the shapes of what torch.distributed was given

@@ -10,10 +10,10 @@ import textwrap
 import pytest
 
 from accord.errors import InputError
-from accord.experiment import fit
+from accord.fitting import fit
 from accord.methods import METHODS
 from accord.models import MODELS
-from accord.recommender import Recommender
+from accord.recommender.recommender import Recommender
 from contracts import Biased, MethodContract, ModelContract, Smoothed, TwoTower
 from helpers import small_data
 

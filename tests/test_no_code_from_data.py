@@ -15,8 +15,8 @@ from fuzz.logs import harmful_pickle
 
 import accord
 from accord.errors import InputError
-from accord.recommender import Recommender
-from accord.runs import Run, RunConfig
+from accord.recommender.recommender import Recommender
+from accord.training.run import Run, RunConfig
 
 PACKAGE = Path(accord.__file__).parent
 
@@ -44,7 +44,7 @@ NO_CALLS = {
 NO_LOADS = {"torch.load", "torch.save", "torch.jit.load", "np.load", "numpy.load", "pd.read_pickle", "torch.hub.load"}
 # Where a name becomes a module, or another program is started, and by what.
 ALLOWED = {
-    ("options.py", "importlib.import_module"): "a class that the caller names, or a file where the caller allows it",
+    ("config.py", "importlib.import_module"): "a class that the caller names, or a file where the caller allows it",
     ("__init__.py", "import_module"): "the public names, from a table",
     ("data/download.py", "subprocess.run"): "pip, with a list of words and no shell",
 }

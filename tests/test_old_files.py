@@ -53,7 +53,7 @@ def test_results_of_a_comparison_are_taken_over(tmp_path):
     """The same command goes on from the old file: nothing is trained again, nothing is written over."""
     from typer.testing import CliRunner
 
-    from accord.cli import app
+    from accord.cli.app import app
 
     shutil.copytree(OLD / "compare", tmp_path / "compare")
     before = (tmp_path / "compare" / "results.jsonl").read_text(encoding="utf-8")

@@ -7,9 +7,9 @@ import torch
 from pairs import dataset
 from turns import TOP, work
 
-from accord.experiment import plan, train_stack
+from accord.evaluation.ranking import Ranker
+from accord.fitting import plan, train_stack
 from accord.protocol import CORRECTED
-from accord.ranking import Ranker
 
 
 def train(pairs, case, turns):

@@ -12,8 +12,8 @@ import torch
 from pairs import dataset
 from turns import clocks, work
 
-from accord import layers
-from accord.experiment import _trainer, plan, ready_cpu
+from accord.fitting import _trainer, plan, ready_cpu
+from accord.nn import layers
 
 WARM_UP = 4  # steps, of both kinds
 

@@ -13,7 +13,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 def work(options: dict) -> None:
     from accord import distributed, load
-    from accord.ranks import joined
+    from accord.nn.ranks import joined
 
     with joined() as ranks:
         distributed.fit(ranks, load(options["data"]), "gmf", "deca", out=options["out"], epochs=options["epochs"])

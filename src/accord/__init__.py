@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from accord.data.read import load
     from accord.data.simulate import inject, simulate
     from accord.errors import InputError
-    from accord.experiment import deterministic, fit
+    from accord.fitting import deterministic, fit
     from accord.methods.base import Method
     from accord.models.base import BaseConfig, Model
     from accord.protocol import CORRECTED, PUBLISHED, Protocol
-    from accord.recommender import Recommender
+    from accord.recommender.recommender import Recommender
 
 # Before torch is loaded: its threads must not spin while they wait for each other. On cores that others use too, that
 # makes the many small operations of a training step ten times slower and more.
@@ -37,14 +37,14 @@ _HOME = {
     "inject": "data.simulate",
     "simulate": "data.simulate",
     "InputError": "errors",
-    "deterministic": "experiment",
-    "fit": "experiment",
+    "deterministic": "fitting",
+    "fit": "fitting",
     "Method": "methods.base",
     "Model": "models.base",
     "CORRECTED": "protocol",
     "PUBLISHED": "protocol",
     "Protocol": "protocol",
-    "Recommender": "recommender",
+    "Recommender": "recommender.recommender",
 }
 
 __all__ = [

@@ -1,5 +1,5 @@
 """`python -m accord` is `accord`."""
 
-from accord.cli import main
+from accord.cli.app import main
 
 main()

@@ -16,21 +16,21 @@ import numpy as np
 import torch
 
 from accord.data.interactions import Csr, Dataset
-from accord.data.part import UserPart, rows_of
+from accord.data.user_shard import UserPart, rows_of
 from accord.errors import InputError
-from accord.experiment import find_device, plan, train_stack
-from accord.files import only_writer
-from accord.layers import shared_out, whole_tables
+from accord.evaluation.ranking import Evaluation, Ranker, Relevant, evaluate
+from accord.fitting import find_device, plan, train_stack
+from accord.io.files import only_writer
 from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
 from accord.models.base import Model
+from accord.nn.layers import shared_out, whole_tables
+from accord.nn.ranks import Ranks
 from accord.protocol import Protocol
-from accord.ranking import Evaluation, Ranker, Relevant, evaluate
-from accord.ranks import Ranks
-from accord.recommender import Recommender
-from accord.runs import Run
-from accord.training import Progress
+from accord.recommender.recommender import Recommender
+from accord.training.run import Run
+from accord.training.trainer import Progress
 
 
 def fit(

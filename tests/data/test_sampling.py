@@ -9,10 +9,10 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from accord.cpu_kernels import rank_in_rows
 from accord.data.sampling import Batch, Negatives, Sampler, TrainingPairs, entries_of
 from accord.errors import InputError
-from accord.layers import generators
+from accord.kernels.cpu import rank_in_rows
+from accord.nn.layers import generators
 from helpers import CPU, csr, random_csr
 
 MILLION = 1_000_000

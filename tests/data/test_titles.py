@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from accord import Recommender, fit, load
-from accord.cli import main
+from accord.cli.app import main
 from accord.data import catalog, titles
 from accord.errors import InputError
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch_geometric.nn import LGConv
 
-from accord.layers import propagate
 from accord.models.lightgcn import interaction_graph
+from accord.nn.layers import propagate
 from helpers import csr, make_model, random_csr, spread
 
 

@@ -25,10 +25,10 @@ from accord.auditing.quality import detection
 from accord.auditing.verdict import verdict
 from accord.data.columns import Columns
 from accord.errors import InputError
-from accord.files import only_writer, replacing, write_json
-from accord.training import Progress
+from accord.experiments.executor import Here, Workers
+from accord.io.files import only_writer, replacing, write_json
+from accord.training.trainer import Progress
 from accord.version import __version__
-from accord.workers import Here, Workers
 
 WORK = "unfinished"  # in the audit folder: what an interrupted audit has done already
 TABLES = ("interactions", "users", "items")

@@ -14,8 +14,8 @@ from accord.auditing.log import Log
 from accord.data.interactions import Interactions
 from accord.data.split import pairs
 from accord.errors import InputError
-from accord.files import replacing
-from accord.spreadsheets import csv_writer, guarded_table, has_returns
+from accord.io.csv_safety import csv_writer, guarded_table, has_returns
+from accord.io.files import replacing
 
 ROWS_AT_ONCE = 100_000
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": None}

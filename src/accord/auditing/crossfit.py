@@ -17,15 +17,15 @@ from accord.auditing.log import Log
 from accord.auditing.percentiles import Floats, chance_of_real, percentiles
 from accord.data.interactions import IntArray
 from accord.errors import InputError
-from accord.experiment import plan, train_stack
+from accord.experiments.executor import Here, Job, Workers
+from accord.experiments.memory import bytes_of_a_run
+from accord.fitting import plan, train_stack
+from accord.io.tensors import read_tensors, write_tensors
 from accord.models import own_class
 from accord.models.closed_form import EASE
-from accord.runs import Run
-from accord.stacks import bytes_of_a_run
-from accord.tensors import read_tensors, write_tensors
-from accord.training import Progress
+from accord.training.run import Run
+from accord.training.trainer import Progress
 from accord.version import __version__
-from accord.workers import Here, Job, Workers
 
 JUDGES = (("popularity", None), ("ease", None), ("gmf", "normal"), ("gmf", "deca-p"))
 OPTIONS = {"train.patience": 5}

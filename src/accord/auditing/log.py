@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from accord import noise
 from accord.data import catalog, read
 from accord.data.columns import Columns
 from accord.data.interactions import Csr, Dataset, IntArray, Interactions
 from accord.data.split import CleanRule, pairs
+from accord.evaluation import noise
 
 PARTS = ("train", "valid", "test")
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accord.auditing import drawings
+from accord.auditing import audit_charts
 from accord.auditing.judgement import titles_of
 from accord.auditing.times import said
-from accord.render import Table
-from accord.report import draw
+from accord.report.charts import dots
 from accord.report.page import Chart, Fact, Finding, Level, Page, Section
+from accord.report.tables import Table
 
 if TYPE_CHECKING:
     from accord.auditing.audit import Audit
@@ -74,7 +74,7 @@ def _health(section: Section, health: Mapping[str, Any]) -> None:
     charts = [
         Chart(
             "Popularity (Lorenz curve)",
-            drawings.lorenz(curve),
+            audit_charts.lorenz(curve),
             f"The less popular half of the items has {half:.1%} of the interactions; Gini {health['gini']:.2f}.",
         )
     ]
@@ -85,7 +85,7 @@ def _health(section: Section, health: Mapping[str, Any]) -> None:
         charts.append(
             Chart(
                 "Interactions over time",
-                drawings.over_time(line),
+                audit_charts.over_time(line),
                 f"From {said(line['first'], _ends(line))} to {said(line['last'], _ends(line))}, "
                 f"most of them around {when}.",
             )
@@ -116,7 +116,7 @@ def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, st
     charts = [
         Chart(
             "How sure the audit is",
-            drawings.histogram(noise["histogram"]),
+            audit_charts.histogram(noise["histogram"]),
             f"{below:.1%} of the interactions are more probably noise than not.",
         )
     ]
@@ -127,12 +127,12 @@ def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, st
     ):
         if noise[name]:
             charts.append(
-                Chart(title, drawings.rates(noise[name], axis), _said(noise[name]), _rates(title, noise[name]))
+                Chart(title, audit_charts.rates(noise[name], axis), _said(noise[name]), _rates(title, noise[name]))
             )
     if noise["by_value"] and len(noise["by_value"]) > 1:
         rows, column = noise["by_value"], summary["data"]["value"]
         text = f"From {rows[0]['p_real']:.2f} at {rows[0]['label']} to {rows[-1]['p_real']:.2f} at {rows[-1]['label']}."
-        charts.append(Chart(f"p_real by {column}", drawings.by_value(rows, column), text))
+        charts.append(Chart(f"p_real by {column}", audit_charts.by_value(rows, column), text))
     section.charts(charts)
     section.table(_pairs("Most probably noise", noise["noisiest"], titles), "")
     section.table(_pairs("Surest preferences", noise["surest"], titles), "The surest preferences")
@@ -218,7 +218,7 @@ def _detection(section: Section, summary: Mapping[str, Any]) -> None:
     section.chart(
         Chart(
             "Reliability",
-            drawings.reliability(found["reliability"]),
+            audit_charts.reliability(found["reliability"]),
             f"Expected calibration error {before['ece']:.3f} as it is and {after['ece']:.3f} recalibrated; Brier score "
             f"{before['brier']:.3f} and {after['brier']:.3f}. Recalibrated on other users' values only.",
         )
@@ -248,7 +248,7 @@ def _verdict(section: Section, summary: Mapping[str, Any]) -> None:
     best = max(found["rows"], key=lambda row: row["mean"])
     text = f"Best is {best['name']} with {best['mean']:.4f} ({best['low']:.4f} to {best['high']:.4f})."
     section.chart(
-        Chart("NDCG@20 with 95% intervals", draw.dots(rows, "NDCG@20", names, ["popularity", "ease"]), text, height=170)
+        Chart("NDCG@20 with 95% intervals", dots(rows, "NDCG@20", names, ["popularity", "ease"]), text, height=170)
     )
     section.table(table)
 

@@ -12,7 +12,7 @@ from accord.auditing.judgement import Judgement
 from accord.auditing.log import Labels, Log
 from accord.auditing.percentiles import Floats
 from accord.data.interactions import IntArray
-from accord.noise import calibration
+from accord.evaluation.noise import calibration
 
 DRAWS = 500
 PARTS = 5  # of the users, to fit on the others

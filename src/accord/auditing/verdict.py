@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from accord.auditing.log import Log
-from accord.compare import Request, cells_of, compare, users_of
+from accord.evaluation.ranking import Relevant
+from accord.evaluation.significance import Comparison, compare_to, interval_of_means
+from accord.experiments.compare import Request, cells_of, compare, users_of
+from accord.experiments.executor import Here, Workers
+from accord.experiments.results import Results
 from accord.models.closed_form import EASE
 from accord.protocol import CORRECTED
-from accord.ranking import Relevant
-from accord.results import Results
-from accord.significance import Comparison, compare_to, interval_of_means
-from accord.training import Progress
-from accord.workers import Here, Workers
+from accord.training.trainer import Progress
 
 MODEL = "gmf"
 DENOISERS = {f"{MODEL} + deca": "DeCA", f"{MODEL} + deca-p": "DeCA(p)"}

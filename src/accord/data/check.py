@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.order import distinct
+from accord.data.sorting import distinct
 from accord.data.split import pairs
 from accord.errors import shown
 

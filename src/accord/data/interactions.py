@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.data.order import distinct, lexsort, rises
+from accord.data.sorting import distinct, lexsort, rises
 from accord.errors import InputError
 
 IntArray = npt.NDArray[np.int64]

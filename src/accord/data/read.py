@@ -15,11 +15,11 @@ from accord.data import split as splitting
 from accord.data.columns import Columns
 from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.opening import TEXT_SUFFIXES, WELL_KNOWN, Layout, Opened, frame, matrix, open_path
+from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Layout, Opened, frame, matrix, open_path
 from accord.errors import InputError
 
 if TYPE_CHECKING:
-    from accord.data.store.opened import Store
+    from accord.data.store.store import Store
 
 PARTS = ("train.rating", "valid.rating", "valid.noisy", "test.negative", "test.noisy")
 
@@ -70,7 +70,7 @@ def load(
 
 def _store(path: Path) -> Store | None:
     """The store that a folder is; None if it is none."""
-    from accord.data.store import opened as stores
+    from accord.data.store import store as stores
 
     return stores.Store.open(path) if stores.is_store(path) or stores.is_unfinished(path) else None
 

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from accord.cpu_kernels import rank_in_rows
 from accord.data.interactions import Csr
-from accord.draws import DRAWN_AT_ONCE, random_numbers
 from accord.errors import InputError
+from accord.kernels.cpu import rank_in_rows
+from accord.random import DRAWN_AT_ONCE, random_numbers
 
 LAID_OUT_WHOLE = 2**24  # training pairs up to which all users' items are laid out once, and not for each draw anew
 LAID_OUT_AT_ONCE = 2**23  # pairs of all runs, as the batches in which they are used

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.data.interactions import PAIRS_AT_ONCE, Dataset, IntArray, Interactions, mark, pair_keys
-from accord.data.order import Order, distinct, lexsort, rises
+from accord.data.sorting import Order, distinct, lexsort, rises
 from accord.errors import InputError, shown, unknown
 
 KINDS = ("auto", "random", "chronological", "leave-last-out")

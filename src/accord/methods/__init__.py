@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from accord.config import resolve
 from accord.errors import InputError
 from accord.methods.base import Method
 from accord.methods.baselines import RCE, TCE, WBPR, ClosedForm, Ensemble, Normal
 from accord.methods.deca import DeCA, DeCAp
-from accord.options import resolve
 
 METHODS: dict[str, type[Method]] = {method.name: method for method in (Normal, WBPR, TCE, RCE, Ensemble, DeCA, DeCAp)}
 MethodSpec = str | type[Method]

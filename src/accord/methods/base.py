@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.data.sampling import Batch
-from accord.layers import Trainable
 from accord.models.base import BaseConfig, Model, column
+from accord.nn.layers import Trainable
 from accord.protocol import Protocol
 
 Build = Callable[

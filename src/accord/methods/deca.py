@@ -14,8 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from accord import kernels
 from accord.data.sampling import Batch
+from accord.kernels import cuda
 from accord.methods.base import Build, Method
 from accord.methods.baselines import Pretrain
 from accord.models.base import BaseConfig
@@ -104,8 +104,8 @@ class DeCA(Method):
             return batch.mean(agreement(f, p, self.alpha) - log(1 - h) * (1 - f) - log(1 - h_real) * f)
         dp = self.phase == "dp"
         h, c = (self.h(*pairs), self.c1) if dp else (self.h_real(*pairs), self.c2)
-        if kernels.usable(f):
-            terms = kernels.agreement_terms(f, p, h, self.alpha, c, batch.num_positives, dp, GUARD)
+        if cuda.usable(f):
+            terms = cuda.agreement_terms(f, p, h, self.alpha, c, batch.num_positives, dp, GUARD)
         else:
             terms = agreement_terms(f, p, h, self.alpha, c, batch.num_positives, dp)
         return batch.mean(terms)

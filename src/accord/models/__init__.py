@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import nn
 
+from accord.config import make_config, resolve
 from accord.errors import InputError
-from accord.layers import initialise
 from accord.models.base import Model, Setup
 from accord.models.cdae import CDAE
 from accord.models.closed_form import EASE, Popularity
@@ -16,7 +16,7 @@ from accord.models.lightgcn import LightGCN
 from accord.models.mf import GMF, MF
 from accord.models.neumf import NeuMF
 from accord.models.plain import PlainModel
-from accord.options import make_config, resolve
+from accord.nn.layers import initialise
 
 MODELS: dict[str, type[Model]] = {model.name: model for model in (MF, GMF, NeuMF, CDAE, LightGCN, Popularity, EASE)}
 Factory = Callable[..., nn.Module]  # (num_users, num_items, **options) -> a module that scores pairs

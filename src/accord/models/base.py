@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from accord.data.interactions import Csr
-from accord.data.part import UserPart
-from accord.layers import Share
+from accord.data.user_shard import UserPart
+from accord.nn.layers import Share
 from accord.protocol import Protocol
 
 MOST_WIDE = 2**14  # an embedding

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from accord.data.sampling import entries_of, sums
-from accord.layers import Embedding, Linear, Streams, dots, run_offsets
 from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
+from accord.nn.layers import Embedding, Linear, Streams, dots, run_offsets
 
 
 class CDAE(Model):

@@ -10,10 +10,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from accord import kernels
 from accord.data.interactions import Csr
-from accord.layers import Embedding, dots, propagate
+from accord.kernels import cuda
 from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
+from accord.nn.layers import Embedding, dots, propagate
 
 
 class LightGCN(Model):
@@ -47,9 +47,9 @@ class LightGCN(Model):
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         vectors = self.propagated() if self.training or torch.is_grad_enabled() else self._vectors()
-        if kernels.usable(vectors):  # which there lie node by node
+        if cuda.usable(vectors):  # which there lie node by node
             runs, by_node = len(vectors), vectors.transpose(0, 1)
-            return kernels.pair_dot(by_node, by_node, users, items, None, (runs, 1, 1, self.num_users * runs))
+            return cuda.pair_dot(by_node, by_node, users, items, None, (runs, 1, 1, self.num_users * runs))
         return dots(vectors, vectors, users, items + self.num_users)
 
     def score_all(self, users: Tensor) -> Tensor:

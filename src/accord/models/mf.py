@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import Field
 from torch import Tensor
 
-from accord.layers import Embedding, Linear, pair_dot
 from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
+from accord.nn.layers import Embedding, Linear, pair_dot
 
 
 class FactorConfig(BaseConfig):

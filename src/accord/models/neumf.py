@@ -9,9 +9,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from accord import cpu_kernels
-from accord.layers import Embedding, Linear, pair_dot
+from accord.kernels import cpu
 from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
+from accord.nn.layers import Embedding, Linear, pair_dot
 
 PAIRS_AT_ONCE = 2**20  # scored at once on a GPU: times the width of the first layer, half a gigabyte
 WITHIN_CACHE = 4_096  # the same on a CPU, where layers work on what is still in the cache
@@ -53,11 +53,11 @@ class NeuMF(Model):
         assert isinstance(first, Linear)
         of_user, of_item = torch.split(first.weight, self.wide_user.weight.shape[-1], 1)
         bias = first.bias.unsqueeze(1)
-        if cpu_kernels.usable(first.weight):  # each user and item once, though it is in many pairs
-            own, users = cpu_kernels.distinct(users, self.num_users)
-            others, items = cpu_kernels.distinct(items, self.num_items)
+        if cpu.usable(first.weight):  # each user and item once, though it is in many pairs
+            own, users = cpu.distinct(users, self.num_users)
+            others, items = cpu.distinct(items, self.num_items)
             from_users = torch.baddbmm(bias, self.wide_user(own), of_user)
-            return cpu_kernels.pair_sum(from_users, self.wide_item(others) @ of_item, users, items)
+            return cpu.pair_sum(from_users, self.wide_item(others) @ of_item, users, items)
         return torch.baddbmm(torch.baddbmm(bias, self.wide_user(users), of_user), self.wide_item(items), of_item).relu()
 
     def score_all(self, users: Tensor) -> Tensor:
@@ -74,8 +74,8 @@ class NeuMF(Model):
         """What the MLP gives for every pair, from the two halves of its first layer: [R, B, I]."""
         rest = [(layer.weight, layer.bias) for layer in self.layers[1:] if isinstance(layer, Linear)]
         of_mlp = self.out.weight[:, self.user.weight.shape[-1] :]
-        if cpu_kernels.usable(from_users):
-            return cpu_kernels.mlp_of_all(from_users, from_items, rest, of_mlp)
+        if cpu.usable(from_users):
+            return cpu.mlp_of_all(from_users, from_items, rest, of_mlp)
         runs, num_users = from_users.shape[:2]
         mlp = from_users.new_empty(runs, num_users, self.num_items)
         block = max(1, (PAIRS_AT_ONCE if from_users.is_cuda else WITHIN_CACHE) // (self.num_items * runs))

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from accord.errors import InputError
-from accord.layers import Streams, derive_seed
 from accord.models.base import Model, Setup, pairs_of_block
+from accord.nn.layers import Streams, derive_seed
 
 PAIRS_AT_ONCE = 1_000_000
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from accord.data.interactions import IntArray, Interactions
-from accord.noise import detection, labels
-from accord.ranking import Evaluation
-from accord.recommender import Recommender
-from accord.runs import Run
-from accord.significance import Comparison, compare_to, interval_of_means
+from accord.evaluation.noise import detection, labels
+from accord.evaluation.ranking import Evaluation
+from accord.evaluation.significance import Comparison, compare_to, interval_of_means
+from accord.recommender.recommender import Recommender
+from accord.training.run import Run
 
 MOST_JUDGED = 2_000_000  # interactions: more of them would say the same
 SAMPLE = 5_000  # users whose lists are looked at: enough for shares to the percent

@@ -7,7 +7,7 @@ A page is a title, a lead and sections; a section is a list of blocks, in the or
     section.callout("Denoising does not help here.", "info")
     section.facts([Fact("interactions", "8,000", "after duplicates were merged"), Fact("users", "400")])
     section.findings([Finding("warning", "17 duplicate pairs", "The same user and item …", ["u1 · i7"], "Merge them.")])
-    section.table(Table("Noise by user", ("user", "share"), rows, ("A note.",)))     # accord.render.Table
+    section.table(Table("Noise by user", ("user", "share"), rows, ("A note.",)))     # accord.report.tables.Table
     section.chart(Chart("Lorenz curve", alt.Chart(table)…, "Half of the items have 92% of all clicks.", data))
     section.charts([Chart(…), Chart(…)])                                              # side by side where there is room
     section.code("accord audit clicks.csv")
@@ -41,8 +41,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from accord.data.catalog import cache_folder
-from accord.files import replacing
-from accord.render import Table
+from accord.io.files import replacing
+from accord.report.tables import Table
 from accord.version import __version__
 
 Level = Literal["good", "info", "warning", "bad"]

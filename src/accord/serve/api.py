@@ -19,7 +19,7 @@ from accord.serve import schemas as s
 from accord.serve.errors import ApiError, internal, overloaded
 from accord.serve.guard import App, Guard, Rules
 from accord.serve.holder import Holder
-from accord.serve.snapshot import Snapshot
+from accord.serve.snapshots import Snapshot
 
 KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 ITEMS_AT_ONCE = 160  # in lists that are made before others get their turn

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from accord.errors import InputError
-from accord.files import read_json, read_table
-from accord.recommender import Recommender
+from accord.io.files import read_json, read_table
+from accord.recommender.recommender import Recommender
 
 COLUMNS = ("p_real", "low", "high")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from accord.errors import InputError
 from accord.serve.meters import Meters
-from accord.serve.snapshot import Snapshot, identity_of
+from accord.serve.snapshots import Snapshot, identity_of
 
 WATCH_SECONDS = 1.0
 log = logging.getLogger("accord.serve")

@@ -27,13 +27,13 @@ from accord.data import read
 from accord.data.columns import Columns
 from accord.data.encode import Ids, Numbers, have_none, left_out, refuse_only_one
 from accord.data.interactions import IdMap, IntArray, Interactions
-from accord.data.opening import Opened, open_path
-from accord.data.order import lexsort
-from accord.data.store import runs
+from accord.data.sorting import lexsort
+from accord.data.sources import Opened, open_path
+from accord.data.store import sorted_ids
 from accord.data.store.arrays import COLUMNS, Appended, Array, add_ids, appending, file_of, ids_of, mapped, read_slice
-from accord.data.store.opened import HEADER, LOCK, WORK, Header, Store, is_store, remove
+from accord.data.store.store import HEADER, LOCK, WORK, Header, Store, is_store, remove
 from accord.errors import InputError
-from accord.files import write_json
+from accord.io.files import write_json
 
 MEMORY = 2 * 2**30  # bytes to stay within, about
 LEAST_MEMORY = 2**24
@@ -204,7 +204,7 @@ class _Preparation:
         for role, column_of_ids in ids.items():
             different, codes = column_of_ids.taken()
             codes.tofile(self._file(number, role))
-            runs.write_run(self._file(number, f"{role}-ids"), different, max(1, len(different)))
+            sorted_ids.write_run(self._file(number, f"{role}-ids"), different, max(1, len(different)))
             chunk.whole[role] = col.are_whole(different, self.opened.from_text)
             chunk.no_id[role] = bool((codes < 0).any())
         for role, column in numbers.items():
@@ -241,10 +241,10 @@ class _Preparation:
         sorted_runs, no_id = [], list[IntArray]()
         firsts = [0, *accumulate(chunk.rows for chunk in chunks)]
         for number, chunk in enumerate(chunks):
-            raw = runs.read_run(self._file(number, f"{role}-ids"))
-            ids, place = runs.place_of(col.to_ids(raw, self.opened.from_text, whole))
+            raw = sorted_ids.read_run(self._file(number, f"{role}-ids"))
+            ids, place = sorted_ids.place_of(col.to_ids(raw, self.opened.from_text, whole))
             sorted_runs.append(self._file(number, f"{role}-run"))
-            runs.write_run(sorted_runs[-1], ids, block)
+            sorted_ids.write_run(sorted_runs[-1], ids, block)
             place.astype(np.int32).tofile(self._file(number, f"{role}-place"))
             if chunk.no_id[role] or (place < 0).any():
                 codes = np.append(place, -1)[np.fromfile(self._file(number, role), np.int32)]
@@ -255,7 +255,7 @@ class _Preparation:
             raise col.no_id(self.source, role, self.names[role], sum(map(len, no_id)), int(no_id[0][0]))
         size = 0
         with appending(self.out) as arrays:
-            for step in runs.merged(sorted_runs):
+            for step in sorted_ids.merged(sorted_runs):
                 add_ids(arrays, f"{role}_ids", step.ids)
                 size += len(step.ids)
                 for number, rows in step.rows:

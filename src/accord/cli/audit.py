@@ -1,0 +1,166 @@
+"""`accord audit`: what a log is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from accord.cli.options import (
+    Clean,
+    Cluster,
+    DataArgument,
+    Deterministic,
+    Device,
+    ItemColumn,
+    ItemsFile,
+    Ratios,
+    Split,
+    TimeColumn,
+    UserColumn,
+    ValueColumn,
+    parse_numbers,
+    typed,
+)
+from accord.errors import InputError
+
+if TYPE_CHECKING:
+    from accord.auditing.clean import Cleaned
+
+HALF = 0.5
+
+
+def audit(
+    data: DataArgument,
+    out: Annotated[Path | None, typer.Option(help="audit folder; runs/DATA-audit if not given")] = None,
+    write_clean: Annotated[
+        Path | None, typer.Option(help="write the log without its noise to this .csv, .tsv or .parquet file")
+    ] = None,
+    drop_below: Annotated[
+        float | None, typer.Option(help="with --write-clean: least p_real of what is kept; 0.5 if not given")
+    ] = None,
+    weights: Annotated[
+        bool, typer.Option("--weights", help="with --write-clean: keep every row, with p_real as its weight")
+    ] = False,
+    folds: Annotated[int, typer.Option(help="parts of the log that are held out in turn")] = 5,
+    seeds: Annotated[int, typer.Option(help="runs of each model that judges the interactions")] = 2,
+    deterministic: Deterministic = False,
+    device: Device = "auto",
+    cluster: Cluster = None,
+    user_col: UserColumn = None,
+    item_col: ItemColumn = None,
+    value_col: ValueColumn = None,
+    time_col: TimeColumn = None,
+    items: ItemsFile = None,
+    clean: Clean = None,
+    split: Split = "auto",
+    ratios: Ratios = "0.8,0.1,0.1",
+    split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="continue where an interrupted audit stopped")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished audit in --out")] = False,
+) -> None:
+    """Say how healthy a log is, which interactions are probably noise, and whether denoising helps."""
+    if write_clean is None and (weights or drop_below is not None):
+        raise InputError("--drop-below and --weights say what --write-clean FILE writes: give that too.")
+    if folds < 2 or seeds < 1:
+        raise InputError("--folds is at least 2, and --seeds at least 1.")
+
+    from accord.auditing.clean import check_target
+    from accord.data.columns import Columns
+
+    if write_clean is not None:
+        check_target(write_clean, drop_below, weights)
+    given = (user_col, item_col, value_col, time_col)
+    reading: dict[str, Any] = {
+        "columns": Columns(*given) if any(given) else None,
+        "split": split,
+        "ratios": parse_numbers(ratios, "--ratios", float),
+        "clean": clean,
+        "items": items,
+    }
+    least = HALF if drop_below is None else drop_below
+
+    from accord.cli.display import say
+
+    if out is not None and write_clean is not None and not overwrite and (out / "summary.json").exists():
+        from accord.auditing.clean import write_clean as write
+        from accord.auditing.log import open_log
+        from accord.io.files import read_table
+
+        log = open_log(data, seed=split_seed, **reading)
+        say(f"{out} holds a finished audit, which is used; --overwrite makes it anew.")
+        judged = read_table(out / "interactions.parquet")
+        _written(write(write_clean, log, judged, least, weights), write_clean)
+        return
+
+    from accord.auditing.audit import audit as run_audit
+    from accord.cli.display import training_progress
+    from accord.experiments.ray_executor import workers_on
+
+    folder = _folder(data, out, resume, overwrite)
+    with workers_on(cluster, say) as workers, training_progress() as watch:
+        made = run_audit(
+            data, **reading, split_seed=split_seed, folds=folds, seeds=seeds, device=device, out=folder,
+            resume=resume, command=typed(), watch=watch, say=say, workers=workers,
+        )  # fmt: skip
+    _show(made.summary)
+    if write_clean is not None:
+        _written(made.write_clean(write_clean, least, weights), write_clean)
+    say(f"audit folder: {folder}")
+    say(f"report: {folder / 'report.html'}")
+
+
+def _folder(data: str, given: Path | None, resume: bool, overwrite: bool) -> Path:
+    """Where the audit goes. A folder of the caller's choice is never overwritten unasked; ours gets a number."""
+    from accord.auditing.audit import unfinished
+
+    if given is None:
+        name = Path(data).expanduser().resolve().name.split(".")[0]
+        usual = Path("runs") / f"{name}-audit"
+        folder, number = usual, 1
+        while folder.exists() and not overwrite and not (resume and unfinished(folder)):
+            number += 1
+            folder = usual.with_name(f"{usual.name}-{number}")
+        return folder
+    if given.is_file():
+        raise InputError(f"--out {given} is a file; give a folder.")
+    going_on = resume and unfinished(given)
+    if not overwrite and not going_on and (given / "summary.json").exists():
+        raise InputError(f"{given} holds a finished audit; give another --out, or --overwrite to replace it.")
+    if not overwrite and not resume and unfinished(given):
+        raise InputError(
+            f"{given} holds an interrupted audit; continue it with --resume, or --overwrite to start anew."
+        )
+    return given
+
+
+def _show(summary: dict[str, Any]) -> None:
+    from accord.cli.display import console, print_table
+
+    data, noise = summary["data"], summary["noise"]
+    rows = [
+        ["interactions", f"{data['interactions']:,} of {data['users']:,} users with {data['items']:,} items"],
+        ["probably noise", f"{noise['rate']:.1%} ({noise['low']:.1%} to {noise['high']:.1%} over the runs)"],
+        ["more probably noise than not", f"{noise['suspects']:,} interactions"],
+    ]
+    if summary["detection"]:
+        found, popular = summary["detection"]["scores"][:2]
+        error = summary["detection"]["reliability"]
+        interval = f"{found['auc_low']:.3f} to {found['auc_high']:.3f}"
+        rows.append(["noise found (AUC)", f"{found['auc']:.3f} ({interval}); popularity alone {popular['auc']:.3f}"])
+        rows.append(["calibration error", f"{error['before']['ece']:.3f}, recalibrated {error['after']['ece']:.3f}"])
+    print_table([f"audit of {data['name']}", ""], rows)
+    for finding in summary["health"]["findings"]:
+        if finding["level"] != "fine":
+            console().print(f"- {finding['level']}: {finding['title']}.", markup=False)
+    if summary["verdict"]:
+        console().print(summary["verdict"]["sentence"], markup=False)
+
+
+def _written(cleaned: Cleaned, path: Path) -> None:
+    from accord.cli.display import say
+
+    lost = f", and with them {cleaned.users_lost:,} users" if cleaned.users_lost else ""
+    dropped = f"; {cleaned.dropped:,} rows left out{lost}" if cleaned.dropped else ""
+    say(f"clean log: {path}, {cleaned.rows:,} rows{dropped}")

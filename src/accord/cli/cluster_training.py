@@ -1,0 +1,106 @@
+"""One large run on a Ray cluster: the ranks that torchrun starts on one machine, on whichever nodes have room."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import runpy
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from accord.errors import InputError
+
+SECONDS_FOR_ROOM = 60.0
+SECONDS_BETWEEN_LOOKS = 0.3
+
+
+def train_on(cluster: str, ranks: int, device: str, words: Sequence[str]) -> int:
+    """Run a command as so many ranks, and show what they say; the exit code is that of a rank that failed, or 0."""
+    from accord.cli.display import say
+    from accord.experiments.ray_executor import Cluster, workers_on
+
+    if ranks < 1:
+        raise InputError(f"--ranks {ranks}: there is at least one.")
+    with workers_on(cluster, say) as workers:
+        assert isinstance(workers, Cluster)
+        needs = {"num_cpus": 1, "num_gpus": int(workers.device(device).type == "cuda")}
+        started = _start(workers.ray, ranks, needs)
+        address, port = workers.ray.get(started[0].meeting_place.remote())
+        meeting = {"MASTER_ADDR": address, "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0"}
+        lines = importlib.import_module("ray.util.queue").Queue(actor_options={"num_cpus": 0})
+        running = [
+            rank.run.remote(list(words), str(Path.cwd()), meeting | {"RANK": str(number)}, lines)
+            for number, rank in enumerate(started)
+        ]
+        return _shown(workers.ray, running, lines)
+
+
+def _start(ray: Any, ranks: int, needs: dict[str, int]) -> list[Any]:
+    """All ranks or none: some alone would wait for the others, and hold what these need."""
+    groups = importlib.import_module("ray.util.placement_group")
+    where = importlib.import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy
+    names = {"CPU": needs["num_cpus"], "GPU": needs["num_gpus"]}
+    group = groups.placement_group([{name: size for name, size in names.items() if size}] * ranks, strategy="PACK")
+    if not group.wait(SECONDS_FOR_ROOM):  # not its ready(), a task for which a busy node may need minutes
+        groups.remove_placement_group(group)
+        kind = "GPU" if needs["num_gpus"] else "CPU"
+        raise InputError(f"--ranks {ranks}: the cluster has no free {kind} for each of so many; see 'ray status'.")
+    return [
+        ray.remote(Rank).options(**needs, scheduling_strategy=where(group, number)).remote() for number in range(ranks)
+    ]
+
+
+def _shown(ray: Any, running: list[Any], lines: Any) -> int:
+    """Print the lines of all ranks until they have ended."""
+    codes: list[int] = []
+    while running:
+        ready, running = ray.wait(running, timeout=SECONDS_BETWEEN_LOOKS)
+        for name, line in lines.get_nowait_batch(lines.qsize()):
+            print(line, file=getattr(sys, name), flush=True)
+        for one in ready:
+            try:
+                codes.append(ray.get(one))
+            except ray.exceptions.RayActorError:
+                codes.append(2)  # the others notice it, and say so
+    return max(codes)
+
+
+class Rank:
+    """A process of the cluster that becomes one of the ranks."""
+
+    def meeting_place(self) -> tuple[str, int]:
+        """An address of this node, and a port that is free there."""
+        with socket.socket() as free:
+            free.bind(("", 0))
+            port: int = free.getsockname()[1]
+        return importlib.import_module("ray").util.get_node_ip_address(), port
+
+    def run(self, words: list[str], folder: str, environment: dict[str, str], lines: Any) -> int:
+        """Run the command in this process, which ends with the cluster's job; what it says goes to `lines`."""
+        os.environ.update(environment)
+        os.chdir(folder)
+        sys.argv = ["accord", *words]
+        with redirect_stdout(_Lines("stdout", lines)), redirect_stderr(_Lines("stderr", lines)):
+            try:
+                runpy.run_module("accord", run_name="__main__")
+            except SystemExit as end:
+                return end.code if isinstance(end.code, int) else int(end.code is not None)
+        return 0
+
+
+class _Lines(io.TextIOBase):
+    """Puts what is written into a queue, line by line."""
+
+    def __init__(self, name: str, lines: Any) -> None:
+        self.name, self.lines, self.rest = name, lines, ""
+
+    def write(self, text: str) -> int:
+        *whole, self.rest = (self.rest + text).split("\n")
+        for line in whole:
+            self.lines.put((self.name, line))
+        return len(text)

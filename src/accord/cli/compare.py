@@ -1,0 +1,109 @@
+"""`accord compare`: a comparison on anybody's data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from accord.cli.options import (
+    Clean,
+    Cluster,
+    DataArgument,
+    Deterministic,
+    Device,
+    ItemColumn,
+    Ratios,
+    Split,
+    TimeColumn,
+    UserColumn,
+    ValueColumn,
+    load_data,
+    parse_options,
+    typed,
+)
+from accord.errors import InputError
+
+
+@contextmanager
+def continuing() -> Iterator[None]:
+    """Ctrl-C is no loss: what has finished is written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("\naccord: stopped; the same command goes on where it was.", file=sys.stderr)
+        sys.exit(130)
+
+
+def compare(
+    data: DataArgument,
+    models: Annotated[str, typer.Option(help="models, with commas between")] = "gmf",
+    methods: Annotated[str, typer.Option(help="methods, with commas between")] = "normal,deca,deca-p",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="an option, or several values of it: method.c1=1,10")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")] = 3,
+    tune: Annotated[int, typer.Option(help="trials for each row first, chosen by validation NDCG@20")] = 0,
+    baseline: Annotated[str | None, typer.Option(help="the row that the others are tested against")] = None,
+    protocol: Annotated[str, typer.Option(help="published or corrected")] = "corrected",
+    epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
+    deterministic: Deterministic = False,
+    device: Device = "auto",
+    cluster: Cluster = None,
+    user_col: UserColumn = None,
+    item_col: ItemColumn = None,
+    value_col: ValueColumn = None,
+    time_col: TimeColumn = None,
+    clean: Clean = None,
+    split: Split = "auto",
+    ratios: Ratios = "0.8,0.1,0.1",
+    split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0,
+    out: Annotated[Path | None, typer.Option(help="folder of the results; runs/DATA-compare if not given")] = None,
+    render_only: Annotated[
+        bool, typer.Option("--render-only", help="only write the tables anew, from the results")
+    ] = False,
+) -> None:
+    """Compare models and methods, with popularity and EASE among them. Continues where it was interrupted."""
+    if seeds < 1 or tune < 0:
+        raise InputError("--seeds is at least 1, and --tune at least 0.")
+    grid: dict[str, list[Any]] = {}
+    for pair in set_ or []:
+        key, equals, values = pair.partition("=")
+        grid[key] = [parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
+    dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
+
+    from accord.cli.display import print_table, say, training_progress
+    from accord.experiments.compare import KEPT, Request, cells_of, render, users_of
+    from accord.experiments.compare import compare as run_comparison
+    from accord.experiments.ray_executor import workers_on
+    from accord.experiments.results import Results
+    from accord.experiments.tuning import tuned
+
+    folder = out or Path("runs") / f"{dataset.name}-compare"
+    cells = cells_of(models.split(","), methods.split(","), {k: v for k, v in grid.items() if len(v) > 1})
+    common = tuple((key, values[0]) for key, values in grid.items() if len(values) == 1)
+    wanted = None if render_only else cluster
+    with continuing(), workers_on(wanted, say) as workers, training_progress() as watch:
+        request = Request(dataset, protocol, seeds, common, epochs, device, watch, say, workers=workers)
+        if tune:
+            cells = tuned(request, cells, tune, Results(folder, "tuning"), render_only)
+        results = Results(folder) if render_only else run_comparison(request, cells, Results(folder))
+    tables = render(request, cells, results, baseline)
+    for table in tables:
+        shown = [
+            n for n, name in enumerate(table.columns) if "@" not in name or "@20" in name
+        ]  # the rest is in the files
+        print_table([table.columns[n] for n in shown], [[row[n] for n in shown] for row in table.rows], table.title)
+    say(f"raw results: {results.file}; tables: {folder}/compare.md, .html, .csv and .tex")
+
+    from accord.report.comparison_report import write_comparison
+
+    counts = ", ".join(f"{number:,} {part}" for part, number in dataset.counts().items())
+    lead = f"{counts}; protocol {protocol}; {seeds} seed{'s' if seeds > 1 else ''}."
+    per_user = {metric: users_of(request, cells, results, metric) for metric in KEPT}
+    path = write_comparison(folder / "report.html", dataset.name, lead, tables, per_user, typed())
+    say(f"report: {path}")

@@ -1,0 +1,164 @@
+"""What the command line shows: tables, progress, notes. Results go to standard output, the rest to standard error."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from accord.config import describe
+from accord.errors import printable
+from accord.io.files import replacing
+
+if TYPE_CHECKING:
+    from accord.data.check import Report
+    from accord.training.trainer import Progress
+
+WIDE = 200
+
+
+def console(stderr: bool = False) -> Console:
+    plain = Console(stderr=stderr, highlight=False)
+    return plain if plain.is_terminal else Console(stderr=stderr, highlight=False, width=WIDE, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    console(stderr=True).print(printable(text), markup=False)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+    table = Table(box=None, title=title and _plain(title), title_justify="left", pad_edge=False)
+    for name in columns:
+        table.add_column(_plain(name), overflow="fold")
+    for row in rows:
+        table.add_row(*(_plain(cell) for cell in row))
+    console().print(table)
+
+
+def _plain(cell: Any) -> str:
+    from rich.markup import escape
+
+    return escape(printable(f"{cell:.4f}" if isinstance(cell, float) else "" if cell is None else str(cell)))
+
+
+def metrics_table(metrics: dict[str, Any]) -> None:
+    """Mean ± sd of every metric, all users, warm and cold apart."""
+    data, runs = metrics["dataset"], metrics["runs"]
+    groups = metrics["groups"]
+    say(
+        f"{data['name']}: {data['users']:,} users, {data['items']:,} items, {data['train']:,} train, "
+        f"{data['valid']:,} valid, {data['test']:,} test · {metrics['model']} · {metrics['method']} · "
+        f"{metrics['protocol']['name']} · {len(runs)} run(s)"
+    )
+    shown = {name: group for name, group in groups.items() if group["users"]}
+    columns = ["metric", "all users", *(f"{name} ({group['users']:,})" for name, group in shown.items())]
+    rows = []
+    for name, mean in metrics["mean"].items():
+        spread = f" ± {metrics['std'][name]:.4f}" if len(runs) > 1 else ""
+        rows.append([name, f"{mean:.4f}{spread}", *(f"{group['mean'][name]:.4f}" for group in shown.values())])
+    print_table(columns, rows)
+
+
+@contextmanager
+def training_progress() -> Iterator[Callable[[Progress], None]]:
+    """A progress bar with loss, speed and the validation figure."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("training {task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("epochs · {task.fields[figures]}"),
+        TimeRemainingColumn(),
+    )
+    screen = Console(stderr=True)
+    with Bar(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def watch(progress: Progress) -> None:
+            figures = f"loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s"
+            if progress.value is not None:
+                figures += f" · valid {progress.value:.4f}"
+            if progress.stage not in tasks:
+                tasks[progress.stage] = bar.add_task(progress.stage, total=progress.epochs, figures=figures)
+            going = progress.epoch < progress.epochs
+            bar.update(tasks[progress.stage], completed=progress.epoch, figures=figures, visible=going)
+
+        yield watch
+
+
+def check_report(report: Report) -> None:
+    rows = [["users", f"{report.users:,}"], ["items", f"{report.items:,}"]]
+    rows += [[f"{name} interactions", f"{count:,}"] for name, count in report.interactions.items()]
+    rows += [["sparsity", f"{report.sparsity:.4%}"]]
+    rows += [[f"duplicates in {name}", f"{count:,}"] for name, count in report.duplicates.items()]
+    rows += [[f"pairs shared by {name.replace(',', ' and')}", f"{count:,}"] for name, count in report.shared.items()]
+    rows += [[f"cold {name} in the test", f"{count:,}"] for name, count in report.cold.items()]
+    rows += [["constant columns", ", ".join(report.constant) or "none"]]
+    print_table([report.name, ""], rows)
+    for sentence in (*report.notes, *report.findings):
+        console().print(f"- {printable(sentence)}", markup=False)
+
+
+def describe_kinds(section: str, kinds: Iterable[Any]) -> None:
+    """Each model or method with its options."""
+    for kind in kinds:
+        console().print(f"{kind.name}: {kind.summary}", markup=False)
+        _options_table(section, kind.Config)
+
+
+def describe_section(section: str, config: Any, when: str) -> None:
+    console().print(f"{section}: {when}", markup=False)
+    _options_table(section, config)
+
+
+def _options_table(section: str, config: Any) -> None:
+    rows = [(f"  --set {section}.{name}={default}", meaning) for name, default, meaning in describe(config)]
+    width = max((len(option) for option, _ in rows), default=0)
+    for option, meaning in rows:
+        console().print(f"{option:<{width}}  {meaning}", markup=False)
+    console().print()
+
+
+def table_as_text(table: Any, format_: str) -> str:
+    """An Arrow table as text: aligned columns, JSON lines or CSV."""
+    if format_ == "json":
+        return "\n".join(json.dumps(row, ensure_ascii=False) for row in table.to_pylist())
+    if format_ == "csv":
+        return _csv(table).decode().rstrip("\n")
+    out = io.StringIO()
+    printed = Table(box=None, pad_edge=False)
+    for name in table.column_names:
+        printed.add_column(_plain(name))
+    for row in table.to_pylist():
+        printed.add_row(*(_plain(value) for value in row.values()))
+    Console(file=out, width=WIDE, highlight=False).print(printed)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _csv(table: Any) -> bytes:
+    import pyarrow.csv
+
+    from accord.io.csv_safety import guarded_table
+
+    out = io.BytesIO()
+    pyarrow.csv.write_csv(guarded_table(table), out)
+    return out.getvalue()
+
+
+def write_table(table: Any, path: Path, format_: str) -> None:
+    """Write an Arrow table; the file is whole or not there."""
+    with replacing(path) as temporary:
+        if format_ == "parquet":
+            import pyarrow.parquet as pq
+
+            pq.write_table(table, temporary)
+        else:
+            temporary.write_text(table_as_text(table, format_) + "\n")

@@ -1,0 +1,48 @@
+"""`accord doctor`: what is installed, what device and data are there, and whether training works."""
+
+from __future__ import annotations
+
+import platform
+import time
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from accord.cli.display import print_table, say
+from accord.data import catalog
+from accord.data.simulate import simulate
+from accord.fitting import fit
+from accord.version import __version__
+
+LIBRARIES = ("torch", "numpy", "scipy", "pyarrow", "pydantic", "safetensors", "typer", "rich", "pooch")
+
+
+def examine() -> bool:
+    """Print what was found; True if the self-test passed."""
+    rows = [("accord", __version__), ("python", platform.python_version())]
+    for name in LIBRARIES:
+        try:
+            rows.append((name, version(name)))
+        except PackageNotFoundError:
+            rows.append((name, "missing: install accord again"))
+    cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    rows += [("cpu threads", str(torch.get_num_threads())), ("cuda", cuda)]
+    rows += [(f"data: {name}", catalog.found(name) or "not here yet") for name in catalog.names()]
+    passed, said = self_test()
+    print_table(["what", "found"], [*rows, ("self-test", said)])
+    if not passed:
+        say("accord: the self-test failed; reinstall accord, or report this with the table above.")
+    return passed
+
+
+def self_test() -> tuple[bool, str]:
+    """Train DeCA for a few epochs on a small simulation: the loss must fall and the list must beat chance."""
+    began = time.perf_counter()
+    data = simulate(users=200, items=100, interactions=4000, seed=1).dataset
+    # agreement over a few steps says little, so plain training with a fast learning rate
+    trained = fit(data, "mf", "normal", epochs=8, options={"train.lr": 0.02, "train.early_stop": False}, device="cpu")
+    losses = [entry["loss"][0] for entry in trained.history]
+    recall = trained.metrics["mean"]["recall@20"]
+    seconds = time.perf_counter() - began
+    passed = losses[-1] < losses[0] and recall > 20 / 100
+    return passed, f"{'passed' if passed else 'FAILED'} in {seconds:.1f} s (loss {losses[0]:.3f} to {losses[-1]:.3f})"

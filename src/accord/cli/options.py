@@ -1,0 +1,159 @@
+"""The options that commands share, and how what is written on the command line is read."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from accord.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from accord.data.interactions import Dataset
+
+FORMATS = ("table", "json", "csv", "parquet")
+DataArgument = Annotated[
+    str, typer.Argument(help="a file, a folder, a store, or a named dataset (see 'accord data list')")
+]
+UserColumn = Annotated[str | None, typer.Option(help="column of the users; guessed from usual names if not given")]
+ItemColumn = Annotated[str | None, typer.Option(help="column of the items")]
+ValueColumn = Annotated[str | None, typer.Option(help="column of the value (rating, dwell time, …)")]
+TimeColumn = Annotated[str | None, typer.Option(help="column of the time")]
+Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
+Split = Annotated[str, typer.Option(help="auto, random, chronological or leave-last-out")]
+Ratios = Annotated[str, typer.Option(help="shares of train, valid and test")]
+ItemsFile = Annotated[Path | None, typer.Option("--items", help="file of item titles: id, title and any other columns")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="train on a Ray cluster: its HOST:PORT, or auto for the one here, which is started if need be"),
+]
+RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
+AllowImports = Annotated[
+    bool, typer.Option("--allow-imports", help="import the model and method classes the run names")
+]
+
+
+def _be_deterministic(wanted: bool) -> bool:
+    """As soon as the command line is read: it must be said before CUDA is used."""
+    if wanted:
+        from accord.fitting import deterministic
+
+        deterministic()
+    return wanted
+
+
+Deterministic = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic",
+        callback=_be_deterministic,
+        help="the same bits every time on CUDA too, which takes longer; a CPU gives them always",
+    ),
+]
+
+
+def run_folder(given: Path | None, usual: Path, resume: bool, overwrite: bool) -> Path:
+    """Where the run goes. A folder of the caller's choice is never overwritten unasked; ours gets a number."""
+    if given is None:
+        folder, number = usual, 1
+        while folder.exists() and not overwrite and not (resume and interrupted(folder)):
+            number += 1
+            folder = usual.with_name(f"{usual.name}-{number}")
+        return folder
+    if not overwrite and (given / "metrics.json").exists():
+        raise InputError(f"{given} holds a finished run; give another --out, or --overwrite to replace it.")
+    if not overwrite and not resume and interrupted(given):
+        raise InputError(f"{given} holds an interrupted run; continue it with --resume, or --overwrite to start anew.")
+    return given
+
+
+def interrupted(folder: Path) -> bool:
+    return any(folder.glob("checkpoint-*")) and not (folder / "metrics.json").exists()
+
+
+def typed() -> str:
+    """The command as it was typed, to be typed again: whether it went on or replaced something is left out."""
+    return shlex.join(["accord", *(word for word in sys.argv[1:] if word not in ("--resume", "--overwrite"))])
+
+
+def without(words: list[str], options: tuple[str, ...]) -> list[str]:
+    """The words of a command less some options that have values."""
+    kept, skip = [], False
+    for word in words:
+        if not skip and word.partition("=")[0] not in options:
+            kept.append(word)
+        skip = not skip and word in options
+    return kept
+
+
+def parse_options(pairs: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise InputError(f"--set {shown(pair)}: write it as method.c1=100.")
+        try:
+            options[key] = json.loads(text)
+        except json.JSONDecodeError:
+            options[key] = text
+        except (ValueError, RecursionError):  # an integer of thousands of digits, or nested as deep
+            raise InputError(f"--set {shown(pair)} has no value; write it as method.c1=100.") from None
+    return options
+
+
+def parse_numbers(text: str, option: str, kind: type = int) -> list[Any]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} {shown(text)}: write numbers with commas between, as 5,20.") from None
+
+
+def read_ids(path: Path | None) -> list[str]:
+    assert path is not None
+    if not path.is_file():
+        raise InputError(f"--users {path}: there is no such file.")
+    try:
+        ids = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
+    except UnicodeDecodeError as error:
+        raise InputError(f"--users {path} is not UTF-8 text ({error}); save it as UTF-8.") from None
+    if not ids:
+        raise InputError(f"--users {path}: the file is empty; write one id a line.")
+    return ids
+
+
+def load_data(
+    source: str,
+    columns: tuple[str | None, ...],
+    clean: str | None,
+    split: str,
+    ratios: str,
+    seed: int,
+    items: Path | None = None,
+) -> Dataset:
+    from accord.data.columns import Columns
+    from accord.data.read import load
+
+    given = Columns(*columns) if any(columns) else None
+    shares = parse_numbers(ratios, "--ratios", float)
+    return load(source, columns=given, split=split, ratios=shares, clean=clean, seed=seed, items=items)
+
+
+def open_run(run: Path, device: str, allow_imports: bool) -> Any:
+    from accord.fitting import find_device
+    from accord.recommender.recommender import Recommender
+
+    return Recommender.load(run, device=str(find_device(device)), allow_imports=allow_imports)
+
+
+def put_table(table: Any, output: Path | None, format_: str) -> None:
+    from accord.cli.display import table_as_text, write_table
+
+    if output is None:
+        typer.echo(table_as_text(table, format_))
+    else:
+        write_table(table, output, format_)

@@ -1,0 +1,89 @@
+"""`accord data prepare`: a log larger than memory becomes a store."""
+
+from __future__ import annotations
+
+import errno
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from accord.cli.options import ItemColumn, TimeColumn, UserColumn, ValueColumn
+from accord.errors import InputError
+
+if TYPE_CHECKING:
+    from accord.data.store.prepare import Watch
+
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def prepare(
+    source: Annotated[str, typer.Argument(help="a CSV, TSV or Parquet file of any size, or a folder of them")],
+    out: Annotated[Path, typer.Option(help="folder of the store")],
+    memory: Annotated[str, typer.Option(help="memory to stay within, about: 500MB, 4GB")] = "2GB",
+    user_col: UserColumn = None,
+    item_col: ItemColumn = None,
+    value_col: ValueColumn = None,
+    time_col: TimeColumn = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store in --out")] = False,
+) -> None:
+    """Make a store of a log larger than memory; stopped, it goes on where it was when run again."""
+    limit = parse_bytes(memory)
+
+    from accord.cli.display import say
+    from accord.data.columns import Columns
+    from accord.data.store.prepare import prepare as run
+
+    given = (user_col, item_col, value_col, time_col)
+    began = time.perf_counter()
+    try:
+        with _progress() as watch:
+            store = run(
+                source, out, columns=Columns(*given) if any(given) else None, memory=limit, overwrite=overwrite,
+                watch=watch,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        say("\naccord: stopped; run the same command again, and it goes on from here.")
+        raise typer.Exit(130) from None
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise InputError(f"the disk of {out} is full; make room and run the same command again.") from None
+    for note in store.header.notes:
+        say(f"note: {note}")
+    rows = store.interactions
+    say(
+        f"store: {out}, {len(rows):,} interactions of {len(rows.user_ids):,} users with {len(rows.item_ids):,} items,"
+        f" {store.nbytes / 1e9:.2f} GB, in {time.perf_counter() - began:.0f} s"
+    )
+
+
+def parse_bytes(text: str) -> int:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", text.upper().replace("IB", "B"))
+    if match is None:
+        raise InputError(f"--memory '{text}': write it as 500MB or 4GB.")
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+@contextmanager
+def _progress() -> Iterator[Watch]:
+    """A bar for each step, on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def watch(step: str, done: int, total: int | None) -> None:
+            told = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=total, told=told)
+            bar.update(tasks[step], completed=done, total=total, told=told)
+
+        yield watch

@@ -1,0 +1,34 @@
+"""`accord report`: run folders as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from accord.cli.options import AllowImports, Device, open_run
+from accord.errors import InputError
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders; the first is the baseline")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="the page; report.html in the run folder, or above several, if not given"),
+    ] = None,
+    device: Device = "auto",
+    allow_imports: AllowImports = False,
+) -> None:
+    """Write a page about one or several runs: figures, users, noise, recommendations, settings."""
+    if output is not None and output.is_dir():
+        raise InputError(f"-o {output} is a folder; name a file in it, as {output / 'report.html'}.")
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise InputError("a run folder was given twice; name each one once.")
+    loaded = [(str(run), open_run(run, device, allow_imports)) for run in runs]
+
+    from accord.cli.display import say
+    from accord.report.run_report import write_report
+
+    usual = (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"
+    say(f"report: {write_report(output or usual, loaded)}")

@@ -1,0 +1,40 @@
+"""`accord serve`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from accord.cli.options import AllowImports, RunArgument
+from accord.errors import InputError
+
+
+def serve(
+    run: RunArgument,
+    host: Annotated[str, typer.Option(help="address to listen on; others than this machine's own need a token")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="port to listen on; 0 takes a free one")] = 8000,
+    token: Annotated[
+        str | None, typer.Option(envvar="ACCORD_TOKEN", help="what clients must send as 'Authorization: Bearer TOKEN'")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="reload when a new run is written to the folder")] = False,
+    audit: Annotated[Path | None, typer.Option(help="folder of `accord audit`, for the page's second view")] = None,
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests", help="print every request, with the ids in it")
+    ] = False,
+    allow_imports: AllowImports = False,
+) -> None:
+    """Serve a run over HTTP: an API with its description at /docs, and a page at /."""
+    if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
+        raise InputError(
+            "the server needs libraries that are not installed; install them: pip install 'accord[serve]'."
+        )
+    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
+        raise InputError("--token must be of visible ASCII characters, one at least.")
+    from accord.serve.server import serve as run_server
+
+    raise SystemExit(run_server(run, host, port, token, watch, audit, log_requests, allow_imports))

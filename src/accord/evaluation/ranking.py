@@ -1,0 +1,274 @@
+"""Full ranking over all items: blocks of users bounded by memory, seen items out, ties broken exactly, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+from typing import Protocol as TypingProtocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from accord.data.interactions import Csr, Dataset, IntArray, Interactions
+from accord.data.sampling import entries_of
+from accord.data.user_shard import rows_of
+from accord.evaluation.metrics import at_each_k
+from accord.kernels import cpu
+from accord.protocol import Protocol
+
+BLOCK_BYTES = 128 * 2**20  # of scores held at once
+CACHE_BYTES = 3 * 2**19  # of scores that are still in the cache of a CPU when the best are picked from them
+SHORT = 128  # lists up to this length are kept sorted while a row is read
+TIE_SEED = 4  # of the shuffle behind equal popularity: any number would do, but it must stay the same
+ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
+Rank = Callable[[IntArray, int], Iterator[tuple[IntArray, Tensor, Tensor]]]  # see Ranker.rank
+
+
+class Scorer(TypingProtocol):
+    """How a model wants to be scored."""
+
+    closed_form: ClassVar[bool]
+    masks_seen: bool
+    user_block: int | None
+
+
+def tie_priority(popularity: IntArray, rule: str) -> Tensor:
+    """Place of each item among equal scores, lower first: by index, or by popularity and then a seeded shuffle."""
+    if rule == "index":
+        return torch.arange(len(popularity))
+    shuffled = np.random.default_rng(TIE_SEED).permutation(len(popularity))
+    order = np.lexsort((shuffled, -popularity))
+    priority = np.empty(len(order), dtype=np.int64)
+    priority[order] = np.arange(len(order))
+    return torch.from_numpy(priority)
+
+
+class Seen(NamedTuple):
+    """Items that are not ranked: the owner u of a row of scores has seen items[ptr[u]:ptr[u + 1]], in order."""
+
+    ptr: Tensor
+    items: Tensor
+    owners: Tensor  # [B]
+
+
+def top_k(scores: Tensor, k: int, priority: Tensor, seen: Seen | None = None) -> tuple[Tensor, Tensor]:
+    """The k best items of each row and their scores, equal scores in the order of `priority`: [..., I] -> [..., k].
+
+    Of [R, B, I], what the owners [B] have seen comes behind all other items, with the score -inf.
+    """
+    num_items = scores.shape[-1]
+    k = min(k, num_items)
+    if k <= SHORT and cpu.usable(scores):
+        rows = scores.reshape(-1, num_items)
+        if seen is not None and len(rows) > len(seen.owners):
+            seen = seen._replace(owners=seen.owners.repeat(len(rows) // max(1, len(seen.owners))))
+        values, items = cpu.top_k(rows, k, priority, seen)
+        return values.view(*scores.shape[:-1], k), items.view(*scores.shape[:-1], k)
+    if seen is not None:
+        owner, items, _ = entries_of(*seen)
+        scores[:, owner, items] = -torch.inf
+    return _sorted_top_k(scores, k, priority)
+
+
+def _sorted_top_k(scores: Tensor, k: int, priority: Tensor) -> tuple[Tensor, Tensor]:
+    """The same by sorting, of all items.
+
+    `torch.topk` picks among equal scores as it likes. Within the list a second sort mends that; only rows where the
+    k-th and the next score are equal need all their items looked at again.
+    """
+    num_items = scores.shape[-1]
+    shape, rows = scores.shape[:-1], scores.reshape(-1, num_items)
+    values, items = rows.topk(min(k + 1, num_items), dim=-1)
+    by_priority = priority[items].argsort(-1)
+    values, items = values.gather(-1, by_priority), items.gather(-1, by_priority)
+    by_score = values.argsort(dim=-1, descending=True, stable=True)
+    values, items = values.gather(-1, by_score), items.gather(-1, by_score)
+    if items.shape[-1] > k:
+        cut = torch.nonzero(values[:, k - 1] == values[:, k]).squeeze(1)
+        values, items = values[:, :k].contiguous(), items[:, :k].contiguous()
+        if len(cut):
+            ordered = priority.argsort()  # columns in the order of priority, so that a stable sort keeps it
+            for part in torch.split(cut, max(1, BLOCK_BYTES // (16 * num_items))):
+                best = rows[part][:, ordered].sort(dim=-1, descending=True, stable=True)
+                values[part], items[part] = best.values[:, :k], ordered[best.indices[:, :k]]
+    return values.view(*shape, k), items.view(*shape, k)
+
+
+class _Tables(NamedTuple):
+    seen_ptr: Tensor
+    seen_items: Tensor
+    priority: Tensor  # [I], of equal scores
+    popular: Tensor  # [I]: what cold users get
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """Scores to ranked lists under a protocol's rules."""
+
+    score_all: ScoreAll
+    runs: int
+    seen: Csr  # removed before ranking
+    train: Csr
+    protocol: Protocol
+    device: torch.device
+    scores_are_logits: bool = True
+    masks_seen: bool = True
+    user_block: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        target: Scorer,
+        score_all: ScoreAll,
+        runs: int,
+        seen: Csr,
+        train: Csr,
+        rules: Protocol,
+        device: torch.device,
+    ) -> Ranker:
+        """A ranker of what `score_all` gives, with the target's own ways of being scored."""
+        return cls(
+            score_all, runs, seen, train, rules, device, not target.closed_form, target.masks_seen, target.user_block
+        )
+
+    def blocks(self, users: IntArray) -> Iterator[IntArray]:
+        of_user = 4 * self.runs * self.train.num_items
+        size = max(1, BLOCK_BYTES // of_user)
+        if self.device.type == "cpu" and len(users) * of_user <= 2 * BLOCK_BYTES:
+            # fewer at once, but enough to be worth what a model does for each block; not where there are many such
+            # blocks: freed, they leave holes in the C library's memory, where the largest go back to the system
+            size = min(size, max(256, CACHE_BYTES // of_user))
+        size = self.user_block or size
+        for start in range(0, len(users), size):
+            yield users[start : start + size]
+
+    def rank(self, users: IntArray, k: int) -> Iterator[tuple[IntArray, Tensor, Tensor]]:
+        """For blocks of users: the users, their k best items [R, B, k] and the scores; -inf marks no item."""
+        for block in self.blocks(users):
+            yield block, *self.rank_block(block, k)
+
+    @torch.inference_mode()
+    def rank_block(self, users: IntArray, k: int, barred: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The k best items [R, B, k] of users who fit into one block, and the scores; `barred` [I] are left out too."""
+        tables = self.tables
+        rows = torch.from_numpy(users).to(self.device)
+        scores = self.score_all(rows)
+        if self.protocol.rank_by == "probability" and self.scores_are_logits:
+            # by way of float64: torch's float32 sigmoid gives equal logits unequal last bits at the end of a block
+            scores = torch.sigmoid(scores.double()).float()
+        cold = self.train.ptr[users + 1] == self.train.ptr[users]
+        if self.protocol.cold_users == "popularity" and cold.any():
+            scores[:, torch.from_numpy(cold).to(self.device)] = tables.popular.to(scores)
+        seen = None
+        if self.masks_seen and len(users) == 1:  # the same at a third of the time
+            first, last = self.seen.ptr[users[0] : users[0] + 2]
+            scores[:, 0, tables.seen_items[first:last]] = -torch.inf
+        elif self.masks_seen:
+            seen = Seen(tables.seen_ptr, tables.seen_items, rows)
+        if barred is not None:
+            scores[..., barred] = -torch.inf
+        values, items = top_k(scores, k, tables.priority, seen)
+        return items, values
+
+    @cached_property
+    def tables(self) -> _Tables:
+        """What ranking looks up, made once: a server ranks one user at a time."""
+        popularity = self.train.popularity()
+        return _Tables(
+            torch.from_numpy(self.seen.ptr).to(self.device),
+            # in a store they are int32: one kind for the kernels, and half the memory
+            torch.from_numpy(self.seen.items).to(self.device, torch.int32),
+            tie_priority(popularity, self.protocol.ties).to(self.device),
+            torch.from_numpy(popularity).float().to(self.device),
+        )
+
+
+@dataclass(frozen=True)
+class Relevant:
+    """What counts as a hit, for whom, and what is removed before ranking."""
+
+    users: IntArray  # [N] rows of the users with something relevant
+    pairs: Csr
+    counts: IntArray  # [N] relevant items of each user; duplicates counted where the protocol keeps them
+    seen: Csr
+
+    @classmethod
+    def of_test(cls, data: Dataset, protocol: Protocol) -> Relevant:
+        train, valid = data.csr(data.train), data.csr(validation_part(data, protocol))
+        pairs = data.csr(data.test, unique=protocol.duplicate_test == "merge")
+        if protocol.test_overlap == "remove" and _cut_from_test(valid, data):
+            keep = ~valid.contains(pairs.users, pairs.items)
+            pairs = Csr.of(pairs.users[keep], pairs.items[keep], pairs.num_users, pairs.num_items, unique=False)
+        return cls.of_pairs(pairs, train.merge(valid))
+
+    @classmethod
+    def of_validation(cls, data: Dataset, protocol: Protocol) -> Relevant:
+        """Validation pairs of users with history: for the others every run gives the same list."""
+        train, pairs = data.csr(data.train), data.csr(validation_part(data, protocol))
+        warm = train.counts[pairs.users] > 0
+        return cls.of_pairs(Csr.of(pairs.users[warm], pairs.items[warm], pairs.num_users, pairs.num_items), train)
+
+    def of_users(self, first: int, size: int) -> Relevant:
+        """The same for users first, first + 1, … alone, who are numbered from 0 in what comes back."""
+        keep = (self.users >= first) & (self.users < first + size)
+        pairs, seen = rows_of(self.pairs, first, size), rows_of(self.seen, first, size)
+        return Relevant(self.users[keep] - first, pairs, self.counts[keep], seen)
+
+    @classmethod
+    def of_pairs(cls, pairs: Csr, seen: Csr) -> Relevant:
+        """Pairs to which every rule has been applied already."""
+        users = np.flatnonzero(pairs.counts)
+        return cls(users, pairs, pairs.counts[users], seen)
+
+
+def _cut_from_test(valid: Csr, data: Dataset) -> bool:
+    """Whether the whole validation lies inside the test (MovieLens); stray shared pairs are the data's own."""
+    whole = data.csr(data.test if data.test_noisy is None else data.test_noisy)
+    return len(valid.items) > 0 and bool(whole.contains(valid.users, valid.items).all())
+
+
+def validation_part(data: Dataset, protocol: Protocol) -> Interactions:
+    return data.valid_clean if protocol.validation == "clean" and data.valid_clean is not None else data.valid
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics of every user and run."""
+
+    users: IntArray  # [N]
+    per_user: dict[str, npt.NDArray[np.float64]]  # each [R, N]
+    warm: npt.NDArray[np.bool_]  # [N]
+
+    def mean(self, keep: npt.NDArray[np.bool_] | None = None) -> list[dict[str, float]]:
+        """Mean over users (those of `keep`), for each run."""
+        keep = np.ones(len(self.users), dtype=bool) if keep is None else keep
+        runs = len(next(iter(self.per_user.values())))
+        return [
+            {name: float(values[run, keep].mean()) if keep.any() else 0.0 for name, values in self.per_user.items()}
+            for run in range(runs)
+        ]
+
+
+def evaluate(ranker: Ranker, relevant: Relevant, ks: Sequence[int]) -> Evaluation:
+    """Rank all items for every user with something relevant, and say where the hits are."""
+    ks = sorted(set(ks))
+    keys = torch.from_numpy(relevant.pairs.keys).to(ranker.device)
+    nobody = torch.zeros(ranker.runs, 0, ks[-1], dtype=torch.bool, device=ranker.device)
+    parts = {name: [value] for name, value in at_each_k(nobody, nobody.new_zeros(0, dtype=torch.long), ks).items()}
+    done = 0
+    for block, items, values in ranker.rank(relevant.users, ks[-1]):
+        wanted = torch.from_numpy(block).to(ranker.device)[:, None] * relevant.pairs.num_items + items
+        place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+        hits = (keys[place] == wanted) & (values > -torch.inf)
+        if hits.shape[-1] < ks[-1]:  # fewer items than K: the places behind the last are misses
+            hits = torch.nn.functional.pad(hits, (0, ks[-1] - hits.shape[-1]))
+        counts = torch.from_numpy(relevant.counts[done : done + len(block)]).to(ranker.device)
+        done += len(block)
+        for name, value in at_each_k(hits, counts, ks).items():
+            parts[name].append(value)
+    per_user = {name: torch.cat(values, 1).double().cpu().numpy() for name, values in parts.items()}
+    return Evaluation(relevant.users, per_user, ranker.train.counts[relevant.users] > 0)

@@ -1,0 +1,405 @@
+"""Many runs: a grid of models, methods and options with several seeds, stacked where they can be, and who is better."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from accord.data.interactions import Dataset
+from accord.errors import InputError
+from accord.evaluation.significance import Comparison, compare_to
+from accord.experiments.executor import Here, Job, Workers
+from accord.experiments.memory import parts_that_fit, train_part
+from accord.experiments.results import PerUser, Results, run_key
+from accord.fitting import plan
+from accord.io.files import only_writer
+from accord.methods import find_method
+from accord.methods.base import Method
+from accord.models import own_class
+from accord.recommender.recommender import Recommender
+from accord.report.tables import Table, write_all
+from accord.training.run import Run
+from accord.training.trainer import Progress, TrainConfig
+
+KEPT = ("recall@20", "ndcg@20")  # of every user, for the paired tests
+ALWAYS = ("popularity", "ease")  # shown beside every comparison
+DIGITS = 8  # of a figure in the raw results
+
+EachEpoch = Callable[[Run, Method, int], None]
+More = Callable[[Recommender], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of the comparison: what is trained, with which options."""
+
+    model: str
+    method: str | None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        said = self.model if self.method is None else f"{self.model} + {self.method}"
+        return said + "".join(f" {key.partition('.')[2]}={value}" for key, value in self.options)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that a comparison runs on."""
+
+    data: Dataset
+    protocol: str = "corrected"
+    seeds: int | tuple[int, ...] = 3  # how many, or which
+    common: tuple[tuple[str, Any], ...] = ()  # options with one value, for all that have them
+    epochs: int | None = None
+    device: str = "auto"
+    watch: Callable[[Progress], None] | None = None
+    say: Callable[[str], None] = print
+    each_epoch: EachEpoch | None = None  # sees every stack after each epoch
+    more: More | None = None  # further fields for the line of each run
+    ks: tuple[int, ...] | None = None
+    per_user: bool = True  # whether to keep what every user got
+    known: tuple[Path, ...] = ()  # folders with results of the same name: runs that are there are taken over
+    workers: Workers = field(default_factory=Here)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Stands for the data itself: results of another file or split under the same name are not these."""
+        digest = hashlib.sha256()
+        for part in (self.data.train, self.data.valid, self.data.test):
+            digest.update(self.data.csr(part, unique=False).keys.tobytes())
+        return digest.hexdigest()[:16]
+
+
+def cells_of(models: Iterable[str], methods: Sequence[str], grid: Mapping[str, Sequence[Any]]) -> list[Cell]:
+    """All combinations; an option that a model or method has not is left out there, and repeats are dropped."""
+    cells: dict[Cell, None] = {}
+    for model in [*models, *ALWAYS]:
+        own = own_class(model)
+        closed_form = own is not None and own.closed_form
+        for method in [None] if closed_form else methods:
+            names = [name for name in grid if has_option(model, method, name)]
+            for values in itertools.product(*(grid[name] for name in names)):
+                cells[Cell(model, method, tuple(zip(names, values, strict=True)))] = None
+    used = {name for cell in cells for name, _ in cell.options}
+    for name in grid:
+        if name not in used:
+            raise InputError(f"--set {name}: none of the models and methods has this option.")
+    return list(cells)
+
+
+def has_option(model: str, method: str | None, name: str) -> bool:
+    section, _, key = name.partition(".")
+    if section == "model":
+        own = own_class(model)
+        return own is None or key in own.Config.model_fields
+    if section == "protocol":
+        return True
+    if method is None:
+        return False
+    return key in (find_method(method).Config if section == "method" else TrainConfig).model_fields
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs that differ only in seeds and in options of a stack."""
+
+    first: Run
+    names: list[str] = field(default_factory=list)  # of the cells
+    members: list[tuple[int, dict[str, Any], str]] = field(
+        default_factory=list
+    )  # seed, own options and key of each run
+
+    @property
+    def name(self) -> str:
+        return self.names[0] if len(self.names) == 1 else f"{self.names[0]} and {len(self.names) - 1} other settings"
+
+    def without(self, done: Iterable[str]) -> Run | None:
+        """What is still to be run, None where nothing is."""
+        left = [(seed, varied) for seed, varied, key in self.members if key not in done]
+        update = {"seeds": tuple(seed for seed, _ in left), "varied": tuple(varied for _, varied in left)}
+        return Run(self.first.config.model_copy(update=update), self.first.model, self.first.method) if left else None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What is kept of trained runs: everything that their lines say."""
+
+    run: Run
+    entries: list[dict[str, Any]]
+    groups: dict[str, list[dict[str, float]]]  # empty figures where there is nobody
+    more: list[dict[str, Any]]
+    per_user: PerUser
+    device: str
+
+
+def compare(request: Request, cells: Sequence[Cell], results: Results) -> Results:
+    """Run what is not in the results yet, stack by stack. Wherever it runs, the lines end in the order of the cells."""
+    with only_writer(results.folder):
+        _run_missing(request, cells, results)
+    return results
+
+
+def _run_missing(request: Request, cells: Sequence[Cell], results: Results) -> None:
+    stacks = _stacks(request, cells)
+    waiting = [(stack, run) for stack in stacks if (run := stack.without(results.by_key()))]
+    elsewhere = _elsewhere(request, results.name)
+    workers, device = request.workers, request.workers.device(request.device)
+    room = workers.room(device)
+    jobs: list[Job] = []
+    for stack, run in waiting:
+        known = [elsewhere.get(key) for key in _keys(request, run)]
+        if all(known):
+            lines, users = zip(*(one for one in known if one is not None), strict=True)
+            results.add(lines, {metric: np.stack([own[metric] for own in users]) for metric in users[0]})
+            continue
+        for part, memory in parts_that_fit(run, request.data, room):
+            runs = len(part.config.seeds)
+            jobs.append(Job(f"{stack.name} · {runs} run(s)", part, runs * part.config.train.epochs, memory))
+    work = partial(_train, KEPT if request.per_user else (), request.each_epoch, request.more)
+    for _, finished in workers.each(work, request.data, jobs, device, request.watch, request.say):
+        _add(request, finished, results)
+    if waiting:
+        results.arrange([key for stack in stacks for _, _, key in stack.members])
+    results.merge_per_user()
+
+
+def _train(
+    kept: Sequence[str],
+    each_epoch: EachEpoch | None,
+    more: More | None,
+    data: Dataset,
+    part: Run,
+    device: torch.device,
+    watch: Callable[[Progress], None] | None,
+    say: Callable[[str], None],
+) -> Iterator[Finished]:
+    """Train and evaluate, here or on another machine."""
+    for trained in train_part(data, part, device, watch, each_epoch, say):
+        run, evaluation = trained.run, trained.evaluation
+        assert evaluation is not None
+        nobody: list[dict[str, float]] = [{}] * trained.num_runs
+        groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}
+        yield Finished(
+            run,
+            trained.metrics["runs"],
+            {name: evaluation.mean(keep) if keep.any() else nobody for name, keep in groups.items()},
+            more(trained) if more else [{}] * trained.num_runs,
+            {name: evaluation.per_user[name] for name in kept if name in evaluation.per_user},
+            "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
+        )
+
+
+def _plan(request: Request, cell: Cell) -> Run:
+    common = {name: value for name, value in request.common if has_option(cell.model, cell.method, name)}
+    options = common | dict(cell.options)
+    return plan(
+        request.data,
+        cell.model,
+        cell.method or "normal",
+        request.protocol,
+        request.seeds,
+        options,
+        request.epochs,
+        request.ks,
+    )
+
+
+def _stacks(request: Request, cells: Sequence[Cell]) -> list[Stack]:
+    """Runs that can train together, together."""
+    stacks: dict[str, Stack] = {}
+    for cell in cells:
+        run = _plan(request, cell)
+        free: tuple[str, ...] = ()
+        varied: dict[str, Any] = {}
+        if cell.method is not None:
+            kind = find_method(cell.method)
+            free, every = kind.per_run, kind.Config(**run.config.method_options)
+            varied = {
+                f"method.{name}": getattr(every, name) for name in free
+            }  # defaults too, or a neighbour's would do
+            varied["train.l2"] = run.config.train.l2
+        fixed = run.config.model_dump(mode="json")
+        fixed["method_options"] = {k: v for k, v in run.config.method_options.items() if k not in free}
+        fixed["train"].pop("l2")
+        stack = stacks.setdefault(json.dumps(fixed, sort_keys=True), Stack(run))
+        stack.names.append(cell.name)
+        keys = zip(run.config.seeds, _keys(request, run), strict=True)
+        stack.members.extend((seed, varied, key) for seed, key in keys)
+    return list(stacks.values())
+
+
+def _elsewhere(request: Request, name: str) -> dict[str, tuple[dict[str, Any], PerUser]]:
+    """The finished runs of other folders, each with what every user got."""
+    found: dict[str, tuple[dict[str, Any], PerUser]] = {}
+    for folder in request.known:
+        other = Results(folder, name)
+        users = {metric: other.per_user(metric) for metric in KEPT} if request.per_user else {}
+        for key, line in other.by_key().items():
+            if all(key in values for values in users.values()):
+                found[key] = line, {metric: values[key] for metric, values in users.items()}
+    return found
+
+
+def keys_of(request: Request, cell: Cell) -> list[str]:
+    """The keys under which the runs of a cell stand in the results, one a seed."""
+    return _keys(request, _plan(request, cell))
+
+
+def _keys(request: Request, run: Run) -> list[str]:
+    varied = run.config.varied or ({},) * len(run.config.seeds)
+    pairs = zip(run.config.seeds, varied, strict=True)
+    return [run_key(_result(request, _single(run, seed, own))) for seed, own in pairs]
+
+
+def _single(run: Run, seed: int, varied: Mapping[str, Any] | None = None) -> Run:
+    """One run of a stack, with its own options in their places."""
+    config = run.config
+    own = dict(varied or {})
+    method_options = config.method_options | {
+        key.removeprefix("method."): value for key, value in own.items() if key.startswith("method.")
+    }
+    train = config.train.model_copy(update={"l2": own["train.l2"]} if "train.l2" in own else {})
+    update = {"seeds": (seed,), "varied": (), "method_options": method_options, "train": train}
+    return Run(config.model_copy(update=update), run.model, run.method)
+
+
+def _result(request: Request, run: Run) -> dict[str, Any]:
+    """The part of a result that says which run it is of."""
+    config = run.config
+    kind = None if run.method is None else find_method(run.method)
+    own = own_class(run.model)
+    settings = {} if own is None else own.Config(**config.model_options).model_dump(mode="json")
+    settings = {f"model.{key}": value for key, value in (settings or config.model_options).items()}
+    if kind is not None:
+        options = kind.Config(**config.method_options).model_dump(mode="json")
+        settings |= {f"method.{key}": value for key, value in options.items()}
+        settings |= {f"train.{key}": value for key, value in config.train.model_dump(mode="json").items()}
+    return {
+        "dataset": request.data.name,
+        "data": request.fingerprint,
+        "model": config.model,
+        "method": config.method or "none",
+        "seed": config.seeds[0],
+        "protocol": config.protocol.model_dump(mode="json"),
+        "settings": settings,
+    }
+
+
+def _add(request: Request, finished: Finished, results: Results) -> None:
+    run, lines = finished.run, []
+    varied = run.config.varied or ({},) * len(run.config.seeds)
+    for number, (entry, own) in enumerate(zip(finished.entries, varied, strict=True)):
+        line = _result(request, _single(run, entry["seed"], own))
+        line |= {"metrics": entry["metrics"], "epochs": entry["epochs"], "seconds": entry["train_seconds"]}
+        line |= {"valid_ndcg@20": entry.get("valid_ndcg@20"), "device": finished.device}
+        line["groups"] = {name: means[number] for name, means in finished.groups.items()}
+        lines.append(_rounded(line | finished.more[number]))
+    results.add(lines, finished.per_user)
+
+
+def _rounded(value: Any) -> Any:
+    """A result without digits that nobody needs, but not the settings: they say which run it is of."""
+    if isinstance(value, dict):
+        return {k: v if k in ("settings", "protocol") else _rounded(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return round(value, DIGITS) if isinstance(value, float) else value
+
+
+def users_of(
+    request: Request, cells: Sequence[Cell], results: Results, metric: str
+) -> dict[str, npt.NDArray[np.float64]]:
+    """What every user got of a metric from each row: [seeds, users]."""
+    per_user = results.per_user(metric)
+    return {cell.name: np.stack([per_user[key] for key in keys_of(request, cell)]) for cell in cells}
+
+
+def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
+    """The comparison as tables: mean ± sd over seeds, and paired tests against a baseline."""
+    lines = results.by_key()
+    runs = {cell.name: keys_of(request, cell) for cell in cells}
+    missing = [name for name, keys in runs.items() if not set(keys) <= set(lines)]
+    if missing:
+        raise InputError(f"{results.file} has no finished runs of '{missing[0]}'; run the comparison first.")
+    names = list(runs)
+    chosen = baseline or next((name for name in names if name.endswith("+ normal")), names[0])
+    if chosen not in runs:
+        raise InputError(f"--baseline '{chosen}' is not among the rows: {', '.join(names)}.")
+    stacked = users_of(request, cells, results, "ndcg@20")
+    tests = compare_to(stacked[chosen], {name: values for name, values in stacked.items() if name != chosen})
+    return [_means(names, runs, lines), _tests(names, tests, chosen)]
+
+
+def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[str, dict[str, Any]]) -> Table:
+    metrics = [name for name in next(iter(lines.values()))["metrics"] if name.split("@")[0] in ("recall", "ndcg")]
+    groups = [name for name, mean in next(iter(lines.values()))["groups"].items() if mean]
+    rows, means = [], []
+    for name in names:
+        own = [lines[key] for key in runs[name]]
+        row: list[Any] = [name, len(own)]
+        for metric in metrics:
+            values = np.array([line["metrics"][metric] for line in own])
+            row.append(f"{values.mean():.4f}" + (f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""))
+        for group in groups:
+            row.append(float(np.mean([line["groups"][group]["ndcg@20"] for line in own])))
+        means.append([np.mean([line["metrics"][metric] for line in own]) for metric in metrics])
+        rows.append(tuple(row))
+    best = np.argmax(np.array(means), 0)
+    marked = frozenset((int(row), column + 2) for column, row in enumerate(best))
+    columns = ("what", "runs", *metrics, *(f"ndcg@20, {group} users" for group in groups))
+    return Table(
+        "Mean ± standard deviation over seeds", columns, tuple(rows), ("The best of each column is marked.",), marked
+    )
+
+
+def _tests(names: Sequence[str], tests: Mapping[str, Comparison], baseline: str) -> Table:
+    rows = []
+    for name in names:
+        if name in tests:
+            test = tests[name]
+            interval = f"{test.low:+.4f} to {test.high:+.4f}"
+            rows.append(
+                (
+                    name,
+                    f"{test.difference:+.4f}",
+                    interval,
+                    _p(test.p),
+                    _p(test.p_holm),
+                    f"{test.effect:+.3f}",
+                    f"{test.better:+.1%}",
+                )
+            )
+    columns = ("what", "difference", "95% interval", "p", "p (Holm)", "effect size", "users better − worse")
+    notes = (
+        "NDCG@20, paired by user and seed: sign-flip permutation test on the users' mean differences; "
+        "interval by bootstrap over users and seeds; effect size: mean over standard deviation of the differences. "
+        "The test speaks of these runs, the interval of other seeds too: a small p beside an interval around 0 "
+        "means that the seeds differ.",
+    )
+    return Table(f"Against {baseline}", columns, tuple(rows), notes)
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def render(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
+    """Write the comparison beside its raw results, as Markdown, HTML, CSV and LaTeX."""
+    tables = summarise(request, cells, results, baseline)
+    counts = request.data.counts()
+    said = ", ".join(f"{counts[part]:,} {part}" for part in ("users", "items", "train", "valid", "test"))
+    seeds = request.seeds if isinstance(request.seeds, int) else len(request.seeds)
+    intro = [f"{request.data.name}: {said}; protocol {request.protocol}; {seeds} seed(s)."]
+    write_all(results.folder, "compare", tables, intro)
+    return tables

@@ -1,0 +1,93 @@
+"""Who does the parts of some work: this process, one after another. `ray_executor` gives them to other machines."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import torch
+
+from accord.fitting import find_device
+from accord.training.trainer import Progress
+
+CPU_BYTES = 4 * 2**30  # for one stack in main memory: a larger one is no faster
+
+Found = TypeVar("Found")
+Watch = Callable[[Progress], None]
+Say = Callable[[str], None]
+Work = Callable[[Any, Any, torch.device, Watch | None, Say], Iterator[Found]]
+"""What is done with the data and one part of the work. It may run in another process, on a copy of everything."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A part of some work."""
+
+    name: str
+    part: Any
+    size: int = 1  # by which the time that is left is guessed
+    memory: int = 0  # bytes that it takes, about
+
+
+class Workers(Protocol):
+    """Where parts of a work are done. What is found is the same wherever that is."""
+
+    def device(self, name: str) -> torch.device:
+        """What a name of a device means there."""
+
+    def room(self, device: torch.device) -> int:
+        """Bytes that a stack of runs may take there."""
+
+    def each(
+        self, work: Work[Found], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch | None, say: Say
+    ) -> Iterator[tuple[int, Found]]:
+        """What is found, with the number of its job, as it is finished: the jobs' order may be another."""
+
+
+class Here:
+    """This process."""
+
+    def device(self, name: str) -> torch.device:
+        return find_device(name)
+
+    def room(self, device: torch.device) -> int:
+        if device.type == "cuda":
+            return int(torch.cuda.mem_get_info(device)[0]) // 2
+        memory = Path("/proc/meminfo")
+        for line in memory.read_text().splitlines() if memory.exists() else ():
+            if line.startswith("MemAvailable:"):
+                return min(CPU_BYTES, int(line.split()[1]) * 1024 // 2)
+        return CPU_BYTES
+
+    def each(
+        self, work: Work[Found], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch | None, say: Say
+    ) -> Iterator[tuple[int, Found]]:
+        left = TimeLeft(jobs)
+        for number, job in enumerate(jobs):
+            say(f"{number + 1} of {len(jobs)}: {job.name}{left}")
+            for found in work(data, job.part, device, watch, say):
+                yield number, found
+            left.done(job)
+
+
+@dataclass
+class TimeLeft:
+    """A guess from what the jobs took that are done."""
+
+    jobs: Sequence[Job]
+    began: float = field(default_factory=time.perf_counter)
+    size: int = 0  # of those that are done
+
+    def done(self, job: Job) -> None:
+        self.size += job.size
+
+    def __str__(self) -> str:
+        if not self.size:
+            return ""
+        rest = sum(job.size for job in self.jobs) - self.size
+        seconds = (time.perf_counter() - self.began) / self.size * rest
+        return f" · about {math.ceil(seconds / 60)} min left"

@@ -1,0 +1,109 @@
+"""Raw results as they finish: a JSON line a run, and beside it what every user got. All else is rendered from them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from accord.errors import InputError
+from accord.io.files import own_file, read_table, replacing
+
+IDENTITY = ("dataset", "data", "model", "method", "seed", "protocol", "settings")
+
+PerUser = Mapping[str, npt.NDArray[np.float64]]  # each metric as [runs, users]
+
+
+def run_key(result: Mapping[str, Any]) -> str:
+    """What a run is, in a few letters: two results with the same key are the same run."""
+    said = json.dumps({name: result[name] for name in IDENTITY}, sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+class Results:
+    """`NAME.jsonl` in a folder, `NAME.per_user.parquet` beside it. Lines are only added, a whole stack at a time."""
+
+    def __init__(self, folder: Path, name: str = "results") -> None:
+        self.folder, self.name, self.file = folder, name, folder / f"{name}.jsonl"
+        self.per_user_file, self.parts = folder / f"{name}.per_user.parquet", folder / f"{name}.per_user"
+
+    def read(self) -> list[dict[str, Any]]:
+        """Every finished run. A last line that was cut short is not there yet, and is removed."""
+        if not self.file.exists():
+            return []
+        try:
+            lines = own_file(self.file).read_text(encoding="utf-8").splitlines(keepends=True)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.file} is damaged ({error}); remove it and start again.") from None
+        if lines and not lines[-1].endswith("\n"):
+            lines.pop()
+            with replacing(self.file) as temporary:
+                temporary.write_text("".join(lines))
+        results = []
+        for number, line in enumerate(lines, 1):
+            try:
+                results.append(json.loads(line))
+                run_key(results[-1])
+            except (ValueError, RecursionError, LookupError, TypeError):
+                raise InputError(f"{self.file}, line {number}, is damaged; remove that line and start again.") from None
+        return results
+
+    def by_key(self) -> dict[str, dict[str, Any]]:
+        return {run_key(result): result for result in self.read()}
+
+    def add(self, results: Sequence[dict[str, Any]], per_user: PerUser) -> None:
+        """Add the finished runs of a stack; `per_user` is in the order of the test's users, and may be empty."""
+        keys = [run_key(result) for result in results]
+        if per_user:
+            table = pa.table({"run": keys, **{name: list(values) for name, values in per_user.items()}})
+            _write(table, self.parts / f"{keys[0]}.parquet")
+        before = self.file.read_text() if self.file.exists() else ""
+        with replacing(self.file) as temporary:  # a kill leaves all runs of the stack or none
+            temporary.write_text(before + "".join(json.dumps(result) + "\n" for result in results))
+
+    def arrange(self, keys: Sequence[str]) -> None:
+        """Put these runs into this order, in the places that they have among the others."""
+        place = {key: number for number, key in enumerate(keys)}
+        found = [(place.get(run_key(result)), result) for result in self.read()]
+        ours = [(number, result) for number, result in found if number is not None]
+        ordered = iter(sorted(ours, key=lambda one: one[0]))
+        lines = [result if number is None else next(ordered)[1] for number, result in found]
+        if lines != [result for _, result in found]:
+            with replacing(self.file) as temporary:
+                temporary.write_text("".join(json.dumps(result) + "\n" for result in lines))
+
+    def per_user(self, metric: str) -> dict[str, npt.NDArray[np.float64]]:
+        """What every user got of a metric, by run."""
+        found = {}
+        for path in self._per_user_files():
+            table = read_table(path)
+            for key, values in zip(table.column("run").to_pylist(), table.column(metric), strict=True):
+                found[key] = np.asarray(values.values)
+        return found
+
+    def merge_per_user(self) -> None:
+        """What every user got, of all runs, in one file: each stack has written its own until now."""
+        if not self.parts.exists():
+            return
+        tables = [read_table(path) for path in self._per_user_files()]
+        last = {key: number for number, key in enumerate(key for t in tables for key in t.column("run").to_pylist())}
+        _write(pa.concat_tables(tables).take(pa.array(sorted(last.values()))), self.per_user_file)
+        for path in self.parts.iterdir():
+            path.unlink()
+        self.parts.rmdir()
+
+    def _per_user_files(self) -> list[Path]:
+        merged = [self.per_user_file] if self.per_user_file.exists() else []
+        return [*merged, *sorted(self.parts.glob("*.parquet"))]
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")  # users get few different values: a dictionary is small

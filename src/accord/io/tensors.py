@@ -1,0 +1,43 @@
+"""Tensors on disk, as safetensors: nothing in such a file is ever run."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from accord.errors import InputError
+from accord.io.files import own_file, replacing
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: dict[str, str] | None = None) -> None:
+    """Tensors of any device and a header of text as a safetensors file."""
+    with replacing(path) as temporary:
+        try:
+            save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, temporary, header)
+        except SafetensorError as error:  # it wraps what the system said
+            said = re.search(r"os error (\d+)", str(error))
+            number = int(said[1]) if said else errno.EIO
+            raise OSError(number, os.strerror(number), str(path)) from error
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """The name of a tensor that holds NaN or infinities."""
+    return next((n for n, t in tensors.items() if t.is_floating_point() and not torch.isfinite(t).all()), None)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and header of a safetensors file."""
+    own_file(path)
+    try:
+        with safe_open(path, "pt", backend="pread") as file:  # a mapped file, cut short by others, ends the process
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}); train again.") from None

@@ -1,0 +1,248 @@
+"""What torch does slowly on a CPU, compiled by numba where it is installed (`accord[fast]`): rows of tables, looked up,
+multiplied and changed; the best of many scores. The loops themselves are in `cpu_loops`. Each has a plain torch form
+beside its caller, which is its definition and its test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from accord.kernels import cpu_loops
+from accord.kernels.cpu_loops import Floats as Floats
+from accord.kernels.cpu_loops import Ints as Ints
+
+PAIRS_WITHIN_CACHE = 1_024  # scored at once by the layers of an MLP
+
+
+def usable(tensor: Tensor) -> bool:
+    return not tensor.is_cuda and tensor.dtype == torch.float32 and _compiled() is not None
+
+
+@cache
+def _compiled() -> dict[str, Callable[..., None]] | None:
+    """The kernels, None without numba. Each works on one run, and holds no lock."""
+    try:
+        import numba
+    except ImportError:
+        return None
+    # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
+    compiled = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+    return {kernel.__name__: compiled(kernel) for kernel in cpu_loops.ALL}
+
+
+def _call(name: str, calls: list[tuple[Any, ...]]) -> None:
+    """Call a kernel with each of these, on as many threads as torch uses."""
+    compiled = _compiled()
+    assert compiled is not None
+    _share_out(compiled[name], calls)
+
+
+def _share_out(work: Callable[..., None], calls: list[tuple[Any, ...]]) -> None:
+    """The same of anything that holds no lock for long."""
+    if len(calls) == 1 or torch.get_num_threads() == 1:
+        for arguments in calls:
+            work(*arguments)
+    else:
+        list(_threads(torch.get_num_threads()).map(lambda arguments: work(*arguments), calls))
+
+
+@cache
+def _threads(number: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(number, "accord")
+
+
+def for_each_run(name: str, runs: int, *arrays: Any) -> None:
+    """Call a kernel for every run, with each run's part of the arrays."""
+    _call(name, [tuple(array[run] for array in arrays) for run in range(runs)])
+
+
+def for_rows(
+    name: str, weight: Floats, mean: Floats, spread: Floats, last: npt.NDArray[np.int32], rows: list[Ints], step: int,
+    decay: list[float], beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats, *gradient: Floats,
+) -> None:  # fmt: skip
+    """Call a kernel on the rows of every run, which are in no order of importance and may be shared out."""
+    shares = torch.get_num_threads()
+    _call(name, [
+        (weight[run], mean[run], spread[run], last[run], part, step, decay[run], beta1, beta2, eps, sizes, roots,
+         *(array[run] for array in gradient))
+        for run, own in enumerate(rows) for part in np.array_split(own, shares if len(own) > 64 else 1) if len(part)
+    ])  # fmt: skip
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().contiguous().numpy()
+
+
+class _TakeRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, ids: Tensor, gradient: Floats | None) -> Tensor:
+        out = table.new_empty(*ids.shape, table.shape[-1])
+        for_each_run("take", len(ids), _array(table), _array(ids), out.numpy())
+        ctx.save_for_backward(ids)
+        ctx.shape, ctx.gradient = table.shape, gradient
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (ids,) = ctx.saved_tensors
+        table = gradients[0].new_zeros(ctx.shape) if ctx.gradient is None else None
+        kept = ctx.gradient if table is None else table.numpy()
+        for_each_run("add_rows", len(ids), kept, _array(ids), _array(gradients[0]))
+        return table, None, None
+
+
+def take_rows(table: Tensor, ids: Tensor, gradient: Floats | None = None) -> Tensor:
+    """table [R, rows, dim], ids [R, B] -> [R, B, dim]. With `gradient`, that is where the table's is added."""
+    rows: Tensor = _TakeRows.apply(table, ids, gradient)  # type: ignore[no-untyped-call]
+    return rows
+
+
+class _PairDot(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, a: Tensor, b: Tensor, weight: Tensor, a_ids: Tensor, b_ids: Tensor,
+        gradients: tuple[Floats | None, Floats | None],
+    ) -> Tensor:  # fmt: skip
+        out = a.new_empty(a_ids.shape)
+        arrays = [_array(x) for x in (a, b, a_ids, b_ids, weight)]
+        for_each_run("dot", len(a), *arrays, out.numpy())
+        ctx.save_for_backward(a, b, weight, a_ids, b_ids)
+        ctx.gradients = gradients
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        a, b, weight, a_ids, b_ids = ctx.saved_tensors
+        kept = [*ctx.gradients, None]
+        slopes = [torch.zeros_like(x) if k is None else None for x, k in zip((a, b, weight), kept, strict=True)]
+        into = [k if slope is None else slope.numpy() for k, slope in zip(kept, slopes, strict=True)]
+        arrays = [_array(x) for x in (a, b, a_ids, b_ids, weight, gradients[0])]
+        for_each_run("dot_slopes", len(a), *arrays, *into)
+        return (*slopes, None, None, None)
+
+
+def pair_dot(
+    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None,
+    gradients: tuple[Floats | None, Floats | None] = (None, None),
+) -> Tensor:  # fmt: skip
+    """Dot products of rows of [R, rows, dim], weighted by [R, dim]: ids [R, B] -> [R, B].
+
+    With `gradients`, those of the tables are added there.
+    """
+    if weight is None:
+        weight = a.new_empty(len(a), 0)
+    out: Tensor = _PairDot.apply(a, b, weight, a_ids, b_ids, gradients)  # type: ignore[no-untyped-call]
+    return out
+
+
+def rank_in_rows(table: Tensor, ptr: Tensor, rows: Tensor, keys: Tensor) -> Tensor:
+    """How many of `table[ptr[row]:ptr[row + 1]]` are <= each key [R, n], of rows [n] or [R, n]; the whole is sorted."""
+    if keys.is_cuda or _compiled() is None:
+        return torch.searchsorted(table, keys, right=True) - ptr[rows]
+    out = torch.empty_like(keys)
+    sorted_table, starts = _array(table), _array(ptr)
+    own = (_array(x) for x in (rows.expand_as(keys), keys, out))
+    _call("rank", [(sorted_table, starts, *run) for run in zip(*own, strict=True)])
+    return out
+
+
+def distinct(ids: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+    """The different ids of each run, and which of them each is: [R, B] -> [R, most of any run], [R, B]."""
+    rows, places, number = torch.empty_like(ids), torch.empty_like(ids), ids.new_empty(len(ids), 1)
+    known = torch.zeros(len(ids), num_rows, dtype=torch.int32)
+    for_each_run("distinct", len(ids), *(_array(x) for x in (ids, known, rows, places, number)))
+    return rows[:, : int(number.max())], places
+
+
+class _PairSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor) -> Tensor:
+        out = a.new_empty(*a_ids.shape, a.shape[-1])
+        for_each_run("add", len(a), *(_array(x) for x in (a, b, a_ids, b_ids, out)))
+        ctx.save_for_backward(out, a_ids, b_ids)
+        ctx.shapes = a.shape, b.shape
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        out, a_ids, b_ids = ctx.saved_tensors
+        slopes = [out.new_zeros(shape) for shape in ctx.shapes]
+        for_each_run("add_slopes", len(out), *(_array(x) for x in (out, gradients[0], a_ids, b_ids, *slopes)))
+        return (*slopes, None, None)
+
+
+def pair_sum(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor) -> Tensor:
+    """ReLU of sums of rows of [R, rows, dim]: ids [R, B] -> [R, B, dim]."""
+    out: Tensor = _PairSum.apply(a, b, a_ids, b_ids)  # type: ignore[no-untyped-call]
+    return out
+
+
+def mlp_of_all(
+    from_users: Tensor, from_items: Tensor, layers: Sequence[tuple[Tensor, Tensor]], last: Tensor
+) -> Tensor:  # fmt: skip
+    """ReLU of each row of [R, B, dim] plus each of [R, I, dim], through layers with a ReLU behind each, times `last`
+    [R, dim, 1]: [R, B, I].
+
+    So few pairs at once that all layers work on what is in the cache, in memory that is used again. These parts are
+    shared out among the threads, within which torch uses one.
+    """
+    compiled = _compiled()
+    assert compiled is not None
+    first, others = compiled["relu_of_sums"], compiled["relu_of_sum"]
+    (runs, num_users, wide), num_items = from_users.shape, from_items.shape[1]
+    own, items, biases = _array(from_users), _array(from_items), [_array(bias) for _, bias in layers]
+    widths = [wide, *(bias.shape[-1] for bias in biases)]
+    found = from_users.new_empty(runs, num_users, num_items)
+
+    @torch.inference_mode()
+    def score(run: int, start: int, users: Ints) -> None:
+        torch.set_num_threads(1)
+        rows = items[run, start : start + PAIRS_WITHIN_CACHE]
+        xs = [torch.empty(len(rows), width) for width in widths]
+        arrays = [x.numpy() for x in xs]
+        steps = [
+            (xs[k], weight[run], xs[k + 1], arrays[k + 1], bias[run])
+            for k, ((weight, _), bias) in enumerate(zip(layers, biases, strict=True))
+        ]
+        to_score, out = last[run, :, 0], found[run, :, start : start + len(rows)]
+        for user in users:
+            first(own[run, user], rows, arrays[0])
+            for x, weight, y, array, bias in steps:
+                torch.mm(x, weight, out=y)
+                others(array, bias)
+            torch.mv(xs[-1], to_score, out=out[user])
+
+    threads = torch.get_num_threads()
+    shares = [part for part in np.array_split(np.arange(num_users), threads) if len(part)]
+    try:
+        _share_out(score, list(product(range(runs), range(0, num_items, PAIRS_WITHIN_CACHE), shares)))
+    finally:
+        torch.set_num_threads(threads)
+    return found
+
+
+def top_k(
+    scores: Tensor, k: int, priority: Tensor, seen: tuple[Tensor, Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """The few best of each row [n, I] and their scores: [n, k]. `seen`: as in `ranking.Seen`, the owners being [n]."""
+    best, items = scores.new_empty(len(scores), k), torch.empty(len(scores), k, dtype=torch.long)
+    if seen is None:
+        nobody, nothing = torch.zeros(len(scores), dtype=torch.long), torch.zeros(0, dtype=torch.int32)
+        seen = torch.zeros(2, dtype=torch.long), nothing, nobody
+    shares = min(torch.get_num_threads(), -(-len(scores) // 64))
+    arrays = [_array(x) for x in (scores, seen[2], best, items)]
+    parts = (np.array_split(x, shares) if shares > 1 else [x] for x in arrays)
+    tables = [_array(x) for x in (seen[0], seen[1], priority)]
+    _call(
+        "best_items", [(rows, *tables[:2], owners, tables[2], *out) for rows, owners, *out in zip(*parts, strict=True)]
+    )
+    return best, items

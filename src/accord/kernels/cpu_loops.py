@@ -1,0 +1,293 @@
+"""Loops over the rows of one run, written for numba's compiler: `accord.kernels.cpu` calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+
+def dot(a: Floats, b: Floats, a_ids: Ints, b_ids: Ints, weight: Floats, out: Floats) -> None:
+    """`weight` is empty where there is none."""
+    dim = a.shape[1]
+    for k in range(len(out)):
+        i, j = np.uint64(a_ids[k]), np.uint64(b_ids[k])
+        total = np.float32(0)
+        if len(weight):
+            for d in range(dim):
+                total += a[i, d] * b[j, d] * weight[d]
+        else:
+            for d in range(dim):
+                total += a[i, d] * b[j, d]
+        out[k] = total
+
+
+def dot_slopes(
+    a: Floats, b: Floats, a_ids: Ints, b_ids: Ints, weight: Floats,
+    slope: Floats, da: Floats, db: Floats, dw: Floats,
+) -> None:  # fmt: skip
+    # a loop for each array that is written: the compiler cannot know that they do not overlap
+    dim = a.shape[1]
+    for k in range(len(slope)):
+        i, j = np.uint64(a_ids[k]), np.uint64(b_ids[k])
+        s = slope[k]
+        if len(weight):
+            for d in range(dim):
+                da[i, d] += s * weight[d] * b[j, d]
+            for d in range(dim):
+                db[j, d] += s * weight[d] * a[i, d]
+            for d in range(dim):
+                dw[d] += s * a[i, d] * b[j, d]
+        else:
+            for d in range(dim):
+                da[i, d] += s * b[j, d]
+            for d in range(dim):
+                db[j, d] += s * a[i, d]
+
+
+def take(table: Floats, ids: Ints, out: Floats) -> None:
+    dim = table.shape[1]
+    for k in range(len(ids)):
+        i = np.uint64(ids[k])
+        for d in range(dim):
+            out[k, d] = table[i, d]
+
+
+def add_rows(table: Floats, ids: Ints, rows: Floats) -> None:
+    dim = table.shape[1]
+    for k in range(len(ids)):
+        i = np.uint64(ids[k])
+        for d in range(dim):
+            table[i, d] += rows[k, d]
+
+
+def distinct(ids: Ints, known: npt.NDArray[np.int32], rows: Ints, places: Ints, number: Ints) -> None:
+    """`known` is zero, one for each row of the table; `rows` ends in repetitions of its first."""
+    found = 0
+    for k in range(len(ids)):
+        i = np.uint64(ids[k])
+        if known[i] == 0:
+            rows[found] = ids[k]
+            found += 1
+            known[i] = found
+        places[k] = known[i] - 1
+    number[0] = found
+    for k in range(found, len(rows)):
+        rows[k] = rows[0]
+
+
+def add(a: Floats, b: Floats, a_ids: Ints, b_ids: Ints, out: Floats) -> None:
+    dim = a.shape[1]
+    for k in range(len(out)):
+        i, j = np.uint64(a_ids[k]), np.uint64(b_ids[k])
+        for d in range(dim):
+            total = a[i, d] + b[j, d]
+            out[k, d] = total if total > 0 else np.float32(0)
+
+
+def add_slopes(out: Floats, slope: Floats, a_ids: Ints, b_ids: Ints, da: Floats, db: Floats) -> None:
+    dim = out.shape[1]
+    for k in range(len(out)):
+        i, j = np.uint64(a_ids[k]), np.uint64(b_ids[k])
+        for d in range(dim):
+            da[i, d] += slope[k, d] if out[k, d] > 0 else np.float32(0)
+        for d in range(dim):
+            db[j, d] += slope[k, d] if out[k, d] > 0 else np.float32(0)
+
+
+def relu_of_sum(x: Floats, bias: Floats) -> None:
+    for k in range(len(x)):
+        for d in range(x.shape[1]):
+            total = x[k, d] + bias[d]
+            x[k, d] = total if total > 0 else np.float32(0)
+
+
+def relu_of_sums(one: Floats, rows: Floats, out: Floats) -> None:
+    for k in range(len(rows)):
+        for d in range(rows.shape[1]):
+            total = one[d] + rows[k, d]
+            out[k, d] = total if total > 0 else np.float32(0)
+
+
+def replay(
+    weight: Floats, mean: Floats, spread: Floats, last: npt.NDArray[np.int32], rows: Ints, step: int, decay: float,
+    beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats,
+) -> None:  # fmt: skip
+    """Take the steps that rows have missed since `last`, up to `step`, each with no gradient but the penalty's.
+
+    `sizes[t]` is lr / (1 - beta1^t) and `roots[t]` is 1 / sqrt(1 - beta2^t).
+    """
+    dim = weight.shape[1]
+    b1, b2, rest1, rest2 = np.float32(beta1), np.float32(beta2), np.float32(1 - beta1), np.float32(1 - beta2)
+    factor, small = np.float32(decay), np.float32(eps)
+    now = np.empty((3, dim), np.float32)  # the row's weight, mean and spread
+    for k in range(len(rows)):
+        row = np.uint64(rows[k])
+        first = last[row] + 1
+        last[row] = step
+        for d in range(dim):
+            now[0, d], now[1, d], now[2, d] = weight[row, d], mean[row, d], spread[row, d]
+        if decay != 0:
+            for t in range(first, step + 1):
+                size, root = sizes[t], roots[t]
+                for d in range(dim):
+                    g = factor * now[0, d]
+                    m = b1 * now[1, d] + rest1 * g
+                    v = b2 * now[2, d] + rest2 * g * g
+                    now[1, d], now[2, d] = m, v
+                    now[0, d] -= size * m / (np.sqrt(v) * root + small)
+        else:  # mean and spread only fade, by what is the same for the whole row
+            largest = np.float32(0)
+            for d in range(dim):
+                now[2, d] = np.sqrt(now[2, d])
+                largest = max(largest, abs(now[1, d]) / (now[2, d] + small))
+            fade, root_fade = np.float64(1), np.float64(1)
+            for t in range(first, step + 1):
+                fade, root_fade = fade * beta1, root_fade * np.sqrt(beta2)
+                size, root = np.float32(sizes[t] * fade), np.float32(roots[t] * root_fade)
+                if size * largest < 1e-9 * root:  # moves nothing that float32 could show, nor will any behind it
+                    break
+                for d in range(dim):
+                    now[0, d] -= size * now[1, d] / (now[2, d] * root + small)
+            fade, root_fade = beta1 ** (step + 1 - first), beta2 ** (step + 1 - first)
+            for d in range(dim):
+                now[1, d] = np.float32(now[1, d] * fade)
+                now[2, d] = np.float32(spread[row, d] * root_fade)
+        for d in range(dim):
+            weight[row, d], spread[row, d] = now[0, d], now[2, d]
+            mean[row, d] = now[1, d] if abs(now[1, d]) > 1e-30 else np.float32(0)  # what is nearly 0 is slow
+
+
+def update(
+    weight: Floats, mean: Floats, spread: Floats, last: npt.NDArray[np.int32], rows: Ints, step: int, decay: float,
+    beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats, gradient: Floats,
+) -> None:  # fmt: skip
+    """One step of Adam on rows that are up to date; their gradient is used up."""
+    dim = weight.shape[1]
+    b1, b2, rest1, rest2 = np.float32(beta1), np.float32(beta2), np.float32(1 - beta1), np.float32(1 - beta2)
+    factor, small, size, root = np.float32(decay), np.float32(eps), sizes[step], roots[step]
+    for k in range(len(rows)):
+        row = np.uint64(rows[k])
+        last[row] = step
+        for d in range(dim):
+            g = gradient[row, d] + factor * weight[row, d]
+            m = b1 * mean[row, d] + rest1 * g
+            v = b2 * spread[row, d] + rest2 * g * g
+            mean[row, d], spread[row, d], gradient[row, d] = m, v, 0
+            weight[row, d] -= size * m / (np.sqrt(v) * root + small)
+
+
+def best_items(
+    scores: Floats, ptr: Ints, seen: Ints, owners: Ints, priority: Ints, best: Floats, items: Ints
+) -> None:  # fmt: skip
+    """The best items of each row, in order: by score, then by priority. What the owner of a row has seen, and what is
+    not a number, counts as -inf.
+
+    The items are laid out in columns, and these in groups. The k-th of the groups' largest scores is reached by k items
+    at least, and by few more, all in the few columns whose largest reaches it. Only those are sorted. What a branch
+    would decide is counted instead: a processor guesses such branches wrongly.
+    """
+    num_items, k = scores.shape[1], best.shape[1]
+    nothing = np.float32(-np.inf)
+    groups = max(32, -(-3 * k // 64) * 32)
+    columns = groups
+    while columns * columns < 32 * num_items:  # so many that looking at them and into a few of them costs the same
+        columns *= 2
+    deep = -(-num_items // columns)
+    own = np.full(deep * columns, nothing, np.float32)
+    largest = np.empty(columns, np.float32)
+    in_columns, in_groups = own.reshape(deep, columns), largest.reshape(-1, groups)
+    tops, larger = np.empty(groups, np.float32), np.empty(groups, np.int32)
+    reach = np.empty(columns + 1, np.uint64)  # columns whose largest score is large enough
+    few, few_items = np.empty(columns + deep, np.float32), np.empty(columns + deep, np.int32)
+    first = np.empty(columns + deep, np.int64)
+    for row in range(len(scores)):
+        for item in range(num_items):
+            score = scores[row, item]
+            own[item] = score if score > nothing else nothing
+        for at in range(ptr[owners[row]], ptr[owners[row] + 1]):
+            own[np.uint64(seen[at])] = nothing
+        for column in range(columns):
+            largest[column] = own[column]
+        for depth in range(1, deep):
+            for column in range(columns):
+                score, other = in_columns[depth, column], largest[column]
+                largest[column] = score if score > other else other
+        for group in range(groups):
+            tops[group], larger[group] = largest[group], 0
+        for part in range(1, len(in_groups)):
+            for group in range(groups):
+                score, other = in_groups[part, group], tops[group]
+                tops[group] = score if score > other else other
+        for one in range(groups):
+            score = tops[one]
+            for group in range(groups):
+                larger[group] += np.int32(score > tops[group])
+        least = np.float32(np.inf)
+        for group in range(groups):
+            score = tops[group] if larger[group] < k else least
+            least = score if score < least else least
+        reaching = np.uint64(0)
+        for column in range(columns):
+            reach[reaching] = column
+            reaching += np.uint64(largest[column] >= least)
+        found = np.uint64(0)
+        for this in range(reaching):
+            item = reach[this]
+            for _ in range(deep):
+                score = own[item]
+                few[found], few_items[found] = score, item
+                found += np.uint64((score >= least) & (item < np.uint64(num_items)))
+                item += np.uint64(columns)
+            if found + np.uint64(deep) <= np.uint64(columns) and this + np.uint64(1) < reaching:
+                continue  # there is room for those of another column
+            for one in range(found):
+                first[one] = priority[few_items[one]]
+            for one in range(found):
+                place = 0
+                for other in range(found):
+                    place += (few[other] > few[one]) | ((few[other] == few[one]) & (first[other] < first[one]))
+                if place < k:
+                    best[row, place], items[row, place] = few[one], few_items[one]
+            found = np.uint64(min(found, k))
+            for one in range(found):
+                few[one], few_items[one] = best[row, one], items[row, one]
+            if found == k:
+                least = best[row, k - 1]
+
+
+def rank(table: Ints, ptr: Ints, rows: Ints, keys: Ints, out: Ints) -> None:
+    """How many of `table[ptr[row]:ptr[row + 1]]`, which is sorted, are no larger than the key."""
+    for k in range(len(keys)):
+        row = np.uint64(rows[k])
+        start = ptr[row]
+        low, size, key = start, ptr[row + np.uint64(1)] - start, keys[k]
+        while size > 0:
+            half = (size + 1) // 2
+            if table[np.uint64(low + half - 1)] <= key:
+                low += half
+                size -= half
+            else:
+                size = half - 1
+        out[k] = low - start
+
+
+ALL: tuple[Callable[..., None], ...] = (
+    dot,
+    dot_slopes,
+    take,
+    add_rows,
+    distinct,
+    add,
+    add_slopes,
+    relu_of_sum,
+    relu_of_sums,
+    replay,
+    update,
+    best_items,
+    rank,
+)

@@ -1,0 +1,81 @@
+"""Recommendations for everybody: streamed into a Parquet file, all users or one of several parts of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from accord.errors import InputError
+from accord.evaluation.ranking import Rank
+from accord.io.files import replacing
+from accord.recommender.recommender import Recommender
+
+GROUP_ROWS = 2**18  # rows of the file that are written at once
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part `number` of `of`, counted from 1: parts of consecutive users, which in their order are everybody."""
+
+    number: int = 1
+    of: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Part:
+        match = re.fullmatch(r"(\d+)/(\d+)", text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise InputError(f"--part '{text}': write it as 2/8, the second of eight parts.")
+        return cls(int(match[1]), int(match[2]))
+
+    @classmethod
+    def of_rank(cls) -> Part | None:
+        """The part of this rank, where torchrun started several."""
+        if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+            return None
+        return cls(int(os.environ["RANK"]) + 1, int(os.environ["WORLD_SIZE"]))
+
+    def bounds(self, size: int) -> tuple[int, int]:
+        return (self.number - 1) * size // self.of, self.number * size // self.of
+
+    def file_in(self, folder: Path) -> Path:
+        if folder.is_file():
+            raise InputError(f"{folder} is a file, and several ranks write a folder of parts; give another --out.")
+        return folder / f"part-{self.number:05}-of-{self.of:05}.parquet"
+
+
+def write_lists(
+    recommender: Recommender,
+    path: Path,
+    k: int,
+    part: Part,
+    rank: Rank | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> int:
+    """The lists of a part of all users as a Parquet file that is whole or not there. How many users that is."""
+    first, last = part.bounds(len(recommender.users))
+    users = recommender.users.ids.slice(first, last - first)
+    done = 0
+    with replacing(path) as temporary:
+        blocks = recommender.recommend_in_blocks(users, k, rank=rank)
+        waiting = [recommender.with_titles(next(blocks))]  # empty: the schema
+        with pq.ParquetWriter(temporary, waiting[0].schema) as writer:
+            for block in blocks:
+                waiting.append(recommender.with_titles(block))
+                done += _users_of(block)
+                if sum(map(len, waiting)) >= GROUP_ROWS:
+                    writer.write_table(pa.concat_tables(waiting))
+                    waiting = waiting[:1]
+                    if watch is not None:
+                        watch(done, len(users))
+            writer.write_table(pa.concat_tables(waiting))
+    return len(users)
+
+
+def _users_of(block: pa.Table) -> int:
+    return int(pa.compute.sum(pa.compute.equal(block.column("rank"), 1)).as_py() or 0)

@@ -1,0 +1,427 @@
+"""What training gives back: recommendations and noise under the caller's ids, saved and loaded as a run folder."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from pydantic import ValidationError
+
+from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions, Rows
+from accord.errors import InputError
+from accord.evaluation.ranking import Evaluation, Rank, Ranker, Relevant, evaluate, validation_part
+from accord.io.files import read_json, replacing, staged, write_json
+from accord.io.tensors import write_tensors
+from accord.methods import MethodSpec
+from accord.methods.base import Method
+from accord.models import ModelSpec
+from accord.recommender import run_folder
+from accord.recommender.seen_pairs import read_seen, write_seen
+from accord.recommender.top_n import Lists
+from accord.training import checkpoints
+from accord.training.run import Run, RunConfig
+from accord.training.trainer import TrainState
+from accord.version import __version__
+
+PAIRS_AT_ONCE = 1_000_000
+
+
+class Recommender:
+    """A trained method with the ids, the seen pairs and the results that belong to it."""
+
+    def __init__(
+        self, run: Run, method: Method, users: IdMap, items: IdMap, train: Csr, seen: Csr, metrics: dict[str, Any]
+    ) -> None:
+        self.run, self.method = run, method.eval()
+        self.users, self.items, self.train, self.seen = users, items, train, seen
+        self.metrics = metrics  # what metrics.json holds
+        self.history: list[dict[str, Any]] = []  # what log.jsonl holds
+        self.item_info: pa.Table | None = None  # a row for each row of `items`: title, and whatever else is known
+        self._parts: dict[str, Interactions] = {}  # train, valid and test, for the run folder
+        self._serving: Method | None = None
+        self.evaluation: Evaluation | None = None  # on the test, of what was just trained
+
+    # --- training
+
+    @classmethod
+    def of_training(
+        cls,
+        run: Run,
+        data: Dataset,
+        method: Method,
+        states: Sequence[TrainState],
+        seconds: dict[str, float],
+        evaluation: Evaluation | None = None,
+    ) -> Recommender:
+        """Evaluate what was trained, where that was not done already, and keep the data that belongs to it."""
+        config, train = run.config, data.csr(data.train)
+        relevant = Relevant.of_test(data, config.protocol)
+        recommender = cls(run, method, data.users, data.items, train, relevant.seen, {})
+        recommender.item_info = data.item_info
+        recommender.history = [entry for state in states for entry in state.history]
+        judged = {"user": data.users.take(relevant.pairs.users), "item": data.items.take(relevant.pairs.items)}
+        recommender._parts = {
+            "train": data.train,
+            "valid": validation_part(data, config.protocol),
+            "test": Interactions(pa.table(judged)),  # what the protocol made of the test
+        }
+        began = time.perf_counter()
+        evaluation = recommender.evaluation = evaluation or recommender.evaluate(relevant, config.ks)
+        last = states[-1] if states else None
+        runs = []
+        for number, (seed, values) in enumerate(zip(config.seeds, evaluation.mean(), strict=True)):
+            entry: dict[str, Any] = {"seed": seed, "metrics": values, "epochs": 0, "train_seconds": 0.0}
+            if last is not None:
+                entry["epochs"] = last.stopped_at[number] or last.epoch
+                entry["train_seconds"] = round(sum(state.seconds for state in states) / len(config.seeds), 3)
+                best = last.best[number :: len(config.seeds)]  # of each member
+                if config.protocol.early_stop == "best-ndcg" and np.isfinite(best).all():
+                    entry["valid_ndcg@20"] = statistics.fmean(best)
+            elif config.protocol.early_stop == "best-ndcg":  # fitted in closed form: nothing was watched
+                valid = Relevant.of_validation(data, config.protocol)
+                if len(valid.users):
+                    entry["valid_ndcg@20"] = recommender._ranked(valid, [20]).mean()[0]["ndcg@20"]
+            runs.append(entry)
+        seconds = {**seconds, "evaluate": time.perf_counter() - began}
+        recommender.metrics = {
+            "accord": __version__,
+            "dataset": {
+                "name": data.name,
+                **data.counts(),  # of valid and test, what the protocol makes of them
+                "valid": len(recommender._parts["valid"]),
+                "test": len(relevant.pairs.items),
+                "notes": list(data.notes),
+            },
+            "model": config.model,
+            "method": config.method or "none",
+            "protocol": config.protocol.model_dump(),
+            "runs": runs,
+            **summarise(evaluation),
+            "seconds": {name: round(value, 3) for name, value in seconds.items()},
+            "device": str(recommender.device),
+        }
+        return recommender
+
+    @property
+    def device(self) -> torch.device:
+        tensor: torch.Tensor = next(iter(self.method.state_dict().values()))
+        return tensor.device
+
+    @property
+    def num_runs(self) -> int:
+        return len(self.run.config.seeds)
+
+    def _ranker(self, method: Method, runs: int) -> Ranker:
+        rules = self.run.config.protocol
+        return Ranker.of(method.target, method.score_all, runs, self.seen, self.train, rules, self.device)
+
+    def evaluate(self, relevant: Relevant | None = None, ks: Sequence[int] | None = None) -> Evaluation:
+        """Metrics of every run and user on the test that belongs to the run."""
+        relevant = relevant or self.relevant()
+        if not len(relevant.users):
+            raise InputError(
+                "the test holds no pair to evaluate on; give more data, another split or another clean rule."
+            )
+        return self._ranked(relevant, ks or self.run.config.ks)
+
+    def relevant(self) -> Relevant:
+        """The test that belongs to the run."""
+        test = self._parts["test"]
+        users, items = self.users.rows(test.users), self.items.rows(test.items)
+        pairs = Csr.of(users, items, len(self.users), len(self.items), unique=False)
+        return Relevant.of_pairs(pairs, self.seen)
+
+    @property
+    def trained_on(self) -> Interactions:
+        """The training interactions under the caller's ids, with their values where they had any."""
+        return self._parts["train"]
+
+    def _ranked(self, relevant: Relevant, ks: Sequence[int]) -> Evaluation:
+        ranker = replace(self._ranker(self.method, self.num_runs), seen=relevant.seen)
+        return evaluate(ranker, relevant, ks)
+
+    def per_user(self, evaluation: Evaluation) -> pa.Table:
+        """An evaluation with a row for each user and run, under the users' own ids."""
+        runs, size = self.num_runs, len(evaluation.users)
+        columns = {
+            "user": self.users.take(np.tile(evaluation.users, runs)),
+            "seed": np.repeat(self.run.config.seeds, size),
+            "warm": np.tile(evaluation.warm, runs),
+        }
+        return pa.table(columns | {name: values.ravel() for name, values in evaluation.per_user.items()})
+
+    # --- recommendations
+
+    @property
+    def chosen(self) -> int:
+        """The run that recommends: the best on validation where that was measured, else the first."""
+        values = [entry.get("valid_ndcg@20") or 0.0 for entry in self.metrics["runs"]]
+        return int(np.argmax(values))
+
+    def _one_run(self) -> Method:
+        """The chosen run alone: every parameter carries the run dimension, so it is a slice."""
+        if self.num_runs == 1:
+            return self.method
+        if self._serving is None:
+            seeds = (self.run.config.seeds[self.chosen],)
+            one = self.run.with_seeds(seeds).build(self.train).to(self.device)
+            sliced = {
+                n: t.view(-1, self.num_runs, *t.shape[1:])[:, self.chosen] for n, t in self.method.state_dict().items()
+            }
+            one.load_state_dict(sliced)
+            self._serving = one.eval()
+        return self._serving
+
+    @cached_property
+    def lists(self) -> Lists:
+        """What ranks for the chosen run, by row numbers."""
+        one = self._one_run()
+        return Lists(one, self._ranker(one, 1))
+
+    def recommend(
+        self, users: Ids | None = None, k: int = 20, *, history: Mapping[Any, Sequence[Any]] | None = None
+    ) -> pa.Table:
+        """The k best unseen items of each user (None: of all users): a table of user, rank, item, score and source.
+
+        `history` gives items for users who were not in training: the model folds them in or, where it cannot, the
+        users of training who are most alike stand in for them.
+        `source` says where a list comes from: the model, the history (fold-in) or popularity.
+        """
+        ids = self._ids(users)
+        lists = pa.concat_tables(self.recommend_in_blocks(ids, k, history=history))
+        place = pa.compute.index_in(lists.column("user"), value_set=ids)  # in the order in which they were asked for
+        return lists.take(pa.compute.sort_indices(pa.table({"place": place}), sort_keys=[("place", "ascending")]))
+
+    def recommend_in_blocks(
+        self,
+        users: Ids | None = None,
+        k: int = 20,
+        *,
+        history: Mapping[Any, Sequence[Any]] | None = None,
+        rank: Rank | None = None,
+    ) -> Iterator[pa.Table]:
+        """`recommend`, block by block, for more users than fit into memory; known users come first.
+
+        `rank` finds the lists of users of training, where that is not done by scoring every item.
+        """
+        if k < 1:
+            raise InputError(f"k is {k}; give a number from 1 up.")
+        ids, histories = self._ids(users), {str(user): items for user, items in (history or {}).items()}
+        rows = self.users.rows(ids)
+        named = np.zeros(len(ids), dtype=bool)
+        if histories:
+            named[:] = [str(value) in histories for value in ids.to_pylist()]
+        yield self._table(ids[:0], np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
+        known = np.flatnonzero((rows >= 0) & ~named)
+        done = 0
+        for block, items, values in (rank or self.lists.ranker.rank)(rows[known], k):
+            owners = ids.take(pa.array(known[done : done + len(block)]))
+            done += len(block)
+            yield self._table(owners, items[0].cpu().numpy(), values[0].cpu().numpy(), self.lists.sources(block))
+        for number in np.flatnonzero(named):
+            yield self._folded_in(ids[number : number + 1], histories[str(ids[number])], k)
+        unknown = ids.take(pa.array(np.flatnonzero((rows < 0) & ~named)))
+        if len(unknown):
+            items, values, source = self.lists.of_history(np.empty(0, dtype=np.int64), k)
+            popular, counts = (x.cpu().numpy()[None].repeat(len(unknown), 0) for x in (items, values))
+            yield self._table(unknown, popular, counts, source)
+
+    def _ids(self, users: Ids | None) -> pa.Array:
+        """The users asked for, as one Arrow array: of the training ids' type where they can be."""
+        if users is None:
+            return self.users.ids
+        try:
+            ids = users.combine_chunks() if isinstance(users, pa.ChunkedArray) else pa.array(users)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # numbers and text together
+            ids = pa.array([str(user) for user in users])
+        try:
+            return ids.cast(self.users.ids.type)
+        except pa.ArrowInvalid:  # text that is no number, where ids are numbers: unknown users
+            return ids.cast(pa.string())
+
+    def _folded_in(self, user: pa.Array, history: Sequence[Any], k: int) -> pa.Table:
+        """Recommendations for a user [1] from a history alone."""
+        rows = self.items.rows(pa.array(history)) if len(history) else np.empty(0, dtype=np.int64)
+        known = np.unique(rows[rows >= 0])
+        if len(known) < len(set(history)):
+            warnings.warn(
+                f"user {user[0]}: {len(set(history)) - len(known)} item(s) of the history are unknown.", stacklevel=4
+            )
+        items, values, source = self.lists.of_history(known, k)
+        return self._table(user, items.cpu().numpy()[None], values.cpu().numpy()[None], source)
+
+    def _table(self, users: pa.Array, items: IntArray, scores: Any, source: Any) -> pa.Table:
+        """Lists [B, k] as rows; places without an item (fewer unseen items than k) are left out."""
+        depth = items.shape[1]
+        keep = np.isfinite(scores).ravel()
+        owner = np.repeat(np.arange(len(users)), depth)[keep]
+        sources = np.broadcast_to(np.asarray(source), (len(users),))[owner]
+        return pa.table(
+            {
+                "user": users.take(pa.array(owner)),
+                "rank": pa.array(np.tile(np.arange(1, depth + 1), len(users))[keep], pa.int32()),
+                "item": self.items.take(items.ravel()[keep]),
+                "score": pa.array(scores.ravel()[keep], pa.float32()),
+                "source": pa.array(sources.tolist(), pa.string()),
+            }
+        )
+
+    def titles(self, items: Ids) -> pa.Array:
+        """The titles of items, null where none is known."""
+        if self.item_info is None:
+            return pa.nulls(len(items), pa.string())
+        rows = self.items.rows(items)
+        return self.item_info.column("title").combine_chunks().take(pa.array(rows, mask=rows < 0))
+
+    def with_titles(self, table: pa.Table) -> pa.Table:
+        """A table that has an `item` column with a `title` column after it, where titles are known at all."""
+        if self.item_info is None:
+            return table
+        place = table.column_names.index("item") + 1
+        return table.add_column(place, "title", self.titles(table.column("item")))
+
+    # --- noise
+
+    def noise(self, interactions: Interactions | Any) -> pa.Table:
+        """For each interaction the probability that it is a real preference, mean over the runs: user, item, p_real.
+
+        Pairs with a user or item unknown to training get null.
+        """
+        pairs = interactions if isinstance(interactions, Interactions) else _as_interactions(interactions)
+        users, items = pairs.rows_in(self.users, self.items)
+        known = (users >= 0) & (items >= 0)
+        probability = np.full(len(pairs), np.nan)
+        probability[known] = self.posterior(users[known], items[known])
+        return pa.table({"user": pairs.users, "item": pairs.items, "p_real": pa.array(probability, from_pandas=True)})
+
+    @torch.inference_mode()
+    def posterior(self, users: Rows, items: Rows) -> npt.NDArray[np.float64]:
+        """`noise` by row numbers."""
+        probability = np.empty(len(users))
+        for part in np.array_split(np.arange(len(users)), max(1, -(-len(users) * self.num_runs // PAIRS_AT_ONCE))):
+            rows = [torch.from_numpy(x[part]).to(self.device).long().expand(self.num_runs, -1) for x in (users, items)]
+            probability[part] = self.method.posterior(*rows).mean(0).double().cpu().numpy()
+        return probability
+
+    # --- the run folder
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the run folder, in the place of what was there only when all is written.
+
+        `metrics.json` comes last: a folder without it is half written.
+        """
+        folder = Path(folder)
+        popularity = pa.array(self.train.popularity())
+        known = pa.table({}) if self.item_info is None else self.item_info
+        info = dict(zip(known.column_names, known.columns, strict=True))
+        tables = {
+            "users": pa.table({"user": self.users.ids}),
+            "items": pa.table({"item": self.items.ids, "train_count": popularity, **info}),
+            "test": _cast_ids(self._parts["test"].table, self, ["user", "item"]),
+        }
+        with staged(folder, last="metrics.json") as place:
+            write_json(place / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
+            write_tensors(place / "model.safetensors", self.method.state_dict())
+            for name, table in tables.items():
+                with replacing(place / f"{name}.parquet") as path:
+                    pq.write_table(table, path)
+            with replacing(place / "seen.parquet") as path:
+                write_seen(path, self._parts, self.users, self.items)
+            with replacing(place / "log.jsonl") as path:
+                path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
+            write_json(place / "metrics.json", self.metrics)
+        checkpoints.remove(checkpoints.found(folder))
+        return folder
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        device: str = "cpu",
+        model: ModelSpec | None = None,
+        method: MethodSpec | None = None,
+        allow_imports: bool = False,
+    ) -> Recommender:
+        """A recommender from its run folder.
+
+        A run of the caller's own classes needs them: given as `model` and `method`, or imported by the names in the
+        folder, which is done only with `allow_imports`.
+        """
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise InputError(f"{folder} is not a run folder: there is no such folder.")
+        with run_folder.as_sentences(folder):
+            return cls._load(folder, device, model, method, allow_imports)
+
+    @classmethod
+    def _load(
+        cls, folder: Path, device: str, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
+    ) -> Recommender:
+        config_file = folder / "config.json"
+        content = read_json(config_file)
+        try:
+            content.pop("accord", None)
+            run = Run.load(RunConfig(**content), model, method, allow_imports)
+        except (ValidationError, AttributeError, TypeError) as error:
+            raise InputError(f"{config_file} is not the config of a run ({str(error).splitlines()[0]}).") from None
+        metrics = run_folder.read_metrics(folder / "metrics.json", len(run.config.seeds))
+        users, _ = run_folder.read_ids(folder / "users.parquet", "user")
+        items, item_table = run_folder.read_ids(folder / "items.parquet", "item")
+        parts = read_seen(folder / "seen.parquet", users, items)
+        parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
+        data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
+        train, valid = data.csr(data.train), data.csr(data.valid)
+        tensors = run_folder.read_weights(folder / "model.safetensors", run.config, users, items)
+        built = run.build(train)
+        run_folder.require_same(folder / "model.safetensors", tensors, built.state_dict())
+        built.load_state_dict(tensors)
+        recommender = cls(run, built.to(device), users, items, train, train.merge(valid), metrics)
+        recommender._parts = parts
+        if "title" in item_table.column_names:
+            recommender.item_info = item_table.drop_columns(["item", "train_count"])
+        recommender.history = run_folder.read_log(folder / "log.jsonl")
+        return recommender
+
+
+def _cast_ids(table: pa.Table, recommender: Recommender, columns: Sequence[str]) -> pa.Table:
+    """Those of the columns that there are, the ids in the type of the recommender's."""
+    own = {"user": recommender.users.ids.type, "item": recommender.items.ids.type}
+    table = table.select([name for name in columns if name in table.column_names])
+    return table.cast(pa.schema([field.with_type(own.get(field.name, field.type)) for field in table.schema]))
+
+
+def _as_interactions(source: Any) -> Interactions:
+    from accord.data.read import read_table as read_interactions
+
+    return read_interactions(source, merge=False)[0]
+
+
+def summarise(evaluation: Evaluation) -> dict[str, Any]:
+    """Mean and standard deviation over runs, and the means of warm and cold users apart."""
+    runs = evaluation.mean()
+    names = list(runs[0])
+    groups = {}
+    for name, keep in (("warm", evaluation.warm), ("cold", ~evaluation.warm)):
+        means = evaluation.mean(keep)
+        groups[name] = {
+            "users": int(keep.sum()),
+            "mean": {metric: statistics.fmean(run[metric] for run in means) for metric in names} if keep.any() else {},
+        }
+    return {
+        "mean": {metric: statistics.fmean(run[metric] for run in runs) for metric in names},
+        "std": {m: statistics.stdev(run[m] for run in runs) if len(runs) > 1 else 0.0 for m in names},
+        "groups": groups,
+    }

@@ -1,0 +1,150 @@
+"""A run folder is a file from anywhere: what must be true of it before anything is made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
+
+from accord.data.interactions import IdMap, Interactions
+from accord.errors import InputError
+from accord.io.files import own_file, read_json, read_table
+from accord.io.tensors import not_finite, read_tensors
+from accord.training.run import RunConfig
+
+Figures = dict[str, float]
+
+
+class _Said(BaseModel):
+    """More may be there than is asked for."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _Data(_Said):
+    name: str
+    users: int
+    items: int
+    train: int
+    valid: int
+    test: int
+    notes: list[str] = []
+
+
+class _Group(_Said):
+    users: int
+    mean: Figures
+
+
+class _Entry(_Said):
+    seed: int
+    metrics: Figures
+    epochs: int
+    train_seconds: float
+    valid_ndcg: float | None = Field(None, alias="valid_ndcg@20")
+
+
+class _Metrics(_Said):
+    """What metrics.json says."""
+
+    accord: str
+    dataset: _Data
+    model: str
+    method: str
+    protocol: dict[str, str | int | bool]
+    runs: list[_Entry]
+    mean: Figures
+    std: Figures
+    groups: dict[str, _Group]
+    seconds: Figures
+    device: str
+
+
+@contextmanager
+def as_sentences(folder: Path) -> Iterator[None]:
+    """Whatever a folder's files bring about ends in one sentence about the folder."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, RuntimeError, AssertionError, pa.ArrowException) as error:
+        told = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{folder} is not a whole run folder ({told}); train again.") from None
+
+
+def read_metrics(path: Path, runs: int) -> dict[str, Any]:
+    """metrics.json, of so many runs."""
+    content: dict[str, Any] = read_json(path)
+    try:
+        if len(_Metrics.model_validate(content).runs) != runs:
+            raise damaged(path, "it is of another number of runs")
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise damaged(path, f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}") from None
+    return content
+
+
+def read_ids(path: Path, column: str) -> tuple[IdMap, pa.Table]:
+    """The ids of a table, each once, and the table."""
+    table = read_table(path)
+    if column not in table.column_names or table.schema.field(column).type not in (pa.int64(), pa.string()):
+        raise damaged(path, f"it has no column of {column} ids")
+    ids = table.column(column).combine_chunks()
+    if not len(ids) or ids.null_count or len(pc.unique(ids)) < len(ids):
+        raise damaged(path, f"its {column} ids are not all there, each once")
+    return IdMap(ids), table
+
+
+def read_pairs(path: Path, users: IdMap, items: IdMap) -> Interactions:
+    """Pairs whose users and items are known."""
+    table = read_table(path)
+    if table.column_names[:2] != ["user", "item"]:
+        raise damaged(path, "it has no users and items")
+    pairs = Interactions(table)
+    if any(len(rows) and rows.min() < 0 for rows in pairs.rows_in(users, items)):
+        raise damaged(path, "it has ids that the run has no rows for")
+    return pairs
+
+
+def read_weights(path: Path, config: RunConfig, users: IdMap, items: IdMap) -> dict[str, Tensor]:
+    """Weights that are numbers, and no fewer than a network of this config has: it is built only then."""
+    tensors, _ = read_tensors(path)
+    rows, width = len(users) + len(items), config.model_options.get("dim", 1)
+    least = len(items) ** 2 if config.model == "ease" else len(config.seeds) * rows * width
+    if config.model != "popularity" and ":" not in config.model and sum(map(Tensor.numel, tensors.values())) < least:
+        raise of_another_model(path)
+    if bad := not_finite(tensors):
+        raise damaged(path, f"{bad} has numbers that are not finite")
+    return tensors
+
+
+def require_same(path: Path, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
+    """Whether tensors are of the names, shapes and kinds that a network has."""
+    wanted, found = ({name: (t.shape, t.dtype) for name, t in given.items()} for given in (own, tensors))
+    if wanted != found:
+        raise of_another_model(path)
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """log.jsonl; none is as good as an empty one."""
+    if not path.exists():
+        return []
+    try:
+        return [json.loads(line) for line in own_file(path).read_text(encoding="utf-8").splitlines()]
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, str(error)) from None
+
+
+def damaged(path: Path, why: str) -> InputError:
+    return InputError(f"{path} is damaged ({why}); train again.")
+
+
+def of_another_model(path: Path) -> InputError:
+    return InputError(f"{path} is of another model than config.json says; train again.")

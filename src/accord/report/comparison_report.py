@@ -1,0 +1,37 @@
+"""The report of a comparison: its tables, and the same figures drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from accord.evaluation.significance import compare_to
+from accord.report.accuracy import dots, verdict
+from accord.report.measure import Floats, Interval
+from accord.report.page import Page
+from accord.report.tables import Table
+
+
+def write_comparison(
+    path: Path,
+    name: str,
+    lead: str,
+    tables: Sequence[Table],
+    per_user: Mapping[str, Mapping[str, Floats]],
+    command: str,
+) -> Path:
+    """`per_user`: of each metric, what every user got from each row [S, N]; the last metric says who is best."""
+    page = Page(f"Comparison on {name}", lead)
+    metric, values = list(per_user.items())[-1]
+    best, other = sorted(values, key=lambda row: -values[row].mean())[:2]  # popularity and EASE are always there
+    found = compare_to(values[other], {best: values[best]})[best]
+    means = (float(values[best].mean()), float(values[other].mean()))
+    verdict(page.section("In short"), metric, (best, other), means, found)
+    figures = page.section("Figures")
+    figures.charts(
+        [dots(one, {row: Interval.of(own[None])[0] for row, own in rows.items()}) for one, rows in per_user.items()]
+    )
+    for table in tables:
+        figures.table(table)
+    page.section("How to repeat it").code(command)
+    return page.write(path)

@@ -1,0 +1,142 @@
+"""How the runs were learned and what they believe of the interactions: sections of a run's report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from accord.report import charts, measure
+from accord.report.measure import Floats, Runs, Subject, Values
+from accord.report.page import Chart, Section
+from accord.report.tables import Cell, Table
+
+MOST_CHARTS = 6  # of a kind, one for each run
+Believer = tuple[Subject, Floats]
+
+
+def learning(runs: Runs, section: Section) -> None:
+    learned = [one for one in runs.runs if one.recommender.history]
+    if any(entry["stage"] == "1/2" for one in learned for entry in one.recommender.history):
+        section.text("Stage 1/2 is a model that the method trains before, stage 2/2 the one that recommends.")
+    watched = [(one, measure.curves(one.recommender.history, "valid")) for one in learned]
+    charts = []
+    if any(points for _, points in watched):
+        rules = {one.recommender.run.config.protocol.early_stop for one in learned}
+        figure = {"best-ndcg": "ndcg@20", "loss-rise": "loss"}[rules.pop()] if len(rules) == 1 else "figure"
+        charts.append(_curve(f"Validation {figure}", f"validation {figure}", watched))
+    for one in learned[:MOST_CHARTS]:
+        points = measure.curves(one.recommender.history, "loss")
+        charts.append(_curve(f"Training loss of {one.name}", "training loss", [(one, points)]))
+    section.charts(charts)
+
+
+def _curve(title: str, figure: str, found: Sequence[tuple[Subject, list[measure.Point]]]) -> Chart:
+    rows: list[dict[str, Any]] = []
+    for one, points in found:
+        for point in points:
+            what = one.name if point.stage == "1/1" else f"{one.name} {point.stage}"
+            rows.append({"what": what, **vars(point)})
+    names = list(dict.fromkeys(row["what"] for row in rows))
+    last = {row["what"]: row for row in rows}
+    summary = "; ".join(f"{name}: {row['mean']:.4f} after {row['epoch']} epochs" for name, row in last.items())
+    cells = tuple((row["what"], row["epoch"], row["mean"], row["low"], row["high"]) for row in rows)
+    table = Table(title, ("what", "epoch", "mean over seeds", "least", "most"), cells)
+    return Chart(title, charts.learning(rows, figure, names), f"{summary}.", table)
+
+
+def beliefs(runs: Runs, section: Section) -> None:
+    section.text(
+        "The probability that a training interaction is a real preference, as each method gives it. No method was told "
+        "the values. A method judges interactions that it was trained on here; accord audit has each judged by models "
+        "that were not."
+    )
+    for one in runs.runs:
+        if len(one.judged) < len(one.recommender.trained_on):
+            which = f" of {one.name}" if len(runs.runs) > 1 else ""
+            section.text(f"Looked at are {len(one.judged):,} of the {len(one.recommender.trained_on):,}{which}, drawn.")
+    believers = [(one, one.believed) for one in runs.runs if one.believed is not None]
+    values = Values.of(runs.runs[0].judged) if runs.together else None
+    section.table(_how_much(runs, believers))
+    if values is not None and len(values.names) > 2:
+        section.chart(_by_value(believers, values))
+    section.charts([_histogram(one, believed, values) for one, believed in believers[:MOST_CHARTS]])
+    for one, _ in believers:
+        for word, table in zip(("least", "most"), measure.extremes(one), strict=True):
+            said = f"The interactions that {one.name} believes {word}"
+            rows = tuple(tuple(_cell(name, value) for name, value in row.items()) for row in table.to_pylist())
+            columns = tuple("probability" if name == "p_real" else name for name in table.column_names)
+            section.table(Table(said, columns, rows), said if len(believers) > 1 else "")
+
+
+def _how_much(runs: Runs, believers: Sequence[Believer]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for one, believed in believers:
+        shares = (f"{believed.mean():.3f}", f"{(believed < 0.5).mean():.1%}")
+        rows.append((one.name, *shares, *_detected(one.found_noise)))
+    first, judged = runs.runs[0].recommender, runs.runs[0].judged
+    popular = first.train.popularity()[judged.rows_in(first.users, first.items)[1]].astype(np.float64)
+    marks = measure.found_noise(judged, popular) if runs.together else None
+    columns = ("what", "mean probability", "below one half", "noise found (AUC)", "average precision")
+    if marks is None:
+        return Table("How much is believed", columns[:3], tuple(row[:3] for row in rows))
+    rows.append(("popularity of the item", None, None, *_detected(marks)))
+    note = (
+        "AUC: how often a real interaction gets a higher probability than a noisy one; 0.5 is chance. Average "
+        f"precision: of finding the noisy ones, which are {marks['noise_rate']:.0%} of those with a label. Values 0 "
+        "and 1 are labels; of ratings up to 5, 1 and 2 count as noise, 4 and 5 as real."
+    )
+    return Table("How much is believed, and how much noise is found", columns, tuple(rows), (note,))
+
+
+def _detected(noise: dict[str, float] | None) -> tuple[Cell, Cell]:
+    return (None, None) if noise is None else (f"{noise['auc']:.3f}", f"{noise['average_precision']:.3f}")
+
+
+def _by_value(believers: Sequence[Believer], values: Values) -> Chart:
+    means = {
+        (one.name, value): float(believed[values.group == number].mean())
+        for one, believed in believers
+        for number, value in enumerate(values.names)
+    }
+    names = [one.name for one, _ in believers]
+    cells: tuple[tuple[Cell, ...], ...] = tuple(
+        (value, f"{(values.group == number).sum():,}", *(means[name, value] for name in names))
+        for number, value in enumerate(values.names)
+    )
+    title = f"Mean probability of being real by {values.column}"
+    rows = [{"run": name, "value": value, "mean": mean} for (name, value), mean in means.items()]
+    low, high = (f"{means[names[0], value]:.3f} at {value}" for value in (values.names[0], values.names[-1]))
+    return Chart(
+        title,
+        charts.by_value(rows, values.column, values.names, names),
+        f"{names[0]}: {low}, {high}.",
+        Table(title, (values.column, "interactions", *names), cells),
+    )
+
+
+def _histogram(one: Subject, believed: Floats, values: Values | None) -> Chart:
+    parts = {"all": believed}
+    if values is not None and len(values.names) == 2:
+        parts = {f"{values.column} {name}": believed[values.group == n] for n, name in enumerate(values.names)}
+    edges = np.linspace(0, 1, measure.BINS + 1)
+    shares = {name: measure.histogram(part) for name, part in parts.items()}
+    rows = [
+        {"what": name, "left": float(left), "right": float(right), "share": float(share)}
+        for name, heights in shares.items()
+        for left, right, share in zip(edges[:-1], edges[1:], heights, strict=True)
+    ]
+    cells = tuple(
+        (f"{edges[n]:.2f} to {edges[n + 1]:.2f}", *(f"{heights[n]:.1%}" for heights in shares.values()))
+        for n in range(measure.BINS)
+    )
+    summary = "; ".join(f"{name}: mean {part.mean():.3f}" for name, part in parts.items())
+    table = Table(f"Share of interactions by probability, {one.name}", ("probability", *shares), cells)
+    return Chart(f"What {one.name} believes", charts.beliefs(rows, list(parts)), f"{summary}.", table)
+
+
+def _cell(name: str, value: Any) -> Cell:
+    if value is None:
+        return None
+    return f"{value:.4f}" if name == "p_real" else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,228 @@
+"""A run folder in memory, ready to answer: never changed once it is made, and replaced as a whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from accord.data.interactions import IdMap, IntArray
+from accord.errors import InputError
+from accord.evaluation.ranking import tie_priority, top_k
+from accord.recommender.recommender import Recommender
+from accord.recommender.top_n import List
+from accord.serve.audited import Audited
+from accord.serve.search import Search
+from accord.serve.similar import similarity_of
+
+REASONS = 3  # items of the history that are named for a recommendation
+EXACT_IN_JSON = 2**53  # larger integers are rounded by JavaScript and others
+AT_ONCE = 10_000  # ids turned into Python at once; other threads get their turn in between
+TRIES = 3
+PARTS = ("config.json", "metrics.json", "model.safetensors", "users.parquet", "items.parquet", "seen.parquet")
+Identity = tuple[tuple[int, int, int], ...]
+Answer = dict[str, Any]
+Id = int | str
+
+
+def identity_of(folder: Path) -> Identity | None:
+    """Tells one state of a run folder from another, even if its files are overwritten one by one; None: not whole."""
+    try:
+        found = [(folder / name).stat() for name in PARTS]
+    except OSError:
+        return None
+    return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in found)
+
+
+class Snapshot:
+    """Answers by external ids, as text; what an answer holds is plain enough for JSON."""
+
+    def __init__(self, recommender: Recommender, identity: Identity | None, audit: Path | None = None) -> None:
+        self.identity, self.loaded_at = identity, time.time()
+        self.lists = recommender.lists
+        self.user_ids, self.user_rows = _ids(recommender.users)
+        self.item_ids, self.item_rows = _ids(recommender.items)
+        self.has_titles = recommender.item_info is not None
+        self.titles: list[str | None] = recommender.titles(recommender.items.ids).to_pylist()
+        self.seen, self.taken = recommender.seen, recommender.seen.counts
+        self.counts = recommender.train.popularity()
+        self.p_real = _posteriors(recommender)
+        self.audited = Audited(audit, recommender) if audit is not None else None
+        self._similar = similarity_of(self.lists.method.target, recommender.train)
+        self._priority = tie_priority(self.counts, "popularity")
+        self._users = Search(recommender.users.ids, None, self.taken)
+        self._items = Search(recommender.items.ids, self.titles if self.has_titles else None, self.counts)
+        self.about = self._about(recommender.metrics)
+        self.lists.of_history(np.arange(1), 1)  # what is made at first use is made now
+
+    @classmethod
+    def load(cls, folder: Path, audit: Path | None = None, allow_imports: bool = False) -> Snapshot:
+        """Read a run folder; if it is written anew meanwhile, read it again, so that parts are never mixed."""
+        for _ in range(TRIES):
+            identity = identity_of(folder)
+            try:
+                made = cls(Recommender.load(folder, allow_imports=allow_imports), identity, audit)
+            except InputError:
+                raise
+            except (LookupError, TypeError, ValueError, RuntimeError, pa.ArrowException) as error:
+                told = f"{type(error).__name__}: {error}".splitlines()[0]
+                raise InputError(f"{folder} is not a whole run folder ({told}); train again.") from None
+            if identity_of(folder) == identity:
+                return made
+        raise InputError(f"{folder} was written again and again while it was read; try again when training is done.")
+
+    # --- lists
+
+    def recommend(self, user: Id, k: int, barred: Tensor | None = None, why: bool = False) -> Answer:
+        """The list of a user; somebody unknown gets the popular items."""
+        row = self.user_rows.get(str(user))
+        if row is None:
+            return {"user": user, "known": False, **self._list(self.lists.of_history(NOTHING, k, barred), NOTHING, why)}
+        found = self.lists.of_user(row, k, barred)
+        return {"user": self.user_ids[row], "known": True, **self._list(found, self._history(row), why)}
+
+    def from_history(self, items: Sequence[Id], k: int, barred: Tensor | None = None, why: bool = False) -> Answer:
+        """The list of somebody who is known by a history alone."""
+        rows = [self.item_rows.get(str(item)) for item in items]
+        unknown = [item for item, row in zip(items, rows, strict=True) if row is None]
+        known = np.unique(np.array([row for row in rows if row is not None], dtype=np.int64))
+        return {"unknown": unknown, **self._list(self.lists.of_history(known, k, barred), known, why)}
+
+    def barred(self, exclude: Sequence[Id], allow: Sequence[Id] | None) -> Tensor | None:
+        """Marks the items [I] that a list leaves out; None where it may have all."""
+        if not exclude and allow is None:
+            return None
+        barred = torch.full((len(self.item_ids),), allow is not None)
+        barred[self._known(allow or ())] = False
+        barred[self._known(exclude)] = True
+        return barred
+
+    def _known(self, items: Sequence[Id]) -> list[int]:
+        return [row for item in items if (row := self.item_rows.get(str(item))) is not None]
+
+    def _list(self, found: List, history: IntArray, why: bool) -> Answer:
+        items, scores, source = found
+        entries = [
+            {"rank": rank, **self.item(row), "score": score}
+            for rank, (row, score) in enumerate(zip(items.tolist(), scores.tolist(), strict=True), 1)
+        ]
+        if why:
+            for entry, reasons in zip(entries, self._reasons(items, history), strict=True):
+                entry["why"] = reasons
+        return {"source": source, "items": entries}
+
+    def _reasons(self, items: Tensor, history: IntArray) -> list[list[Answer]]:
+        """For each item [n] the items of the history that are most like it."""
+        if not len(history) or not len(items):
+            return [[] for _ in range(len(items))]
+        with torch.inference_mode():
+            alike = self._similar.between(items, torch.from_numpy(history))
+            values, places = alike.topk(min(REASONS, len(history)), dim=1)
+        return [
+            [
+                {**self.item(int(history[place])), "similarity": value}
+                for value, place in zip(row_values, row_places, strict=True)
+                if value > 0
+            ]
+            for row_values, row_places in zip(values.tolist(), places.tolist(), strict=True)
+        ]
+
+    # --- users and items
+
+    def item(self, row: int) -> Answer:
+        return {"item": self.item_ids[row], "title": self.titles[row]}
+
+    def similar(self, row: int, k: int) -> Answer:
+        with torch.inference_mode():
+            alike = self._similar.to_all(row).clone()
+            alike[row] = -torch.inf
+            values, items = top_k(alike, k, self._priority)
+        entries = [
+            {"rank": rank, **self.item(other), "similarity": value}
+            for rank, (other, value) in enumerate(zip(items.tolist(), values.tolist(), strict=True), 1)
+            if np.isfinite(value)
+        ]
+        return {**self.item(row), "items": entries}
+
+    def history(self, row: int) -> Answer:
+        """What a user took, the surest first, with the probability that it was a real preference."""
+        first, last = self.seen.ptr[row], self.seen.ptr[row + 1]
+        audited = self.audited.of_user(row) if self.audited else {}
+        entries = []
+        for place in range(first, last):
+            item = int(self.seen.items[place])
+            p_real = None if self.p_real is None else round(float(self.p_real[place]), 4)
+            entries.append({**self.item(item), "p_real": p_real, "audit": audited.get(item)})
+        entries.sort(key=lambda entry: -(entry["p_real"] or 0.0))
+        return {"user": self.user_ids[row], "items": entries}
+
+    def _history(self, row: int) -> IntArray:
+        return self.seen.items[self.seen.ptr[row] : self.seen.ptr[row + 1]].astype(np.int64)
+
+    def find_users(self, query: str, limit: int) -> Answer:
+        rows = self._users.find(query, limit)
+        return {"users": [{"user": self.user_ids[row], "interactions": int(self.taken[row])} for row in rows]}
+
+    def find_items(self, query: str, limit: int) -> Answer:
+        rows = self._items.find(query, limit)
+        return {"items": [{**self.item(row), "interactions": int(self.counts[row])} for row in rows]}
+
+    def find_audited(self, user: int | None, item: int | None, surest: bool, limit: int, offset: int) -> Answer:
+        assert self.audited is not None
+        count, found = self.audited.find(user, item, surest, limit, offset)
+        rows = [{"user": self.user_ids[user], **self.item(item), **figures} for user, item, figures in found]
+        return {"count": count, "interactions": rows}
+
+    def audit_titles(self) -> dict[str, str]:
+        """The titles of the items that the audit's summary names."""
+        noise = (self.audited.summary.get("noise") or {}) if self.audited else {}
+        named = [row for name in ("noisiest", "surest", "noisiest_items") for row in noise.get(name) or ()]
+        rows = {str(entry["item"]): self.item_rows.get(str(entry["item"])) for entry in named}
+        return {item: title for item, row in rows.items() if row is not None and (title := self.titles[row])}
+
+    def _about(self, metrics: Answer) -> Answer:
+        data = metrics["dataset"]
+        return {
+            "dataset": data["name"],
+            "model": metrics["model"],
+            "method": metrics["method"],
+            "users": data["users"],
+            "items": data["items"],
+            "interactions": len(self.seen.items),
+            "metrics": metrics["mean"],
+            "has_titles": self.has_titles,
+            "has_p_real": self.p_real is not None,
+            "has_audit": self.audited is not None,
+            "loaded_at": round(self.loaded_at, 3),
+        }
+
+
+NOTHING = np.empty(0, dtype=np.int64)
+
+
+def _ids(ids: IdMap) -> tuple[list[Id], dict[str, int]]:
+    """Ids as answers give them, and the row of each by its text."""
+    shown: list[Id] = []
+    rows: dict[str, int] = {}
+    for start in range(0, len(ids), AT_ONCE):
+        part = ids.ids.slice(start, AT_ONCE)
+        values, texts = part.to_pylist(), part.cast(pa.string()).to_pylist()
+        rows.update(zip(texts, range(start, start + len(texts)), strict=True))
+        shown += [
+            text if isinstance(v, int) and abs(v) > EXACT_IN_JSON else v for v, text in zip(values, texts, strict=True)
+        ]
+    return shown, rows
+
+
+def _posteriors(recommender: Recommender) -> np.ndarray[Any, np.dtype[np.float32]] | None:
+    """The probability of every seen pair; None where the model gives none."""
+    try:
+        return recommender.posterior(recommender.seen.users, recommender.seen.items).astype(np.float32)
+    except InputError:  # fitted in closed form
+        return None

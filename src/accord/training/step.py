@@ -1,0 +1,101 @@
+"""A training step, and its recording on CUDA: hundreds of small kernels, launched as one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accord.data.sampling import Batch
+from accord.nn.adam import Adam
+from accord.nn.layers import Streams, Trainable, is_recordable, shared_out
+from accord.nn.ranks import Ranks
+
+log = logging.getLogger("accord")
+MOST_GRAPHS = 16  # shapes beyond these are taken as usual
+
+
+class Steps:
+    """Takes training steps. On CUDA a step of a new kind or shape is taken as usual, the next one like it is recorded
+    as a graph, and all others replay that. What cannot be recorded is taken as usual, always.
+    """
+
+    def __init__(self, method: Trainable, optimizer: Adam, l2: Tensor, ranks: Ranks | None = None) -> None:
+        self.method, self.optimizer, self.l2, self.ranks = method, optimizer, l2, ranks
+        own = shared_out(method)
+        self.shared = {name: p for name, p in method.named_parameters() if name not in own}  # by all ranks
+        self.total = torch.zeros_like(l2)  # [R]: sum of the losses since it was last read
+        self.records = l2.is_cuda and is_recordable(method) and ranks is None
+        self.seen: set[Hashable] = set()
+        self.graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Batch]] = {}
+        self.pool: Any = None
+        if l2.is_cuda and not self.records and ranks is None:
+            log.info("steps are not recorded: %s or a model of it does not promise that they can be", type(method))
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Work on a stream of its own, where there are streams: a recording must not meet the default one."""
+        if not self.l2.is_cuda:
+            yield
+            return
+        before = torch.cuda.current_stream(self.l2.device)
+        stream = torch.cuda.Stream(self.l2.device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(before)
+        with torch.cuda.stream(stream):
+            yield
+        before.wait_stream(stream)
+
+    def take(self, batch: Batch, step: int) -> None:
+        """One step on a batch."""
+        kind = self.method.begin_step(step)
+        if not self.records:
+            return self._take(batch)
+        key = (kind, batch.users.shape, batch.mask is None)
+        if key in self.graphs:
+            graph, place = self.graphs[key]
+            place.copy_(batch)
+            graph.replay()
+        elif key not in self.seen or len(self.graphs) == MOST_GRAPHS:
+            self.seen.add(key)
+            self._take(batch)
+        else:
+            self._record(key, batch)
+
+    def _take(self, batch: Batch) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.ranks is not None:
+            self.ranks.present = None if batch.mask is None else batch.mask.any(1).tolist()
+        losses = self.method.loss(batch)
+        torch.autograd.backward(losses.sum())
+        if self.ranks is not None:
+            self.ranks.sum({name: p.grad for name, p in self.shared.items() if p.grad is not None})
+        self.optimizer.step(self.method.decay(self.l2))
+        self.total += losses.detach()
+
+    def _record(self, key: Hashable, batch: Batch) -> None:
+        place = batch.clone()
+        graph = torch.cuda.CUDAGraph()
+        for part in self.method.modules():
+            if isinstance(part, Streams):
+                for stream in part.on(self.l2.device):
+                    graph.register_generator_state(stream)
+        self.optimizer.zero_grad(set_to_none=True)
+        try:
+            with torch.cuda.graph(graph, pool=self.pool, stream=torch.cuda.current_stream()):
+                self._take(place)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            log.warning("steps are not recorded (%s); training goes on, slower", str(error).splitlines()[0])
+            self.records = False
+            self.optimizer.zero_grad(set_to_none=True)
+            self._take(batch)
+            return
+        self.optimizer.zero_grad(set_to_none=True)  # what the graph wrote stays its own
+        self.pool = self.pool or graph.pool()  # graphs take turns, so one memory serves all
+        self.graphs[key] = graph, place
+        graph.replay()

@@ -1,0 +1,112 @@
+"""The docs: generated parts are current, examples run, links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from documents import BLOCK, ROOT, assert_same, run
+
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+NAMED = re.compile(r"^`(\w+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def read(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def fewer_epochs(code: str) -> str:
+    return re.sub(r"(epochs[= ])\d+", r"\g<1>1", code)
+
+
+def test_generated_parts_are_current() -> None:
+    generate = generator()
+    seen = set()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        seen |= {match[1] for match in generate.PART.findall(text)}
+        assert generate.filled(text) == text, f"{page.name}: run `python docs/generate.py`"
+    assert seen == set(generate.PARTS)
+
+
+@pytest.mark.parametrize("kind", ["model", "method"])
+def test_extending(kind: str, tmp_path: Path) -> None:
+    """Each example as it stands, with fewer epochs: the files in Python, then the commands."""
+    page = read("extending.md")
+    start = page.index(f"## A {kind}\n")
+    section = page[start : page.index("\n## ", start + 1)]
+    files = dict(NAMED.findall(section))
+    assert set(files) == {f"my_{kind}.py", f"use_{kind}.py"}
+    assert sum(code.count("\n") for code in files.values()) < 40
+    for name, code in files.items():
+        (tmp_path / name).write_text(fewer_epochs(code))
+    shown = next(content for language, content in BLOCK.findall(section) if language == "text")
+    assert_same(shown, run("bash", f"python use_{kind}.py", tmp_path))
+
+    commands = next(content for language, content in BLOCK.findall(section) if language == "bash")
+    printed = run("bash", fewer_epochs(commands), tmp_path)
+    assert f"my_{kind}:" in printed
+    refused = commands.splitlines()[1].replace(" --allow-imports", "")
+    with pytest.raises(AssertionError, match="--allow-imports"):
+        run("bash", refused, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["protocol.md", "data.md"])
+def test_other_examples(name: str, tmp_path: Path) -> None:
+    found = BLOCK.findall(read(name))
+    for (language, code), (after, output) in zip(found, [*found[1:], ("", "")], strict=True):
+        if language == "python" or (language == "bash" and "demo" in code):
+            printed = run(language, fewer_epochs(code), tmp_path)
+            if after == "text":
+                assert_same(output, printed)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links(page: Path) -> None:
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings], link
+
+
+def test_picture_is_small() -> None:
+    picture = ROOT / "docs" / "images" / "report.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size < 200_000
+
+
+def test_named_figures(shared_data: Path, tmp_path: Path) -> None:
+    """The rows of docs/method.md that accord itself makes, to three decimals."""
+    from accord.data.read import load
+    from accord.fitting import fit
+
+    row = re.compile(r"^\| `([\w-]+)`, `(popularity|ease)`(?:, `l2=(\d+)`)? \|(.*)\|$", re.MULTILINE)
+    found = row.findall(read("method.md"))
+    assert len(found) == 5
+    for name, model, l2, cells in found:
+        if not (shared_data / name).is_dir():
+            continue
+        data = load(shared_data / name)
+        trained = fit(data, model, ks=[5, 20], options={"model.l2": float(l2)} if l2 else {})
+        mean = trained.metrics["mean"]
+        values = [mean[metric] for metric in ("recall@5", "recall@20", "ndcg@5", "ndcg@20")]
+        assert values == pytest.approx([float(cell) for cell in cells.split("|")], abs=0.0005), (name, model)

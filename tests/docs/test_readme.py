@@ -1,0 +1,64 @@
+"""Runs the README: every command and script in order, in one folder, and compares what is shown with what comes out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from documents import BLOCK, ROOT, assert_same, run
+
+INSTALL = ("make", "pip")  # what sets up is not run here; that it exists is checked
+
+
+def blocks() -> list[tuple[str, str]]:
+    """Language and content of every code block."""
+    return BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def examples() -> list[tuple[str, str, str]]:
+    """Language, code, and the output shown below it ("" if none is), of what can be run here."""
+    found = blocks()
+    shown = [content if language == "text" else "" for language, content in found[1:]] + [""]
+    return [
+        (language, code, output)
+        for (language, code), output in zip(found, shown, strict=True)
+        if language != "text" and not code.startswith(INSTALL)
+    ]
+
+
+def demo_output() -> str:
+    """What is shown below `make demo`."""
+    found = blocks()
+    number = next(number for number, (_, code) in enumerate(found) if "make demo" in code)
+    assert found[number + 1][0] == "text"
+    return found[number + 1][1]
+
+
+def test_examples(tmp_path: Path) -> None:
+    found = examples()
+    assert len(found) >= 5
+    for language, code, shown in found:
+        printed = run(language, code, tmp_path)
+        if shown:
+            assert_same(shown, printed)
+        else:
+            assert not printed, "what is printed should be shown"
+
+
+def test_demo_table(tmp_path: Path) -> None:
+    """One seed instead of three, to be quick: the means must be near."""
+    shown = re.sub(r" ± \S+", "", demo_output())
+    assert_same(shown, run("bash", "accord demo --seeds 1", tmp_path))
+
+
+def test_make_targets_and_files_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commands = [line for language, code in blocks() if language == "bash" for line in code.splitlines()]
+    targets = [target for line in commands if line.startswith("make ") for target in line.split()[1:]]
+    assert {"demo", "test"} <= set(targets)
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    for line in commands:
+        if line.startswith("pip "):
+            assert line == "pip install -c constraints.txt -e ."
+            assert (ROOT / "constraints.txt").is_file()

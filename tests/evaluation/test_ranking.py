@@ -1,0 +1,289 @@
+"""Full ranking: top-k against a full sort, masks, blocks, cold users, and what counts as relevant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from accord.evaluation import ranking
+from accord.evaluation.ranking import Ranker, Relevant, Seen, evaluate, tie_priority, top_k
+from accord.kernels import cpu
+from accord.protocol import CORRECTED, PUBLISHED
+from helpers import CPU, csr, dataset, random_csr
+
+LEVELS = [-np.inf, -1.0, 0.0, 0.5, 0.5000001, 3.0]
+
+
+def full_sort(scores, k, priority):
+    """By -score, then priority, one row after another."""
+    order = np.stack([np.lexsort((priority, -row)) for row in scores.reshape(-1, scores.shape[-1])])[:, :k]
+    return order.reshape(*scores.shape[:-1], order.shape[-1])
+
+
+def both_forms(scores, k, priority, seen=None):
+    """Compiled, where it can be, and with torch's own sorting."""
+    yield top_k(scores.clone(), k, priority, seen)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "usable", lambda _tensor: False)
+        yield top_k(scores.clone(), k, priority, seen)
+
+
+def assert_sorted(scores, k, priority):
+    expected = full_sort(scores, k, priority)
+    for values, items in both_forms(torch.from_numpy(scores), k, torch.from_numpy(priority)):
+        np.testing.assert_array_equal(items.numpy(), expected)
+        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(scores, expected, -1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), rows=st.integers(1, 6), items=st.integers(1, 12), k=st.integers(1, 15))
+def test_top_k_is_a_full_sort(data, rows, items, k):
+    scores = data.draw(hnp.arrays(np.float32, (rows, items), elements=st.sampled_from([np.float32(x) for x in LEVELS])))
+    priority = np.array(data.draw(st.permutations(range(items))))
+    assert_sorted(scores, k, priority)
+
+
+@pytest.mark.parametrize("k", [1, 5, 20, 99, 100, 150])
+@pytest.mark.parametrize("levels", [1, 2, 8, 10_000])
+@pytest.mark.parametrize("num_items", [100, 3001])
+def test_top_k_with_heavy_ties(k, levels, num_items):
+    """Three dimensions [R, B, I], as the ranker has them."""
+    rng = np.random.default_rng(levels)
+    scores = rng.integers(0, levels, (2, 30, num_items)).astype(np.float32)
+    scores[rng.random(scores.shape) < 0.3] = -np.inf
+    scores[0, 0], scores[0, 1] = 7, -np.inf
+    assert_sorted(scores, k, rng.permutation(num_items))
+
+
+def test_top_k_of_one_row():
+    for values, items in both_forms(torch.tensor([1.0, 3.0, 3.0, 2.0]), 2, torch.tensor([0, 3, 1, 2])):
+        assert items.tolist() == [2, 1]
+        assert values.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("k", [1, 20, 128, 129])
+@pytest.mark.parametrize("levels", [2, 10_000])
+def test_what_was_seen_comes_behind(k, levels, threads):
+    """Some have seen nearly everything, so that their lists end in seen items: those in the order of priority too."""
+    rng = np.random.default_rng(k)
+    users, items = 300, 150
+    seen = csr(users, items, np.argwhere(rng.random((users, items)) < rng.choice([0, 0.3, 0.97], (users, 1))))
+    owners = rng.permutation(users)[:200]
+    scores = rng.integers(0, levels, (2, len(owners), items)).astype(np.float32)
+    priority = rng.permutation(items)
+    masked = scores.copy()
+    for place, owner in enumerate(owners):
+        masked[:, place, seen.items[seen.ptr[owner] : seen.ptr[owner + 1]]] = -np.inf
+    expected = full_sort(masked, k, priority)
+    tables = Seen(*(torch.from_numpy(part) for part in (seen.ptr, seen.items, owners)))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for best, found in both_forms(torch.from_numpy(scores), k, torch.from_numpy(priority), tables):
+            np.testing.assert_array_equal(found.numpy(), expected)
+            np.testing.assert_array_equal(best.numpy(), np.take_along_axis(masked, expected, -1))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_what_is_no_number_is_not_recommended():
+    pytest.importorskip("numba", reason="numba is not installed (accord[fast])")
+    scores = torch.tensor([[torch.nan, 1.0, -torch.inf, 2.0]])
+    values, items = top_k(scores, 4, torch.tensor([3, 0, 1, 2]))
+    assert items.tolist() == [[3, 1, 2, 0]]
+    assert values.tolist() == [[2, 1, -torch.inf, -torch.inf]]
+
+
+def test_ties_that_are_cut_are_mended_in_small_parts(monkeypatch):
+    scores = np.random.default_rng(0).integers(0, 3, (50, 40)).astype(np.float32)
+    monkeypatch.setattr(ranking, "BLOCK_BYTES", 1)
+    assert_sorted(scores, 10, np.random.default_rng(1).permutation(40))
+
+
+def test_tie_priority():
+    popularity = np.array([2, 5, 2, 0, 5, 2, 2, 2])
+    assert tie_priority(popularity, "index").tolist() == list(range(8))
+    priority = tie_priority(popularity, "popularity").numpy()
+    assert sorted(priority) == list(range(8))
+    ordered = np.argsort(priority)
+    assert popularity[ordered].tolist() == [5, 5, 2, 2, 2, 2, 2, 0]
+    assert ordered[2:7].tolist() != [0, 2, 5, 6, 7], "equally popular items are shuffled"
+    assert tie_priority(popularity, "popularity").tolist() == priority.tolist(), "always the same shuffle"
+
+
+def make_ranker(scores, seen, train, protocol=CORRECTED, **more):
+    return Ranker(lambda users: scores[:, users].clone(), len(scores), seen, train, protocol, CPU, **more)
+
+
+def ranked(ranker, users, k):
+    """Users, items [R, N, k] and scores of all blocks together."""
+    blocks = list(ranker.rank(users, k))
+    return (
+        np.concatenate([block for block, _, _ in blocks]),
+        torch.cat([items for _, items, _ in blocks], 1),
+        torch.cat([values for _, _, values in blocks], 1),
+    )
+
+
+@pytest.mark.parametrize("protocol", [PUBLISHED, CORRECTED], ids=["published", "corrected"])
+def test_seen_items_are_never_ranked(protocol):
+    train = random_csr(50, 30, 0.5)
+    seen = train.merge(random_csr(50, 30, 0.3, seed=1))
+    scores = torch.randn(2, 50, 30, generator=torch.Generator().manual_seed(0))
+    scores[:, seen.users, seen.items] += 10
+    _, items, values = ranked(make_ranker(scores, seen, train, protocol), np.arange(50), 30)
+    for run in range(2):
+        for user in range(50):
+            listed = set(items[run, user][values[run, user] > -torch.inf].tolist())
+            assert listed == set(range(30)) - set(seen.items[seen.ptr[user] : seen.ptr[user + 1]])
+
+
+def test_seen_items_stay_where_the_model_asks():
+    train = random_csr(10, 8, 0.5)
+    scores = torch.zeros(1, 10, 8)
+    scores[:, train.users, train.items] = 1
+    ranker = make_ranker(scores, train, train, PUBLISHED, masks_seen=False)
+    _, items, values = ranked(ranker, np.arange(10), 1)
+    assert torch.isfinite(values).all()
+    assert train.contains(np.arange(10)[train.counts > 0], items[0, train.counts > 0, 0].numpy()).all()
+
+
+def test_a_seen_item_is_no_hit():
+    """Fewer unseen items than K: the masked items behind them must not count, though they are in the list."""
+    train = csr(1, 4, [(0, 0), (0, 1), (0, 2)])
+    relevant = Relevant(np.array([0]), csr(1, 4, [(0, 0), (0, 1)]), np.array([2]), train)
+    found = evaluate(make_ranker(torch.zeros(1, 1, 4), train, train), relevant, [4])
+    assert found.per_user["recall@4"].tolist() == [[0]]
+
+
+@pytest.mark.parametrize("size", [1, 4 * 2 * 30 * 7])  # one user a block; seven
+def test_blocks_do_not_change_the_result(monkeypatch, size):
+    data = dataset(50, 30, *([(int(u), int(i)) for u, i in np.argwhere(random_kinds() == kind)] for kind in (1, 2, 3)))
+    relevant = Relevant.of_test(data, CORRECTED)
+    scores = torch.randint(0, 4, (2, 50, 30), generator=torch.Generator().manual_seed(3)).float()
+    ranker = make_ranker(scores, relevant.seen, data.csr(data.train))
+    whole = evaluate(ranker, relevant, [3, 10])
+    assert len(list(ranker.blocks(relevant.users))) == 1
+    monkeypatch.setattr(ranking, "BLOCK_BYTES", size)
+    assert len(list(ranker.blocks(relevant.users))) > 5
+    parts = evaluate(ranker, relevant, [3, 10])
+    for name, values in whole.per_user.items():
+        np.testing.assert_array_equal(values, parts.per_user[name])
+
+
+def random_kinds():
+    return np.random.default_rng(2).choice(4, size=(50, 30), p=[0.6, 0.2, 0.05, 0.15])
+
+
+def test_a_model_may_say_how_many_users_are_scored_together():
+    train = random_csr(10, 8, 0.5)
+    sizes = []
+
+    def score_all(users):
+        sizes.append(len(users))
+        return torch.zeros(1, len(users), 8)
+
+    ranker = Ranker(score_all, 1, train, train, CORRECTED, CPU, user_block=4)
+    ranked(ranker, np.arange(10), 2)
+    assert sizes == [4, 4, 2]
+
+
+TRAIN = [(0, 3), (1, 3), (2, 3), (0, 1), (1, 1), (2, 0)]  # popularity of items 0..4: 1 2 0 3 0; user 3 is cold
+
+
+def test_cold_users_get_popular_items_when_corrected():
+    train = csr(4, 5, TRAIN)
+    seen = train.merge(csr(4, 5, [(3, 1)]))  # seen in validation
+    scores = torch.arange(5.0).expand(2, 4, 5)
+    _, items, values = ranked(make_ranker(scores, seen, train), np.arange(4), 2)
+    assert items[:, 3].tolist() == [[3, 0], [3, 0]]
+    assert values[0, 3].tolist() == [3, 1]
+    assert items[0, 2].tolist() == [4, 2], "others are scored by the model"
+
+
+def test_constant_scores_keep_the_item_order_when_published():
+    """Equal logits stay equal as probabilities, wherever in the block they are."""
+    train, none = csr(3, 61, [(0, 0)]), csr(3, 61, [])
+    for logit in torch.linspace(-3, 3, 60):
+        scores = logit.expand(1, 3, 61)
+        _, items, _ = ranked(make_ranker(scores, none, train, PUBLISHED), np.arange(3), 61)
+        assert (items == torch.arange(61)).all(), logit
+
+
+def test_probabilities_tie_where_logits_do_not():
+    train = csr(1, 3, [(0, 2)])
+    scores = torch.tensor([[[30.0, 31.0, 0.0]]])
+    none = csr(1, 3, [])
+    assert ranked(make_ranker(scores, none, train, PUBLISHED), np.arange(1), 2)[1].tolist() == [[[0, 1]]]
+    assert ranked(make_ranker(scores, none, train, CORRECTED), np.arange(1), 2)[1].tolist() == [[[1, 0]]]
+    closed = make_ranker(scores, none, train, PUBLISHED, scores_are_logits=False)
+    assert ranked(closed, np.arange(1), 2)[1].tolist() == [[[1, 0]]]
+
+
+def rules(**changed):
+    return CORRECTED.model_copy(update=changed)
+
+
+def test_validation_cut_from_the_test_is_removed_from_it():
+    data = dataset(3, 6, train=[(0, 0), (1, 0)], valid=[(0, 1), (1, 2)], test=[(0, 1), (0, 3), (1, 2), (2, 4)])
+    kept = Relevant.of_test(data, rules(test_overlap="keep"))
+    assert kept.users.tolist() == [0, 1, 2]
+    assert kept.counts.tolist() == [2, 1, 1]
+    removed = Relevant.of_test(data, rules(test_overlap="remove"))
+    assert removed.users.tolist() == [0, 2], "a user with nothing left is not counted"
+    assert removed.counts.tolist() == [1, 1]
+    assert removed.pairs.items.tolist() == [3, 4]
+    for relevant in (kept, removed):
+        assert relevant.seen.keys.tolist() == [0, 1, 6, 8], "train and validation are masked"
+
+
+def test_a_stray_shared_pair_stays_in_the_test():
+    """Only a validation that lies in the test as a whole was cut from it."""
+    data = dataset(3, 6, train=[(0, 0)], valid=[(0, 1), (1, 5)], test=[(0, 1), (0, 3)])
+    assert Relevant.of_test(data, rules(test_overlap="remove")).counts.tolist() == [2]
+
+
+def test_noisy_validation_is_looked_up_in_the_noisy_test():
+    data = dataset(
+        3,
+        6,
+        train=[(0, 0)],
+        valid=[(0, 1), (1, 5)],
+        test=[(0, 1), (0, 3)],
+        valid_clean=[(0, 1)],
+        test_noisy=[(0, 1), (0, 3), (1, 5), (2, 2)],
+    )
+    assert Relevant.of_test(data, rules(test_overlap="remove", validation="all")).pairs.items.tolist() == [3]
+    clean = Relevant.of_test(data, rules(test_overlap="keep", validation="clean"))
+    assert clean.pairs.items.tolist() == [1, 3]
+    assert clean.seen.keys.tolist() == [0, 1], "the same validation is masked: (1, 5) is not in the clean one"
+
+
+@pytest.mark.parametrize(("rule", "counts"), [("keep", [3, 1]), ("merge", [2, 1])])
+@pytest.mark.parametrize("overlap", ["keep", "remove"])
+def test_duplicates_in_the_test(rule, counts, overlap):
+    data = dataset(2, 5, train=[(0, 0)], test=[(0, 1), (0, 1), (0, 2), (1, 4)])
+    relevant = Relevant.of_test(data, rules(duplicate_test=rule, test_overlap=overlap))
+    assert relevant.counts.tolist() == counts
+
+
+def test_validation_counts_users_with_history_and_masks_train_alone():
+    data = dataset(3, 5, train=[(0, 0), (1, 1)], valid=[(0, 2), (0, 3), (2, 4)], valid_clean=[(0, 3)])
+    relevant = Relevant.of_validation(data, rules(validation="all"))
+    assert relevant.users.tolist() == [0]
+    assert relevant.counts.tolist() == [2]
+    assert relevant.seen.keys.tolist() == [0, 6]
+    assert Relevant.of_validation(data, rules(validation="clean")).pairs.items.tolist() == [3]
+
+
+def test_evaluation_knows_warm_and_cold_users():
+    data = dataset(3, 5, train=[(0, 0), (1, 1)], test=[(0, 2), (2, 4)])
+    relevant = Relevant.of_test(data, CORRECTED)
+    found = evaluate(make_ranker(torch.zeros(1, 3, 5), relevant.seen, data.csr(data.train)), relevant, [5])
+    assert found.users.tolist() == [0, 2]
+    assert found.warm.tolist() == [True, False]

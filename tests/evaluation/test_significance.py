@@ -1,0 +1,198 @@
+"""Paired tests against scipy's, intervals by simulation, corrections by hand."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from accord.errors import InputError
+from accord.evaluation import significance
+from accord.evaluation.significance import FLIPS, Comparison, compare_to, holm, interval_of_means, mean_and_sd
+
+
+def simulated(rng, gain=0.0, seeds=10, users=200, of_user=0.1, of_seed=0.02, noise=0.1):
+    """A baseline and a method that differs by `gain`, by its users, by its seeds, and by chance."""
+    baseline = rng.random((seeds, users))
+    shift = of_user * rng.normal(size=users) + of_seed * rng.normal(size=(seeds, 1))
+    return baseline, baseline + gain + shift + noise * rng.normal(size=(seeds, users))
+
+
+def only(baseline, other, seed=0) -> Comparison:
+    return compare_to(baseline, {"other": other}, seed)["other"]
+
+
+@pytest.mark.parametrize("case", range(6))
+@pytest.mark.parametrize("levels", [None, 4])  # with few levels most sums are tied
+def test_p_is_that_of_every_flip(case, levels):
+    rng = np.random.default_rng(case)
+    baseline, other = rng.random((2, 3, 12))
+    if levels:
+        baseline, other = (np.floor(values * levels) / levels for values in (baseline, other))
+    other += 0.05 * case
+    exact = stats.permutation_test(
+        (other.mean(0), baseline.mean(0)),
+        lambda x, y, axis: (x - y).mean(axis=axis),
+        permutation_type="samples",
+        n_resamples=np.inf,
+        vectorized=True,
+    ).pvalue
+    assert only(baseline, other).p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / FLIPS) + 1e-4)
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.01, 0.02])
+def test_p_is_near_the_t_tests_on_normal_data(gain):
+    baseline, other = simulated(np.random.default_rng(1), gain)
+    expected = stats.ttest_rel(other.mean(0), baseline.mean(0)).pvalue
+    assert only(baseline, other).p == pytest.approx(expected, rel=0.1, abs=0.015)
+
+
+def test_small_p_goes_on_below_the_flips():
+    baseline, other = simulated(np.random.default_rng(2), gain=0.05)
+    found = only(baseline, other)
+    expected = stats.ttest_rel(other.mean(0), baseline.mean(0)).pvalue
+    assert 0 < found.p < 1e-10
+    assert np.log10(found.p) == pytest.approx(np.log10(expected), rel=0.2)
+    few = only(np.zeros((1, 18)), np.linspace(1, 2, 18)[None])
+    assert few.p >= 2 / 2**18, "two of 2^18 flips come as far"
+
+
+def test_p_is_uniform_where_nothing_differs():
+    rng = np.random.default_rng(3)
+    baseline = np.zeros((1, 50))
+    found = compare_to(baseline, {str(n): rng.standard_t(3, size=(1, 50)) for n in range(400)})
+    assert stats.kstest([result.p for result in found.values()], "uniform").pvalue > 0.01
+    assert not any(result.p_holm < 0.05 for result in found.values())
+
+
+# Users, seeds and chance each in turn make most of the difference between repetitions.
+@pytest.mark.parametrize(("of_user", "of_seed", "noise"), [(0.1, 0.001, 0.05), (0.05, 0.03, 0.05), (0.01, 0.001, 0.3)])
+def test_intervals_cover(monkeypatch, of_user, of_seed, noise):
+    monkeypatch.setattr(significance, "FLIPS", 1)
+    monkeypatch.setattr(significance, "DRAWS", 500)
+    rng = np.random.default_rng(4)
+    covered = 0
+    for repetition in range(300):
+        spread = {"of_user": of_user, "of_seed": of_seed, "noise": noise}
+        found = only(*simulated(rng, gain=0.03, users=100, **spread), seed=repetition)
+        covered += found.low <= 0.03 <= found.high
+    assert covered / 300 >= 0.88
+
+
+def test_interval_of_one_seed_is_the_users_bootstrap():
+    rng = np.random.default_rng(5)
+    baseline, other = rng.random((2, 1, 400))
+    found = only(baseline, other)
+    expected = stats.bootstrap(((other - baseline)[0],), np.mean, method="percentile", rng=6).confidence_interval
+    assert (found.low, found.high) == pytest.approx(tuple(expected), abs=0.004)
+
+
+def test_the_interval_of_a_mean_is_around_it_and_as_wide_as_its_error():
+    values = np.random.default_rng(1).random((3, 2, 400))  # metrics, seeds, users
+    lows, highs = interval_of_means(values)
+    assert ((lows < values.mean((1, 2))) & (values.mean((1, 2)) < highs)).all()
+    one_seed = values[:1, :1]
+    low, high = interval_of_means(one_seed)
+    assert (high - low) / 2 == pytest.approx(1.96 * one_seed.std() / np.sqrt(400), rel=0.1)
+
+
+def test_difference_effect_and_share():
+    found = only([[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]], [[1.0, 0.3, 0.1, -1.0], [3.0, 0.3, -0.1, -1.0]])
+    users = np.array([2.0, 0.3, 0.0, -1.0])
+    assert found.difference == pytest.approx(users.mean())
+    assert found.effect == pytest.approx(users.mean() / users.std(ddof=1))
+    assert found.better == pytest.approx(0.25)
+    assert found.low <= found.difference <= found.high
+
+
+def test_equal_up_to_rounding_is_equal():
+    cancels = np.array([[0.1] * 5, [0.2] * 5, [-0.3] * 5])  # adds up to 5e-17
+    found = only(np.zeros((3, 5)), cancels)
+    assert (found.p, found.effect, found.better) == (1, 0, 0)
+
+
+def test_identical_arrays():
+    same = np.random.default_rng(7).random((3, 40))
+    assert only(same, same.copy()) == Comparison(0, 0, 0, 1, 1, 0, 0)
+
+
+def test_the_same_gain_for_all_is_an_infinite_effect():
+    assert only(np.zeros((2, 30)), np.full((2, 30), -0.1)).effect == -np.inf
+
+
+def test_one_run_stands_for_every_seed():
+    rng = np.random.default_rng(8)
+    closed, learned = rng.random((1, 60)), rng.random((4, 60))
+    repeated = np.repeat(closed, 4, axis=0)
+    assert only(closed, learned) == only(repeated, learned)
+    assert only(learned, closed) == only(learned, repeated)
+    mixed = compare_to(closed, {"learned": learned, "closed": closed + 0.1})
+    assert mixed["closed"].low == pytest.approx(0.1)
+
+
+def test_the_seed_decides_and_the_company_does_not():
+    rng = np.random.default_rng(9)
+    baseline, first, second = rng.random((3, 3, 50))
+    alone, again, other = only(baseline, first), only(baseline, first), only(baseline, first, seed=1)
+    assert alone == again
+    assert (alone.p, alone.low) != (other.p, other.low)
+    together = compare_to(baseline, {"second": second, "other": first})["other"]
+    for name in ("difference", "low", "high", "p", "effect", "better"):
+        assert getattr(together, name) == pytest.approx(getattr(alone, name))
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.9]) == [1, 1]
+    assert holm([0.02, 0.02]) == [0.04, 0.04]
+    assert holm([]) == []
+
+
+def test_comparisons_are_corrected_together():
+    rng = np.random.default_rng(10)
+    baseline = rng.random((2, 100))
+    found = compare_to(baseline, {f"{gain}": baseline + rng.normal(gain, 0.2, (2, 100)) for gain in (0.03, 0.04, 0)})
+    assert [result.p_holm for result in found.values()] == holm([result.p for result in found.values()])
+    assert compare_to(baseline, {}) == {}
+
+
+def test_mean_and_sd():
+    assert mean_and_sd([1.0, 2.0, 3.0]) == pytest.approx((2, 1))
+    assert mean_and_sd([0.5]) == (0.5, 0)
+    for bad in ([], [[1.0]], [np.nan]):
+        with pytest.raises(InputError):
+            mean_and_sd(bad)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "other", "said"),
+    [
+        ([[0.0, np.nan]], [[0.0, 1.0]], "baseline"),
+        ([[0.0, 1.0]], [[0.0, np.nan]], "'other'"),
+        ([[0.0, 1.0]], [[0.0, np.inf]], "'other'"),
+        ([[0.0, 1.0]], [[0.0, 1.0, 2.0]], "shape"),
+        ([[0.0, 1.0]] * 2, [[0.0, 1.0]] * 3, "shape"),
+        ([0.0, 1.0], [0.0, 1.0], "shape"),
+        (0.0, 1.0, "shape"),
+        ([[0.0]], [[1.0]], "two users"),
+    ],
+)
+def test_what_cannot_be_paired_is_refused(baseline, other, said):
+    with pytest.raises(InputError, match=said):
+        only(baseline, other)
+
+
+def test_large_data_is_quick_and_small():
+    rng = np.random.default_rng(11)
+    baseline = rng.random((10, 20_000))
+    others = {str(number): rng.random((10, 20_000)) for number in range(2)}
+    tracemalloc.start()
+    start = time.perf_counter()
+    compare_to(baseline, others)
+    seconds, (_, peak) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert seconds < 20
+    assert peak < 300 * 2**20

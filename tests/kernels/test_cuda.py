@@ -1,0 +1,188 @@
+"""What only a CUDA device can show: recorded steps do what steps do, and the fused loss is the loss."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+
+import rank_worker
+from accord.data.sampling import Batch
+from accord.fitting import train_stack
+from accord.io.tensors import read_tensors
+from accord.kernels import cuda
+from accord.methods import deca
+from accord.nn import adam
+from accord.nn.layers import Embedding, pair_dot
+from accord.training import step
+from accord.training.trainer import Trainer
+from helpers import finish, make_method, plan_small, random_csr, small_data, spread, start_ranks
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+CUDA = torch.device("cuda")
+MODELS = ("mf", "gmf", "neumf", "lightgcn", "cdae")
+
+
+def trained(run, records, monkeypatch):
+    """A method trained with recorded steps or without, and how many graphs there were."""
+    graphs, train = [], Trainer.train
+
+    def counting(trainer):
+        trainer.steps.records &= records
+        state = train(trainer)
+        graphs.append(len(trainer.steps.graphs))
+        return state
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "train", counting)
+        method, states = train_stack(small_data(), run, CUDA)
+    return method, states, graphs
+
+
+@pytest.mark.parametrize("protocol", ["corrected", "published"])
+@pytest.mark.parametrize("method", ["normal", "wbpr", "tce", "rce", "ensemble", "deca", "deca-p"])
+@pytest.mark.parametrize("model", MODELS)
+def test_recorded_steps_do_what_steps_do(model, method, protocol, monkeypatch):
+    run = plan_small(model, method, (3, 5), protocol=protocol, epochs=4)
+    eager, expected, none = trained(run, False, monkeypatch)
+    recorded, states, graphs = trained(run, True, monkeypatch)
+    assert sum(none) == 0
+    assert all(graphs)
+    for state, other in zip(states, expected, strict=True):
+        losses, others = ([entry["loss"] for entry in s.history] for s in (state, other))
+        torch.testing.assert_close(torch.tensor(losses), torch.tensor(others), rtol=2e-3, atol=1e-4)
+    for (name, tensor), other in zip(recorded.state_dict().items(), eager.state_dict().values(), strict=True):
+        torch.testing.assert_close(tensor, other, rtol=2e-2, atol=5e-3, msg=lambda text, n=name: f"{n}: {text}")
+
+
+@pytest.mark.parametrize("dp", [True, False])
+@pytest.mark.parametrize("scale", [0.1, 3.0, 12.0])
+def test_the_fused_loss_is_the_loss(dp, scale):
+    generator = torch.Generator("cuda").manual_seed(1)
+    logits = [scale * torch.randn(3, 1001, generator=generator, device=CUDA) for _ in range(3)]
+    alpha, c = torch.tensor([[0.0], [0.3], [1.0]], device=CUDA), torch.tensor([[1.0], [10.0], [1000.0]], device=CUDA)
+    weights = torch.rand(3, 1001, generator=generator, device=CUDA)
+    exact = [x.double().requires_grad_() for x in logits]
+    expected = deca.agreement_terms(*exact, alpha.double(), c.double(), 400, dp)
+    single = [x.clone().requires_grad_() for x in logits]
+    found = cuda.agreement_terms(*single, alpha, c, 400, dp, deca.GUARD)
+    plain = [x.clone().requires_grad_() for x in logits]
+    formula = deca.agreement_terms(*plain, alpha, c, 400, dp)
+    for terms in (expected, found, formula):
+        (terms * weights).sum().backward()
+    pairs = [
+        (found, formula, expected),
+        *((s.grad, p.grad, e.grad) for s, p, e in zip(single, plain, exact, strict=True)),
+    ]
+    for ours, theirs, truth in pairs:
+        error, usual = ((x.double() - truth).norm() / truth.norm() for x in (ours, theirs))
+        assert error < max(2 * usual, 1e-5)
+
+
+def test_what_cannot_be_recorded_is_trained_all_the_same(monkeypatch, caplog):
+    def refuse(*_arguments, **_options):
+        raise RuntimeError("this cannot be recorded")
+
+    monkeypatch.setattr(step.torch.cuda, "graph", refuse)
+    run = plan_small("gmf", "deca", (3, 5), epochs=3)
+    with caplog.at_level(logging.WARNING, logger="accord"):
+        _, states, graphs = trained(run, True, monkeypatch)
+    assert graphs == [0]
+    assert states[0].epoch == 3
+    assert "cannot be recorded" in caplog.text
+
+
+def as_if_without_kernels(monkeypatch):
+    monkeypatch.setattr(cuda, "triton", None)
+
+
+@pytest.mark.parametrize("dim", [1, 20, 32])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_dot_products_of_rows_and_their_gradient(dim, weighted, monkeypatch):
+    generator = torch.Generator("cuda").manual_seed(2)
+    tables = [Embedding(3, rows, dim, std=1.0).to(CUDA) for rows in (50, 40)]
+    for table in tables:
+        torch.nn.init.normal_(table.weight, generator=generator)
+    weight = torch.randn(3, dim, device=CUDA, generator=generator, requires_grad=True) if weighted else None
+    ids = [torch.randint(0, rows, (3, 777), device=CUDA, generator=generator) for rows in (50, 40)]
+    slopes = torch.randn(3, 777, device=CUDA, generator=generator)
+    wanted = [tables[0].weight, tables[1].weight, *([] if weight is None else [weight])]
+    found = pair_dot(*tables, *ids, weight)
+    gradients = torch.autograd.grad((found * slopes).sum(), wanted)
+    as_if_without_kernels(monkeypatch)
+    expected = pair_dot(*tables, *ids, weight)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    for ours, theirs in zip(gradients, torch.autograd.grad((expected * slopes).sum(), wanted), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dim", [1, 33, 128])
+def test_lookup_and_its_gradient(dim, monkeypatch):
+    table = Embedding(3, 50, dim, std=1.0).to(CUDA)
+    torch.nn.init.normal_(table.weight)
+    ids = torch.randint(0, 50, (3, 777), device=CUDA)
+    slopes = torch.randn(3, 777, dim, device=CUDA)
+    found = table(ids)
+    (gradient,) = torch.autograd.grad((found * slopes).sum(), table.weight)
+    as_if_without_kernels(monkeypatch)
+    expected = table(ids)
+    assert torch.equal(found, expected)
+    torch.testing.assert_close(gradient, torch.autograd.grad((expected * slopes).sum(), table.weight)[0])
+
+
+def test_adam_of_large_tables_is_adam(monkeypatch):
+    monkeypatch.setattr(adam, "LARGE", 1)
+    start = torch.randn(2, 300, 7, device=CUDA)
+    ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    decay = torch.tensor([0.0, 0.3], device=CUDA)
+    mine, usual = adam.Adam([ours], 0.01), torch.optim.Adam([theirs], 0.01)
+    for _ in range(300):
+        gradient = torch.randn_like(start)
+        ours.grad, theirs.grad = gradient.clone(), gradient + decay.view(2, 1, 1) * theirs.detach()
+        mine.step({ours: decay})
+        usual.step()
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["normal", "deca"])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_same_loss_and_gradients_as_on_the_cpu(model, method):
+    train = random_csr(30, 20, 0.3)
+    users, items = torch.randint(0, 30, (3, 64)), torch.randint(0, 20, (3, 64))
+    found = []
+    for device in ("cpu", "cuda"):
+        made = make_method(method, [{}] * 3, train, model).to(device).eval()
+        spread(made)
+        made.begin_step(1)
+        losses = made.loss(Batch(users.to(device), items.to(device), 32))
+        losses.sum().backward()
+        found.append((losses.detach().cpu(), [p.grad.cpu() for p in made.parameters() if p.grad is not None]))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-4, atol=1e-4)
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_ranks_on_gpus_give_what_one_process_gives(size, tmp_path):
+    """A rank to a GPU exchanges by NCCL, ranks that share one by gloo."""
+    cases = [
+        *({"model": model, "method": "deca", "device": "cuda"} for model in MODELS),
+        {"model": "gmf", "method": "deca-p", "seeds": 2, "batch": 43, "large": 10, "device": "cuda"},
+    ]
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    for code, said in finish(start_ranks(size, Path(rank_worker.__file__), tmp_path)):
+        assert code == 0, said
+    torch.set_default_dtype(torch.float64)  # as in the ranks
+    try:
+        for number, case in enumerate(cases):
+            alone = rank_worker.trained(case, None)
+            found = json.loads((tmp_path / f"{size}-{number}.json").read_text())
+            assert found["test"] == pytest.approx(alone.metrics["mean"], abs=1e-9)
+            weights, _ = read_tensors(tmp_path / f"{size}-{number}.safetensors")
+            for key, tensor in alone.method.state_dict().items():
+                torch.testing.assert_close(weights[key], tensor.cpu(), rtol=1e-7, atol=1e-9)
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -1,0 +1,342 @@
+"""One training on several ranks: it is what one process gives, moves no user's row, and survives the loss of a rank."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import signal
+import subprocess
+import time
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import accord
+import rank_worker
+from accord.data.sampling import Sampler, TrainingPairs
+from accord.data.user_shard import PartSampler, UserPart, rows_of
+from accord.distributed import require_apart
+from accord.errors import InputError
+from accord.io.files import only_writer
+from accord.io.tensors import read_tensors
+from accord.models.mf import MF
+from accord.nn.layers import Embedding, Share, generators, shared_out
+from accord.nn.ranks import LOST, Ranks, _share_gpus
+from accord.random import drawn_part
+from accord.recommender.recommender import Recommender
+from accord.training import checkpoints
+from contracts import TwoTower
+from helpers import CPU, finish, plan_small, random_csr, small_data, start_ranks
+
+CASES = [
+    *({"model": m, "method": k} for m in ("mf", "gmf", "neumf", "cdae") for k in ("normal", "deca", "deca-p")),
+    *({"model": "gmf", "method": method} for method in ("wbpr", "rce", "ensemble")),
+    {"model": "gmf", "method": "deca", "seeds": 3, "batch": 43},  # the last batch has one pair, so two ranks have none
+    {"model": "cdae", "method": "deca", "seeds": 2, "batch": 59},
+    {"model": "gmf", "method": "deca-p", "protocol": "published", "options": {"train.pretrain_early_stop": False}},
+    {"model": "cdae", "method": "normal", "options": {"protocol.cdae_negatives": "cells"}, "batch": 9},
+    *({"model": m, "method": "deca-p", "large": 10} for m in ("mf", "gmf", "neumf")),  # item tables are shared out too
+    {"model": "gmf", "method": "deca", "large": 10, "seeds": 3, "batch": 43},
+    {"model": "neumf", "method": "deca", "large": 10, "protocol": "published"},
+    {"model": "lightgcn", "method": "deca"},
+    {"model": "lightgcn", "method": "deca-p", "seeds": 2, "batch": 43, "protocol": "published"},
+    {"model": "mf", "method": "normal", "epochs": 30, "options": {"train.patience": 1, "train.lr": 0.1}},  # stops early
+]  # fmt: skip
+RANKS = 3
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What three ranks made of every case."""
+    place = tmp_path_factory.mktemp("ranks")
+    (place / "cases.json").write_text(json.dumps(CASES))
+    for code, said in finish(start_ranks(RANKS, Path(rank_worker.__file__), place)):
+        assert code == 0, said
+    return place
+
+
+@pytest.fixture
+def in_float64():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def name(case: dict[str, Any]) -> str:
+    return " ".join(str(value) for value in case.values())
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_ranks_give_what_one_process_gives(case, folder):
+    """The loss of every epoch, every check, the test's figures and every weight."""
+    number = CASES.index(case)
+    found = json.loads((folder / f"{RANKS}-{number}.json").read_text())
+    alone = rank_worker.trained(case, None)
+    expected = rank_worker.found(alone)
+    assert len(found["history"]) == len(expected["history"])
+    for mine, one in zip(found["history"], expected["history"], strict=True):
+        assert mine["loss"] == pytest.approx(one["loss"], abs=2e-6)  # as the log rounds them
+        assert mine["valid"] == (one["valid"] and pytest.approx(one["valid"], abs=2e-6))
+    assert found["test"] == pytest.approx(expected["test"], abs=1e-12)
+    weights, _ = read_tensors(folder / f"{RANKS}-{number}.safetensors")
+    for key, tensor in alone.method.state_dict().items():
+        torch.testing.assert_close(weights[key], tensor, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("case", CASES[:12], ids=name)
+def test_no_user_row_moves_in_training(case, folder):
+    """What torch.distributed was given, seen from outside: gradients of what all ranks hold, and single figures."""
+    found = json.loads((folder / f"{RANKS}-{CASES.index(case)}.json").read_text())
+    method = plan_small(case["model"], case["method"], (1,)).build(small_data().csr(small_data().train))
+    by_user = shared_out(method)
+    shared = {key: p.numel() for key, p in method.named_parameters() if key not in by_user}
+    assert sorted(by_user) == found["by_user"]
+    figures = {"loss", "diverged", "validation", "how many numbers are drawn"}
+    at_the_end = {"test figures", "length of test figures", *by_user, *(f"length of {key}" for key in by_user)}
+    assert set(found["sent"]) <= shared.keys() | figures | at_the_end
+    calls = [(call, shape) for call, shape in found["shapes"]]
+    sums = [place for place, (call, _) in enumerate(calls) if call == "all_reduce"]
+    rows = [place for place, (call, _) in enumerate(calls) if call == "gather"]
+    assert len(rows) == len(by_user) + 1, "each table once, and the test's figures"
+    assert max(sums) < min(rows), "when all steps are taken, to be written down"
+    assert max(calls[place][1][0] for place in sums) <= sum(shared.values())
+    gathered = {tuple(shape) for call, shape in calls if call == "all_gather"}
+    assert gathered <= {(1,)}, "how many numbers are drawn, and lengths"
+
+
+def test_bytes_are_counted(folder):
+    """MF's item table goes twice round the ring in every step: 4 bytes an element."""
+    case = CASES[0]
+    found = json.loads((folder / f"{RANKS}-0.json").read_text())
+    data = small_data()
+    steps = len(found["history"]) * -(-len(data.train) // 128)
+    elements = len(data.items) * 4
+    assert case["model"] == "mf"
+    assert found["sent"]["target.item.weight"] == steps * round(2 * (RANKS - 1) / RANKS * 8 * elements)  # in float64
+
+
+# --- parts
+
+
+@pytest.mark.parametrize("batching", ["pairs", "users"])
+@pytest.mark.parametrize("negatives", ["all", "unseen", "popularity"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_parts_of_batches_are_the_batches(batching, negatives, size):
+    """Every pair of the whole, positives and negatives, is in the same batch at one rank, and only there."""
+    train = random_csr(31, 23, 0.3)
+    whole = Sampler(TrainingPairs.of(train, CPU), generators([1, 2], "test"), 16, negatives, batching)
+    parts = []
+    for rank in range(size):
+        part = UserPart.cut(train, *Ranks(rank, size).share(31))
+        parts.append(
+            (part, PartSampler(part, TrainingPairs.of(part, CPU), generators([1, 2], "test"), 16, negatives, batching))
+        )
+    for _ in range(2):
+        epochs = [list(sampler.epoch()) for _, sampler in parts]
+        for number, batch in enumerate(whole.epoch()):
+            for run in range(2):
+                mine = [
+                    pairs_of(epoch[number], run, part.first) for epoch, (part, _) in zip(epochs, parts, strict=True)
+                ]
+                expected = pairs_of(batch, run, 0)
+                for kind in (0, 1):
+                    assert sorted(pair for pairs in mine for pair in pairs[kind]) == sorted(expected[kind])
+                assert all(epoch[number].whole[run] == len(expected[0]) for epoch in epochs)
+
+
+def pairs_of(batch: Any, run: int, first: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The positives and the negatives of a run, padding left out."""
+    real = torch.ones_like(batch.users[run]) if batch.mask is None else batch.mask[run]
+    both = [(int(u) + first, int(i)) for u, i in zip(batch.users[run], batch.items[run], strict=True)]
+    halves = both[: batch.num_positives], both[batch.num_positives :]
+    masks = real[: batch.num_positives].tolist(), real[batch.num_positives :].tolist()
+    return tuple(
+        [pair for pair, here in zip(half, mask, strict=True) if here] for half, mask in zip(halves, masks, strict=True)
+    )  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("bound", [None, 0.3])
+@pytest.mark.parametrize("rows", [5, 64, 1001])
+def test_parts_of_a_table_start_as_the_table(rows, bound, monkeypatch):
+    monkeypatch.setattr("accord.nn.layers.DRAWN_AT_ONCE", 48)
+    whole = Embedding(1, rows, 3, bound=bound)
+    with torch.no_grad():
+        whole.initialise(0, generators([7], "start")[0])
+        for rank in range(3):
+            first, size = Ranks(rank, 3).share(rows)
+            part = Embedding(1, Share(first, size, rows), 3, bound=bound)
+            part.initialise(0, generators([7], "start")[0])
+            assert torch.equal(part.weight, whole.weight[:, first : first + size])
+
+
+def test_drawn_parts():
+    stream = generators([3], "test")[0]
+    every = torch.rand(100, generator=generators([3], "test")[0])
+    drawn = drawn_part(lambda size: torch.rand(size, generator=stream), 100, 30, 71, at_once=13)
+    assert torch.equal(drawn, every[30:71])
+    rest = torch.rand(3, generator=stream)
+    again = generators([3], "test")[0]
+    assert torch.equal(rest, torch.rand(103, generator=again)[100:]), "the stream is where one process would have it"
+
+
+def test_rows_of_users():
+    train = random_csr(10, 8, 0.4)
+    part = rows_of(train, 3, 4)
+    assert part.num_users == 4
+    for user in range(4):
+        own = train.items[train.ptr[3 + user] : train.ptr[4 + user]]
+        assert np.array_equal(part.items[part.ptr[user] : part.ptr[user + 1]], own)
+
+
+def test_shares_are_disjoint_and_whole():
+    for everybody in range(4, 40):
+        for size in range(1, 5):
+            if -(-everybody // size) * (size - 1) >= everybody:
+                with pytest.raises(InputError, match=f"{everybody} users are too few for {size} ranks"):
+                    Ranks(0, size).share(everybody)
+                continue
+            shares = [Ranks(rank, size).share(everybody) for rank in range(size)]
+            assert [user for first, count in shares for user in range(first, first + count)] == list(range(everybody))
+
+
+# --- what needs all users in one place
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "protocol", "reason"),
+    [
+        ("gmf", "tce", "corrected", "method 'tce' cannot be trained in ranks: it drops the largest losses"),
+        (TwoTower, "normal", "corrected", "model 'plain' cannot be trained in ranks: a plain torch module"),
+        ("cdae", "normal", "published", "model 'cdae' cannot be trained in ranks: by these rules"),
+        ("ease", "normal", "corrected", "model 'ease' is fitted in closed form"),
+    ],
+)
+def test_what_cannot_be_apart_is_refused(model, method, protocol, reason):
+    run = plan_small(model, method, (1,), protocol=protocol)
+    with pytest.raises(InputError, match=reason):
+        require_apart(run, small_data().csr(small_data().train))
+
+
+def test_a_promise_is_not_inherited():
+    class Own(MF):
+        pass
+
+    with pytest.raises(InputError, match="it does not say that users may be apart"):
+        require_apart(plan_small(Own, "normal", (1,)), small_data().csr(small_data().train))
+
+
+# --- a rank that is killed
+
+COMMAND = ["-m", "accord", "train", "demo", "--model", "gmf", "--method", "deca", "--epochs", "6", "--device", "cpu"]
+COMMAND += ["--set", "train.early_stop=false", "--set", "train.checkpoint_seconds=0", "--set", "train.batch_size=256"]
+COMMAND += ["--set", "model.dim=8", "--out"]
+
+
+def test_a_killed_rank_ends_the_job_which_goes_on_with_any_number(tmp_path):
+    """SIGKILL in the middle of an epoch; then one process and two ranks go on from the checkpoint of three."""
+    cut = tmp_path / "cut"
+    job = start_ranks(3, *COMMAND, cut)
+    try:
+        wait_for(lambda: list(cut.glob("checkpoint-1-at-*/state.json")), job)
+        time.sleep(0.1)
+        job[1].send_signal(signal.SIGKILL)
+        began = time.monotonic()
+        ends = finish(job, 30)
+    finally:
+        finish(job)
+    assert time.monotonic() - began < 30
+    assert [code for code, _ in ends] == [2, -signal.SIGKILL, 2]
+    said = [line for _, text in ends for line in text.splitlines() if line.startswith("accord: ")]
+    assert said == [f"accord: {LOST}"]
+    assert not (cut / "metrics.json").exists()
+    left = checkpoints.found(cut)
+    assert len([path for path in left if (path / "state.json").exists()]) == 1
+    assert list(left[0].glob("*.safetensors"))
+
+    alone = tmp_path / "alone"
+    shutil.copytree(cut, alone)
+    two = start_ranks(2, *COMMAND, cut, "--resume")
+    options = {"train.early_stop": False, "train.batch_size": 256, "model.dim": 8, "train.checkpoint_seconds": 0.0}
+    whole = accord.fit("demo", "gmf", "deca", epochs=6, device="cpu", options=options)
+    resumed = accord.fit("demo", "gmf", "deca", epochs=6, device="cpu", options=options, out=alone, resume=True)
+    for code, text in finish(two):
+        assert code == 0, text
+    for other in (resumed, Recommender.load(cut)):
+        assert [entry["epoch"] for entry in other.history] == [1, 2, 3, 4, 5, 6]
+        losses = [[entry["loss"] for entry in log] for log in (other.history, whole.history)]
+        assert np.allclose(*losses, rtol=1e-4)
+        assert other.metrics["mean"] == pytest.approx(whole.metrics["mean"], rel=0.02)
+        for key, tensor in whole.method.state_dict().items():
+            torch.testing.assert_close(other.method.state_dict()[key], tensor, rtol=0.05, atol=0.01)
+    assert not checkpoints.found(cut), "a finished run keeps no checkpoint"
+
+
+def wait_for(what: Any, processes: list[subprocess.Popen[str]], seconds: float = 90) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert all(process.poll() is None for process in processes), [p.stderr and p.stderr.read() for p in processes]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# --- the page
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("scale_ranks_page")
+
+
+@pytest.fixture
+def measured() -> Any:
+    return json.loads((BENCHMARKS / "scale" / "ranks.json").read_text())
+
+
+def test_the_page_says_what_was_measured(page, measured):
+    shown = page.PAGE.read_text()
+    gpu = page.GPU.read_text()
+    assert page.filled(shown, page.parts(measured, gpu)) == shown, "run `python benchmarks/scale_ranks_page.py`"
+
+
+def test_what_was_measured_is_what_was_asked_for(measured):
+    """Equal to one process, a share of the user tables, bytes by the formula within 5%, and an end within 30 s."""
+    for row in measured["equality"]["largest_relative_difference"]["float64"].values():
+        assert max(max(parts.values()) for parts in row.values()) < 1e-5
+    for number, found in measured["memory"]["ranks"].items():
+        rows = measured["memory"]["ranks"]["1"]["user_rows"][0]
+        assert max(found["user_rows"]) == pytest.approx(rows / int(number), rel=0.01)
+    for row in measured["traffic"]["bytes_per_step_and_rank"].values():
+        for found in row.values():
+            assert found["interface"] == pytest.approx(found["formula"], rel=0.05)
+            assert found["counted"] == pytest.approx(found["formula"], rel=0.01)
+    assert measured["killed"]["seconds_until_the_job_ended"] < 30
+    assert {f"resumed at {n}" for n in ("one process", 1, 2, 3)} <= measured["killed"].keys()
+
+
+def test_two_jobs_do_not_write_to_one_folder(tmp_path):
+    with only_writer(tmp_path):
+        ends = finish(start_ranks(2, *COMMAND, tmp_path), 60)
+    assert [code for code, _ in ends] == [2, 2]
+    said = [line for line in ends[0][1].splitlines() if line.startswith("accord: ")]
+    assert said == [f"accord: {tmp_path} is being written by another process; wait for its end, or give another --out."]
+
+
+@pytest.mark.parametrize(("ranks", "gpus", "share"), [(2, 2, False), (4, 1, True), (3, 2, True)])
+def test_more_ranks_than_gpus_do_not_exchange_by_nccl(ranks, gpus, share, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with warnings.catch_warnings(record=True) as said:
+        assert _share_gpus() == share
+    assert [str(warning.message) for warning in said] == [
+        f"{ranks} ranks share {gpus} GPU{'s' * (gpus > 1)}, so they exchange through the main memory, which is slow."
+    ] * share

@@ -1,0 +1,314 @@
+"""The report of runs: its figures are the runs', it stands alone, and a real browser shows it from disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import accord
+from accord.cli.app import main
+from accord.evaluation.noise import detection
+from accord.evaluation.significance import compare_to
+from accord.report import measure
+from accord.report.measure import Runs, Values
+from accord.report.run_report import write_report
+from browser import chromium, opened
+from documents import BLOCK, ROOT
+from helpers import dataset
+
+HARM = "<img src=x onerror=\"document.title='harmed'\"></script><script>document.title='harmed'</script>"
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Simulated clicks on items whose titles would do harm if they were not escaped; the last user is cold."""
+    made = accord.simulate(users=120, items=60, interactions=1500, seed=3).dataset
+    titles = pa.array([f"{HARM} {number}" for number in range(len(made.items))])
+    cold = made.users.ids[-1]
+    kept = pa.compute.not_equal(made.train.users, cold)
+    train = accord.Interactions(made.train.table.filter(kept))
+    return replace(made, train=train, item_info=pa.table({"title": titles}))
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    """A folder and a recommender each: plain, in two stages, in closed form."""
+    top = tmp_path_factory.mktemp("runs")
+    found = {}
+    for model, method, seeds in (("mf", "normal", 2), ("mf", "deca-p", 2), ("ease", "normal", 1)):
+        folder = top / f"{model}-{method}"
+        options = {"train.batch_size": 64}
+        found[folder.name] = (
+            str(folder),
+            accord.fit(data, model, method, epochs=3, seeds=seeds, options=options, out=folder),
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def pages(trained, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    one = write_report(folder / "one.html", [trained["mf-deca-p"]])
+    return {"one": one, "several": write_report(folder / "several.html", list(trained.values()))}
+
+
+def text_of(path) -> str:
+    """What is read on the page, without scripts and marks."""
+    html = re.sub(r"<(script|style).*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+def test_the_figures_of_one_run_are_its_own(pages, trained, data):
+    text = text_of(pages["one"])
+    folder, run = trained["mf-deca-p"]
+    assert text.startswith("mf + deca-p on demo")
+    for name, mean in run.metrics["mean"].items():
+        assert f"{name} {mean:.4f} (" in text  # with an interval behind it
+    assert f"± {run.metrics['std']['ndcg@20']:.4f}" in text
+    popular = accord.fit(data, "popularity").metrics
+    assert f"popularity {popular['mean']['recall@20']:.4f}" in text
+    found = detection(run.noise(data.train).column("p_real").to_numpy(), data.train.column("value") == 1)
+    assert f"{found['auc']:.3f} {found['average_precision']:.3f}" in text
+    assert "0 (cold) 1 " in text
+    assert f"accord report {folder}" in text
+    assert "accord.fit(data, model='mf', method='deca-p'" in text
+    assert "train.batch_size 64" in text
+    for title in ("Validation ndcg@20", "Training loss of mf + deca-p", "What mf + deca-p recommends most"):
+        assert title in text
+
+
+def test_the_least_and_the_most_believed_are_shown_with_titles(pages, trained, data):
+    believed = trained["mf-deca-p"][1].noise(data.train).column("p_real").to_numpy()
+    rows = re.findall(r"<tr>(.*?)</tr>", pages["one"].read_text(), re.DOTALL)
+    shown = [[unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in rows]
+    for row in (believed.argmin(), believed.argmax()):
+        user, item = data.train.users[row].as_py(), data.train.items[row].as_py()
+        title = data.item_info["title"][int(data.items.rows([item])[0])].as_py()
+        value = data.train.column("value")[row]
+        assert [user, item, title, f"{value:g}", f"{believed[row]:.4f}"] in shown
+
+
+def test_a_report_from_the_folder_is_the_one_from_training(pages, trained, tmp_path):
+    folder, _ = trained["mf-deca-p"]
+    again = write_report(tmp_path / "again.html", [(folder, accord.Recommender.load(folder))])
+    assert again.read_text() == pages["one"].read_text()
+
+
+def test_several_runs_are_tested_in_pairs(pages, trained):
+    text = text_of(pages["several"])
+    runs = {name: run.evaluate().per_user["ndcg@20"] for name, (_, run) in trained.items()}
+    popular = measure.popularity_beside(trained["mf-normal"][1], [20]).evaluation.per_user["ndcg@20"]
+    others = {"mf + deca-p": runs["mf-deca-p"], "ease": runs["ease-normal"], "popularity": popular}
+    assert "ndcg@20 against mf + normal" in text
+    for name, test in compare_to(runs["mf-normal"], others).items():
+        said = f"{name} {test.difference:+.4f} {test.low:+.4f} to {test.high:+.4f}".replace("+ deca-p", "#")
+        assert said.replace("-", "−").replace("#", "+ deca-p") in text
+
+
+def test_runs_with_other_seeds_are_paired_by_user(data, trained):
+    other = accord.fit(data, "mf", "wbpr", epochs=1, seeds=[7, 8, 9])
+    runs = Runs([trained["mf-normal"], ("other", other)])
+    found = runs.test(runs.runs[0], [runs.runs[1]])["mf + wbpr"]
+    means = [one.evaluation.per_user["ndcg@20"].mean(0) for one in runs.runs]
+    assert found.difference == pytest.approx(float((means[1] - means[0]).mean()))
+
+
+def test_runs_of_different_data_are_not_compared(trained, tmp_path):
+    other = accord.fit(accord.simulate(users=90, items=50, interactions=900, seed=4).dataset, "mf", "normal", epochs=1)
+    path = write_report(tmp_path / "both.html", [trained["mf-normal"], ("elsewhere", other)])
+    text = text_of(path)
+    assert "cannot be compared" in text
+    assert " against " not in text.replace("against what was seen", "")
+    assert "mf + normal (elsewhere)" in text
+
+
+def test_data_without_values_and_titles_has_a_report(tmp_path):
+    made = accord.simulate(users=60, items=40, interactions=700, seed=1, liked=0.4).dataset
+    train = accord.Interactions(made.train.table.select(["user", "item"]))
+    run = accord.fit(replace(made, train=train), "mf", "normal", epochs=1, ks=[3, 7])
+    text = text_of(write_report(tmp_path / "plain.html", [("runs/x", run)]))
+    assert "ndcg@7 against popularity" in text
+    assert "noise found" not in text
+    assert "How much is believed" in text
+
+
+def test_one_user_in_the_test_and_one_run_of_popularity_have_a_report(tmp_path):
+    tiny = dataset(3, 4, [(0, 0), (1, 1), (2, 2)], test=[(0, 1)])
+    for model in ("mf", "popularity"):
+        run = accord.fit(tiny, model, "normal", epochs=1)
+        text = text_of(write_report(tmp_path / "tiny.html", [("runs/x", run)]))
+        assert "judged on 1 held-out pairs of 1 users" in text
+        assert " against popularity" not in text
+
+
+# --- what is measured, by hand
+
+
+def test_of_many_interactions_a_sample_is_judged(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "MOST_JUDGED", 300)
+    text = text_of(write_report(tmp_path / "some.html", [trained["mf-deca-p"]]))
+    run = trained["mf-deca-p"][1]
+    assert f"Looked at are 300 of the {len(run.trained_on):,}, drawn." in text
+    subject = measure.Runs([trained["mf-deca-p"]]).runs[0]
+    pairs = run.trained_on.pair_keys()
+    assert len(np.unique(subject.judged.pair_keys())) == 300
+    assert np.isin(subject.judged.pair_keys(), pairs).all()
+    whole = run.posterior(*run.trained_on.rows_in(run.users, run.items))
+    assert subject.believed.mean() == pytest.approx(whole.mean(), abs=0.1)
+
+
+def test_gini_by_hand():
+    assert measure.gini(np.array([5, 5, 5, 5])) == 0
+    assert measure.gini(np.array([0, 0, 0, 8])) == pytest.approx(0.75)
+    assert measure.gini(np.array([1, 3])) == pytest.approx(0.25)
+    assert measure.gini(np.array([0, 0])) == 0
+
+
+def test_tenths_by_hand():
+    popularity = np.arange(20)[::-1].copy()  # item 0 is the most popular
+    counts = np.zeros(20, dtype=np.int64)
+    counts[[0, 1, 19]] = [6, 2, 2]
+    assert measure.by_tenth(counts, popularity) == [0.2, *[0.0] * 8, 0.8]
+
+
+def test_values_are_grouped_only_where_there_are_many(trained, data):
+    run = trained["mf-normal"][1]
+    values = Values.of(run.trained_on)
+    assert values.names == ["0", "1"]
+    assert (values.group == data.train.column("value")).all()
+    many = np.linspace(0, 100, len(data.train))
+    table = data.train.table.set_column(2, "value", pa.array(many))
+    other = accord.fit(replace(data, train=accord.Interactions(table)), "popularity")
+    values = Values.of(other.trained_on)
+    assert values.names[0] == "0 to 20"
+    assert np.ptp(np.bincount(values.group)) <= 2  # fifths of equal size
+
+
+def test_popularity_beside_a_run_is_the_model_of_that_name(trained, data):
+    beside = measure.popularity_beside(trained["mf-normal"][1], [20])
+    fitted = accord.fit(data, "popularity", ks=[20])
+    assert beside.evaluation.mean()[0] == fitted.metrics["mean"]
+
+
+def test_coverage_counts_what_is_recommended(trained):
+    run = trained["mf-normal"][1]
+    found = measure.Recommended.of(run, 5)
+    lists = run.recommend(k=5)
+    warm = run.users.take(np.flatnonzero(run.train.counts)).to_pylist()
+    counted = [row["item"] for row in lists.to_pylist() if row["user"] in set(warm)]
+    assert found.counts.sum() == len(counted)
+    assert found.coverage == len(set(counted)) / len(run.items)
+
+
+# --- the command
+
+
+def command(monkeypatch, capsys, *words):
+    monkeypatch.setattr("sys.argv", ["accord", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code, capsys.readouterr().err
+
+
+def test_the_command_writes_where_it_says(trained, tmp_path, monkeypatch, capsys):
+    folders = [folder for folder, _ in trained.values()]
+    code, said = command(monkeypatch, capsys, "report", folders[0])
+    assert (code, said) == (0, f"report: {folders[0]}/report.html\n")
+    code, said = command(monkeypatch, capsys, "report", *folders, "-o", str(tmp_path / "new" / "x.html"))
+    assert (code, said) == (0, f"report: {tmp_path}/new/x.html\n")
+    assert "3 runs on demo" in (tmp_path / "new" / "x.html").read_text()
+
+
+def test_mistakes_end_in_one_sentence(trained, tmp_path, monkeypatch, capsys):
+    folder = trained["mf-normal"][0]
+    (tmp_path / "half").mkdir()
+    for words, sentence in (
+        ([str(tmp_path / "none")], "there is no such folder"),
+        ([str(tmp_path / "half")], "config.json is missing: the run folder is not whole"),
+        ([folder, folder], "was given twice"),
+        ([folder, "-o", str(tmp_path)], "is a folder; name a file in it"),
+        ([], "missing argument"),
+    ):
+        code, said = command(monkeypatch, capsys, "report", *words)
+        assert code == 2
+        assert sentence in said
+        assert said.count("\n") == 1
+
+
+def test_a_report_that_cannot_be_written_does_not_cost_the_run(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("accord.report.run_report.write_report", full)
+    monkeypatch.chdir(tmp_path)
+    typed = ["train", "demo", "--model", "popularity", "--out", "runs/x"]
+    code, said = command(monkeypatch, capsys, *typed)
+    assert code == 2
+    mend = "the run in runs/x is whole; write its report with 'accord report runs/x'."
+    assert said.endswith(f"accord: the report cannot be written (no space left on device); {mend}\n")
+    assert accord.Recommender.load("runs/x").metrics["mean"]
+
+
+def test_train_and_compare_end_with_their_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = accord.simulate(users=60, items=40, interactions=700, seed=1, liked=0.4).dataset.train.table
+    pa.csv.write_csv(rows, "clicks.csv")
+    typed = ["train", "clicks.csv", "--clean", "value>=1", "--model", "mf", "--method", "normal", "--epochs", "1"]
+    code, said = command(monkeypatch, capsys, *typed, "--out", "runs/x", "--overwrite")
+    assert code == 0
+    assert said.endswith("run folder: runs/x\nreport: runs/x/report.html\n")
+    asked = "accord train clicks.csv --clean 'value>=1' --model mf --method normal --epochs 1 --out runs/x"
+    assert json.loads((tmp_path / "runs/x/metrics.json").read_text())["command"] == asked
+    assert asked in text_of(tmp_path / "runs/x/report.html")
+
+    typed = ["compare", "clicks.csv", "--models", "mf", "--methods", "normal", "--epochs", "1", "--seeds", "1"]
+    code, said = command(monkeypatch, capsys, *typed, "--out", "runs/c")
+    assert code == 0
+    assert said.endswith("report: runs/c/report.html\n")
+    text = text_of(tmp_path / "runs/c/report.html")
+    assert "Comparison on clicks" in text
+    assert "accord compare clicks.csv" in text
+    assert "Against mf + normal" in text
+
+
+def test_the_examples_of_the_docs_run(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, folder in (("mf-normal", "runs/clicks"), ("ease-normal", "runs/clicks-ease")):
+        trained[name][1].save(folder)
+    examples = [code for language, code in BLOCK.findall((ROOT / "docs/report.md").read_text()) if language == "python"]
+    for code in examples:
+        exec(code, {})
+    assert "2 runs on demo" in text_of(tmp_path / "report.html")
+    assert "The third day had the most." in text_of(tmp_path / "clicks.html")
+
+
+# --- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.mark.parametrize(("name", "width", "scheme"), [("one", 380, "light"), ("several", 1100, "dark")])
+def test_a_browser_shows_it_from_disk(browser, pages, name, width, scheme):
+    with opened(browser, pages[name], width, scheme) as seen:
+        page = seen.page
+        assert page.evaluate("document.documentElement.dataset.charts") == "drawn"
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.title() in ("mf + deca-p on demo", "3 runs on demo")
+        assert page.locator("img").count() == 0
+        assert HARM in page.locator("main").text_content()
+        assert seen.said == []
+        assert seen.asked == [pages[name].as_uri()]
+        page.evaluate("document.querySelectorAll('main > section > details').forEach(one => { one.open = true; })")
+        assert seen.harms() == []
+        assert pages[name].stat().st_size < 2_000_000

@@ -1,0 +1,227 @@
+"""The server's answers: the recommender's own lists, filters, fold-in, search, and clear errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from accord import Recommender
+from accord.serve.api import make_app
+from accord.serve.guard import Rules
+from accord.serve.search import Search
+from accord.serve.similar import similarity_of
+from accord.serve.snapshots import Snapshot
+from serving import SCRIPT, Client, audit, make_holder, run, train  # noqa: F401
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def rec(run):  # noqa: F811
+    return Recommender.load(run)
+
+
+@pytest.fixture(scope="module")
+def client(run, audit):  # noqa: F811
+    return Client(make_app(make_holder(run, audit), Rules()))
+
+
+def listed(answer):
+    return [entry["item"] for entry in answer["items"]]
+
+
+@pytest.mark.parametrize("model", ["mf", "neumf", "cdae", "lightgcn", "popularity", "ease"])
+def test_every_model_gives_the_lists_of_the_recommender(tmp_path, model):
+    folder = train(tmp_path / "run", model, epochs=1)
+    recommender, snapshot = Recommender.load(folder), Snapshot.load(folder)
+    for user in recommender.users.ids.to_pylist()[::7]:
+        table = recommender.recommend([user], 10)
+        answer = snapshot.recommend(user, 10, why=True)
+        assert listed(answer) == table.column("item").to_pylist()
+        assert [entry["score"] for entry in answer["items"]] == table.column("score").to_pylist()
+        assert {answer["source"]} == set(table.column("source").to_pylist())
+        seen = {entry["item"] for entry in snapshot.history(snapshot.user_rows[user])["items"]}
+        named = [reason["item"] for entry in answer["items"] for reason in entry["why"]]
+        assert named
+        assert set(named) <= seen
+    history = listed(snapshot.recommend("u0002", 4))
+    table = recommender.recommend(["new"], 10, history={"new": history})
+    assert listed(snapshot.from_history(history, 10)) == table.column("item").to_pylist()
+    similar = snapshot.similar(3, 39)
+    assert len(similar["items"]) == 39
+    assert similar["item"] not in listed(similar)
+
+
+def test_all_users_have_the_lists_of_the_recommender(client, rec):
+    table = rec.with_titles(rec.recommend(None, 8)).to_pylist()
+    users = rec.users.ids.to_pylist()
+    answer = client.post("/v1/recommendations", json={"users": users, "k": 8}).json()
+    assert [entry["user"] for entry in answer["lists"]] == users
+    for user, entry in zip(users, answer["lists"], strict=True):
+        expected = [row for row in table if row["user"] == user]
+        assert listed(entry) == [row["item"] for row in expected]
+        assert [row["title"] for row in entry["items"]] == [row["title"] for row in expected]
+        assert entry == client.get("/v1/recommendations", params={"user": user, "k": 8}).json()
+
+
+def test_somebody_unknown_gets_the_popular_items(client, rec):
+    answer = client.get("/v1/recommendations", params={"user": "somebody", "k": 5, "why": True}).json()
+    assert (answer["known"], answer["source"]) == (False, "popularity")
+    assert listed(answer) == rec.recommend(["somebody"], 5).column("item").to_pylist()
+    assert all(entry["why"] == [] for entry in answer["items"])
+
+
+def test_exclude_and_allow(client):
+    whole = listed(client.get("/v1/recommendations", params={"user": "u0002", "k": 10}).json())
+    without = client.get(
+        "/v1/recommendations", params={"user": "u0002", "k": 8, "exclude": [*whole[:2], "no item"]}
+    ).json()
+    assert listed(without) == whole[2:10]
+    only = client.get("/v1/recommendations", params={"user": "u0002", "allow": [*whole[:6:2], "no item"]}).json()
+    assert listed(only) == whole[:6:2]
+    asked = {"users": ["u0002", "u0003"], "allow": whole[:4], "exclude": whole[:1]}
+    for entry in client.post("/v1/recommendations", json=asked).json()["lists"]:
+        assert set(listed(entry)) <= set(whole[1:4])
+    assert client.post("/v1/recommendations", json={"users": ["u0002"], "allow": []}).json()["lists"][0]["items"] == []
+    folded = client.post("/v1/recommendations/history", json={"history": whole[:2], "allow": whole[:5]}).json()
+    assert set(listed(folded)) == set(whole[2:5])
+
+
+def test_a_history_is_folded_in(client, rec):
+    history = ["i0002", "i0007", "i0011"]
+    answer = client.post(
+        "/v1/recommendations/history", json={"history": [*history, "no item"], "k": 6, "why": True}
+    ).json()
+    with pytest.warns(UserWarning, match="1 item"):
+        table = rec.recommend(["new"], 6, history={"new": [*history, "no item"]})
+    assert answer["unknown"] == ["no item"]
+    assert answer["source"] == "history"
+    assert listed(answer) == table.column("item").to_pylist()
+    assert {reason["item"] for entry in answer["items"] for reason in entry["why"]} <= set(history)
+    nothing = client.post("/v1/recommendations/history", json={"history": []}).json()
+    assert nothing["source"] == "popularity"
+
+
+def test_a_history_comes_with_the_probabilities_of_the_run_and_of_the_audit(client, rec):
+    answer = client.get("/v1/history", params={"user": "u0002"}).json()
+    noise = {row["item"]: row["p_real"] for row in rec.noise(rec.trained_on).to_pylist() if row["user"] == "u0002"}
+    given = {entry["item"]: entry["p_real"] for entry in answer["items"]}
+    assert noise.keys() <= given.keys()
+    assert all(abs(given[item] - value) < 1e-4 for item, value in noise.items())
+    assert list(given.values()) == sorted(given.values(), reverse=True)
+    assert all(entry["audit"]["low"] <= entry["audit"]["p_real"] <= entry["audit"]["high"] for entry in answer["items"])
+
+
+def test_items_and_users_are_found(client):
+    def items(query):
+        return [entry["item"] for entry in client.get("/v1/items", params={"q": query}).json()["items"]]
+
+    assert items("FILM i0002") == items("É i0002") == items("i0002") == ["i0002"]
+    assert items("i0003") == ["i0003"]  # has no title
+    assert "i0001" in items("onerror Film")
+    assert items("no such thing") == []
+    assert len(items("")) == 20
+    users = client.get("/v1/users", params={"q": "bold", "limit": 5}).json()["users"]
+    assert [entry["user"] for entry in users] == ["<b>bold</b>"]
+    assert users[0]["interactions"] > 0
+
+
+def test_search_puts_the_id_itself_first():
+    import numpy as np
+    import pyarrow as pa
+
+    found = Search(pa.array([15, 5, 51, 500]), None, np.array([9, 1, 2, 3]))
+    assert found.find("5", 10) == [1, 3, 2, 0]  # itself, those that begin so by frequency, those that hold it
+    assert found.find("", 2) == [0, 3]
+
+
+def test_large_integer_ids_come_as_text(tmp_path):
+    import pyarrow as pa
+
+    import accord
+
+    users = [user for user in range(6) for _ in range(5)]
+    items = [2**60 + (user + n) % 8 for user in range(6) for n in range(5)]
+    accord.fit(accord.load(pa.table({"user": users, "item": items})), "popularity", out=tmp_path / "run")
+    answer = Snapshot.load(tmp_path / "run").recommend(1, 3)
+    assert answer["user"] == 1
+    assert all(entry["item"].startswith(str(2**60)[:-2]) for entry in answer["items"])
+
+
+def test_similarity_by_vectors_is_their_cosine(rec):
+    model = rec.lists.method.target
+    alike = similarity_of(model, rec.train)
+    vectors = (model.item.weight[0] * model.out.weight[0].abs().sqrt().T).detach()
+    expected = torch.nn.functional.cosine_similarity(vectors[None, :4], vectors[5:7, None], dim=-1)
+    torch.testing.assert_close(alike.between(torch.tensor([5, 6]), torch.arange(4)), expected)
+    torch.testing.assert_close(alike.to_all(5)[:4], expected[0])
+
+
+def test_the_audit_is_served(client, run, audit):  # noqa: F811
+    answer = client.get("/v1/audit").json()
+    assert answer["summary"]["verdict"]["helps"] is False
+    assert all(title.startswith("Film") for title in answer["titles"].values())
+    rows = client.get("/v1/audit/interactions", params={"limit": 200}).json()
+    assert [row["p_real"] for row in rows["interactions"]] == sorted(row["p_real"] for row in rows["interactions"])
+    surest = client.get("/v1/audit/interactions", params={"surest": True, "limit": 1}).json()
+    assert surest["interactions"][0]["p_real"] > 0.99
+    mine = client.get("/v1/audit/interactions", params={"user": "u0002", "limit": 200}).json()
+    assert {row["user"] for row in mine["interactions"]} == {"u0002"}
+    item = mine["interactions"][3]["item"]
+    one = client.get("/v1/audit/interactions", params={"user": "u0002", "item": item}).json()
+    assert one["interactions"] == [mine["interactions"][3]]
+    without = Client(make_app(make_holder(run), Rules()))
+    assert without.get("/v1/audit").json()["error"]["code"] == "no_audit"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("GET", "/v1/recommendations", None, 422, "invalid"),
+        ("GET", "/v1/recommendations?user=u0002&k=0", None, 422, "invalid"),
+        ("GET", "/v1/recommendations?user=u0002&k=1001", None, 422, "invalid"),
+        ("GET", "/v1/recommendations?user=u0002&k=many", None, 422, "invalid"),
+        ("GET", "/v1/recommendations?user=u0002&K=3", None, 422, "invalid"),
+        ("GET", "/v1/about?x=1", None, 422, "invalid"),
+        ("GET", "/v1/history?user=nobody", None, 404, "unknown_user"),
+        ("GET", "/v1/similar?item=nothing", None, 404, "unknown_item"),
+        ("GET", "/v1/nowhere", None, 404, "not_found"),
+        ("GET", "/static/../cli.py", None, 404, "not_found"),
+        ("GET", "/static/nothing.js", None, 404, "not_found"),
+        ("PUT", "/v1/about", None, 405, "method_not_allowed"),
+        ("POST", "/v1/recommendations", '{"users": []}', 422, "invalid"),
+        ("POST", "/v1/recommendations", '{"users": ["a"], "kk": 3}', 422, "invalid"),
+        ("POST", "/v1/recommendations", '{"users": [1.5]}', 422, "invalid"),
+        ("POST", "/v1/recommendations", '{"users": [true]}', 422, "invalid"),
+        ("POST", "/v1/recommendations", '{"users": ', 422, "invalid"),
+        ("POST", "/v1/recommendations", '{"users": ["' + 101 * 'a", "' + '"]}', 422, "invalid"),
+        ("POST", "/v1/recommendations/history", '{"history": ["\\ud800"]}', 422, "invalid"),
+        ("POST", "/v1/recommendations/history", '{"history": ["' + "a" * 2**20 + '"]}', 413, "too_large"),
+    ],
+)
+def test_errors_are_for_programs_and_for_people(client, method, path, body, status, code):
+    answer = client.request(method, path, content=body, headers=JSON if body else None)
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == code
+    assert answer.json()["error"]["message"]
+    assert "Traceback" not in answer.text
+    assert "site-packages" not in answer.text
+
+
+def test_health_and_figures(client):
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"status": "ready"}
+    figures = client.get("/metrics").text
+    assert 'accord_requests_total{route="/healthz",status="200"}' in figures
+    assert 'accord_request_seconds_bucket{le="0.005",route="/healthz"}' in figures
+    assert "u0002" not in figures
+
+
+def test_pages_carry_a_strict_policy(client):
+    for path in ("/", "/docs", "/static/page.js", "/v1/about", "/nowhere"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "server" not in headers
+    assert SCRIPT not in client.get("/").text

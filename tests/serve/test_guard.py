@@ -1,0 +1,295 @@
+"""Who is let in, how much at once, and what happens when the run folder changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import threading
+import time
+
+import httpx
+import pytest
+
+from accord.errors import InputError
+from accord.serve import connection, guard, holder, server
+from accord.serve.api import make_app
+from accord.serve.audited import Audited
+from accord.serve.guard import Guard, Rules
+from accord.serve.meters import Meters
+from accord.serve.snapshots import Snapshot
+from serving import Client, audit, make_holder, run, serving, train  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def served(run):  # noqa: F811
+    return make_holder(run)
+
+
+def client(served, **rules):
+    return Client(make_app(served, Rules(**rules)))
+
+
+# --- who
+
+
+def test_without_a_token_only_its_own_names_are_answered(served):
+    asks = client(served)
+    for host in ("127.0.0.1:8000", "localhost", "LOCALHOST:1", "[::1]:8000"):
+        assert asks.get("/v1/about", headers={"host": host}).status_code == 200
+    for host in ("evil.example", "127.0.0.1.evil.example", "", "[", "user@evil.example"):
+        answer = asks.get("/v1/about", headers={"host": host})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "wrong_host")
+
+
+def test_pages_of_other_sites_cannot_change_anything(served):
+    asks = client(served)
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:9"):
+        answer = asks.post("/reload", headers={"origin": origin})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross_origin")
+    assert asks.post("/reload", headers={"origin": "http://127.0.0.1"}).status_code == 200
+    forwarded = asks.post("/reload", headers={"x-forwarded-for": "10.0.0.1"})
+    assert forwarded.json()["error"]["code"] == "token_needed"
+
+
+def test_a_token_opens_everything_but_the_empty_pages(served):
+    asks = client(served, token="secret")
+    for path in ("/v1/about", "/metrics", "/openapi.json", "/v1/recommendations?user=u0002"):
+        for given in (None, "Bearer wrong", "secret", "Bearer sécret".encode()):
+            answer = asks.get(path, headers={"authorization": given} if given else None)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
+            assert answer.headers["www-authenticate"] == "Bearer"
+        assert asks.get(path, headers={"authorization": "Bearer secret", "host": "any.example"}).status_code == 200
+    assert asks.post("/reload").status_code == 401
+    assert asks.post("/reload", headers={"authorization": "Bearer secret"}).status_code == 200
+    for path in ("/", "/docs", "/static/page.css", "/healthz", "/readyz"):
+        assert asks.get(path).status_code == 200
+
+
+def test_what_counts_as_this_machine():
+    assert all(server.is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost"))
+    assert not any(server.is_loopback(host) for host in ("0.0.0.0", "::", "192.168.1.2", "example.org", ""))
+
+
+# --- how much
+
+
+def call(app, method="GET", path="/", headers=(), messages=()):
+    """Status and body of one request to an ASGI application; the body arrives in the messages given, or never."""
+    sent = []
+    left = list(messages)
+
+    async def receive():
+        return left.pop(0) if left else await asyncio.Future()
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": b"",
+        "headers": [(b"host", b"localhost"), *headers],
+    }
+    return scope, receive, send, sent
+
+
+def test_more_requests_than_wait_are_refused_and_health_is_not(served):
+    app = make_app(served, Rules(most_waiting=4))
+
+    async def crowd():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as asks:
+            paths = ["/v1/recommendations?user=u0002"] * 20 + ["/healthz"]
+            return await asyncio.gather(*(asks.get(path) for path in paths))
+
+    *answers, health = asyncio.run(crowd())
+    refused = [answer for answer in answers if answer.status_code == 503]
+    assert len(refused) == 16
+    assert all(answer.headers["retry-after"] == "1" for answer in refused)
+    assert refused[0].json()["error"]["code"] == "overloaded"
+    assert sum(answer.status_code == 200 for answer in answers) == 4
+    assert health.status_code == 200
+    assert client(served).get("/v1/about").status_code == 200  # nothing stays counted
+
+
+def test_an_answer_that_takes_too_long_is_given_up():
+    async def sleeps(scope, receive, send):
+        await asyncio.sleep(30)
+
+    scope, receive, send, sent = call(None)
+    asyncio.run(Guard(sleeps, Rules(seconds=0.05), Meters())(scope, receive, send))
+    assert sent[0]["status"] == 503
+    assert json.loads(sent[1]["body"])["error"]["code"] == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("headers", "messages", "status", "code"),
+    [
+        ([], [], 408, "too_slow"),
+        ([], [{"type": "http.request", "body": b"a", "more_body": True}], 408, "too_slow"),
+        ([], [{"type": "http.request", "body": b"a" * 60, "more_body": True}] * 2, 413, "too_large"),
+        ([(b"content-length", b"101")], [], 413, "too_large"),
+        ([(b"content-length", b"-1")], [], 413, "too_large"),
+        ([], [{"type": "http.disconnect"}], 400, "cut_short"),
+    ],
+)
+def test_bodies_are_bounded_in_size_and_time(headers, messages, status, code):
+    async def never(scope, receive, send):
+        raise AssertionError("the body is not whole")
+
+    scope, receive, send, sent = call(None, "POST", "/v1/recommendations", headers, messages)
+    asyncio.run(Guard(never, Rules(seconds=0.05, most_bytes=100), Meters())(scope, receive, send))
+    assert sent[0]["status"] == status
+    assert json.loads(sent[1]["body"])["error"]["code"] == code
+
+
+def test_an_error_of_our_own_tells_nothing_of_itself(caplog):
+    id_ = "secret"
+
+    async def breaks(scope, receive, send):
+        raise RuntimeError(id_)
+
+    scope, receive, send, sent = call(None)
+    asyncio.run(Guard(breaks, Rules(), Meters())(scope, receive, send))
+    assert sent[0]["status"] == 500
+    assert b"secret" not in sent[1]["body"]
+    assert "in breaks\n" in caplog.text  # the log says where
+    assert "RuntimeError" in caplog.text
+    assert "secret" not in caplog.text  # what an error says may have ids in it
+    scope, receive, send, sent = call(None)
+    asyncio.run(Guard(breaks, Rules(log_requests=True), Meters())(scope, receive, send))
+    assert "RuntimeError: secret" in caplog.text
+
+
+def test_requests_are_logged_only_when_asked(served, caplog):
+    caplog.set_level("INFO", "accord.serve")
+    client(served).get("/v1/recommendations?user=u0002")
+    assert "u0002" not in caplog.text
+    client(served, log_requests=True).get("/v1/recommendations?user=u0002%0Anext")
+    assert "user=u0002%0Anext" in caplog.text
+    assert "\nnext" not in caplog.text
+
+
+def test_connections_that_send_half_a_request_are_closed(served, monkeypatch):
+    import socket
+
+    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.3)
+    with serving(served) as address:
+        place = ("127.0.0.1", int(address.rpartition(":")[2]))
+        with socket.create_connection(place, 5) as silent, socket.create_connection(place, 5) as half:
+            half.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-")
+            assert httpx.get(f"{address}/healthz").status_code == 200
+            began = time.monotonic()
+            assert silent.recv(100) == b""
+            assert half.recv(100) == b""
+            assert time.monotonic() - began < 3
+        with httpx.Client() as kept:  # a connection that does its work is not closed
+            kept.get(f"{address}/healthz")
+            time.sleep(0.5)
+            assert kept.get(f"{address}/healthz").status_code == 200
+
+
+# --- another run
+
+
+def test_a_new_run_takes_the_place_of_the_old_without_a_failed_request(tmp_path):
+    folder, other = train(tmp_path / "run"), train(tmp_path / "other", "mf", seed=1)
+    link = tmp_path / "current"
+    link.symlink_to(folder)
+    answers, stop = [], threading.Event()
+
+    def ask(address):
+        with httpx.Client(base_url=address) as asks:
+            while not stop.is_set():
+                answer = asks.get("/v1/recommendations?user=u0002&k=5")
+                answers.append((answer.status_code, answer.text))
+
+    with serving(make_holder(link)) as address:
+        threads = [threading.Thread(target=ask, args=(address,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for number in range(6):
+            link.unlink()
+            link.symlink_to(folder if number % 2 else other)
+            told = httpx.post(f"{address}/reload", timeout=60).json()
+            assert told["model"] == ("gmf" if number % 2 else "mf")
+        stop.set()
+        for thread in threads:
+            thread.join()
+    wanted = {json.dumps(Snapshot.load(path).recommend("u0002", 5), separators=(",", ":")) for path in (folder, other)}
+    assert len(answers) > 20
+    assert {status for status, _ in answers} == {200}
+    assert {text for _, text in answers} == wanted  # whole lists of one run or the other, never a mixture
+
+
+def test_a_broken_run_leaves_the_old_one_serving(tmp_path, run, caplog):  # noqa: F811
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    asks = client(make_holder(folder))
+    before = asks.get("/v1/recommendations?user=u0002").text
+    for damage in (
+        lambda: (folder / "metrics.json").write_text("{}"),
+        lambda: (folder / "model.safetensors").write_bytes(b"\xff" * 100),
+        lambda: (folder / "items.parquet").write_bytes(b"PAR1"),
+        lambda: (folder / "metrics.json").unlink(),
+        lambda: shutil.rmtree(folder),
+    ):
+        shutil.rmtree(folder)
+        shutil.copytree(run, folder)
+        damage()
+        answer = asks.post("/reload")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "reload_failed")
+        assert str(tmp_path) not in answer.text
+        assert asks.get("/v1/recommendations?user=u0002").text == before
+    assert caplog.text.count("goes on serving") == 5
+    for said in ("metrics.json is damaged", "model.safetensors is damaged", "items.parquet is damaged", "is missing"):
+        assert caplog.text.count(said) == 1
+    assert 'accord_reloads_total{result="failed"} 5.0' in asks.get("/metrics").text
+    shutil.copytree(run, folder)
+    assert asks.post("/reload").status_code == 200
+
+
+def test_a_folder_that_changes_while_it_is_read_is_read_again(run, monkeypatch):  # noqa: F811
+    states = iter([(1, 1, 1), (2, 2, 2), (2, 2, 2), (2, 2, 2)])
+    monkeypatch.setattr("accord.serve.snapshots.identity_of", lambda _: next(states))
+    assert Snapshot.load(run).identity == (2, 2, 2)
+    changing = iter(range(100))
+    monkeypatch.setattr("accord.serve.snapshots.identity_of", lambda _: next(changing))
+    with pytest.raises(InputError, match="written again and again while it was read"):
+        Snapshot.load(run)
+
+
+def test_a_watched_folder_is_reloaded_by_itself(tmp_path, run, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(holder, "WATCH_SECONDS", 0.05)
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    with serving(make_holder(folder), watch=True) as address:
+        assert httpx.get(f"{address}/v1/about").json()["model"] == "gmf"
+        (folder / "metrics.json").write_text("{")  # broken: tried once, and not again and again
+        time.sleep(0.5)
+        assert httpx.get(f"{address}/v1/about").json()["model"] == "gmf"
+        assert 'accord_reloads_total{result="failed"} 1.0' in httpx.get(f"{address}/metrics").text
+        train(folder, "popularity")
+        for _ in range(100):
+            if (now := httpx.get(f"{address}/v1/about").json()["model"]) == "popularity":
+                break
+            time.sleep(0.1)
+        assert now == "popularity"
+
+
+def test_audit_folders_that_do_not_belong(tmp_path, run, audit):  # noqa: F811
+    from accord import Recommender
+
+    rec = Recommender.load(run)
+    with pytest.raises(InputError, match=r"there is no summary.json; give the folder that `accord audit` wrote"):
+        Audited(tmp_path, rec)
+    shutil.copytree(audit, tmp_path / "other")
+    (tmp_path / "other" / "summary.json").write_text('{"kind": "run"}')
+    with pytest.raises(InputError, match="is not the folder of an audit"):
+        Audited(tmp_path / "other", rec)
+
+
+def test_what_every_answer_carries_is_all_text():
+    assert all(isinstance(name, bytes) and isinstance(value, bytes) for name, value in guard.HEADERS)
