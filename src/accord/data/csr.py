@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -30,26 +30,51 @@ class Csr:
     """Pairs of rows, sorted by user and then item: user u has items[ptr[u]:ptr[u + 1]].
 
     Items are int64, or int32 where they lie in the file of a store; `stored_users` are then the users beside them.
+    `columns` hold what else is known of each pair, in the same order.
     """
+
+    first = 0  # row of the first user among all users: here all of them are
+    item_share = None  # of large tables by item: the first row that is here, and how many are; None: all
 
     ptr: IntArray
     items: Rows
     num_items: int
     stored_users: Rows | None = None
+    columns: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, users: Rows, items: Rows, num_users: int, num_items: int, unique: bool = True) -> Csr:
+    def of(
+        cls, users: Rows, items: Rows, num_users: int, num_items: int, unique: bool = True,
+        columns: Mapping[str, npt.NDArray[Any]] | None = None,
+    ) -> Csr:  # fmt: skip
+        """Of a pair that is there more than once, `unique` keeps one, with the columns of its last row."""
         keys = pair_keys(users, items, num_items)
+        columns = dict(columns or {})
         if not rises(keys):
+            if columns:
+                order = np.argsort(keys, kind="stable")
+                if unique:
+                    order = order[np.append(keys[order[1:]] != keys[order[:-1]], True)]
+                columns = {name: values[order] for name, values in columns.items()}
             keys.sort()
             keys = keys[np.append(True, keys[1:] != keys[:-1])] if unique else keys
         ptr = np.searchsorted(keys, np.arange(num_users + 1, dtype=np.int64) * num_items)
         keys %= num_items
-        return cls(ptr, keys, num_items)
+        return cls(ptr, keys, num_items, columns=columns)
 
     @property
     def num_users(self) -> int:
         return len(self.ptr) - 1
+
+    @property
+    def all_ptr(self) -> IntArray:
+        """`ptr` of all users, wherever their pairs are."""
+        return self.ptr
+
+    @property
+    def all_users(self) -> int:
+        """How many users there are, wherever their pairs are."""
+        return len(self.all_ptr) - 1
 
     @property
     def counts(self) -> IntArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from accord.errors import InputError
 
 Ids = Any  # an Arrow array, a sequence or a numpy array of ids
 DECODED_AT_ONCE = 2**24  # rows
+COLUMNS = ("value", "time", "weight", "label")  # what an interaction may carry besides its user and item
 
 
 class IdMap:
@@ -84,7 +85,8 @@ class IdMap:
 
 
 class Interactions:
-    """Rows of `user`, `item` (int64 or string ids), optionally `value` and `time` (float64 or int64).
+    """Rows of `user`, `item` (int64 or string ids), and optionally of columns that stay aligned with them to the loss:
+    `value` and `time` (float64 or int64), `weight` (what the row counts for) and `label` (1 real, 0 noise, null unknown).
 
     Ids are kept as their rows in id maps, four bytes each, which all that is filtered or taken shares; `table`, `users`
     and `items` put the ids themselves together when they are asked for.
@@ -94,7 +96,7 @@ class Interactions:
         """With `ids`, the user and item columns of the table are int32 rows in these maps already."""
         names = table.column_names
         assert names[:2] == ["user", "item"], names
-        assert set(names[2:]) <= {"value", "time"}, names
+        assert set(names[2:]) <= set(COLUMNS), names
         if ids is None:
             ids = IdMap.of(table.column("user")), IdMap.of(table.column("item"))
             for place, known in enumerate(ids):
@@ -104,10 +106,10 @@ class Interactions:
         self.stored: Csr | None = None  # the matrix of these rows, where it lies in the file of a store
 
     @classmethod
-    def of(cls, user: Ids, item: Ids, value: Ids | None = None, time: Ids | None = None) -> Interactions:
+    def of(cls, user: Ids, item: Ids, **columns: Ids | None) -> Interactions:
         """From columns of equal length; ids are int64 or string already."""
-        columns = {"user": user, "item": item, "value": value, "time": time}
-        return cls(pa.table({name: column for name, column in columns.items() if column is not None}))
+        named = {"user": user, "item": item} | {name: columns.get(name) for name in COLUMNS}
+        return cls(pa.table({name: column for name, column in named.items() if column is not None}))
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -148,7 +150,7 @@ class Interactions:
         return self.user_ids.to(users, user), self.item_ids.to(items, item)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A value or time column as numpy; for `user` and `item` their rows in the id maps."""
+        """A column as numpy, NaN where it is empty; for `user` and `item` their rows in the id maps."""
         values: npt.NDArray[Any] = self.rows.column(name).to_numpy()
         return values
 
@@ -216,6 +218,7 @@ class Dataset:
     test_noisy: Interactions | None = None
     notes: tuple[str, ...] = field(default=())  # what the reader had to decide, one sentence each
     item_info: pa.Table | None = None  # a row for each row of `items`: title, and whatever else is known
+    _matrices: dict[Any, Csr] = field(default_factory=dict, init=False, repr=False, compare=False)  # made once
 
     @classmethod
     def of(
@@ -240,10 +243,23 @@ class Dataset:
         where the part shares the dataset's id maps."""
         return part.rows_in(self.users, self.items)
 
-    def csr(self, part: Interactions, unique: bool = True) -> Csr:
+    def csr(self, part: Interactions, unique: bool = True, columns: Sequence[str] = ()) -> Csr:
+        """The pairs of a part as a matrix, with those of the columns that it has."""
+        key = id(part), unique, tuple(columns)
+        if key in self._matrices:
+            return self._matrices[key]
+        named = {name: part.column(name) for name in columns if name in part.names}
         if part.stored is not None and part.user_ids is self.users and part.item_ids is self.items:
-            return part.stored
-        return Csr.of(*self.rows(part), len(self.users), len(self.items), unique)
+            made = replace(part.stored, columns=named) if named else part.stored
+        else:
+            made = Csr.of(*self.rows(part), len(self.users), len(self.items), unique, named)
+        if any(part is own for own in (self.train, self.valid, self.test, self.valid_clean, self.test_noisy)):
+            self._matrices[key] = made  # these live as long as we do, so their identity is theirs
+        return made
+
+    def training_csr(self, columns: Sequence[str] = ()) -> Csr:
+        """The training interactions as a matrix, with their weights and those of the columns that they have."""
+        return self.csr(self.train, columns=tuple(dict.fromkeys(("weight", *columns))))
 
     def counts(self) -> dict[str, int]:
         """Users and items that occur in some part, and the size of each part."""

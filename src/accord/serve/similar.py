@@ -12,11 +12,6 @@ from torch import Tensor
 
 from accord.data.csr import Csr
 from accord.models.base import Model
-from accord.models.cdae import CDAE
-from accord.models.closed_form import EASE
-from accord.models.lightgcn import LightGCN
-from accord.models.mf import GMF, MF
-from accord.models.neumf import NeuMF
 
 
 class Similarity(Protocol):
@@ -31,26 +26,11 @@ class Similarity(Protocol):
 
 @torch.inference_mode()
 def similarity_of(model: Model, train: Csr) -> Similarity:
-    """By the weights of EASE, by the cosine of item vectors, or else by the cosine of who took the items."""
-    if isinstance(model, EASE):
-        return ByWeight(model.weight)
-    vectors = _vectors(model)
+    """By the model's own item-to-item weights, by the cosine of its item vectors, or else of who took the items."""
+    weights, vectors = model.item_to_item(), model.item_vectors()
+    if weights is not None:
+        return ByWeight(weights)
     return BySharedUsers(train) if vectors is None else ByVector(vectors)
-
-
-def _vectors(model: Model) -> Tensor | None:
-    """What the model's first run knows of each item: [I, d]."""
-    if isinstance(model, LightGCN):
-        return model.propagated()[0, model.num_users :]
-    if isinstance(model, GMF):  # a dimension counts as much as the output layer makes of it
-        return model.item.weight[0] * model.out.weight[0].abs().sqrt().T
-    if isinstance(model, NeuMF):
-        return torch.cat([F.normalize(model.item.weight[0]), F.normalize(model.wide_item.weight[0])], 1)
-    if isinstance(model, MF):
-        return model.item.weight[0]
-    if isinstance(model, CDAE):
-        return model.decoder.weight[0]
-    return None
 
 
 class ByVector:
@@ -65,7 +45,7 @@ class ByVector:
 
 
 class ByWeight:
-    """EASE adds up, for each item, the weights that lead to it from the items of the history."""
+    """The model adds up, for each item, the weights that lead to it from the items of the history."""
 
     def __init__(self, weight: Tensor) -> None:
         self._weight = weight

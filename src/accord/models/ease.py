@@ -1,4 +1,4 @@
-"""Popularity and EASE: fitted in closed form, without a loss, in a second. Every comparison shows them."""
+"""EASE: a linear item-to-item model, solved in a second."""
 
 from __future__ import annotations
 
@@ -12,27 +12,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from accord.data.sampling import entries_of
+from accord.config import BaseConfig
+from accord.data.csr import Csr
+from accord.data.sampling import places_of
 from accord.errors import InputError
-from accord.models.base import BaseConfig, Model, Setup
-
-
-class Popularity(Model):
-    name = "popularity"
-    summary = "the most interacted items, for everybody"
-    closed_form = True
-
-    counts: Tensor
-
-    def __init__(self, config: Any, setup: Setup) -> None:
-        super().__init__(config, setup)
-        self.register_buffer("counts", torch.from_numpy(setup.train.popularity()).float())
-
-    def score_all(self, users: Tensor) -> Tensor:
-        return self.counts.expand(1, len(users), -1).clone()
-
-    def fold_in(self, history: Tensor) -> Tensor:
-        return self.counts.unsqueeze(0)
+from accord.models.base import Model, Setup
 
 
 def item_weights(x: Any, l2: float) -> npt.NDArray[np.float64]:
@@ -62,7 +46,8 @@ class EASE(Model):
 
     name = "ease"
     summary = "linear item-to-item model with a closed-form solution"
-    closed_form = True
+    solved = True
+    logits = False
     MOST_ITEMS = 30_000  # the inverse is dense: 30,000 items are 7 GB in float64
 
     class Config(BaseConfig):
@@ -71,6 +56,7 @@ class EASE(Model):
     weight: Tensor
     ptr: Tensor
     items: Tensor
+    history_weight: Tensor | None
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
@@ -80,16 +66,26 @@ class EASE(Model):
                 f"ease inverts an items x items matrix, and {train.num_items:,} items are too many for that "
                 f"(at most {self.MOST_ITEMS:,}); choose another model."
             )
-        shape = (train.num_users, train.num_items)
-        x = sp.csr_matrix((np.ones(len(train.items)), train.items, train.ptr), shape=shape)
-        weight = item_weights(x, config.l2)
-        self.register_buffer("weight", torch.from_numpy(weight.astype(np.float32)))
+        self.register_buffer("weight", torch.empty(train.num_items, train.num_items, dtype=torch.float32))
         self.register_buffer("ptr", torch.from_numpy(train.ptr), persistent=False)
         self.register_buffer("items", torch.from_numpy(train.items), persistent=False)
+        weight = train.columns.get("weight")  # a history counts as it did when the model was fitted
+        counts = None if weight is None else torch.from_numpy(weight).float()
+        self.register_buffer("history_weight", counts, persistent=False)
+
+    def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
+        counts = np.ones(len(train.items)) if weight is None else weight
+        x = sp.csr_matrix((counts, train.items, train.ptr), shape=(train.num_users, train.num_items))
+        self.weight = torch.from_numpy(item_weights(x, self.config.l2).astype(np.float32))
 
     def score_all(self, users: Tensor) -> Tensor:
-        _, items, starts = entries_of(self.ptr, self.items, users)
-        return F.embedding_bag(items, self.weight, starts, mode="sum").unsqueeze(0)
+        _, places, starts = places_of(self.ptr, users)
+        counts = None if self.history_weight is None else self.history_weight[places]
+        items = self.items[places].long()
+        return F.embedding_bag(items, self.weight, starts, mode="sum", per_sample_weights=counts).unsqueeze(0)
 
     def fold_in(self, history: Tensor) -> Tensor:
         return self.weight[history].sum(0, keepdim=True)
+
+    def item_to_item(self) -> Tensor:
+        return self.weight
