@@ -8,7 +8,7 @@ import gpu
 import numpy as np
 
 from accord.data import catalog
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
 from accord.errors import InputError
 
 ML_100K = 79_619, 943, 1_609  # pairs, users, items

@@ -30,7 +30,8 @@ import torch
 
 import accord
 from accord import distributed
-from accord.data.interactions import Csr, Dataset, Interactions
+from accord.data.csr import Csr
+from accord.data.interactions import Dataset, Interactions
 from accord.data.sampling import TrainingPairs
 from accord.data.user_shard import PartSampler, UserPart
 from accord.fitting import plan, train_stack

@@ -16,7 +16,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
-from accord.data.interactions import Csr, Dataset, IdMap, Interactions
+from accord.data.csr import Csr
+from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.simulate import simulate
 from accord.fitting import plan, train_stack
 from accord.methods import MethodSpec, find_method

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from accord.data.interactions import Csr, Dataset
+from accord.data.csr import Csr
+from accord.data.interactions import Dataset
 from accord.data.user_shard import UserPart, rows_of
 from accord.errors import InputError
 from accord.evaluation.ranking import Evaluation, Ranker, Relevant, evaluate

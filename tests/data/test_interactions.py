@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.data import interactions as module
-from accord.data.interactions import Csr, Dataset, IdMap, Interactions
+from accord.data.csr import Csr
+from accord.data.interactions import Dataset, IdMap, Interactions
 
 TABLE = pa.table(
     [["b", "a", "b", "c"], [7, -2, 7, 5], [1.0, None, 3.0, float("nan")]],

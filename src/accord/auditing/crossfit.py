@@ -15,7 +15,7 @@ import torch
 
 from accord.auditing.log import Log
 from accord.auditing.percentiles import Floats, chance_of_real, percentiles
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
 from accord.errors import InputError
 from accord.experiments.executor import Here, Job, Workers
 from accord.experiments.memory import bytes_of_a_run

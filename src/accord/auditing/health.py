@@ -12,7 +12,8 @@ import numpy as np
 from accord.auditing.log import Log
 from accord.auditing.times import Floats, gaps, is_date, said
 from accord.data.check import Report, check, look_alikes
-from accord.data.interactions import IdMap, IntArray
+from accord.data.csr import IntArray
+from accord.data.interactions import IdMap
 from accord.data.split import pairs
 from accord.errors import shown
 from accord.report.measure import gini

@@ -15,7 +15,7 @@ from accord.auditing.crossfit import Opinion
 from accord.auditing.log import Log
 from accord.auditing.percentiles import Floats
 from accord.auditing.times import said
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
 
 SUSPECT = 0.5  # an interaction below is more probably noise than not
 LEVEL = 0.95

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from accord.data import catalog, read
 from accord.data.columns import Columns
-from accord.data.interactions import Csr, Dataset, IntArray, Interactions
+from accord.data.csr import Csr, IntArray
+from accord.data.interactions import Dataset, Interactions
 from accord.data.split import CleanRule, pairs
 from accord.evaluation import noise
 

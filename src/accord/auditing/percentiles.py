@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from accord.data.interactions import Csr, IntArray
+from accord.data.csr import Csr, IntArray
 from accord.data.sampling import entries_of
 
 AT_ONCE = 2**24  # scores held in memory

@@ -11,7 +11,7 @@ from scipy.optimize import isotonic_regression
 from accord.auditing.judgement import Judgement
 from accord.auditing.log import Labels, Log
 from accord.auditing.percentiles import Floats
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
 from accord.evaluation.noise import calibration
 
 DRAWS = 500

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from accord.data import read, simulate
 from accord.data.columns import Columns
+from accord.data.csr import IntArray
 from accord.data.download import download, extract, from_wheel, same_hash, write_whole
-from accord.data.interactions import Dataset, IntArray, Interactions
+from accord.data.interactions import Dataset, Interactions
 from accord.data.titles import FILM_LISTS, as_in_split, read_films, with_titles
 from accord.errors import InputError, unknown
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from accord.data.interactions import Csr
+from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.cpu import rank_in_rows
 from accord.random import DRAWN_AT_ONCE, random_numbers

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from accord.data.interactions import Dataset, IdMap, IntArray, Interactions
+from accord.data.csr import IntArray
+from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.split import split
 from accord.errors import InputError, unknown
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accord.data.interactions import PAIRS_AT_ONCE, Dataset, IntArray, Interactions, mark, pair_keys
+from accord.data.csr import PAIRS_AT_ONCE, IntArray, pair_keys
+from accord.data.interactions import Dataset, Interactions, mark
 from accord.data.sorting import Order, distinct, lexsort, rises
 from accord.errors import InputError, shown, unknown
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from accord.data.interactions import Csr, IntArray
+from accord.data.csr import Csr, IntArray
 from accord.data.sampling import Batch, Sampler, TrainingPairs
 from accord.random import DRAWN_AT_ONCE, drawn_part, random_numbers
 

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from accord.data.interactions import Csr, Dataset, IntArray, Interactions
+from accord.data.csr import Csr, IntArray
+from accord.data.interactions import Dataset, Interactions
 from accord.data.sampling import entries_of
 from accord.data.user_shard import rows_of
 from accord.evaluation.metrics import at_each_k

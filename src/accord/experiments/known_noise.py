@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from accord.data.interactions import Dataset, IntArray
+from accord.data.csr import IntArray
+from accord.data.interactions import Dataset
 from accord.data.simulate import inject
 from accord.evaluation.noise import calibration, detection, labels
 from accord.evaluation.ranking import Relevant

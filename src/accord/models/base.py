@@ -10,7 +10,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
-from accord.data.interactions import Csr
+from accord.data.csr import Csr
 from accord.data.user_shard import UserPart
 from accord.nn.layers import Share
 from accord.protocol import Protocol

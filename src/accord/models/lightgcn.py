@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from accord.data.interactions import Csr
+from accord.data.csr import Csr
 from accord.kernels import cuda
 from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
 from accord.nn.layers import Embedding, dots, propagate

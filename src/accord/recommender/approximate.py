@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
 from accord.data.sampling import entries_of
 from accord.errors import InputError
 from accord.recommender.top_n import Lists

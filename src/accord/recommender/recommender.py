@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import torch
 from pydantic import ValidationError
 
-from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions, Rows
+from accord.data.csr import Csr, IntArray, Rows
+from accord.data.interactions import Dataset, IdMap, Ids, Interactions
 from accord.errors import InputError
 from accord.evaluation.ranking import Evaluation, Rank, Ranker, Relevant, evaluate, validation_part
 from accord.io.files import read_json, replacing, staged, write_json

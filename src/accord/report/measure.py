@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from accord.data.interactions import IntArray, Interactions
+from accord.data.csr import IntArray
+from accord.data.interactions import Interactions
 from accord.evaluation.noise import detection, labels
 from accord.evaluation.ranking import Evaluation
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
 
 
 def folded(text: str) -> str:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from accord.data.interactions import Csr
+from accord.data.csr import Csr
 from accord.models.base import Model
 from accord.models.cdae import CDAE
 from accord.models.closed_form import EASE

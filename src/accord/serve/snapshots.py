@@ -12,7 +12,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from accord.data.interactions import IdMap, IntArray
+from accord.data.csr import IntArray
+from accord.data.interactions import IdMap
 from accord.errors import InputError
 from accord.evaluation.ranking import tie_priority, top_k
 from accord.recommender.recommender import Recommender

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from accord.config import make_config
-from accord.data.interactions import Csr
+from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.methods import ClosedForm, MethodSpec, find_method
 from accord.methods.base import Method

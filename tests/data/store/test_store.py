@@ -23,10 +23,11 @@ from typer.testing import CliRunner
 from accord.auditing.log import open_log
 from accord.cli.app import app
 from accord.cli.prepare import parse_bytes
-from accord.data import interactions as interactions_module
+from accord.data import csr as csr_module
 from accord.data import read, sampling, sources
 from accord.data.columns import Columns
-from accord.data.interactions import Csr, Dataset, IdMap
+from accord.data.csr import Csr
+from accord.data.interactions import Dataset, IdMap
 from accord.data.read import load
 from accord.data.sampling import Sampler, TrainingPairs
 from accord.data.store import prepare as prepare_module
@@ -293,7 +294,7 @@ def test_negatives_are_the_same_without_a_table(monkeypatch: pytest.MonkeyPatch,
 def test_a_matrix_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = random_csr(40, 20, 0.3, 1), random_csr(40, 20, 0.3, 2)
     whole, popular = one.merge(other), one.popularity()
-    monkeypatch.setattr(interactions_module, "PAIRS_AT_ONCE", 17)
+    monkeypatch.setattr(csr_module, "PAIRS_AT_ONCE", 17)
     blocks = one.merge(other)
     assert np.array_equal(whole.ptr, blocks.ptr)
     assert np.array_equal(whole.items, blocks.items)

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from accord.data.interactions import Csr, IdMap, Interactions
+from accord.data.csr import Csr
+from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError
 
 Array = npt.NDArray[Any]

@@ -25,8 +25,9 @@ import pyarrow as pa
 from accord.data import columns as col
 from accord.data import read
 from accord.data.columns import Columns
+from accord.data.csr import IntArray
 from accord.data.encode import Ids, Numbers, have_none, left_out, refuse_only_one
-from accord.data.interactions import IdMap, IntArray, Interactions
+from accord.data.interactions import IdMap, Interactions
 from accord.data.sorting import lexsort
 from accord.data.sources import Opened, open_path
 from accord.data.store import sorted_ids

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.data.interactions import IdMap, IntArray
+from accord.data.csr import IntArray
+from accord.data.interactions import IdMap
 
 
 def write_run(path: Path, ids: pa.Array, at_once: int) -> None:

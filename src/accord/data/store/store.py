@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from accord.data import split as splitting
-from accord.data.interactions import PAIRS_AT_ONCE, Dataset, IdMap, Interactions
+from accord.data.csr import PAIRS_AT_ONCE
+from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.split import CleanRule, Ratios
 from accord.data.store.arrays import COLUMNS, Array, Described, appending, ids_of, interactions_of, mapped
 from accord.errors import InputError

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import torch
 
 from accord import paper
-from accord.data.interactions import Dataset, IntArray
+from accord.data.csr import IntArray
+from accord.data.interactions import Dataset
 from accord.errors import InputError, unknown
 from accord.experiments.compare import Cell, Request, keys_of
 from accord.recommender.recommender import Recommender
