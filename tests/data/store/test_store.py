@@ -28,7 +28,7 @@ from accord.data import read, sampling, sources
 from accord.data.columns import Columns
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset, IdMap
-from accord.data.read import load
+from accord.data.load import load
 from accord.data.sampling import Sampler, TrainingPairs
 from accord.data.store import prepare as prepare_module
 from accord.data.store import sorted_ids
