@@ -1,4 +1,4 @@
-"""How alike items are to a model: by what it learned of them, or by who took them where it learned nothing."""
+"""How similar two items are: by what the model learned about them or, where it learned nothing, by shared users."""
 
 from __future__ import annotations
 
@@ -19,30 +19,11 @@ from accord.models.mf import GMF, MF
 from accord.models.neumf import NeuMF
 
 
-class Similarity(Protocol):
-    """Similarities of items by row numbers; larger is more alike."""
-
-    def to_all(self, item: int) -> Tensor:
-        """Of one item to every item: [I]."""
-
-    def between(self, items: Tensor, others: Tensor) -> Tensor:
-        """Of items [n] to others [m]: [n, m]."""
-
-
-@torch.inference_mode()
-def similarity_of(model: Model, train: Csr) -> Similarity:
-    """By the weights of EASE, by the cosine of item vectors, or else by the cosine of who took the items."""
-    if isinstance(model, EASE):
-        return ByWeight(model.weight)
-    vectors = _vectors(model)
-    return BySharedUsers(train) if vectors is None else ByVector(vectors)
-
-
-def _vectors(model: Model) -> Tensor | None:
-    """What the model's first run knows of each item: [I, d]."""
+def item_vectors(model: Model) -> Tensor | None:
+    """A vector for each item, of the first run: [I, d]; None if the model has none."""
     if isinstance(model, LightGCN):
         return model.propagated()[0, model.num_users :]
-    if isinstance(model, GMF):  # a dimension counts as much as the output layer makes of it
+    if isinstance(model, GMF):  # a dimension counts as much as the output layer weights it
         return model.item.weight[0] * model.out.weight[0].abs().sqrt().T
     if isinstance(model, NeuMF):
         return torch.cat([F.normalize(model.item.weight[0]), F.normalize(model.wide_item.weight[0])], 1)
@@ -53,7 +34,33 @@ def _vectors(model: Model) -> Tensor | None:
     return None
 
 
+def item_weights(model: Model) -> Tensor | None:
+    """What each item of a history [I] adds to the score of each item: [I, I]; None if the model has no such weights."""
+    return model.weight if isinstance(model, EASE) else None
+
+
+class Similarity(Protocol):
+    """Similarities of items, given by row number; larger means more similar."""
+
+    def to_all(self, item: int) -> Tensor:
+        """One item to every item: [I]."""
+
+    def between(self, items: Tensor, others: Tensor) -> Tensor:
+        """Items [n] to others [m]: [n, m]."""
+
+
+@torch.inference_mode()
+def similarity_of(model: Model, train: Csr) -> Similarity:
+    """By the model's weights between items, by the cosine of its item vectors, or else by shared users."""
+    weights, vectors = item_weights(model), item_vectors(model)
+    if weights is not None:
+        return ByWeight(weights)
+    return BySharedUsers(train) if vectors is None else ByVector(vectors)
+
+
 class ByVector:
+    """The cosine of two item vectors."""
+
     def __init__(self, vectors: Tensor) -> None:
         self._vectors = F.normalize(vectors.detach())
 
@@ -65,7 +72,7 @@ class ByVector:
 
 
 class ByWeight:
-    """EASE adds up, for each item, the weights that lead to it from the items of the history."""
+    """The weight that leads from one item to another."""
 
     def __init__(self, weight: Tensor) -> None:
         self._weight = weight
@@ -78,6 +85,8 @@ class ByWeight:
 
 
 class BySharedUsers:
+    """The cosine of the users of two items."""
+
     def __init__(self, train: Csr) -> None:
         size = 1 / np.sqrt(np.maximum(train.popularity(), 1)).astype(np.float32)
         shape = (train.num_users, train.num_items)
