@@ -141,6 +141,21 @@ def test_a_model_reaches_no_method():
             assert "methods" not in {room_of(other) for other in reachable(name, edges)}
 
 
+KNOWN_CIRCLE = ("accord.auditing.audit", "accord.auditing.page")  # being taken apart; then this line goes
+
+
+def without_circle(edges: dict[str, set[str]]) -> list[str]:
+    """The modules, each after those it imports; CycleError where files import each other."""
+    return list(TopologicalSorter(edges).static_order())
+
+
+def test_no_file_imports_back():
+    # `accord` itself is left out: it hands out names of all rooms when they are asked for
+    edges = {name: others - {"accord"} for name, others in graph().items() if name != "accord"}
+    edges[KNOWN_CIRCLE[1]] = edges[KNOWN_CIRCLE[1]] - {KNOWN_CIRCLE[0]}
+    assert set(without_circle(edges)) == set(edges)
+
+
 def test_few_modules_stand_at_the_top():
     assert len([path for path in PACKAGE.glob("*.py") if path.stem not in FACE]) <= 8
 
@@ -163,8 +178,9 @@ def test_every_way_to_import_is_seen(source, found):
 
 
 def test_a_circle_would_be_found():
+    assert without_circle({"a": {"b"}, "b": {"c"}, "c": set()}) == ["c", "b", "a"]
     with pytest.raises(CycleError):
-        TopologicalSorter({"a": {"b"}, "b": {"a"}}).prepare()
+        without_circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
 
 
 def test_threads_wait_without_spinning_unless_the_caller_says_otherwise():

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from accord.auditing.audit import Audit, audit
     from accord.data.columns import Columns
     from accord.data.interactions import Dataset, Interactions
-    from accord.data.read import load
+    from accord.data.load import load
     from accord.data.simulate import inject, simulate
     from accord.errors import InputError
     from accord.fitting import deterministic, fit
@@ -33,7 +33,7 @@ _HOME = {
     "Columns": "data.columns",
     "Dataset": "data.interactions",
     "Interactions": "data.interactions",
-    "load": "data.read",
+    "load": "data.load",
     "inject": "data.simulate",
     "simulate": "data.simulate",
     "InputError": "errors",

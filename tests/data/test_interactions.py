@@ -73,16 +73,6 @@ def test_merging_keeps_the_latest_or_the_last(triples: list[tuple[int, int, int]
     assert rows.merged(ordered=True).column("value").tolist() == [best[pair] for pair in sorted(best)]
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), max_size=40), st.booleans())
-def test_csr(pairs: list[tuple[int, int]], unique: bool) -> None:
-    users, items = np.array(pairs, dtype=np.int32).reshape(-1, 2).T
-    csr = Csr.of(users, items, 6, 5, unique)
-    expected = sorted(set(pairs)) if unique else sorted(pairs)
-    assert list(zip(csr.users.tolist(), csr.items.tolist(), strict=True)) == expected
-    assert csr.items.dtype == csr.ptr.dtype == np.int64
-
-
 def test_pairs_may_be_more_than_32_bits_count() -> None:
     users, items = np.array([99_999, 0], dtype=np.int32), np.array([99_999, 1], dtype=np.int32)
     csr = Csr.of(users, items, 100_000, 100_000)

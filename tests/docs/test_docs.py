@@ -96,7 +96,7 @@ def test_picture_is_small() -> None:
 
 def test_named_figures(shared_data: Path, tmp_path: Path) -> None:
     """The rows of docs/method.md that accord itself makes, to three decimals."""
-    from accord.data.read import load
+    from accord.data.load import load
     from accord.fitting import fit
 
     row = re.compile(r"^\| `([\w-]+)`, `(popularity|ease)`(?:, `l2=(\d+)`)? \|(.*)\|$", re.MULTILINE)

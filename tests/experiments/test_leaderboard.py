@@ -16,7 +16,7 @@ import pytest
 import accord
 import helpers  # noqa: F401 -- one thread, as the killed process has: bits are equal then
 from accord.cli.app import main
-from accord.data.read import load
+from accord.data.load import load
 from accord.errors import InputError
 from accord.evaluation import noise as accord_noise
 from accord.evaluation.significance import compare_to, holm

@@ -15,6 +15,7 @@ from accord.data import catalog, read
 from accord.data.columns import Columns
 from accord.data.csr import Csr, IntArray
 from accord.data.interactions import Dataset, Interactions
+from accord.data.load import load
 from accord.data.split import CleanRule, pairs
 from accord.evaluation import noise
 
@@ -74,7 +75,7 @@ def open_log(
     """A log from whatever `accord.load` takes. Without a clean rule, values that tell real from noise give one."""
     table = _table_of(source)
     if table is None:
-        data = read.load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, items=items)
+        data = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, items=items)
         raw = _joined(data)
         sizes = [len(one) for one in _parts(data)]
         whole, labels = raw.table.append_column("part", pa.array(np.repeat(PARTS, sizes))), _labels(raw.merged(), None)
@@ -85,7 +86,7 @@ def open_log(
         whole, _ = read.whole_table(table)
         labels = _labels(raw.merged(), clean)
         rule = clean or (None if labels is None else labels.real_rule)
-        data = read.load(source, columns=columns, split=split, ratios=ratios, clean=rule, seed=seed, items=items)
+        data = load(source, columns=columns, split=split, ratios=ratios, clean=rule, seed=seed, items=items)
     rows = raw.merged()
     keys = pairs(data, rows)
     part = np.where(

@@ -136,7 +136,7 @@ def load_data(
     items: Path | None = None,
 ) -> Dataset:
     from accord.data.columns import Columns
-    from accord.data.read import load
+    from accord.data.load import load
 
     given = Columns(*columns) if any(columns) else None
     shares = parse_numbers(ratios, "--ratios", float)

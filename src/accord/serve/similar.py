@@ -1,4 +1,4 @@
-"""How alike items are to a model: by what it learned of them, or by who took them where it learned nothing."""
+"""How similar two items are: by what the model learned about them or, where it learned nothing, by shared users."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from accord.models.base import Model
 
 
 class Similarity(Protocol):
-    """Similarities of items by row numbers; larger is more alike."""
+    """Similarities of items, given by row number; larger means more similar."""
 
     def to_all(self, item: int) -> Tensor:
-        """Of one item to every item: [I]."""
+        """One item to every item: [I]."""
 
     def between(self, items: Tensor, others: Tensor) -> Tensor:
-        """Of items [n] to others [m]: [n, m]."""
+        """Items [n] to others [m]: [n, m]."""
 
 
 @torch.inference_mode()
 def similarity_of(model: Model, train: Csr) -> Similarity:
-    """By the model's own item-to-item weights, by the cosine of its item vectors, or else of who took the items."""
+    """By the model's weights between items, by the cosine of its item vectors, or else by shared users."""
     weights, vectors = model.item_to_item(), model.item_vectors()
     if weights is not None:
         return ByWeight(weights)
@@ -34,6 +34,8 @@ def similarity_of(model: Model, train: Csr) -> Similarity:
 
 
 class ByVector:
+    """The cosine of two item vectors."""
+
     def __init__(self, vectors: Tensor) -> None:
         self._vectors = F.normalize(vectors.detach())
 
@@ -45,7 +47,7 @@ class ByVector:
 
 
 class ByWeight:
-    """The model adds up, for each item, the weights that lead to it from the items of the history."""
+    """The weight that leads from one item to another."""
 
     def __init__(self, weight: Tensor) -> None:
         self._weight = weight
@@ -58,6 +60,8 @@ class ByWeight:
 
 
 class BySharedUsers:
+    """The cosine of the users of two items."""
+
     def __init__(self, train: Csr) -> None:
         size = 1 / np.sqrt(np.maximum(train.popularity(), 1)).astype(np.float32)
         shape = (train.num_users, train.num_items)

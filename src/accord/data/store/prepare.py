@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from accord.data import catalog, read
 from accord.data import columns as col
-from accord.data import read
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
 from accord.data.encode import Ids, Numbers, have_none, left_out, refuse_only_one
@@ -127,7 +127,7 @@ class _Preparation:
         called = {role: self.names[role] for role in (*ROLES, *kinds)}
         rows = arrays["item"][1]
         missing = {role: sum(chunk.missing[role] for chunk in chunks) for role in kinds}
-        header = Header(read.name_of(self.source), called, arrays, bool(missing.get("value")),
+        header = Header(catalog.name_of(self.source), called, arrays, bool(missing.get("value")),
                         self._notes(chunks, kinds, missing, rows))  # fmt: skip
         write_json(self.out / HEADER, header.content())
         shutil.rmtree(self.work)
