@@ -23,7 +23,7 @@ import yaml
 
 import accord
 from accord.auditing import crossfit
-from accord.auditing.log import open_log
+from accord.auditing.interaction_log import open_log
 from accord.cli import cluster_training
 from accord.cli.app import main
 from accord.cli.options import without

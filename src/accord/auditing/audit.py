@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import torch
 
 from accord.auditing import judgement as judging
-from accord.auditing.clean import Cleaned, write_clean
+from accord.auditing.clean_log import Cleaned, write_clean
 from accord.auditing.crossfit import cross_fit
+from accord.auditing.detection import detection
 from accord.auditing.health import health
-from accord.auditing.log import PARTS, Log, open_log
-from accord.auditing.quality import detection
+from accord.auditing.interaction_log import PARTS, Log, open_log
 from accord.auditing.verdict import verdict
 from accord.data.columns import Columns
 from accord.errors import InputError

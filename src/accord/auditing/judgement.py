@@ -12,9 +12,9 @@ import pyarrow as pa
 from scipy.stats import t
 
 from accord.auditing.crossfit import Opinion
-from accord.auditing.log import Log
-from accord.auditing.percentiles import Floats
-from accord.auditing.times import said
+from accord.auditing.interaction_log import Log
+from accord.auditing.p_real import Floats
+from accord.auditing.timestamps import said
 from accord.data.interactions import IntArray
 
 SUSPECT = 0.5  # an interaction below is more probably noise than not

@@ -26,7 +26,7 @@ from accord.cli.options import (
 from accord.errors import InputError
 
 if TYPE_CHECKING:
-    from accord.auditing.clean import Cleaned
+    from accord.auditing.clean_log import Cleaned
 
 HALF = 0.5
 
@@ -66,7 +66,7 @@ def audit(
     if folds < 2 or seeds < 1:
         raise InputError("--folds is at least 2, and --seeds at least 1.")
 
-    from accord.auditing.clean import check_target
+    from accord.auditing.clean_log import check_target
     from accord.data.columns import Columns
 
     if write_clean is not None:
@@ -84,8 +84,8 @@ def audit(
     from accord.cli.display import say
 
     if out is not None and write_clean is not None and not overwrite and (out / "summary.json").exists():
-        from accord.auditing.clean import write_clean as write
-        from accord.auditing.log import open_log
+        from accord.auditing.clean_log import write_clean as write
+        from accord.auditing.interaction_log import open_log
         from accord.io.files import read_table
 
         log = open_log(data, seed=split_seed, **reading)

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from accord.auditing.log import open_log
+from accord.auditing.interaction_log import open_log
 from accord.cli.app import app
 from accord.cli.prepare import parse_bytes
 from accord.data import interactions as interactions_module
