@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from accord.auditing import charts
-from accord.auditing.judgement import titles_of
+from accord.auditing.interaction_log import Log
 from accord.auditing.timestamps import said
 from accord.report.charts import dots
 from accord.report.page import Chart, Fact, Finding, Level, Page, Section
 from accord.report.tables import Table
 
-if TYPE_CHECKING:
-    from accord.auditing.audit import Audit
-
 LEVELS: dict[str, Level] = {"serious": "bad", "notice": "warning"}
 
 
-def write_page(path: Path, audit: Audit) -> Path:
-    summary = audit.summary
+def write_page(path: Path, summary: Mapping[str, Any], log: Log) -> Path:
+    """Write the page of a summary; `log` only gives the titles of the items that it shows."""
     data = summary["data"]
     lead = (
         f"{data['interactions']:,} interactions of {data['users']:,} users with {data['items']:,} items "
@@ -28,7 +27,7 @@ def write_page(path: Path, audit: Audit) -> Path:
     )
     page = Page(f"Audit of {data['name']}", lead)
     shown = [row["item"] for name in ("noisiest", "surest", "noisiest_items") for row in summary["noise"][name]]
-    titles = {item: title for item, title in zip(shown, titles_of(audit.log, shown), strict=True) if title}
+    titles = {item: title for item, title in zip(shown, log.titles(shown), strict=True) if title}
     _short(page.section("In short"), summary)
     _health(
         page.section("Health of the log", "What stands out in the log itself, before any model."), summary["health"]
@@ -94,8 +93,6 @@ def _health(section: Section, health: Mapping[str, Any]) -> None:
 
 
 def _ends(line: Mapping[str, Any]) -> Any:
-    import numpy as np
-
     return np.array([line["first"], line["last"]])
 
 

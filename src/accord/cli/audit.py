@@ -113,22 +113,22 @@ def audit(
 
 def _folder(data: str, given: Path | None, resume: bool, overwrite: bool) -> Path:
     """Where the audit goes. A folder of the caller's choice is never overwritten unasked; ours gets a number."""
-    from accord.auditing.audit import unfinished
+    from accord.auditing.result import is_unfinished
 
     if given is None:
         name = Path(data).expanduser().resolve().name.split(".")[0]
         usual = Path("runs") / f"{name}-audit"
         folder, number = usual, 1
-        while folder.exists() and not overwrite and not (resume and unfinished(folder)):
+        while folder.exists() and not overwrite and not (resume and is_unfinished(folder)):
             number += 1
             folder = usual.with_name(f"{usual.name}-{number}")
         return folder
     if given.is_file():
         raise InputError(f"--out {given} is a file; give a folder.")
-    going_on = resume and unfinished(given)
+    going_on = resume and is_unfinished(given)
     if not overwrite and not going_on and (given / "summary.json").exists():
         raise InputError(f"{given} holds a finished audit; give another --out, or --overwrite to replace it.")
-    if not overwrite and not resume and unfinished(given):
+    if not overwrite and not resume and is_unfinished(given):
         raise InputError(
             f"{given} holds an interrupted audit; continue it with --resume, or --overwrite to start anew."
         )
