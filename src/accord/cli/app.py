@@ -17,6 +17,7 @@ import typer
 
 from accord.cli.audit import audit
 from accord.cli.compare import compare
+from accord.cli.data import prepare
 from accord.cli.leaderboard import injected, leaderboard
 from accord.cli.options import (
     AllowImports,
@@ -42,7 +43,6 @@ from accord.cli.options import (
     typed,
     without,
 )
-from accord.cli.prepare import prepare
 from accord.cli.recommend import recommend
 from accord.cli.report import report
 from accord.cli.reproduce import reproduce
@@ -110,7 +110,7 @@ def train(
 ) -> None:
     """Train, evaluate and save a recommender."""
     if cluster is not None:
-        from accord.cli.cluster_training import train_on
+        from accord.cli.ray_launcher import train_on
 
         raise typer.Exit(train_on(cluster, num_ranks or 1, device, without(sys.argv[1:], ("--cluster", "--ranks"))))
     if num_ranks is not None:

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from accord.auditing.interaction_log import open_log
 from accord.cli.app import app
-from accord.cli.prepare import parse_bytes
+from accord.cli.data import parse_bytes
 from accord.data import interactions as interactions_module
 from accord.data import read, sampling, sources
 from accord.data.columns import Columns
