@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from accord.version import __version__
 
 if TYPE_CHECKING:
-    from accord.auditing.audit import Audit, audit
+    from accord.auditing.audit import audit
+    from accord.auditing.result import Audit
     from accord.data.columns import Columns
     from accord.data.interactions import Dataset, Interactions
     from accord.data.load import load
@@ -27,7 +28,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 _HOME = {
-    "Audit": "auditing.audit",
+    "Audit": "auditing.result",
     "audit": "auditing.audit",
     "BaseConfig": "models.base",
     "Columns": "data.columns",

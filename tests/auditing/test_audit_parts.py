@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from accord.auditing import crossfit
-from accord.auditing.clean import check_target, write_clean
+from accord.auditing.clean_log import check_target, write_clean
 from accord.auditing.crossfit import Opinion, cross_fit, cut
+from accord.auditing.detection import detection, recalibrated
 from accord.auditing.health import health, lorenz
+from accord.auditing.interaction_log import open_log
 from accord.auditing.judgement import interactions_table, judge, side_table
-from accord.auditing.log import open_log
-from accord.auditing.percentiles import chance_of_real, percentiles
-from accord.auditing.quality import detection, recalibrated
-from accord.auditing.times import gaps, said
+from accord.auditing.p_real import chance_of_real, percentiles
+from accord.auditing.timestamps import gaps, said
 from accord.auditing.verdict import say_it
 from accord.errors import InputError
 from accord.evaluation import noise

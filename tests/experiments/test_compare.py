@@ -15,7 +15,8 @@ from accord.cli.app import main
 from accord.errors import InputError
 from accord.experiments import compare as comparing
 from accord.experiments import memory
-from accord.experiments.compare import Cell, Request, cells_of, compare, render
+from accord.experiments.compare import Cell, Request, cells_of, compare
+from accord.experiments.compare_tables import render
 from accord.experiments.executor import Here
 from accord.experiments.results import Results, run_key
 from accord.experiments.tuning import SPACE, trials_of, tuned

@@ -23,8 +23,8 @@ import yaml
 
 import accord
 from accord.auditing import crossfit
-from accord.auditing.log import open_log
-from accord.cli import cluster_training
+from accord.auditing.interaction_log import open_log
+from accord.cli import ray_launcher
 from accord.cli.app import main
 from accord.cli.options import without
 from accord.errors import InputError
@@ -166,9 +166,9 @@ def test_an_audit_is_the_same(data: Any, workers: Workers, monkeypatch: pytest.M
 
 
 def test_more_ranks_than_there_is_room_for(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_training, "SECONDS_FOR_ROOM", 1.0)
+    monkeypatch.setattr(ray_launcher, "SECONDS_FOR_ROOM", 1.0)
     with pytest.raises(InputError, match=r"^--ranks 9: the cluster has no free CPU for each of so many"):
-        cluster_training._start(workers.ray, 9, {"num_cpus": 1, "num_gpus": 0})
+        ray_launcher._start(workers.ray, 9, {"num_cpus": 1, "num_gpus": 0})
 
 
 def test_one_run_in_ranks_on_both_nodes(address: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from accord.auditing.clean import _write
+from accord.auditing.clean_log import _write
 from accord.cli.display import table_as_text
 from accord.data.read import read_table
 from accord.errors import InputError

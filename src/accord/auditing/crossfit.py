@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from accord.auditing.log import Log
-from accord.auditing.percentiles import Floats, chance_of_real, percentiles
+from accord.auditing.interaction_log import Log
+from accord.auditing.p_real import Floats, chance_of_real, percentiles
 from accord.data.csr import IntArray
 from accord.errors import InputError
 from accord.experiments.executor import Here, Job, Workers

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from accord.auditing.log import Log
-from accord.auditing.times import Floats, gaps, is_date, said
+from accord.auditing.interaction_log import Log
+from accord.auditing.timestamps import Floats, gaps, is_date, said
 from accord.data.check import Report, check, look_alikes
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from accord.auditing import audit_charts
-from accord.auditing.judgement import titles_of
-from accord.auditing.times import said
+import numpy as np
+
+from accord.auditing import charts
+from accord.auditing.interaction_log import Log
+from accord.auditing.timestamps import said
 from accord.report.charts import dots
 from accord.report.page import Chart, Fact, Finding, Level, Page, Section
 from accord.report.tables import Table
 
-if TYPE_CHECKING:
-    from accord.auditing.audit import Audit
-
 LEVELS: dict[str, Level] = {"serious": "bad", "notice": "warning"}
 
 
-def write_page(path: Path, audit: Audit) -> Path:
-    summary = audit.summary
+def write_page(path: Path, summary: Mapping[str, Any], log: Log) -> Path:
+    """Write the page of a summary; `log` only gives the titles of the items that it shows."""
     data = summary["data"]
     lead = (
         f"{data['interactions']:,} interactions of {data['users']:,} users with {data['items']:,} items "
@@ -28,7 +27,7 @@ def write_page(path: Path, audit: Audit) -> Path:
     )
     page = Page(f"Audit of {data['name']}", lead)
     shown = [row["item"] for name in ("noisiest", "surest", "noisiest_items") for row in summary["noise"][name]]
-    titles = {item: title for item, title in zip(shown, titles_of(audit.log, shown), strict=True) if title}
+    titles = {item: title for item, title in zip(shown, log.titles(shown), strict=True) if title}
     _short(page.section("In short"), summary)
     _health(
         page.section("Health of the log", "What stands out in the log itself, before any model."), summary["health"]
@@ -71,10 +70,10 @@ def _health(section: Section, health: Mapping[str, Any]) -> None:
         section.note(f"Also looked at, and fine: {'; '.join(one['title'] for one in fine)}.")
     curve = health["lorenz"]
     half = next(share for items, share in zip(curve["items"], curve["interactions"], strict=True) if items >= 0.5)
-    charts = [
+    drawn = [
         Chart(
             "Popularity (Lorenz curve)",
-            audit_charts.lorenz(curve),
+            charts.lorenz(curve),
             f"The less popular half of the items has {half:.1%} of the interactions; Gini {health['gini']:.2f}.",
         )
     ]
@@ -82,20 +81,18 @@ def _health(section: Section, health: Mapping[str, Any]) -> None:
     if line is not None:
         busiest = max(line["bins"], key=lambda one: one["interactions"])
         when = said(busiest["from"], _ends(line))
-        charts.append(
+        drawn.append(
             Chart(
                 "Interactions over time",
-                audit_charts.over_time(line),
+                charts.over_time(line),
                 f"From {said(line['first'], _ends(line))} to {said(line['last'], _ends(line))}, "
                 f"most of them around {when}.",
             )
         )
-    section.charts(charts)
+    section.charts(drawn)
 
 
 def _ends(line: Mapping[str, Any]) -> Any:
-    import numpy as np
-
     return np.array([line["first"], line["last"]])
 
 
@@ -113,10 +110,10 @@ def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, st
             "model can judge these, and they got what other interactions with items as popular got (basis: popularity)."
         )
     below = noise["suspects"] / total
-    charts = [
+    drawn = [
         Chart(
             "How sure the audit is",
-            audit_charts.histogram(noise["histogram"]),
+            charts.histogram(noise["histogram"]),
             f"{below:.1%} of the interactions are more probably noise than not.",
         )
     ]
@@ -126,14 +123,12 @@ def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, st
         ("by_time", "Noise over time", ""),
     ):
         if noise[name]:
-            charts.append(
-                Chart(title, audit_charts.rates(noise[name], axis), _said(noise[name]), _rates(title, noise[name]))
-            )
+            drawn.append(Chart(title, charts.rates(noise[name], axis), _said(noise[name]), _rates(title, noise[name])))
     if noise["by_value"] and len(noise["by_value"]) > 1:
         rows, column = noise["by_value"], summary["data"]["value"]
         text = f"From {rows[0]['p_real']:.2f} at {rows[0]['label']} to {rows[-1]['p_real']:.2f} at {rows[-1]['label']}."
-        charts.append(Chart(f"p_real by {column}", audit_charts.by_value(rows, column), text))
-    section.charts(charts)
+        drawn.append(Chart(f"p_real by {column}", charts.by_value(rows, column), text))
+    section.charts(drawn)
     section.table(_pairs("Most probably noise", noise["noisiest"], titles), "")
     section.table(_pairs("Surest preferences", noise["surest"], titles), "The surest preferences")
     section.table(_sides("Users with most noise", noise["noisiest_users"], "user", {}), "Users with most noise")
@@ -218,7 +213,7 @@ def _detection(section: Section, summary: Mapping[str, Any]) -> None:
     section.chart(
         Chart(
             "Reliability",
-            audit_charts.reliability(found["reliability"]),
+            charts.reliability(found["reliability"]),
             f"Expected calibration error {before['ece']:.3f} as it is and {after['ece']:.3f} recalibrated; Brier score "
             f"{before['brier']:.3f} and {after['brier']:.3f}. Recalibrated on other users' values only.",
         )

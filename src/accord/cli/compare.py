@@ -77,8 +77,9 @@ def compare(
     dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
 
     from accord.cli.display import print_table, say, training_progress
-    from accord.experiments.compare import KEPT, Request, cells_of, render, users_of
+    from accord.experiments.compare import KEPT, Request, cells_of, users_of
     from accord.experiments.compare import compare as run_comparison
+    from accord.experiments.compare_tables import render
     from accord.experiments.ray_executor import workers_on
     from accord.experiments.results import Results
     from accord.experiments.tuning import tuned

@@ -1,23 +1,34 @@
-"""`accord demo`: the whole job on built-in data whose noise is known."""
+"""`accord demo`: training, comparison and noise detection on built-in data whose noise is known."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
+import typer
 
-from accord.cli.display import print_table, say, training_progress
-from accord.data.simulate import simulate
-from accord.evaluation.noise import auc
-from accord.fitting import fit
-from accord.recommender.recommender import Recommender
-from accord.report.run_report import write_report
+from accord.cli.options import Device
+
+if TYPE_CHECKING:
+    from accord.recommender.recommender import Recommender
 
 ROWS = (("popularity", None), ("ease", None), ("gmf", "normal"), ("gmf", "deca"), ("gmf", "deca-p"))
 
 
-def run_demo(out: Path, seeds: int, device: str) -> None:
-    """Train, compare, say how well the noise was found, and where everything lies."""
+def demo(
+    out: Annotated[Path, typer.Option(help="where the runs and the report go")] = Path("runs/demo"),
+    seeds: Annotated[int, typer.Option(help="runs of each method")] = 3,
+    device: Device = "auto",
+) -> None:
+    """Train, compare and find noise on built-in data with known noise; writes a report."""
+    import numpy as np
+
+    from accord.cli.display import print_table, say, training_progress
+    from accord.data.simulate import simulate
+    from accord.evaluation.noise import auc
+    from accord.fitting import fit
+    from accord.report.run_report import write_report
+
     simulation = simulate()
     data, real = simulation.dataset, simulation.is_real
     say(

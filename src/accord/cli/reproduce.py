@@ -12,7 +12,7 @@ from accord.errors import InputError
 
 if TYPE_CHECKING:
     from accord.experiments.executor import Workers
-    from accord.experiments.paper_tables import Experiment
+    from accord.experiments.paper_tables.experiment import Experiment
 
 NAMES = "overall, ablation, selection, curves, agreement, posterior, grid, or all"
 
@@ -40,7 +40,7 @@ def reproduce(
     The overall comparison under the corrected protocol is the leaderboard: all models and methods, equally tuned.
     """
     from accord.errors import unknown
-    from accord.experiments.paper_tables import EXPERIMENTS
+    from accord.experiments.paper_tables.reproduce import EXPERIMENTS
     from accord.protocol import PRESETS
 
     if name != "all" and name not in EXPERIMENTS:
@@ -106,8 +106,8 @@ def _one(
     from accord.data import catalog
     from accord.data.load import load_named
     from accord.experiments.compare import Request
-    from accord.experiments.paper_tables import EXPERIMENTS
-    from accord.experiments.paper_tables import reproduce as run_one
+    from accord.experiments.paper_tables.reproduce import EXPERIMENTS
+    from accord.experiments.paper_tables.reproduce import reproduce as run_one
     from accord.experiments.results import Results
     from accord.report.tables import Table
 

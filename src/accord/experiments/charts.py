@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.experiments.oracle import NAME as CEILING
-from accord.experiments.paper_tables import figures
+from accord.experiments.paper_tables import drawing
 from accord.report.tables import Figure
 
 Floats = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ NAMES = {"rce": "R-CE", "ease": "EASE", CEILING: "EASE told the ratings", "demo"
 
 def called(name: str) -> str:
     """A model, method or dataset as the pages write it."""
-    return NAMES.get(name) or figures.called(name)
+    return NAMES.get(name) or drawing.called(name)
 
 
 def style(method: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], told
     fixed = {row[1]: float(row[2].mean()) for row in rows if row not in learned}
     if told is not None:
         fixed[CEILING] = told
-    canvas, (axis,) = figures.panels(1, width=8, height=1.6 + 0.23 * len(learned))
+    canvas, (axis,) = drawing.panels(1, width=8, height=1.6 + 0.23 * len(learned))
     for place, (_, method, values) in enumerate(learned):
         sd = values.std(ddof=1) if len(values) > 1 else 0.0
         look = {**style(method), "linestyle": "none"}
@@ -60,7 +60,7 @@ def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], told
     axis.grid(axis="y")
     axis.set_xlabel("NDCG@20 on the clean test, mean and standard deviation over seeds")
     _legend(canvas, axis)
-    return figures.drawn(
+    return drawing.drawn(
         canvas, file, f"{title}: NDCG@20 of every row", "The best row is on top. Lines: what needs no denoising method."
     )
 
@@ -69,7 +69,7 @@ def gains(file: str, title: str, tests: Mapping[tuple[str, str], Mapping[str, fl
     """The difference of each method from Normal of the same model, with its interval. `tests`: by model and method."""
     models = list(dict.fromkeys(model for model, _ in tests))
     places, names = [], []
-    canvas, (axis,) = figures.panels(1, width=8, height=1.2 + 0.22 * (len(tests) + len(models)))
+    canvas, (axis,) = drawing.panels(1, width=8, height=1.2 + 0.22 * (len(tests) + len(models)))
     for place, ((model, method), test) in enumerate(tests.items()):
         y = -(place + models.index(model))
         look = style(method)
@@ -85,14 +85,14 @@ def gains(file: str, title: str, tests: Mapping[tuple[str, str], Mapping[str, fl
     caption = (
         "Filled: p < 0.05 after Holm's correction (of these runs). An interval that holds 0: other seeds may differ."
     )
-    return figures.drawn(canvas, file, f"{title}: what each method adds to its model", caption)
+    return drawing.drawn(canvas, file, f"{title}: what each method adds to its model", caption)
 
 
 def reliability(file: str, title: str, curves: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> Figure:
     """Of the pairs given a probability p, the share that is real. `curves`: by model and method, one a seed."""
     models = list(dict.fromkeys(model for model, _ in curves))
     columns = min(3, len(models))
-    canvas, axes = figures.panels(columns, -(-len(models) // columns), width=3.3, height=3.2)
+    canvas, axes = drawing.panels(columns, -(-len(models) // columns), width=3.3, height=3.2)
     for axis, model in zip(axes, models, strict=False):
         axis.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=1)
         for (own, method), seeds in curves.items():
@@ -104,7 +104,7 @@ def reliability(file: str, title: str, curves: Mapping[tuple[str, str], Sequence
         axis.set_visible(False)
     _legend(canvas, axes[0])
     caption = "The grey diagonal is perfect. Bins of a tenth; those with less than 0.1% of the pairs are left out."
-    return figures.drawn(canvas, file, f"{title}: is the posterior right", caption)
+    return drawing.drawn(canvas, file, f"{title}: is the posterior right", caption)
 
 
 def _joined(seeds: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats]:
@@ -126,7 +126,7 @@ def by_rate(
 ) -> Figure:
     """A figure against the rate of noise. `panels`: by model and kind of noise; in each a curve a method."""
     kinds = list(dict.fromkeys(kind for _, kind in panels))
-    canvas, axes = figures.panels(len(kinds), len(panels) // len(kinds), width=3.4, height=3.0)
+    canvas, axes = drawing.panels(len(kinds), len(panels) // len(kinds), width=3.4, height=3.0)
     for axis, ((model, kind), curves) in zip(axes, panels.items(), strict=True):
         axis.axhline(level, color="#bbbbbb", linewidth=1)
         for method, points in curves.items():
@@ -136,7 +136,7 @@ def by_rate(
         axis.set(title=f"{called(model)}, {kind} noise", xlabel="injected pairs, % of all", ylabel=label)
         axis.sharey(axes[0])
     _legend(canvas, axes[0])
-    return figures.drawn(canvas, file, title, caption)
+    return drawing.drawn(canvas, file, title, caption)
 
 
 def _legend(canvas: Any, axis: Any) -> None:

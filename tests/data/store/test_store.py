@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from accord.auditing.log import open_log
+from accord.auditing.interaction_log import open_log
 from accord.data import read, sampling
 from accord.data.columns import Columns
 from accord.data.csr import Csr

@@ -12,10 +12,10 @@ import pytest
 import accord
 from accord.data.interactions import Dataset, Interactions
 from accord.experiments.compare import Request
-from accord.experiments.paper_tables import EXPERIMENTS, reproduce
 from accord.experiments.paper_tables.agreement import disagreement, packed, unpacked
-from accord.experiments.paper_tables.base import believed, rated
-from accord.experiments.paper_tables.figures import STYLES
+from accord.experiments.paper_tables.drawing import STYLES
+from accord.experiments.paper_tables.experiment import believed, rated
+from accord.experiments.paper_tables.reproduce import EXPERIMENTS, reproduce
 from accord.experiments.results import Results
 from accord.report.tables import Figure, Table
 

@@ -11,14 +11,14 @@ import accord
 from accord import paper
 from accord.cli.app import main
 from accord.experiments.compare import Cell, Request
-from accord.experiments.paper_tables import EXPERIMENTS, reproduce
-from accord.experiments.paper_tables.tables import (
+from accord.experiments.paper_tables.accuracy_tables import (
     lands,
     measured,
     published_ablation,
     published_overall,
     published_selection,
 )
+from accord.experiments.paper_tables.reproduce import EXPERIMENTS, reproduce
 from accord.experiments.results import Results
 
 

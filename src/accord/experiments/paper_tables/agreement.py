@@ -15,7 +15,8 @@ import numpy.typing as npt
 from accord import paper
 from accord.errors import InputError
 from accord.experiments.compare import Cell, Request
-from accord.experiments.paper_tables.base import (
+from accord.experiments.paper_tables.drawing import DARK, LIGHT, called, drawn, legend_below, panels
+from accord.experiments.paper_tables.experiment import (
     CLEAN,
     DATASETS,
     NO_LABELS,
@@ -28,7 +29,6 @@ from accord.experiments.paper_tables.base import (
     rated,
     spread,
 )
-from accord.experiments.paper_tables.figures import DARK, LIGHT, called, drawn, legend_below, panels
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Figure, Table
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from accord import paper
 from accord.evaluation.ranking import Ranker, Relevant, evaluate
 from accord.experiments.compare import Cell, Request
-from accord.experiments.paper_tables.base import KS, Experiment, Found, Part, deep, mean_sd, spread
-from accord.experiments.paper_tables.figures import STYLES, called, drawn, legend_below, panels
+from accord.experiments.paper_tables.drawing import STYLES, called, drawn, legend_below, panels
+from accord.experiments.paper_tables.experiment import KS, Experiment, Found, Part, deep, mean_sd, spread
 from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Figure, Table

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.experiments.compare import Cell, Request
-from accord.experiments.paper_tables.base import DECAS, Experiment, Found, Part, deep
-from accord.experiments.paper_tables.figures import called, drawn, panels
+from accord.experiments.paper_tables.drawing import called, drawn, panels
+from accord.experiments.paper_tables.experiment import DECAS, Experiment, Found, Part, deep
 from accord.report.tables import Figure, Table
 
 C_GRID = (1.0, 10.0, 100.0, 1000.0)

@@ -10,7 +10,8 @@ import numpy as np
 
 from accord.evaluation.noise import auc
 from accord.experiments.compare import Cell, Request
-from accord.experiments.paper_tables.base import (
+from accord.experiments.paper_tables.drawing import STYLES, called, drawn, legend_below, panels
+from accord.experiments.paper_tables.experiment import (
     CLEAN,
     DATASETS,
     DECAS,
@@ -24,7 +25,6 @@ from accord.experiments.paper_tables.base import (
     rated,
     spread,
 )
-from accord.experiments.paper_tables.figures import STYLES, called, drawn, legend_below, panels
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Figure, Table
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from accord import paper
 from accord.experiments.compare import ALWAYS, Cell, Request
-from accord.experiments.paper_tables.base import DECAS, KS, Experiment, Found, Part, mean_sd, spread
+from accord.experiments.paper_tables.experiment import DECAS, KS, Experiment, Found, Part, mean_sd, spread
 from accord.report.tables import Table
 
 Reference = tuple[float, float]  # mean and standard deviation (0 where none is given)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from accord.auditing.log import Log
+from accord.auditing.interaction_log import Log
 from accord.data.interactions import Interactions
 from accord.data.split import pairs
 from accord.errors import InputError

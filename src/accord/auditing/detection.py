@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from accord.auditing.interaction_log import Labels, Log
 from accord.auditing.judgement import Judgement
-from accord.auditing.log import Labels, Log
-from accord.auditing.percentiles import Floats
+from accord.auditing.p_real import Floats
 from accord.data.csr import IntArray
 from accord.evaluation.noise import calibration
 

@@ -1,10 +1,12 @@
-"""`accord data prepare`: a log larger than memory becomes a store."""
+"""`accord data`: list, fetch and check datasets, and make a store of a log larger than memory."""
 
 from __future__ import annotations
 
 import errno
+import json
 import re
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from accord.cli.options import ItemColumn, TimeColumn, UserColumn, ValueColumn
+from accord.cli.options import (
+    Clean,
+    DataArgument,
+    ItemColumn,
+    Ratios,
+    Split,
+    TimeColumn,
+    UserColumn,
+    ValueColumn,
+    load_data,
+)
 from accord.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +33,57 @@ if TYPE_CHECKING:
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
+data_app = typer.Typer(help="List, fetch and check datasets.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """Named datasets, and where they were found."""
+    from accord.cli.display import print_table
+    from accord.data import catalog
+
+    rows = [(name, catalog.describe(name)["title"], catalog.found(name) or "not here yet") for name in catalog.names()]
+    print_table(["name", "what it is", "found"], rows)
+
+
+@data_app.command("get")
+def data_get(name: Annotated[str, typer.Argument(help="a named dataset")]) -> None:
+    """Fetch a named dataset, if it is not here yet."""
+    from accord.data import catalog
+
+    place = catalog.get(name)
+    typer.echo(place or "built in")
+    try:
+        catalog.get_titles(name)
+    except InputError as error:
+        warnings.warn(f"the titles of {name} could not be fetched: {error}", stacklevel=1)
+
+
+@data_app.command("check")
+def data_check(
+    data: DataArgument,
+    user_col: UserColumn = None,
+    item_col: ItemColumn = None,
+    value_col: ValueColumn = None,
+    time_col: TimeColumn = None,
+    clean: Clean = None,
+    split: Split = "auto",
+    ratios: Ratios = "0.8,0.1,0.1",
+    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> None:
+    """Counts, sparsity, duplicates, shared pairs, cold users and items, constant columns."""
+    from accord.data.check import check
+
+    report = check(load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, 0))
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=1))
+        return
+    from accord.cli.display import check_report
+
+    check_report(report)
+
+
+@data_app.command()
 def prepare(
     source: Annotated[str, typer.Argument(help="a CSV, TSV or Parquet file of any size, or a folder of them")],
     out: Annotated[Path, typer.Option(help="folder of the store")],

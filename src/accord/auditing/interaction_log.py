@@ -61,6 +61,14 @@ class Log:
     def time_name(self) -> str | None:
         return self.rows.source_name("time") if self.rows.has_time else None
 
+    def titles(self, items: Sequence[Any]) -> list[str | None]:
+        """The titles of items, None where an item has none."""
+        info = self.data.item_info
+        if info is None:
+            return [None] * len(items)
+        rows = self.data.items.rows(items)
+        return list(info.column("title").combine_chunks().take(pa.array(rows, mask=rows < 0)).to_pylist())
+
 
 def open_log(
     source: Any,
