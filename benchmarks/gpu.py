@@ -18,8 +18,9 @@ import torch
 from accord.data.interactions import Dataset, Interactions
 from accord.data.load import load_named
 from accord.evaluation.ranking import Ranker, Relevant, evaluate
-from accord.fitting import plan, train_stack
+from accord.training.plan import plan
 from accord.training.run import Run
+from accord.training.stack import train_stack
 
 CUDA = torch.device("cuda")
 TARGETS = {  # case: (dataset, model, method, epochs, seconds of training asked for, seconds of the released code)

@@ -10,6 +10,7 @@ from accord.version import __version__
 if TYPE_CHECKING:
     from accord.auditing.audit import audit
     from accord.auditing.result import Audit
+    from accord.config import BaseConfig
     from accord.data.columns import Columns
     from accord.data.interactions import Dataset, Interactions
     from accord.data.load import load
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from accord.errors import InputError
     from accord.fitting import deterministic, fit
     from accord.methods.base import Method
-    from accord.models.base import BaseConfig, Model
+    from accord.models.base import Model
     from accord.protocol import CORRECTED, PUBLISHED, Protocol
     from accord.recommender.recommender import Recommender
 
@@ -30,7 +31,7 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 _HOME = {
     "Audit": "auditing.result",
     "audit": "auditing.audit",
-    "BaseConfig": "models.base",
+    "BaseConfig": "config",
     "Columns": "data.columns",
     "Dataset": "data.interactions",
     "Interactions": "data.interactions",

@@ -51,7 +51,7 @@ def fit(
     """
     began = time.perf_counter()
     dataset = load(data)
-    run = plan(dataset, model, method, protocol, seeds, options or {}, epochs, ks)
+    run = plan(dataset, model, method, protocol, seeds, options, epochs, ks)
     read = time.perf_counter() - began
     made = fit_run(dataset, run, device=device, out=out, resume=resume, watch=watch, read_seconds=read)
     assert made is not None  # one process is the first

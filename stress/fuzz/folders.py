@@ -31,7 +31,8 @@ def honest() -> Path:
     import torch
 
     import accord
-    from accord.fitting import plan, train_stack
+    from accord.training.plan import plan
+    from accord.training.stack import train_stack
 
     folder = Path(tempfile.mkdtemp(prefix="accord-hostile-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

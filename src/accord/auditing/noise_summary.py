@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from accord.auditing.judgement import SUSPECT, Judgement
 from accord.auditing.timestamps import said
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
 
 TENTHS = 10
 SHOWN = 20

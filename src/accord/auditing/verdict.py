@@ -12,7 +12,7 @@ from accord.evaluation.significance import Comparison, compare_to, interval_of_m
 from accord.experiments.compare import Request, cells_of, compare, users_of
 from accord.experiments.executor import Here, Workers
 from accord.experiments.results import Results
-from accord.models.closed_form import EASE
+from accord.models import can_hold, is_solved
 from accord.protocol import CORRECTED
 from accord.training.trainer import Progress
 
@@ -37,9 +37,8 @@ def verdict(
     if len(relevant.users) < 2:
         return None
     cells = cells_of([MODEL], ["normal", "deca", "deca-p"], {})
-    if len(log.data.items) > EASE.MOST_ITEMS:
-        cells = [cell for cell in cells if cell.model != "ease"]
-    cells = [cell for cell in cells if cell.method is None] + [cell for cell in cells if cell.method is not None]
+    cells = [cell for cell in cells if can_hold(cell.model, len(log.data.items))]
+    cells.sort(key=lambda cell: not is_solved(cell.model))  # what takes a second first
     request = Request(log.data, seeds=seeds, device=device, watch=watch, say=say, ks=(20,), workers=workers or Here())
     results = compare(request, cells, Results(work, "verdict"))
     values = users_of(request, cells, results, METRIC)

@@ -61,7 +61,7 @@ def main() -> None:
     except InputError as error:
         sys.exit(_fail(str(error)))
     except (KeyboardInterrupt, typer.Abort):
-        if _may_speak():
+        if _reports_failure():
             print("\naccord: stopped; a training that was cut short goes on with --resume.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
@@ -107,15 +107,15 @@ def _usage_error(error: Exception) -> str | None:
 
 
 def _fail(sentence: str) -> int:
-    if _may_speak():
+    if _reports_failure():
         print(f"accord: {printable(sentence)}", file=sys.stderr)
     return 2
 
 
-def _may_speak() -> bool:
-    """Of several ranks, one says why all of them end."""
+def _reports_failure() -> bool:
+    """Of several processes, one reports why all of them end."""
     if "RANK" not in os.environ:
         return True
-    from accord.nn.ranks import may_speak
+    from accord.nn.ranks import reports_failure
 
-    return may_speak()
+    return reports_failure()

@@ -26,8 +26,9 @@ def demo(
     from accord.cli.display import print_table, say, training_progress
     from accord.data.simulate import simulate
     from accord.evaluation.noise import auc
-    from accord.fitting import fit
+    from accord.fitting import fit_run
     from accord.report.run_report import write_report
+    from accord.training.plan import plan
 
     simulation = simulate()
     data, real = simulation.dataset, simulation.is_real
@@ -41,9 +42,9 @@ def demo(
         folder = out / (model if method is None else f"{model}-{method}")
         asked = f"accord train demo --model {model}{f' --method {method}' if method else ''} --seeds {seeds}"
         with training_progress() as watch:
-            trained = fit(
-                data, model, method or "normal", seeds=seeds, device=device, out=folder, watch=watch, command=asked
-            )
+            run = plan(data, model, method or "normal", seeds=seeds)
+            trained = fit_run(data, run, device=device, out=folder, watch=watch, command=asked)
+        assert trained is not None  # one process is the first
         runs.append((str(folder), trained))
         found = ""
         if method is not None:

@@ -144,8 +144,8 @@ def load_data(
 
 
 def open_run(run: Path, device: str, allow_imports: bool) -> Any:
-    from accord.fitting import find_device
     from accord.recommender.recommender import Recommender
+    from accord.training.plan import find_device
 
     return Recommender.load(run, device=str(find_device(device)), allow_imports=allow_imports)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -84,8 +82,9 @@ def train(
     options = parse_options(set_ or [])
 
     from accord.cli.display import metrics_table, say, training_progress
-    from accord.fitting import find_device, fit, plan
+    from accord.fitting import fit_run
     from accord.nn.ranks import joined
+    from accord.training.plan import find_device, plan
 
     with joined() as ranks:
         began = time.perf_counter()
@@ -97,24 +96,17 @@ def train(
         run = plan(dataset, model, method, protocol, chosen, options, epochs, ks)
         find_device(device)
         name = "-".join([dataset.name, *(part.replace(":", ".") for part in (model, run.config.method) if part)])
-        start: Callable[..., Any] = fit
-        if ranks is not None:
-            from accord import distributed
-
-            start = partial(distributed.fit, ranks)
-        alone = ranks is None or ranks.rank == 0  # in deciding and in saying
-        folder = run_folder(out, Path("runs") / name, resume, overwrite) if alone else Path()
-        if ranks is not None:
-            folder = Path(ranks.said_by_first(str(folder)))
-        for note in dataset.notes if alone else ():
+        first = ranks.rank == 0  # of several processes one decides and prints
+        folder = run_folder(out, Path("runs") / name, resume, overwrite) if first else Path()
+        folder = Path(ranks.from_first(str(folder)))
+        for note in dataset.notes if first else ():
             say(f"note: {note}")
-        with training_progress() if alone else nullcontext() as watch:
-            recommender = start(
-                dataset, model, method, protocol=protocol, seeds=chosen,
-                options=options, epochs=epochs, device=device, ks=ks, out=folder,
-                resume=resume, watch=watch, read_seconds=read_seconds, command=typed(),
+        with training_progress() if first else nullcontext() as watch:
+            recommender = fit_run(
+                dataset, run, device=device, out=folder, resume=resume, watch=watch, ranks=ranks,
+                read_seconds=read_seconds, command=typed(),
             )  # fmt: skip
-    if not alone:
+    if recommender is None:
         return
     metrics_table(recommender.metrics)
     say(f"run folder: {folder}")
@@ -139,7 +131,7 @@ def evaluate(
 ) -> None:
     """Evaluate a saved run on the test that belongs to it."""
     from accord.cli.display import metrics_table, say
-    from accord.recommender.recommender import summarise
+    from accord.recommender.figures import summarise
 
     recommender = open_run(run, device, allow_imports)
     evaluation = recommender.evaluate(ks=parse_numbers(k, "--k") if k else None)

@@ -33,14 +33,13 @@ class Csr:
     `columns` hold what else is known of each pair, in the same order.
     """
 
-    first = 0  # row of the first user among all users: here all of them are
-    item_share = None  # of large tables by item: the first row that is here, and how many are; None: all
-
     ptr: IntArray
     items: Rows
     num_items: int
     stored_users: Rows | None = None
     columns: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    first: int = field(default=0, kw_only=True)  # row of the first user among all users
+    item_share: tuple[int, int] | None = field(default=None, kw_only=True)  # rows of large tables by item; None: all
 
     @classmethod
     def of(

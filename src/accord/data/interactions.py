@@ -86,7 +86,7 @@ class IdMap:
 
 class Interactions:
     """Rows of `user`, `item` (int64 or string ids), and optionally of columns that stay aligned with them to the loss:
-    `value` and `time` (float64 or int64), `weight` (what the row counts for) and `label` (1 real, 0 noise, null unknown).
+    `value` and `time` (float64 or int64), `weight` (what a row counts for), `label` (1 real, 0 noise, null unknown).
 
     Ids are kept as their rows in id maps, four bytes each, which all that is filtered or taken shares; `table`, `users`
     and `items` put the ids themselves together when they are asked for.
@@ -106,10 +106,13 @@ class Interactions:
         self.stored: Csr | None = None  # the matrix of these rows, where it lies in the file of a store
 
     @classmethod
-    def of(cls, user: Ids, item: Ids, **columns: Ids | None) -> Interactions:
+    def of(
+        cls, user: Ids, item: Ids, value: Ids | None = None, time: Ids | None = None, weight: Ids | None = None,
+        label: Ids | None = None,
+    ) -> Interactions:  # fmt: skip
         """From columns of equal length; ids are int64 or string already."""
-        named = {"user": user, "item": item} | {name: columns.get(name) for name in COLUMNS}
-        return cls(pa.table({name: column for name, column in named.items() if column is not None}))
+        columns = {"user": user, "item": item, "value": value, "time": time, "weight": weight, "label": label}
+        return cls(pa.table({name: column for name, column in columns.items() if column is not None}))
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)

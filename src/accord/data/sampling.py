@@ -51,7 +51,7 @@ class Batch(NamedTuple):
         """The loss of each pair, of a positive times its weight where the data has weights: [R, P + N]."""
         if "weight" not in self.columns:
             return values
-        positive, negative = values.split([self.num_positives, values.shape[1] - self.num_positives], 1)
+        positive, negative = values[:, : self.num_positives], values[:, self.num_positives :]
         return torch.cat([positive * self.columns["weight"], negative], 1)
 
     def mean(self, values: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ class TrainingPairs:
 
 
 def places_of(ptr: Tensor, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The CSR rows of some users, end to end: each entry's place in `users`, its place in the CSR, and each row's start."""
+    """The CSR rows of some users, end to end: each entry's place in `users`, in the CSR, and each row's start."""
     counts = ptr[users + 1] - ptr[users]
     starts = counts.cumsum(0) - counts
     owner = torch.repeat_interleave(torch.arange(len(users), device=users.device), counts)

@@ -82,7 +82,9 @@ def simulate(
     keys = np.concatenate([seen, popular, stray])
     value = np.repeat([1.0, 0.0], [num_real, num_noise])
     user_ids, item_ids = _names("u", users), _names("i", items)
-    observed = Interactions.of(user_ids.take(pa.array(keys // items)), item_ids.take(pa.array(keys % items)), value)
+    observed = Interactions.of(
+        user_ids.take(pa.array(keys // items)), item_ids.take(pa.array(keys % items)), value=value
+    )
     dataset = split(observed, "random", clean="value>=1", seed=seed, name=name)
     # every user and item has its row, those never observed too, so that rows are those of `preference`
     return Simulation(replace(dataset, users=IdMap(user_ids), items=IdMap(item_ids)), preference)

@@ -42,10 +42,8 @@ def shard_of(whole: Csr, users: tuple[int, int], items: tuple[int, int] | None =
 class UserShard(Csr):
     """Consecutive users of a larger log, numbered from 0, with what training must know of the whole."""
 
-    first: int
     whole_ptr: IntArray  # [all users + 1]
     item_counts: IntArray  # [I], of all users
-    item_share: tuple[int, int] | None
 
     @property
     def all_ptr(self) -> IntArray:
@@ -67,7 +65,9 @@ class UserShard(Csr):
 
 def sampler_of(train: Csr, pairs: TrainingPairs, *settings: Any, **more: Any) -> Sampler:
     """The sampler of a log, or of a shard of one."""
-    return ShardSampler(train, pairs, *settings, **more) if isinstance(train, UserShard) else Sampler(pairs, *settings, **more)
+    if isinstance(train, UserShard):
+        return ShardSampler(train, pairs, *settings, **more)
+    return Sampler(pairs, *settings, **more)
 
 
 Pairs = tuple[Tensor, Tensor]  # users and items, [n] each
@@ -186,6 +186,7 @@ def stacked(
     users, items, mask = (torch.stack(column) for column in zip(*runs, strict=True))
     total = torch.tensor(whole, device=users.device).clamp(min=1)
     padded = {
-        name: torch.stack([F.pad(own[name], (0, lengths[0] - len(own[name]))) for own in columns]) for name in columns[0]
+        name: torch.stack([F.pad(own[name], (0, lengths[0] - len(own[name]))) for own in columns])
+        for name in columns[0]
     }
     return Batch(users, items, lengths[0], None if mask.all() else mask.float(), total, padded)

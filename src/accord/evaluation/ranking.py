@@ -19,7 +19,7 @@ from accord.data.sampling import entries_of
 from accord.data.user_shard import rows_of
 from accord.evaluation.metrics import at_each_k
 from accord.kernels import cpu
-from accord.protocol import Protocol
+from accord.protocol import OwnRules, Protocol
 
 BLOCK_BYTES = 128 * 2**20  # of scores held at once
 CACHE_BYTES = 3 * 2**19  # of scores that are still in the cache of a CPU when the best are picked from them
@@ -32,8 +32,8 @@ Rank = Callable[[IntArray, int], Iterator[tuple[IntArray, Tensor, Tensor]]]  # s
 class Scorer(TypingProtocol):
     """How a model wants to be scored."""
 
-    closed_form: ClassVar[bool]
-    masks_seen: bool
+    logits: ClassVar[bool]
+    Rules: ClassVar[type[OwnRules]]
     user_block: int | None
 
 
@@ -133,7 +133,15 @@ class Ranker:
     ) -> Ranker:
         """A ranker of what `score_all` gives, with the target's own ways of being scored."""
         return cls(
-            score_all, runs, seen, train, rules, device, not target.closed_form, target.masks_seen, target.user_block
+            score_all,
+            runs,
+            seen,
+            train,
+            rules,
+            device,
+            target.logits,
+            rules.own(target.Rules).mask_seen,
+            target.user_block,
         )
 
     def blocks(self, users: IntArray) -> Iterator[IntArray]:

@@ -20,12 +20,12 @@ from accord.errors import InputError
 from accord.experiments.executor import Here, Job, Workers
 from accord.experiments.memory import parts_that_fit, train_part
 from accord.experiments.results import PerUser, Results, run_key
-from accord.fitting import plan
 from accord.io.files import only_writer
 from accord.methods import find_method
 from accord.methods.base import Method
-from accord.models import own_class
+from accord.models import is_solved, own_class
 from accord.recommender.recommender import Recommender
+from accord.training.plan import plan
 from accord.training.run import Run
 from accord.training.trainer import Progress, TrainConfig
 
@@ -76,6 +76,8 @@ class Request:
         digest = hashlib.sha256()
         for part in (self.data.train, self.data.valid, self.data.test):
             digest.update(self.data.csr(part, unique=False).keys.tobytes())
+        for name, values in self.data.training_csr().columns.items():
+            digest.update(name.encode() + values.tobytes())
         return digest.hexdigest()[:16]
 
 
@@ -83,9 +85,7 @@ def cells_of(models: Iterable[str], methods: Sequence[str], grid: Mapping[str, S
     """All combinations; an option that a model or method has not is left out there, and repeats are dropped."""
     cells: dict[Cell, None] = {}
     for model in [*models, *ALWAYS]:
-        own = own_class(model)
-        closed_form = own is not None and own.closed_form
-        for method in [None] if closed_form else methods:
+        for method in [None] if is_solved(model) else methods:
             names = [name for name in grid if has_option(model, method, name)]
             for values in itertools.product(*(grid[name] for name in names)):
                 cells[Cell(model, method, tuple(zip(names, values, strict=True)))] = None
@@ -126,7 +126,7 @@ class Stack:
         """What is still to be run, None where nothing is."""
         left = [(seed, varied) for seed, varied, key in self.members if key not in done]
         update = {"seeds": tuple(seed for seed, _ in left), "varied": tuple(varied for _, varied in left)}
-        return Run(self.first.config.model_copy(update=update), self.first.model, self.first.method) if left else None
+        return self.first.updated(**update) if left else None
 
 
 @dataclass(frozen=True)
@@ -220,9 +220,8 @@ def _stacks(request: Request, cells: Sequence[Cell]) -> list[Stack]:
         run = _plan(request, cell)
         free: tuple[str, ...] = ()
         varied: dict[str, Any] = {}
-        if cell.method is not None:
-            kind = find_method(cell.method)
-            free, every = kind.per_run, kind.Config(**run.config.method_options)
+        if run.kind.learns:
+            free, every = run.kind.per_run, run.kind.Config(**run.config.method_options)
             varied = {
                 f"method.{name}": getattr(every, name) for name in free
             }  # defaults too, or a neighbour's would do
@@ -269,17 +268,17 @@ def _single(run: Run, seed: int, varied: Mapping[str, Any] | None = None) -> Run
     }
     train = config.train.model_copy(update={"l2": own["train.l2"]} if "train.l2" in own else {})
     update = {"seeds": (seed,), "varied": (), "method_options": method_options, "train": train}
-    return Run(config.model_copy(update=update), run.model, run.method)
+    return run.updated(**update)
 
 
 def _result(request: Request, run: Run) -> dict[str, Any]:
     """The part of a result that says which run it is of."""
     config = run.config
-    kind = None if run.method is None else find_method(run.method)
+    kind = run.kind
     own = own_class(run.model)
     settings = {} if own is None else own.Config(**config.model_options).model_dump(mode="json")
     settings = {f"model.{key}": value for key, value in (settings or config.model_options).items()}
-    if kind is not None:
+    if kind.learns:
         options = kind.Config(**config.method_options).model_dump(mode="json")
         settings |= {f"method.{key}": value for key, value in options.items()}
         settings |= {f"train.{key}": value for key, value in config.train.model_dump(mode="json").items()}

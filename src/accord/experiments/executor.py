@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from accord.fitting import find_device
+from accord.training.plan import find_device
 from accord.training.trainer import Progress
 
 CPU_BYTES = 4 * 2**30  # for one stack in main memory: a larger one is no faster

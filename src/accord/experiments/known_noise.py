@@ -47,9 +47,9 @@ class Labelled:
     def judge(self, trained: Recommender) -> list[dict[str, Any]]:
         """For the line of each run: how well it tells these pairs apart, and whether its probabilities are true ones.
 
-        A model fitted in closed form gives no probability: its scores can tell pairs apart, but are not calibrated.
+        A model that is solved gives no probability: its scores can tell pairs apart, but are not calibrated.
         """
-        learned = trained.run.method is not None
+        learned = trained.method.learns
         found = []
         for scores in self._scores(trained, learned):
             figures: dict[str, Any] = {"pairs": len(self.real), **detection(scores, self.real)}

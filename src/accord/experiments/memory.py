@@ -11,10 +11,10 @@ import torch
 
 from accord.data.interactions import Dataset
 from accord.errors import InputError
-from accord.fitting import train_stack
 from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
 from accord.training.run import Run
+from accord.training.stack import train_stack
 from accord.training.trainer import Diverged, Progress
 
 MOST_RUNS = 256  # in one stack
@@ -44,7 +44,7 @@ def train_part(
                 if error.rest is None:
                     continue
                 part, method, states = error.rest
-            recommender = Recommender.of_training(part, data, method, states, {})
+            recommender = Recommender.of_training(part, data, method, states)
         except RuntimeError as error:
             if not _out_of_memory(error):
                 raise
@@ -70,9 +70,9 @@ def _out_of_memory(error: RuntimeError) -> bool:
 
 def bytes_of_a_run(run: Run, data: Dataset) -> int:
     """A careful guess: weights with gradients, moments, the best and what is computed from all of them, and a batch."""
-    if run.method is None:
+    one = run.with_seeds(run.config.seeds[:1]).build(data.training_csr())
+    if one.target.solved:
         return 16 * len(data.items) ** 2  # a matrix of items by items and its inverse
-    one = run.with_seeds(run.config.seeds[:1]).build(data.csr(data.train))
     weights: int = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
     batch = run.config.train.batch_size or 2048
     pairs = 2 * batch
@@ -92,5 +92,4 @@ def _pieces(run: Run, most: int) -> Iterator[Run]:
     """A stack in pieces of at most so many runs."""
     config = run.config
     for start in range(0, len(config.seeds), most):
-        update = {"seeds": config.seeds[start : start + most], "varied": config.varied[start : start + most]}
-        yield Run(config.model_copy(update=update), run.model, run.method)
+        yield run.updated(seeds=config.seeds[start : start + most], varied=config.varied[start : start + most])

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from accord.evaluation.ranking import Ranker, Relevant, evaluate
 from accord.experiments.compare import Request
-from accord.models.closed_form import item_weights
+from accord.models.ease import item_weights
 from accord.protocol import PRESETS
+from accord.training.run import preset_rules
 
 NAME = "ease-told"
 
@@ -68,7 +69,7 @@ def ceiling(request: Request, ks: tuple[int, ...]) -> dict[str, Any] | None:
         "model": NAME,
         "method": "none",
         "seed": 0,
-        "protocol": rules.model_dump(mode="json"),
+        "protocol": preset_rules(rules.name),
         "settings": {"model.l2": told.l2, "model.weights": list(told.weights)},
         "metrics": evaluation.mean()[0],
         "epochs": 0,

@@ -22,7 +22,8 @@ import torch
 
 from accord.errors import InputError
 from accord.experiments.executor import CPU_BYTES, Found, Here, Job, Say, TimeLeft, Watch, Work, Workers
-from accord.fitting import deterministic, find_device
+from accord.fitting import deterministic
+from accord.training.plan import find_device
 from accord.training.trainer import Progress
 from accord.version import __version__
 

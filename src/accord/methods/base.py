@@ -26,7 +26,7 @@ Build = Callable[..., Model]
 class Lab(TypingProtocol):
     """What training hands a method, to be trained with: see `Method.stages`."""
 
-    def train(self, stage: Trainable) -> None:
+    def train(self, stage: Method) -> None:
         """Train the networks of a stage with its loss. The method itself is the last stage."""
 
     def solve(self, model: Model) -> None:

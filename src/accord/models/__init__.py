@@ -47,6 +47,12 @@ def is_solved(spec: ModelSpec) -> bool:
     return own is not None and own.solved
 
 
+def can_hold(spec: ModelSpec, num_items: int) -> bool:
+    """Whether a model can be fitted on so many items."""
+    own = own_class(spec)
+    return own is None or num_items <= own.most_items
+
+
 def model_name(spec: ModelSpec) -> str:
     """The name that results carry."""
     if isinstance(spec, str):

@@ -5,7 +5,6 @@ It is built (shapes), and then learned by a training loop or solved by its own `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -69,6 +68,7 @@ class Model(nn.Module):
     logits: ClassVar[bool] = True  # whether scores are logits, which probabilities can be made of
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
     user_block: int | None = None  # score at most so many users at once
+    most_items: ClassVar[float] = float("inf")  # that it can be fitted on
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__()
@@ -94,11 +94,11 @@ class Model(nn.Module):
         return None
 
     def item_vectors(self) -> Tensor | None:
-        """Vectors of all items [I, d], of the first run, whose cosine says how alike two items are; None: it has none."""
+        """Vectors of all items [I, d], of the first run, whose cosine says how similar two are; None: it has none."""
         return None
 
     def item_to_item(self) -> Tensor | None:
-        """What an item of a history adds to the score of each other [I, I], where the model is that; None: it is not."""
+        """What an item of a history adds to the score of each other: [I, I]; None: the model is no such sum."""
         return None
 
     def ready_to_score(self) -> None:

@@ -10,8 +10,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from accord.data.sampling import entries_of
 from accord.config import BaseConfig
+from accord.data.sampling import entries_of
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, Streams, dots, run_offsets
 from accord.protocol import OwnRules, rule

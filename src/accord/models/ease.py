@@ -48,7 +48,7 @@ class EASE(Model):
     summary = "linear item-to-item model with a closed-form solution"
     solved = True
     logits = False
-    MOST_ITEMS = 30_000  # the inverse is dense: 30,000 items are 7 GB in float64
+    most_items = 30_000  # the inverse is dense: 30,000 items are 7 GB in float64
 
     class Config(BaseConfig):
         l2: float = Field(500.0, gt=0, description="ridge penalty")
@@ -61,10 +61,10 @@ class EASE(Model):
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         train = setup.train
-        if train.num_items > self.MOST_ITEMS:
+        if train.num_items > self.most_items:
             raise InputError(
                 f"ease inverts an items x items matrix, and {train.num_items:,} items are too many for that "
-                f"(at most {self.MOST_ITEMS:,}); choose another model."
+                f"(at most {self.most_items:,}); choose another model."
             )
         self.register_buffer("weight", torch.empty(train.num_items, train.num_items, dtype=torch.float32))
         self.register_buffer("ptr", torch.from_numpy(train.ptr), persistent=False)

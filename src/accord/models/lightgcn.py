@@ -10,9 +10,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.kernels import cuda
-from accord.config import BaseConfig
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.graph import propagate
 from accord.nn.layers import Embedding, dots

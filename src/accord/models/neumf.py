@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from accord.kernels import cpu
 from accord.config import BaseConfig
+from accord.kernels import cpu
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, pair_dot
 

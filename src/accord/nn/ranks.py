@@ -127,7 +127,9 @@ class SeveralRanks(Ranks):
         """As torch.chunk and DTensor cut."""
         each = -(-rows // self.size)
         if each * (self.size - 1) >= rows:
-            raise InputError(f"{rows} users are too few for {self.size} processes, one of which would have none; start fewer.")
+            raise InputError(
+                f"{rows} users are too few for {self.size} processes, one of which would have none; start fewer."
+            )
         return self.rank * each, min(each, rows - self.rank * each)
 
     def item_share(self, items: int) -> tuple[int, int] | None:

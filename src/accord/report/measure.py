@@ -118,8 +118,10 @@ def popularity_beside(recommender: Recommender, ks: Sequence[int]) -> Subject:
     """Popularity on the same data and under the same rules: what a model has to beat."""
     config = recommender.run.config
     update: dict[str, Any] = {"model": "popularity", "method": None, "model_options": {}, "method_options": {}}
-    run = Run(config.model_copy(update=update | {"seeds": config.seeds[:1], "varied": ()}), "popularity", None)
-    method = run.build(recommender.train).to(recommender.device)
+    run = Run(config.model_copy(update=update | {"seeds": config.seeds[:1], "varied": ()}), "popularity", "none")
+    method = run.build(recommender.train)
+    method.target.fit(recommender.train)
+    method.to(recommender.device)
     metrics = {"runs": [{"seed": config.seeds[0]}]}
     popular = Recommender(
         run, method, recommender.users, recommender.items, recommender.train, recommender.seen, metrics

@@ -29,9 +29,7 @@ Stored = tuple[dict[str, Tensor], dict[str, str]]  # tensors by name, and a head
 Shares = Mapping[str, Share]  # of tensors [R, rows, dim] whose rows are split between processes
 
 
-def write(
-    path: Path, tensors: Mapping[str, Tensor], header: dict[str, str], shares: Shares, ranks: Ranks
-) -> None:
+def write(path: Path, tensors: Mapping[str, Tensor], header: dict[str, str], shares: Shares, ranks: Ranks) -> None:
     """Write a checkpoint in the place of the one before. Of tensors in `shares`, a process has its own rows."""
     if ranks.size == 1:
         write_tensors(path, tensors, header)

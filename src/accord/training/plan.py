@@ -25,24 +25,26 @@ DEFAULT_KS = (3, 5, 10, 20)
 
 def plan(
     data: Dataset,
-    model: ModelSpec,
-    method: MethodSpec,
-    protocol: str | Protocol,
-    seeds: int | Sequence[int],
-    options: Mapping[str, Any],
-    epochs: int | None,
-    ks: Sequence[int] | None,
+    model: ModelSpec = "gmf",
+    method: MethodSpec = "deca",
+    protocol: str | Protocol = "corrected",
+    seeds: int | Sequence[int] = 1,
+    options: Mapping[str, Any] | None = None,
+    epochs: int | None = None,
+    ks: Sequence[int] | None = None,
 ) -> Run:
     """The run that is asked for, or an error that says what is wrong with it."""
     if not len(data.train):
         raise InputError(f"{data.name} has no training interaction; give more data or other --ratios.")
-    given = _by_section(options)
+    given = _by_section(options or {})
     rules = _rules(protocol, given["protocol"], model, method)
     own, kind = own_class(model), method_for(model, method)
     if own is not None:
         make_config(own.Config, given["model"], f"model {model_name(model)}")
     if given["method"] and not kind.learns:
-        raise InputError(f"model '{model_name(model)}' is solved, not trained with a method; it takes no method options.")
+        raise InputError(
+            f"model '{model_name(model)}' is solved, not trained with a method; it takes no method options."
+        )
     train_options: dict[str, Any] = {}
     method_options: dict[str, Any] = {}
     known = paper.settings(data.name, model_name(model), method_name(method)) if rules.settings == "paper" else None

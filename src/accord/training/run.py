@@ -38,7 +38,8 @@ class RunConfig(BaseModel):
     seeds: tuple[int, ...] = Field(min_length=1, max_length=MOST_SEEDS)
     ks: tuple[Annotated[int, Field(ge=1, le=MOST_K)], ...] = Field(min_length=1)
     varied: tuple[dict[str, Any], ...] = Field(
-        default=(), description="options in which the runs of a stack differ, one entry per run: method.NAME or train.l2"
+        default=(),
+        description="options in which the runs differ, one entry per run: method.NAME or train.l2",
     )
 
     def own_options(self, section: str) -> list[dict[str, Any]]:
@@ -106,8 +107,8 @@ class Run:
 
 def every_rule_kind() -> list[type[OwnRules]]:
     """The rules that our models and methods declare, each once."""
-    kinds = [kind.Rules for kind in (*METHODS.values(), *MODELS.values()) if kind.Rules.model_fields]
-    return list(dict.fromkeys(kinds))
+    kinds = [*(method.Rules for method in METHODS.values()), *(model.Rules for model in MODELS.values())]
+    return [kind for kind in dict.fromkeys(kinds) if kind.model_fields]
 
 
 def check_rules(protocol: Protocol, more: Iterable[type[OwnRules]] = ()) -> Protocol:

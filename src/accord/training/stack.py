@@ -28,12 +28,12 @@ from accord.methods.base import Method
 from accord.models import ModelSpec
 from accord.models.base import Model
 from accord.nn.ranks import ALONE, Ranks
+from accord.random import generators
 from accord.training import checkpoints
 from accord.training.run import Run, RunConfig
 from accord.training.stopping import Stopping
 from accord.training.trainer import STEADIER, Diverged, Progress, Trainer, TrainState
 from accord.training.validation import by_loss, by_ndcg
-from accord.random import generators
 
 LEAST_IN_A_BATCH, MOST_IN_A_BATCH = 64, 2048
 SCORED_AT_ONCE = 2**24
@@ -75,9 +75,9 @@ class Bench:
     """What a method is trained on: the lab that `Method.stages` is handed."""
 
     def __init__(
-        self, data: Dataset, run: Run, train: Csr, method: Method, device: torch.device, folder: Path | None,
-        resume: bool, watch: Callable[[Progress], None] | None, each_epoch: Callable[[Method, int], None] | None,
-        ranks: Ranks,
+        self, data: Dataset, run: Run, train: Csr, method: Method, device: torch.device, folder: Path | None = None,
+        resume: bool = False, watch: Callable[[Progress], None] | None = None,
+        each_epoch: Callable[[Method, int], None] | None = None, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         self.data, self.run, self.train_pairs, self.method, self.device = data, run, train, method, device
         self.folder, self.resume, self.watch, self.each_epoch, self.ranks = folder, resume, watch, each_epoch, ranks
@@ -85,9 +85,7 @@ class Bench:
 
     def train(self, stage: Method) -> None:
         """Train a stage with its own sampler, and keep the state in which it ended."""
-        last = stage is self.method
-        number = len(self.states) + 1
-        trainer = self._trainer(stage, f"{number}/{self.method.num_stages}", last)
+        trainer = self.trainer(stage)
         if self.resume and self.folder is not None:
             trainer.resume()
         self.states.append(trainer.train())
@@ -117,7 +115,10 @@ class Bench:
             )
         self.train_pairs = replace(self.train_pairs, columns={**self.train_pairs.columns, name: np.asarray(values)})
 
-    def _trainer(self, stage: Method, name: str, last: bool) -> Trainer:
+    def trainer(self, stage: Method) -> Trainer:
+        """What trains the next stage."""
+        number, last = len(self.states) + 1, stage is self.method
+        name = f"{number}/{self.method.num_stages}"
         config, train, device = self.run.config, self.train_pairs, self.device
         rules, settings, seeds = config.protocol, config.train, stage.target.seeds
         pairs = TrainingPairs.of(train, device, ("weight", *stage.columns))
@@ -143,7 +144,7 @@ class Bench:
             name,
             watch=self.watch,
             each_epoch=partial(self.each_epoch, stage) if self.each_epoch is not None and last else None,
-            checkpoint=None if self.folder is None else self.folder / f"checkpoint-{name.partition('/')[0]}.safetensors",
+            checkpoint=None if self.folder is None else self.folder / f"checkpoint-{number}.safetensors",
             identity=self.identity,
             ranks=self.ranks,
         )

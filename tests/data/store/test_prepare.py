@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from accord.cli.app import app
-from accord.cli.prepare import parse_bytes
+from accord.cli.data import parse_bytes
 from accord.data.columns import Columns
 from accord.data.load import load
 from accord.data.store import prepare as prepare_module

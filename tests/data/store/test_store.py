@@ -21,7 +21,7 @@ from accord.data.store.prepare import prepare
 from accord.data.store.store import Store
 from accord.errors import InputError
 from accord.fitting import fit
-from accord.nn.layers import generators
+from accord.random import generators
 from helpers import CPU, random_csr
 from logs import assert_same, log_table, write_log
 
