@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from accord.data.columns import Columns
+from accord.data.columns import Columns, are_whole, choose, times, values
 from accord.data.read import read_table
 from accord.errors import InputError
 from logs import rows, write
@@ -85,3 +86,51 @@ def test_ids_keep_their_type(tmp_path: Path) -> None:
     assert interactions.items.to_pylist() == [1, -2]
     typed, _ = read_table(pa.table({"user": ["1", "2"], "item": pa.array([1, 2], pa.uint8())}))
     assert typed.table.schema.types == [pa.string(), pa.int64()]
+
+
+FOUND = ["Visitor ID", "itemid", "dwell", "stars"]
+
+
+def test_what_was_given_comes_before_the_clean_rule_and_that_before_the_usual_names() -> None:
+    assert choose("log", FOUND[:3], Columns()) == Columns("Visitor ID", "itemid", "dwell")
+    assert choose("log", FOUND[:3], Columns(value="itemid", item="dwell")) == Columns("Visitor ID", "dwell", "itemid")
+    named = choose("log", ["user", "item", "rating", "seconds"], Columns(), ["seconds"])
+    assert named.value == "seconds"
+    kept = choose("log", ["user", "item", "rating", "seconds"], Columns(value="rating"), ["seconds"])
+    assert kept.value == "rating"
+    with pytest.raises(InputError, match="'dwell' and 'stars' could each be the value column"):
+        choose("log", FOUND, Columns())
+
+
+def test_many_columns_are_not_all_listed() -> None:
+    names = [f"c{number}" for number in range(60)]
+    with pytest.raises(InputError, match=r"no user column among 'c0', .*'c49', …; give --user-col"):
+        choose("log", names, Columns())
+
+
+@pytest.mark.parametrize(
+    ("column", "from_text", "whole"),
+    [
+        (["1", "-7", "0"], True, True),
+        (["1", "nan", ""], True, True),  # gaps among integers
+        (["", "none"], True, None),
+        (["007", "1"], True, False),  # 007 is not how 7 is written
+        ([1.0, float("nan"), 3.0], False, True),
+        ([1.5, 2.0], False, False),
+        (["1", "2"], False, False),  # a typed column keeps its type
+    ],
+)
+def test_ids_are_integers_where_every_one_is(column: list[Any], from_text: bool, whole: bool | None) -> None:
+    assert are_whole(pa.array(column), from_text) is whole
+
+
+def test_numbers_by_hand() -> None:
+    found = values("log", "stars", pa.array([" 1.5", "2", ""]))
+    assert found.to_pylist() == [1.5, 2.0, None]
+    with pytest.raises(InputError, match="value column 'stars' has 'x' in row 12, which is not a number"):
+        values("log", "stars", pa.array(["1", "x"]), start=10)
+    seconds, kinds = times("log", "date", pa.array(["1970-01-02", "1970-01-03"]))
+    assert seconds.to_pylist() == [86_400, 172_800]
+    assert kinds == (pa.timestamp("us"),)
+    with pytest.raises(InputError, match="time column 'date' has inf in row 1"):
+        times("log", "date", pa.array([float("inf")]))

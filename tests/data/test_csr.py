@@ -29,3 +29,28 @@ def test_a_matrix_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(whole.items, blocks.items)
     assert np.array_equal(popular, one.popularity())
     assert np.array_equal(np.concatenate(list(one.key_parts())), one.keys)
+
+
+PAIRS = (np.array([2, 0, 0, 2]), np.array([1, 3, 1, 1]))
+
+
+def test_a_matrix_by_hand() -> None:
+    found = Csr.of(*PAIRS, num_users=4, num_items=5)
+    assert found.ptr.tolist() == [0, 2, 2, 3, 3]
+    assert found.items.tolist() == [1, 3, 1]
+    assert found.counts.tolist() == [2, 0, 1, 0]
+    assert found.popularity().tolist() == [0, 2, 0, 1, 0]
+    assert found.keys.tolist() == [1, 3, 11]
+    assert found.contains(np.array([0, 0, 2, 3]), np.array([1, 2, 1, 4])).tolist() == [True, False, True, False]
+    assert Csr.of(*PAIRS, num_users=4, num_items=5, unique=False).counts.tolist() == [2, 0, 2, 0]
+    empty = Csr.of(np.zeros(0, np.int64), np.zeros(0, np.int64), 4, 5)
+    assert empty.contains(*PAIRS).tolist() == [False] * 4
+    assert empty.merge(found).items.tolist() == [1, 3, 1]
+
+
+def test_users_that_lie_beside_the_items_are_used_as_they_are() -> None:
+    made = Csr.of(*PAIRS, num_users=4, num_items=5)
+    assert made.owners.tolist() == [0, 0, 2]
+    stored = Csr(made.ptr, made.items.astype(np.int32), 5, np.array([0, 0, 2], dtype=np.int32))
+    assert stored.owners.dtype == np.int32
+    assert stored.owners is stored.stored_users

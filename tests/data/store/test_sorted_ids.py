@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,3 +29,15 @@ def test_runs_merge_into_one_sorted_list(tmp_path_factory: pytest.TempPathFactor
     assert merged == IdMap.of(*known).ids.to_pylist()
     for ids, own in zip(known, rows, strict=True):
         assert [merged[row] for row in own] == ids.to_pylist()
+
+
+def test_a_run_is_read_back_whole(tmp_path: Path) -> None:
+    for ids in (pa.array([3, 1, None, 7]), pa.array(["ü", "", "b"]), pa.array([], pa.int64())):
+        sorted_ids.write_run(tmp_path / "run", ids, at_once=2)
+        assert sorted_ids.read_run(tmp_path / "run").equals(ids)
+
+
+def test_the_place_of_each_id_among_the_sorted_ones() -> None:
+    ids, places = sorted_ids.place_of(pa.array([30, 10, None, 30, 20]))
+    assert ids.to_pylist() == [10, 20, 30]
+    assert places.tolist() == [2, 0, -1, 2, 1]
