@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
 from accord.auditing import crossfit
-from accord.cli.app import main
 from audit_logs import clicks, limit_verdict
+from commands import run
 
 
 @pytest.fixture
@@ -20,17 +19,6 @@ def quick(tmp_path, monkeypatch):
     monkeypatch.setattr(crossfit, "EPOCHS", 1)
     limit_verdict(monkeypatch, epochs=1)
     return tmp_path
-
-
-def run(monkeypatch, capsys, *words):
-    monkeypatch.setattr(sys, "argv", ["accord", *words])
-    try:
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = stop.code or 0
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 def test_audit_and_write_a_clean_log(quick, monkeypatch, capsys):
