@@ -29,18 +29,13 @@ from accord.cli.app import main
 from accord.cli.options import without
 from accord.errors import InputError
 from accord.experiments.compare import Request, cells_of, compare
-from accord.experiments.executor import Here, Job, Workers
+from accord.experiments.executor import Job, Workers
 from accord.experiments.ray_executor import workers_on
 from accord.experiments.results import Results
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
 SMALL = {"object_store_memory": 80 * 2**20, "num_cpus": 1, "memory": 2 * 2**30, "include_dashboard": False}
-
-
-@pytest.fixture(scope="module")
-def data() -> Any:
-    return accord.simulate(users=120, items=60, interactions=1500, seed=3).dataset
 
 
 @pytest.fixture(scope="module")
@@ -234,14 +229,6 @@ def test_ray_is_asked_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     code, err = command(monkeypatch, capsys, "audit", "demo", "--cluster", "auto")
     assert code == 2
     assert err == "accord: --cluster needs Ray, which is not installed; pip install 'accord[cluster]'.\n"
-
-
-def test_room_and_order_of_this_process() -> None:
-    assert 0 < Here().room(CPU) <= 4 * 2**30
-    said: list[str] = []
-    found = list(Here().each(lambda *_: iter("ab"), None, [Job("x", 1), Job("y", 2)], CPU, None, said.append))
-    assert found == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
-    assert said == ["1 of 2: x", "2 of 2: y · about 1 min left"]
 
 
 def test_the_page_says_what_was_measured() -> None:

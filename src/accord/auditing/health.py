@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from accord.auditing.interaction_log import Log
-from accord.auditing.timestamps import Floats, gaps, is_date, said
+from accord.auditing.timestamps import Floats, format_time, gaps, is_date
 from accord.data.check import Report, check, look_alikes
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
@@ -309,7 +309,7 @@ def _times(log: Log) -> Iterable[Finding]:
     if found:
         yield Finding(
             "gaps", "notice", f"{len(found):,} long gaps in which nothing happened", len(found), len(raw),
-            tuple(f"{said(a, raw)} to {said(b, raw)}" for a, b in found[:EXAMPLES]),
+            tuple(f"{format_time(a, raw)} to {format_time(b, raw)}" for a, b in found[:EXAMPLES]),
             "Events may be missing there (an outage, a changed tracker); do not let a split fall into a gap.",
         )  # fmt: skip
     else:

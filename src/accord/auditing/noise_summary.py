@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accord.auditing.judgement import SUSPECT, Judgement
-from accord.auditing.timestamps import said
+from accord.auditing.timestamps import format_time
 from accord.data.csr import IntArray
 
 TENTHS = 10
@@ -75,7 +75,7 @@ def _by_time(judgement: Judgement) -> list[dict[str, Any]] | None:
     if not rows.has_time or rows.table.column("time").null_count:
         return None
     times = rows.column("time")
-    return groups(judgement, times, lambda first, last: f"{said(first, times)} to {said(last, times)}")
+    return groups(judgement, times, lambda first, last: f"{format_time(first, times)} to {format_time(last, times)}")
 
 
 def _by_value(judgement: Judgement) -> list[dict[str, Any]] | None:

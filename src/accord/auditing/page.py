@@ -10,7 +10,7 @@ import numpy as np
 
 from accord.auditing import charts
 from accord.auditing.interaction_log import Log
-from accord.auditing.timestamps import said
+from accord.auditing.timestamps import format_time
 from accord.report.charts import dots
 from accord.report.page import Chart, Fact, Finding, Level, Page, Section
 from accord.report.tables import Table
@@ -80,12 +80,12 @@ def _health(section: Section, health: Mapping[str, Any]) -> None:
     line = health["time"]
     if line is not None:
         busiest = max(line["bins"], key=lambda one: one["interactions"])
-        when = said(busiest["from"], _ends(line))
+        when = format_time(busiest["from"], _ends(line))
         drawn.append(
             Chart(
                 "Interactions over time",
                 charts.over_time(line),
-                f"From {said(line['first'], _ends(line))} to {said(line['last'], _ends(line))}, "
+                f"From {format_time(line['first'], _ends(line))} to {format_time(line['last'], _ends(line))}, "
                 f"most of them around {when}.",
             )
         )

@@ -21,7 +21,7 @@ def is_date(times: npt.NDArray[Any]) -> bool:
     return len(times) > 0 and FIRST < float(np.median(times)) < LAST
 
 
-def said(time: float, times: npt.NDArray[Any]) -> str:
+def format_time(time: float, times: npt.NDArray[Any]) -> str:
     """A time of `times` as people say it."""
     if not is_date(times) or not FIRST < time < LAST:
         return f"{time:,.0f}"
