@@ -23,6 +23,7 @@ from accord.cli.options import (
     TimeColumn,
     UserColumn,
     ValueColumn,
+    WeightColumn,
     load_data,
 )
 from accord.errors import InputError
@@ -66,6 +67,7 @@ def data_check(
     item_col: ItemColumn = None,
     value_col: ValueColumn = None,
     time_col: TimeColumn = None,
+    weight_col: WeightColumn = None,
     clean: Clean = None,
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
@@ -74,7 +76,7 @@ def data_check(
     """Counts, sparsity, duplicates, shared pairs, cold users and items, constant columns."""
     from accord.data.check import check
 
-    report = check(load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, 0))
+    report = check(load_data(data, (user_col, item_col, value_col, time_col, weight_col), clean, split, ratios, 0))
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
         return
@@ -92,6 +94,7 @@ def prepare(
     item_col: ItemColumn = None,
     value_col: ValueColumn = None,
     time_col: TimeColumn = None,
+    weight_col: WeightColumn = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store in --out")] = False,
 ) -> None:
     """Make a store of a log larger than memory; stopped, it goes on where it was when run again."""
@@ -101,7 +104,7 @@ def prepare(
     from accord.data.columns import Columns
     from accord.data.store.prepare import prepare as run
 
-    given = (user_col, item_col, value_col, time_col)
+    given = (user_col, item_col, value_col, time_col, weight_col)
     began = time.perf_counter()
     try:
         with _progress() as watch:

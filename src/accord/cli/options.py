@@ -23,6 +23,7 @@ UserColumn = Annotated[str | None, typer.Option(help="column of the users; guess
 ItemColumn = Annotated[str | None, typer.Option(help="column of the items")]
 ValueColumn = Annotated[str | None, typer.Option(help="column of the value (rating, dwell time, …)")]
 TimeColumn = Annotated[str | None, typer.Option(help="column of the time")]
+WeightColumn = Annotated[str | None, typer.Option(help="column of what an interaction counts for, 1 if not given")]
 Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
 Split = Annotated[str, typer.Option(help="auto, random, chronological or leave-last-out")]
 Ratios = Annotated[str, typer.Option(help="shares of train, valid and test")]

@@ -25,6 +25,7 @@ from accord.cli.options import (
     TimeColumn,
     UserColumn,
     ValueColumn,
+    WeightColumn,
     load_data,
     open_run,
     parse_numbers,
@@ -61,6 +62,7 @@ def train(
     item_col: ItemColumn = None,
     value_col: ValueColumn = None,
     time_col: TimeColumn = None,
+    weight_col: WeightColumn = None,
     clean: Clean = None,
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
@@ -88,7 +90,9 @@ def train(
 
     with joined() as ranks:
         began = time.perf_counter()
-        dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed, items)
+        dataset = load_data(
+            data, (user_col, item_col, value_col, time_col, weight_col), clean, split, ratios, split_seed, items
+        )
         read_seconds = time.perf_counter() - began
         chosen = [seed] if seed is not None else 1 if seeds is None else seeds
         ks = parse_numbers(k, "--k") if k else None

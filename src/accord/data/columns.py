@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from accord.errors import InputError, shown
 
-ROLES = ("user", "item", "value", "time")
+ROLES = ("user", "item", "value", "time", "weight", "label")
+GUESSED = ("user", "item", "value", "time")  # roles that are guessed, and named whether a log has them or not
 MOST_LISTED = 50  # columns in a sentence
 
 # Compared without case and punctuation, so `userid` stands for user_id, userId and "User ID" too.
@@ -30,6 +31,10 @@ USUAL_NAMES = {
     "time": """timestamp timestamps time ts date datetime eventtime eventdate unixtime unixreviewtime reviewtime
         createdat createdtime orderdate invoicedate purchasedate""",
 }
+RANGES = {
+    "weight": (0.0, 1e30, "a weight is a number from 0 up"),
+    "label": (0.0, 1.0, "a label is a number from 0 (noise) to 1 (real), or empty"),
+}
 NO_ID = ("nan", "null", "none", "na", "n/a")
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # only what prints back as it was written: 007 stays text
 TEXT_TIMES = (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
@@ -39,12 +44,15 @@ Column = Any  # an Arrow array, chunked or not
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns to read; None is guessed from the usual names."""
+    """Names of the columns to read; None is guessed from the usual names, but for `weight` and `label`: a log has those
+    only where it is said."""
 
     user: str | None = None
     item: str | None = None
     value: str | None = None
     time: str | None = None
+    weight: str | None = None
+    label: str | None = None
 
 
 def choose(source: str, found: Sequence[str], given: Columns, rule_names: Sequence[str] = ()) -> Columns:
@@ -61,7 +69,8 @@ def choose(source: str, found: Sequence[str], given: Columns, rule_names: Sequen
         raise InputError(
             f"{source}: one column was given for two roles; give --user-col, --item-col, … different names."
         )
-    chosen = {role: getattr(given, role) or _guess(source, found, role, taken) for role in ROLES}
+    chosen = {role: getattr(given, role) for role in ROLES}
+    chosen |= {role: chosen[role] or _guess(source, found, role, taken) for role in GUESSED}
     for role in ("user", "item"):
         if chosen[role] is None:
             raise InputError(
@@ -92,7 +101,12 @@ def is_usual(role: str, name: str) -> bool:
 
 def describe(columns: Columns) -> str:
     """The choice in one sentence."""
-    told = [f"{role} column '{name}'" if (name := getattr(columns, role)) else f"{role} column none" for role in ROLES]
+    names = {role: getattr(columns, role) for role in ROLES}
+    told = [
+        f"{role} column '{name}'" if name else f"{role} column none"
+        for role, name in names.items()
+        if name or role in GUESSED
+    ]
     return f"{', '.join(told)}; give --user-col, --item-col, --value-col or --time-col to change."
 
 
@@ -179,10 +193,26 @@ def _null_where(mask: Column, column: Column) -> Column:
     return pc.if_else(mask, pa.scalar(None, column.type), column)
 
 
-def values(source: str, name: str, column: Column, start: int = 0) -> Column:
+def values(source: str, name: str, column: Column, start: int = 0, role: str = "value") -> Column:
     """float64, null where the source has nothing or NaN; InputError naming the first row that is no number.
 
     `start` is the number of rows before this part of the column."""
+    found = _as_values(source, name, column, start, role)
+    if role in RANGES:
+        least, most, wanted = RANGES[role]
+        filled = found.fill_null(least if role == "label" else -1)  # a label may be unknown, a weight may not
+        bad = pc.invert(pc.and_(pc.greater_equal(filled, least), pc.less_equal(filled, most)))
+        if pc.any(bad).as_py():
+            row = pc.index(bad, True).as_py()
+            given = "nothing" if found[row].as_py() is None else shown(found[row].as_py())
+            raise InputError(
+                f"{source}: {role} column '{name}' has {given} in row {start + row + 1}; {wanted}: correct it or give "
+                f"another --{role}-col."
+            )
+    return found
+
+
+def _as_values(source: str, name: str, column: Column, start: int, role: str) -> Column:
     text = pa.types.is_string(column.type)
     try:
         return _without_nan(column.cast(pa.float64()))
@@ -193,8 +223,8 @@ def values(source: str, name: str, column: Column, start: int = 0) -> Column:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = _first_bad(column, pa.float64())
         raise InputError(
-            f"{source}: value column '{name}' has {shown(column[row].as_py())} in row {start + row + 1}, which is not a"
-            " number; mend it or give another --value-col."
+            f"{source}: {role} column '{name}' has {shown(column[row].as_py())} in row {start + row + 1}, which is not"
+            f" a number; correct it or give another --{role}-col."
         ) from None
 
 

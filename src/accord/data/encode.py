@@ -34,7 +34,7 @@ def encoded(
     `several` one user or item is too few.
     """
     ids = {role: Ids(source, role, str(getattr(chosen, role)), from_text) for role in ("user", "item")}
-    numbers = {role: Numbers(source, role, name) for role in ("value", "time") if (name := getattr(chosen, role))}
+    numbers = {role: Numbers(source, role, name) for role in col.ROLES[2:] if (name := getattr(chosen, role))}
     rows, called = 0, dict[str, Any]()
     for batch in batches:
         if not batch.num_rows:
@@ -65,7 +65,8 @@ def encoded(
             notes.append(left_out(column.error))
             continue
         array = column.taken()
-        if missing := pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
+        missing = pc.sum(pc.is_null(array, nan_is_null=True)).as_py()
+        if missing and role != "label":  # which most rows may be without
             notes.append(have_none(source, role, missing))
         arrays.append(array)
         fields.append(pa.field(role, array.type, metadata={"source": called[column.name]}))
@@ -207,8 +208,8 @@ class Numbers:
         self.rows += len(column)
 
     def _converted(self, column: pa.Array) -> pa.Array:
-        if self.role == "value":
-            return col.values(self.source, self.name, column, self.rows)
+        if self.role != "time":
+            return col.values(self.source, self.name, column, self.rows, self.role)
         times, self.kinds = col.times(self.source, self.name, column, self.rows, self.kinds)
         return times
 

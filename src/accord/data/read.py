@@ -53,9 +53,7 @@ def read_table(
     notes = list(opened.notes)
     if opened.headed:
         notes.append(f"{label}: {col.describe(chosen)}")
-    asked = {
-        role for role in ("value", "time") if getattr(given, role) or {role, getattr(chosen, role)} & {*rule_names}
-    }
+    asked = {role for role in col.ROLES[2:] if getattr(given, role) or {role, getattr(chosen, role)} & {*rule_names}}
     names = [name for role in col.ROLES if (name := getattr(chosen, role))]
     batches = opened.batches(names, names[:2])
     rows, said = encoded(label, batches, chosen, opened.from_text, {"value", "time"} - asked, several=merge)

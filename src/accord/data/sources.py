@@ -225,9 +225,9 @@ def _open_text(path: Path, label: str) -> Opened:
         recbole = [RECBOLE_FIELD.fullmatch(cell) for cell in row]
         names = [match[1] for match in recbole if match] if all(recbole) else [cell.strip() for cell in row]
         return Opened(names, label, texts=(Layout(path, delimiter, tuple(names), 1, quoted),))
-    if len(row) > len(col.ROLES):
+    if len(row) > len(col.GUESSED):
         raise InputError(f"{label} has {len(row)} columns and no header line; add one that names them.")
-    names = list(col.ROLES[: len(row)])
+    names = list(col.GUESSED[: len(row)])
     note = f"{label}: no header line; its columns were read as {', '.join(names)}."
     return Opened(names, label, texts=(Layout(path, delimiter, tuple(names), 0, quoted),), headed=False, notes=(note,))
 

@@ -18,7 +18,7 @@ from accord.errors import InputError
 
 Array = npt.NDArray[Any]
 Described = dict[str, tuple[str, int]]  # of each array its type and its length
-COLUMNS = ("user", "item", "value", "time")
+COLUMNS = ("user", "item", "value", "time", "weight", "label")
 
 
 def file_of(folder: Path, name: str) -> Path:
@@ -125,7 +125,7 @@ def interactions_of(
     columns, fields = [], []
     for name in COLUMNS:
         if name in arrays:
-            column = pa.array(arrays[name], from_pandas=name == "value" and missing)
+            column = pa.array(arrays[name], from_pandas=name == "label" or (name == "value" and missing))
             columns.append(column)
             fields.append(
                 pa.field(name, column.type, metadata={"source": called[name]} if name in COLUMNS[2:] else None)

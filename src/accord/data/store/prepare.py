@@ -154,7 +154,7 @@ class _Preparation:
         for role in COLUMNS[2:]:
             if role in chunks[-1].errors:
                 notes.append(left_out(InputError(chunks[-1].errors[role])))
-            elif missing.get(role):
+            elif missing.get(role) and role != "label":
                 notes.append(have_none(self.source, role, missing[role]))
         return notes + read.merged_note(self.source, sum(chunk.rows for chunk in chunks) - rows, "time" in kinds)
 
