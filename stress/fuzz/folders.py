@@ -42,7 +42,7 @@ def honest() -> Path:
     torch.set_flush_denormal(False)  # training sets it, and hypothesis cannot do without small numbers
     (folder / "cut").mkdir()
     run = plan(data, "mf", "normal", "corrected", [7], {"model.dim": 4}, 1, [20])
-    train_stack(data, run, torch.device("cpu"), folder / "cut")  # leaves its checkpoint
+    train_stack(data, run, torch.device("cpu"), folder=folder / "cut")  # leaves its checkpoint
     torch.set_flush_denormal(False)
     return folder
 

@@ -197,7 +197,7 @@ class Checkpoint(Target):
 
         (self.folder / CHECKPOINT).write_bytes(changed(self.whole, data))
         try:
-            method, _ = train_stack(self.data, self.run, torch.device("cpu"), self.folder, resume=True)
+            method, _ = train_stack(self.data, self.run, torch.device("cpu"), folder=self.folder, resume=True)
         except InputError:
             return
         assert all(torch.isfinite(tensor).all() for tensor in method.state_dict().values()), "weights are no numbers"
