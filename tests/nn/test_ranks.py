@@ -345,7 +345,7 @@ def test_two_jobs_do_not_write_to_one_folder(tmp_path):
         ends = finish(start_ranks(2, *COMMAND, tmp_path), 60)
     assert [code for code, _ in ends] == [2, 2]
     said = [line for line in ends[0][1].splitlines() if line.startswith("accord: ")]
-    assert said == [f"accord: {tmp_path} is being written by another process; wait for its end, or give another --out."]
+    assert said == [f"accord: {tmp_path} is being written by another process; wait for it, or give another --out."]
 
 
 @pytest.mark.parametrize(("ranks", "gpus", "share"), [(2, 2, False), (4, 1, True), (3, 2, True)])

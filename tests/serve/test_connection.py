@@ -250,7 +250,7 @@ def test_who_takes_no_answer_is_cut_off(address_of_much, monkeypatch):
     with connect(address_of_much) as made:
         made.sendall(ASK_FOR_MUCH)
         assert len(all_of(made)) > MUCH
-    monkeypatch.setattr(connection, "TAKE_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "RECEIVE_SECONDS", 0.3)
     with connect(address_of_much, take=2**16) as made:
         made.sendall(ASK_FOR_MUCH)
         time.sleep(1)
@@ -258,7 +258,7 @@ def test_who_takes_no_answer_is_cut_off(address_of_much, monkeypatch):
 
 
 def test_answers_that_nobody_takes_are_bounded_all_together(address_of_much, monkeypatch):
-    monkeypatch.setattr(connection, "MOST_UNTAKEN", MUCH * 3 // 2)
+    monkeypatch.setattr(connection, "MOST_UNRECEIVED", MUCH * 3 // 2)
     with contextlib.ExitStack() as open_:
         idle = [open_.enter_context(connect(address_of_much, take=2**16)) for _ in range(3)]
         for made in idle:

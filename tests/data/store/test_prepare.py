@@ -139,7 +139,7 @@ def test_where_a_store_cannot_be_made(tmp_path: Path, store: Path) -> None:
     for source, out, told in (
         (log, store, "is prepared already; give another --out, or --overwrite"),
         (log, log, "is a file; give a folder"),
-        (log, tmp_path, "holds something else"),
+        (log, tmp_path, "is not empty and not a store"),
         (store, other, "is a store already"),
         (tmp_path / "nowhere", other, "no file or folder"),
     ):

@@ -20,7 +20,7 @@ def test_runs_merge_into_one_sorted_list(tmp_path_factory: pytest.TempPathFactor
     known = [IdMap.of(pa.array(ids, pa.string())).ids for ids in lists]
     paths = [folder / str(number) for number in range(len(known))]
     for path, ids in zip(paths, known, strict=True):
-        sorted_ids.write_run(path, ids, block)
+        sorted_ids.write_ids(path, ids, block)
     merged, rows = [], [list[int]() for _ in known]
     for step in sorted_ids.merged(paths):
         merged += step.ids.to_pylist()
@@ -33,8 +33,8 @@ def test_runs_merge_into_one_sorted_list(tmp_path_factory: pytest.TempPathFactor
 
 def test_a_run_is_read_back_whole(tmp_path: Path) -> None:
     for ids in (pa.array([3, 1, None, 7]), pa.array(["ü", "", "b"]), pa.array([], pa.int64())):
-        sorted_ids.write_run(tmp_path / "run", ids, at_once=2)
-        assert sorted_ids.read_run(tmp_path / "run").equals(ids)
+        sorted_ids.write_ids(tmp_path / "run", ids, at_once=2)
+        assert sorted_ids.read_ids(tmp_path / "run").equals(ids)
 
 
 def test_the_place_of_each_id_among_the_sorted_ones() -> None:

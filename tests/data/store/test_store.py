@@ -102,10 +102,10 @@ def test_negatives_are_the_same_without_a_table(monkeypatch: pytest.MonkeyPatch,
 def test_stores_that_are_none(tmp_path: Path, store: Path) -> None:
     header = json.loads((store / "store.json").read_text())
     for content, told in (
-        ("{", "not of a store that accord made"),
-        ("[]", "not of a store that accord made"),
-        ('{"name": "mine"}', "not of a store that accord made"),
-        (json.dumps(header | {"version": 2}), "a store of version 2, and this accord reads 1"),
+        ("{", "not the header of a store"),
+        ("[]", "not the header of a store"),
+        ('{"name": "mine"}', "not the header of a store"),
+        (json.dumps(header | {"version": 2}), "a store of version 2, and this Accord reads version 1"),
         (json.dumps(header | {"arrays": {}}), "is damaged"),
     ):
         (store / "store.json").write_text(content)
@@ -132,7 +132,7 @@ def test_a_damaged_split_says_what_to_remove(store: Path) -> None:
     ("asked", "told"),
     [
         ({"columns": Columns(user="userId")}, "prepared already, so columns cannot be chosen"),
-        ({"clean": "dwell>3"}, "holds no column 'dwell' that the clean rule speaks of; prepare it with --value-col"),
+        ({"clean": "dwell>3"}, "has no column 'dwell', which the clean rule names; prepare it with --value-col"),
         ({"split": "middle"}, "unknown split"),
     ],
 )
