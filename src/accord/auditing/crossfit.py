@@ -123,7 +123,7 @@ def cross_fit(
     judged = (workers or Here()).each(_judge, bare, jobs, device, watch, lambda text: say(f"noise, {text}"))
     for number, found in judged:
         rows, kept = waiting[number]
-        places[np.ix_(rows, jobs[number].part[1].held)] = found
+        places[np.ix_(rows, jobs[number].task[1].held)] = found
         if kept is not None:
             write_tensors(kept, {"percentiles": torch.tensor(found)})
     known &= ~np.isnan(places).any(0)
@@ -140,13 +140,13 @@ def _options(model: str) -> dict[str, Any]:
 
 def _judge(
     log: Log,
-    part: tuple[Run, Fold],
+    task: tuple[Run, Fold],
     device: torch.device,
     watch: Callable[[Progress], None] | None,
     say: Callable[[str], None],
 ) -> Iterator[Floats]:
     """Percentiles of the held-out interactions in every run of a stack: [R, held], in the order of the log."""
-    run, fold = part
+    run, fold = task
     trained = ~fold.held if run.method is None else ~fold.held & ~fold.valid
     train, valid, held_out = (log.rows.filter(rows) for rows in (trained, fold.valid, fold.held))
     data = replace(log.data, train=train, valid=valid, test=held_out, valid_clean=None, test_noisy=None)
@@ -162,6 +162,6 @@ def _judge(
 def _key(log: Log, run: Run, fold: Fold) -> str:
     """Identifies a file of percentiles: the version, the log, the fold and everything that the run depends on."""
     digest = hashlib.sha256(f"{__version__} {run.config.model_dump_json()}".encode())
-    for part in (log.users, log.items, fold.held, fold.valid):
-        digest.update(part.tobytes())
+    for array in (log.users, log.items, fold.held, fold.valid):
+        digest.update(array.tobytes())
     return f"{run.config.model}-{run.config.method}-{digest.hexdigest()[:16]}"
