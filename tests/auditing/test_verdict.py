@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accord.auditing.interaction_log import open_log
-from accord.auditing.verdict import say_it, verdict
+from accord.auditing.verdict import in_words, verdict
 from accord.evaluation.significance import Comparison
 from helpers import dataset
 
@@ -23,11 +23,11 @@ def test_the_verdict_in_words(low, high, p, helps, words):
     middle = (low + high) / 2
     means = {"popularity": 0.05, "ease": 0.15, "gmf + normal": 0.2, "gmf + deca": 0.1, "gmf + deca-p": 0.2 + middle}
     tests = {name: Comparison(middle, low, high, p, p, 0.1, 0.1) for name in ("gmf + deca", "gmf + deca-p")}
-    found, sentence = say_it(means, tests)
+    found, sentence = in_words(means, tests)
     assert found is helps
     assert words in sentence
     assert "EASE" not in sentence
-    assert "Simple EASE" in say_it(means | {"ease": 0.3}, tests)[1]
+    assert "Simple EASE" in in_words(means | {"ease": 0.3}, tests)[1]
 
 
 def test_with_one_user_to_test_on_there_is_no_verdict(tmp_path):

@@ -12,7 +12,7 @@ def test_methods_of_ones_own_can_be_drawn():
     values = np.array([0.1, 0.2])
     figure = charts.ranking("x.svg", "Data", [("GMF + mine", "my.module:Mine", values), ("EASE", "ease", values)], 0.3)
     assert "GMF + mine" in figure.svg
-    assert "EASE told the ratings" in figure.svg
+    assert "EASE with ratings" in figure.svg
 
 
 def test_the_bins_of_all_seeds_are_weighted_by_their_pairs():

@@ -89,7 +89,7 @@ def test_a_killed_worker_costs_nothing(data: Any, workers: Workers, tmp_path: Pa
     assert (tmp_path / "killed").exists()
     assert (tmp_path / "killed").read_text() != str(os.getpid())
     assert found == expected
-    assert any("again, as its worker was lost" in line for line in said)
+    assert any("again, because its worker was lost" in line for line in said)
     assert {path.name for path in (tmp_path / "there").iterdir()} == {"results.jsonl", "results.per_user.parquet"}
 
 
@@ -126,7 +126,7 @@ def test_jobs_for_a_gpu_go_where_one_is(workers: Workers) -> None:
     assert len({node for node, _, _ in found.values()}) == 1
 
 
-def test_what_is_left_away_is_cancelled(workers: Workers) -> None:
+def test_jobs_that_are_abandoned_are_cancelled(workers: Workers) -> None:
     """Else the two that sleep would hold both CPUs for ten minutes."""
     three = workers.each(where_and_how, None, [Job("a", 0.0), Job("b", 600.0), Job("c", 600.0)], CPU, None, quiet)
     number, _ = next(three)
@@ -145,7 +145,7 @@ def test_errors_of_workers_are_our_own(workers: Workers) -> None:
     with pytest.raises(InputError, match=r"^diverged$"):
         list(workers.each(failing, None, [Job("a", InputError("diverged"))], CPU, None, quiet))
     error = ModuleNotFoundError("No module named 'my_models'")
-    with pytest.raises(InputError, match=r"has no module 'my_models'; install accord and what it needs"):
+    with pytest.raises(InputError, match=r"has no module 'my_models'; install accord and what it needs there"):
         list(workers.each(failing, None, [Job("a", error)], CPU, None, quiet))
     with pytest.raises(InputError, match="auto, cpu or cuda"):
         workers.device("cuda:1")
@@ -189,8 +189,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize(
     ("cluster", "said"),
     [
-        ("127.0.0.1:1", "nobody answers there"),
-        ("no-such-host.invalid:6379", "nobody answers there"),
+        ("127.0.0.1:1", "nothing answers there"),
+        ("no-such-host.invalid:6379", "nothing answers there"),
         ("ray://somewhere:10001", "give auto, or the HOST:PORT"),
         ("somewhere", "give auto, or the HOST:PORT"),
     ],
@@ -212,7 +212,7 @@ def test_a_port_of_somebody_else_is_said(monkeypatch: pytest.MonkeyPatch, capsys
         code, err = command(monkeypatch, capsys, "compare", "demo", "--cluster", f"127.0.0.1:{server.server_port}")
         server.shutdown()
     assert code == 2
-    assert "no Ray answers there" in err
+    assert "what answers there is not Ray" in err
 
 
 def test_ranks_go_with_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

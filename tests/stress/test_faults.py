@@ -29,7 +29,7 @@ def test_a_folder_has_one_writer(tmp_path):
     other = multiprocessing.get_context("fork").Process(target=hold, args=(folder, ready, end))
     other.start()
     assert ready.wait(60)
-    with pytest.raises(InputError, match=f"{folder} is being written by another process; wait for its end"):
+    with pytest.raises(InputError, match=f"{folder} is being written by another process; wait for it"):
         train(folder)
     other.kill()  # the lock ends with the process
     other.join()

@@ -1,4 +1,4 @@
-"""`accord.audit`: read, look over, judge, measure, test, and write it all down."""
+"""`accord.audit`: read the log, check its health, judge every interaction, measure, test, and write the results."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def audit(
 ) -> Audit:
     """Audit a log: its health, a probability for every interaction, and whether denoising helps.
 
-    `data`: what `accord.load` takes. `folds`: parts of the log that are held out in turn; `seeds`: runs of each model
-    that judges them. With `out` the audit folder is written; `resume` goes on where an interrupted audit stopped.
-    `workers`: who trains, this process if not given.
+    `data`: what `accord.load` takes. `folds`: how many folds of the log are held out in turn; `seeds`: runs of each
+    model that judges them. With `out` the audit folder is written; `resume` continues where an interrupted audit
+    stopped. `workers`: where models are trained, in this process if not given.
     """
     if folds < 2 or seeds < 1:
-        raise InputError(f"folds is {folds} and seeds is {seeds}; there are at least 2 folds and 1 seed.")
+        raise InputError(f"folds is {folds} and seeds is {seeds}; give at least 2 folds and 1 seed.")
     workers = workers or Here()
     on = workers.device(device)
     clock = _Clock()
@@ -89,7 +89,7 @@ def audit(
 
 @contextmanager
 def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
-    """Where finished parts are kept until the audit is: in the audit folder, if there is one."""
+    """Where finished steps are kept until the audit is finished: in the audit folder, if there is one."""
     if out is None:
         with tempfile.TemporaryDirectory(prefix="accord-audit-") as name:
             yield Path(name)
@@ -102,7 +102,7 @@ def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
         try:
             yield work
         finally:
-            with suppress(OSError):  # where nothing was finished, nothing is left behind
+            with suppress(OSError):  # an empty folder is not left behind
                 work.rmdir()
 
 
@@ -149,7 +149,7 @@ def _described(log: Log) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: no numpy numbers, no tuples, null for what is not finite."""
+    """A value that JSON can hold: no numpy numbers, no tuples, null for numbers that are not finite."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The charts of the audit's page. Each takes a part of the summary and gives an altair chart in the page's colours."""
+"""The charts of the audit's page: each makes an altair chart of a piece of the summary, in the page's colours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from accord.report.page import NOISE, REAL, SOFT
 
-FIFTHS = [0, 0.2, 0.4, 0.6, 0.8, 1]  # where a probability is marked
+FIFTHS = [0, 0.2, 0.4, 0.6, 0.8, 1]  # ticks of a probability
 
 Row = Mapping[str, Any]
 Drawing = Any  # an altair chart: altair's types do not follow its own chains of calls
@@ -116,9 +116,9 @@ def by_value(rows: Sequence[Row], column: str) -> Drawing:
 
 
 def reliability(found: Mapping[str, Any]) -> Drawing:
-    """The share that is real at each probability, as it is and recalibrated; on the diagonal it is as promised."""
+    """The share that is real at each probability, before and after recalibration; the diagonal is perfect."""
     named = {"before": "p_real", "after": "recalibrated"}
-    rows = [{"what": said, **row} for name, said in named.items() for row in found[name]["bins"]]
+    rows = [{"what": label, **row} for name, label in named.items() for row in found[name]["bins"]]
     names = list(named.values())
     axis = alt.Axis(values=FIFTHS)
     x = alt.X("p:Q", title="probability of being real", scale=alt.Scale(domain=[0, 1]), axis=axis)

@@ -25,11 +25,11 @@ SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": None}
 class Cleaned:
     rows: int  # that were written
     dropped: int
-    users_lost: int  # who have no row any more
+    users_lost: int  # users without any row left
 
 
 def check_target(path: Path, drop_below: float | None, weights: bool) -> None:
-    """Mistakes are said before the audit begins."""
+    """Raise InputError where the clean log could not be written, before the audit begins."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"--write-clean {path}: its name must end in {', '.join(SUFFIXES)}.")
     if weights and drop_below is not None:
@@ -39,14 +39,14 @@ def check_target(path: Path, drop_below: float | None, weights: bool) -> None:
 
 
 def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5, weights: bool = False) -> Cleaned:
-    """Write the rows of the log as they came, every column kept: those of p_real from `drop_below` on, or all of them
+    """Write the log's own rows with all their columns: those whose p_real is at least `drop_below`, or all of them
     with p_real as a `weight`."""
     check_target(path, None if weights else drop_below, weights)
     p_real = _of_rows(log, judged)
     table = log.columns
     keep = np.ones(len(p_real), dtype=bool) if weights else p_real >= drop_below
     if not keep.any():
-        raise InputError(f"--drop-below {drop_below:g} leaves no interaction; give a smaller one.")
+        raise InputError(f"--drop-below {drop_below:g} leaves no interactions; give a smaller one.")
     if weights:
         name = "weight"
         while name in table.column_names:
@@ -59,7 +59,7 @@ def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5,
 
 
 def _of_rows(log: Log, judged: pa.Table) -> npt.NDArray[np.float64]:
-    """p_real of every row as it came, repeated pairs too."""
+    """p_real of every row of the log, repeated pairs too."""
     if missing := {"user", "item", "p_real"} - {*judged.column_names}:
         raise InputError(f"the audit's interactions.parquet has no column '{min(missing)}'; audit this log first.")
     keys = pairs(log.data, Interactions(judged.select(["user", "item"])))
@@ -67,7 +67,7 @@ def _of_rows(log: Log, judged: pa.Table) -> npt.NDArray[np.float64]:
     wanted = pairs(log.data, log.raw)
     place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
     if (keys[order][place] != wanted).any():
-        raise InputError("the audit is of another log: some interactions are not in it; audit this log first.")
+        raise InputError("the audit is of another log: it lacks some interactions of this one; audit this log first.")
     found: npt.NDArray[np.float64] = judged.column("p_real").to_numpy()[order][place]
     return found
 
@@ -80,7 +80,9 @@ def _write(path: Path, table: pa.Table) -> None:
             return
         nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
         if nested:
-            raise InputError(f"--write-clean {path}: column '{nested[0]}' fits no text file; write a .parquet file.")
+            raise InputError(
+                f"--write-clean {path}: column '{nested[0]}' is nested, which text cannot hold; write a .parquet file."
+            )
         table = guarded_table(table)
         with temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv_writer(file, mark, has_returns(table))

@@ -37,7 +37,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Opinion:
-    """What every run thinks of every interaction of a log."""
+    """What every run says about every interaction of a log."""
 
     runs: list[dict[str, Any]]  # model, method and seed of each
     p_real: Floats  # [R, n], NaN where `known` is False
@@ -57,10 +57,10 @@ def cross_fit(
     say: Callable[[str], None] = lambda _: None,
     workers: Workers | None = None,
 ) -> Opinion:
-    """Judge every interaction. What is finished is kept in `work`, so that an interrupted audit can go on there."""
+    """Judge every interaction. What is finished is kept in `work`, so that an interrupted audit can continue."""
     if np.bincount(log.users).max() < 2:
         raise InputError(
-            f"{log.data.name}: no user has two interactions, so nothing can be judged by what else a user did;"
+            f"{log.data.name}: no user has two interactions, so none can be judged by what else its user did;"
             " is --user-col right?"
         )
     judges = [(model, method) for model, method in JUDGES if can_hold(model, len(log.data.items))]
@@ -74,7 +74,7 @@ def cross_fit(
     known, popularity = np.zeros(len(log), dtype=bool), np.zeros(len(log), dtype=np.int64)
     ends = np.cumsum([len(run.config.seeds) for run in plans])
     memory = [bytes_of_a_run(run, log.data) * len(run.config.seeds) for run in plans]
-    waiting: list[tuple[IntArray, Path | None]] = []  # of each job: the rows of `places` it fills, and where it is kept
+    waiting: list[tuple[IntArray, Path | None]] = []  # for each job: the rows of `places` it fills, and its file
     jobs: list[Job] = []
     cuts = cut(log.users, log.items, len(log.data.users), len(log.data.items), folds)
     for number, fold in enumerate(cuts, 1):
@@ -92,12 +92,12 @@ def cross_fit(
                 continue
             name = " + ".join(part for part in (run.config.model, run.config.method) if part)
             waiting.append((rows, kept))
-            jobs.append(Job(f"part {number} of {folds}, judged by {name}", (run, fold), memory=bytes_))
+            jobs.append(Job(f"fold {number} of {folds}, judged by {name}", (run, fold), memory=bytes_))
     bare = replace(log, raw=log.rows, columns=pa.table({}), labels=None)  # all that judging needs
     judged = (workers or Here()).each(_judge, bare, jobs, device, watch, lambda text: say(f"noise, {text}"))
     for number, found in judged:
         rows, kept = waiting[number]
-        places[np.ix_(rows, jobs[number].part[1].held)] = found
+        places[np.ix_(rows, jobs[number].task[1].held)] = found
         if kept is not None:
             write_tensors(kept, {"percentiles": torch.tensor(found)})
     known &= ~np.isnan(places).any(0)
@@ -109,13 +109,13 @@ def cross_fit(
 
 def _judge(
     log: Log,
-    part: tuple[Run, Fold],
+    task: tuple[Run, Fold],
     device: torch.device,
     watch: Callable[[Progress], None] | None,
     say: Callable[[str], None],
 ) -> Iterator[Floats]:
     """Percentiles of the held-out interactions in every run of a stack: [R, held], in the order of the log."""
-    run, fold = part
+    run, fold = task
     method, held = trained_without(log.data, log.rows, run, fold, device, watch)
     with torch.inference_mode():
         found = percentiles(
@@ -125,8 +125,8 @@ def _judge(
 
 
 def _key(log: Log, run: Run, fold: Fold) -> str:
-    """What a file of percentiles is of: the version, the log, the fold and everything that the run depends on."""
+    """Identifies a file of percentiles: the version, the log, the fold and everything that the run depends on."""
     digest = hashlib.sha256(f"{__version__} {run.config.model_dump_json()}".encode())
-    for part in (log.users, log.items, fold.held, fold.valid):
-        digest.update(part.tobytes())
+    for array in (log.users, log.items, fold.held, fold.valid):
+        digest.update(array.tobytes())
     return f"{run.config.model}-{run.config.method}-{digest.hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""How well the audit tells real from noise where the values say which is which, and its probability recalibrated."""
+"""How well the audit tells real from noise where the values say which is which, and a recalibrated probability."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from accord.data.csr import IntArray
 from accord.evaluation.noise import calibration
 
 DRAWS = 500
-PARTS = 5  # of the users, to fit on the others
+GROUPS = 5  # of the users; each is recalibrated by the others
 LEVEL = 0.95
 
 
 def detection(judgement: Judgement, labels: Labels) -> tuple[dict[str, Any], Floats]:
-    """What the summary says of detection, and the recalibrated probability of every interaction."""
+    """The part of the summary about detection, and the recalibrated probability of every interaction."""
     log, opinion, known = judgement.log, judgement.opinion, labels.known
     real, users = labels.real[known], log.users[known]
     kinds = [" + ".join(filter(None, (run["model"], run["method"]))) for run in opinion.runs]
@@ -51,20 +51,20 @@ def detection(judgement: Judgement, labels: Labels) -> tuple[dict[str, Any], Flo
 
 
 def recalibrated(p_real: Floats, log: Log, labels: Labels) -> Floats:
-    """p_real made true to the labels by a rising step function, which for each user was fitted on other users."""
-    part = np.random.default_rng(0).integers(PARTS, size=len(log.data.users))[log.users]
+    """p_real calibrated to the labels by isotonic regression, fitted for each user on the labels of other users."""
+    group = np.random.default_rng(0).integers(GROUPS, size=len(log.data.users))[log.users]
     found = np.empty(len(p_real))
-    for number in range(PARTS):
-        own = part == number
+    for number in range(GROUPS):
+        own = group == number
         fitted = labels.known & ~own
         if not labels.real[fitted].any() or labels.real[fitted].all():
-            fitted = labels.known  # too few labelled users to set some of them apart
+            fitted = labels.known  # too few labelled users to hold some of them out
         found[own] = _fitted(p_real[fitted], labels.real[fitted], p_real[own])
     return found
 
 
 def _fitted(p_real: Floats, real: Any, wanted: Floats) -> Floats:
-    """Isotonic regression, in a straight line between the middles of its steps."""
+    """Isotonic regression, interpolated between the middles of its steps."""
     values, place, counts = np.unique(p_real, return_inverse=True, return_counts=True)
     share = np.bincount(place, weights=real) / counts
     risen = isotonic_regression(share, weights=counts)
@@ -83,11 +83,11 @@ def _reliability(p_real: Floats, real: Any) -> dict[str, Any]:
     return {"brier": found["brier"], "ece": found["ece"], "bins": rows}
 
 
-# --- intervals: users drawn anew, each with all of their interactions
+# --- intervals: a bootstrap over users, each with all of their interactions
 
 
 def _draws(users: IntArray) -> Floats:
-    """[1 + DRAWS, users]: how often each user counts; first the users as they are."""
+    """[1 + DRAWS, users]: how often each user counts; the first row has every user once."""
     present = np.unique(users)
     drawn = np.random.default_rng(0).multinomial(len(present), np.full(len(present), 1 / len(present)), size=DRAWS)
     weights = np.concatenate([np.ones((1, len(present))), drawn]).astype(np.float64)
@@ -97,7 +97,7 @@ def _draws(users: IntArray) -> Floats:
 
 
 def _curves(scores: Floats, real: Any) -> Callable[[Floats], tuple[float, float]]:
-    """AUC and average precision (of finding noise) as functions of the interactions' weights; sorted only once."""
+    """AUC and average precision (of finding noise) as a function of the interactions' weights; sorts only once."""
     order = np.argsort(scores, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(scores[order]) != 0))
     is_real = real[order].astype(np.float64)

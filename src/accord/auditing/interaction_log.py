@@ -1,4 +1,4 @@
-"""What is audited: every (user, item) pair of a log once, the rows as they came, and what the values say of them."""
+"""The log that is audited: every (user, item) pair once, all rows as they came, and labels from the values."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Labels:
-    """Which rows the values tell to be real or noise, and by which rules. Never used for training."""
+    """Which rows are real and which are noise by their values, and by which rules. Never used for training."""
 
     real_rule: str
     noise_rule: str
     known: Bools  # [n]
-    real: Bools  # [n], of the known ones
+    real: Bools  # [n], where known
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Log:
     """A log with the split that denoising is tested on."""
 
     data: Dataset
-    rows: Interactions  # one a pair, of all parts
+    rows: Interactions  # one per pair, of all parts
     users: IntArray  # [n] rows in data.users
     items: IntArray
     part: IntArray  # [n] place in PARTS
-    raw: Interactions  # as they came: repeated pairs and all
+    raw: Interactions  # as they came, with repeated pairs
     columns: pa.Table  # as `raw`, with every column of the source
-    clean: str | None  # the rule by which the test was made clean; None where it came with the data
+    clean: str | None  # the rule that made the test clean; None where the test came with the data
     labels: Labels | None
     was_split: bool  # whether the split came with the data
 
@@ -80,7 +80,7 @@ def open_log(
     seed: int = 0,
     items: Any = None,
 ) -> Log:
-    """A log from whatever `accord.load` takes. Without a clean rule, values that tell real from noise give one."""
+    """Open whatever `accord.load` takes. Without a clean rule, values that tell real from noise give one."""
     table = _table_of(source)
     if table is None:
         data = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, items=items)
@@ -105,7 +105,7 @@ def open_log(
 
 
 def _table_of(source: Any) -> Any:
-    """The file or frame that holds the log, None where the source is split already."""
+    """The file or frame that holds the log, None where the source is already split."""
     if isinstance(source, Dataset):
         return None
     if not isinstance(source, str | Path):
@@ -118,7 +118,7 @@ def _table_of(source: Any) -> Any:
 
 
 def _parts(data: Dataset) -> list[Interactions]:
-    """Train, valid and the whole test. A validation that was cut out of the test and left in it is there once."""
+    """Train, valid and the whole test, without the pairs of valid where the test still contains them."""
     test = data.test if data.test_noisy is None else data.test_noisy
     valid_keys, test_keys = pairs(data, data.valid), pairs(data, test)
     if len(data.valid) and np.isin(valid_keys, test_keys).all():
@@ -127,7 +127,7 @@ def _parts(data: Dataset) -> list[Interactions]:
 
 
 def _joined(data: Dataset) -> Interactions:
-    """All parts of a split, one after another. What only some parts have is null in the others."""
+    """All parts of a split, one after another. Columns that only some parts have are null in the others."""
     tables = []
     for part in _parts(data):
         ids = [data.users.ids.type, data.items.ids.type]
@@ -139,7 +139,7 @@ def _joined(data: Dataset) -> Interactions:
 
 
 def _labels(rows: Interactions, clean: str | None) -> Labels | None:
-    """What the values say: by the clean rule where one is given, else by what labels and ratings usually mean."""
+    """Labels from the values: by the clean rule where one is given, else by what labels and ratings usually mean."""
     if clean is not None:
         rule = CleanRule.parse(clean)
         real = rule.mask(rows)  # a row without the value does not count as real

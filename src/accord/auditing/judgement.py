@@ -1,4 +1,4 @@
-"""From what the runs think to a probability and an interval for every interaction, and to the rates of groups."""
+"""From the opinions of the runs to one probability with an interval for every interaction, and rates of groups."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from accord.auditing.interaction_log import Log
 from accord.auditing.p_real import Floats
 from accord.data.csr import IntArray
 
-SUSPECT = 0.5  # an interaction below is more probably noise than not
+SUSPECT = 0.5  # an interaction with a lower p_real is more probably noise than not
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The probability that each interaction is a real preference, and of every run the rate of noise in groups."""
+    """The probability that each interaction is a real preference, by every run and over all runs."""
 
     log: Log
     opinion: Opinion
-    runs: Floats  # [R, n]: each run's own probability, or what stands for it where no model can judge
+    runs: Floats  # [R, n]: each run's own probability, or that of similar pairs where no model can judge
     p_real: Floats  # [n] their mean
     low: Floats
     high: Floats
@@ -35,7 +35,7 @@ class Judgement:
         return np.where(self.opinion.known, "models", "popularity")
 
     def rates(self, group: IntArray, size: int) -> tuple[Floats, Floats, Floats]:
-        """Of each group the mean p_real and its interval over the runs; NaN for an empty group."""
+        """For each group the mean p_real and its interval over the runs; NaN for an empty group."""
         counts = np.bincount(group, minlength=size)
         with np.errstate(invalid="ignore"):
             means = np.stack([np.bincount(group, weights=own, minlength=size) / counts for own in self.runs])
@@ -43,7 +43,7 @@ class Judgement:
 
 
 def judge(log: Log, opinion: Opinion) -> Judgement:
-    """The mean of the runs. Where no model can judge, runs say what they say of other pairs with as popular items."""
+    """The mean of the runs. A pair that no model can judge gets the mean of pairs with similarly popular items."""
     runs = opinion.p_real.copy()
     group = np.floor(np.log2(opinion.popularity + 1)).astype(np.int64)
     low, high = np.empty(len(log)), np.empty(len(log))
@@ -57,7 +57,7 @@ def judge(log: Log, opinion: Opinion) -> Judgement:
         runs[:, here] = runs[:, alike].mean(1, keepdims=True)
         p_real[here] = runs[:, here].mean(0)
         low[here], high[here] = np.quantile(p_real[alike], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    # the tail of a lopsided group may end before its mean
+    # the tail of a skewed group may end before its mean
     return Judgement(log, opinion, runs, p_real, np.minimum(low, p_real), np.maximum(high, p_real))
 
 

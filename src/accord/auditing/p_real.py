@@ -1,4 +1,4 @@
-"""Where a held-out interaction stands among all the items that its user never touched."""
+"""The rank of a held-out item among all items that its user never touched, and the p_real that follows from it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from accord.data.csr import Csr, IntArray
 from accord.data.sampling import entries_of
 
 AT_ONCE = 2**24  # scores held in memory
-BINS = 50  # of the density of percentiles, where there are pairs enough
-LOWEST = 0.1  # the part of the percentiles in which hardly a real preference lies
+BINS = 50  # of the density of percentiles, where there are enough pairs
+LOWEST = 0.1  # share of the percentiles, from the bottom, that hold hardly any real preference
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,9 +27,9 @@ def percentiles(
     device: torch.device,
     user_block: int | None = None,
 ) -> Floats:
-    """Of every pair of `held` [n], in each run, the share of its user's untouched items that score below: [runs, n].
+    """For every pair of `held` [n] and each run, the share of its user's untouched items that score lower: [runs, n].
 
-    An interaction that says nothing of its user falls anywhere among them, so its percentile is uniform. Items that
+    An interaction that says nothing about its user falls anywhere among them, so its percentile is uniform. Items that
     score the same count half; NaN where the user has touched every item.
     """
     ptr, items = (torch.from_numpy(part).to(device) for part in (log.ptr, log.items))
@@ -63,8 +63,8 @@ def _blocks(held: Csr, runs: int, user_block: int | None) -> Iterator[IntArray]:
 def chance_of_real(percentile: Floats) -> Floats:
     """The probability that an interaction is a real preference, from its percentile, over many interactions.
 
-    Percentiles of noise are uniform, those of real preferences lie high. Their density d rises, so what there is at the
-    lowest percentiles is all noise: its height there is the share π of noise, and at any percentile the chance of
+    Percentiles of noise are uniform, those of real preferences lie high. Their density d rises, so the lowest
+    percentiles hold nothing but noise: the height there is the share π of noise, and at any percentile the chance of
     being noise is π / d (the local false discovery rate).
     """
     from scipy.optimize import isotonic_regression

@@ -1,4 +1,4 @@
-"""Times of a log: seconds since 1970 as dates, and gaps in which nothing happened."""
+"""Times of a log: seconds since 1970 as dates, and gaps without any interaction."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FIRST, LAST = 631_152_000, 4_102_444_800  # 1990 and 2100: numbers between are taken for dates
-MANY_TIMES = 50  # the mean distance of two interactions
-SHARE = 0.02  # of all the time: a shorter gap is none
+FIRST, LAST = 631_152_000, 4_102_444_800  # 1990 and 2100: numbers in between are taken for dates
+MANY_TIMES = 50  # a gap is longer than so many mean distances of two interactions
+SHARE = 0.02  # of the whole time: anything shorter is not a gap
 SHOWN = 20
 
 Floats = npt.NDArray[np.float64]
 
 
 def is_date(times: npt.NDArray[Any]) -> bool:
-    """Whether the times are seconds since 1970, by their middle."""
+    """Whether the times are seconds since 1970, judged by their median."""
     return len(times) > 0 and FIRST < float(np.median(times)) < LAST
 
 
 def format_time(time: float, times: npt.NDArray[Any]) -> str:
-    """A time of `times` as people say it."""
+    """A time of `times` as text: a date where they are dates, as fine as they need."""
     if not is_date(times) or not FIRST < time < LAST:
         return f"{time:,.0f}"
     form = "%Y-%m-%d %H:%M" if float(times.max() - times.min()) < 14 * 86400 else "%Y-%m-%d"

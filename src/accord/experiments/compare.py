@@ -1,4 +1,4 @@
-"""Many runs: a grid of models, methods and options with several seeds, stacked where they can be, and who is better."""
+"""Comparisons: a grid of models, methods and options with several seeds, trained in stacks where possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import torch
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.experiments.executor import Here, Job, Workers
-from accord.experiments.memory import parts_that_fit, train_part
+from accord.experiments.memory import stacks_that_fit, train_in_memory
 from accord.experiments.results import PerUser, Results, run_key
 from accord.io.files import only_writer
 from accord.methods import find_method
@@ -30,7 +30,7 @@ from accord.training.run import Run
 from accord.training.trainer import Progress, TrainConfig
 
 KEPT = ("recall@20", "ndcg@20")  # of every user, for the paired tests
-ALWAYS = ("popularity", "ease")  # shown beside every comparison
+ALWAYS = ("popularity", "ease")  # part of every comparison
 DIGITS = 8  # of a figure in the raw results
 
 EachEpoch = Callable[[Run, Method, int], None]
@@ -39,7 +39,7 @@ More = Callable[[Recommender], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Cell:
-    """A row of the comparison: what is trained, with which options."""
+    """A row of the comparison: a model, a method and options."""
 
     model: str
     method: str | None
@@ -47,32 +47,32 @@ class Cell:
 
     @property
     def name(self) -> str:
-        said = self.model if self.method is None else f"{self.model} + {self.method}"
-        return said + "".join(f" {key.partition('.')[2]}={value}" for key, value in self.options)
+        name = self.model if self.method is None else f"{self.model} + {self.method}"
+        return name + "".join(f" {key.partition('.')[2]}={value}" for key, value in self.options)
 
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that a comparison runs on."""
+    """What a comparison runs on, and how."""
 
     data: Dataset
     protocol: str = "corrected"
     seeds: int | tuple[int, ...] = 3  # how many, or which
-    common: tuple[tuple[str, Any], ...] = ()  # options with one value, for all that have them
+    common: tuple[tuple[str, Any], ...] = ()  # options with one value, for every model or method that has them
     epochs: int | None = None
     device: str = "auto"
     watch: Callable[[Progress], None] | None = None
     say: Callable[[str], None] = print
-    each_epoch: EachEpoch | None = None  # sees every stack after each epoch
-    more: More | None = None  # further fields for the line of each run
+    each_epoch: EachEpoch | None = None  # called with every stack after each epoch
+    more: More | None = None  # gives further fields for the line of each run
     ks: tuple[int, ...] | None = None
-    per_user: bool = True  # whether to keep what every user got
-    known: tuple[Path, ...] = ()  # folders with results of the same name: runs that are there are taken over
+    per_user: bool = True  # whether to keep the metrics of every user
+    known: tuple[Path, ...] = ()  # folders with results of the same name, whose finished runs are reused
     workers: Workers = field(default_factory=Here)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Stands for the data itself: results of another file or split under the same name are not these."""
+        """Identifies the data itself: results of another file or split under the same name do not count."""
         digest = hashlib.sha256()
         for part in (self.data.train, self.data.valid, self.data.test):
             digest.update(self.data.csr(part, unique=False).keys.tobytes())
@@ -82,7 +82,7 @@ class Request:
 
 
 def cells_of(models: Iterable[str], methods: Sequence[str], grid: Mapping[str, Sequence[Any]]) -> list[Cell]:
-    """All combinations; an option that a model or method has not is left out there, and repeats are dropped."""
+    """All combinations. An option that a model or method does not have is left out there, and repeats are dropped."""
     cells: dict[Cell, None] = {}
     for model in [*models, *ALWAYS]:
         for method in [None] if is_solved(model) else methods:
@@ -92,7 +92,7 @@ def cells_of(models: Iterable[str], methods: Sequence[str], grid: Mapping[str, S
     used = {name for cell in cells for name, _ in cell.options}
     for name in grid:
         if name not in used:
-            raise InputError(f"--set {name}: none of the models and methods has this option.")
+            raise InputError(f"--set {name}: none of the models and methods have this option.")
     return list(cells)
 
 
@@ -110,7 +110,7 @@ def has_option(model: str, method: str | None, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Stack:
-    """Runs that differ only in seeds and in options of a stack."""
+    """Runs that differ only in seeds and in options that may differ within a stack."""
 
     first: Run
     names: list[str] = field(default_factory=list)  # of the cells
@@ -123,7 +123,7 @@ class Stack:
         return self.names[0] if len(self.names) == 1 else f"{self.names[0]} and {len(self.names) - 1} other settings"
 
     def without(self, done: Iterable[str]) -> Run | None:
-        """What is still to be run, None where nothing is."""
+        """The runs that are not done yet, None if all are."""
         left = [(seed, varied) for seed, varied, key in self.members if key not in done]
         update = {"seeds": tuple(seed for seed, _ in left), "varied": tuple(varied for _, varied in left)}
         return self.first.updated(**update) if left else None
@@ -131,18 +131,18 @@ class Stack:
 
 @dataclass(frozen=True)
 class Finished:
-    """What is kept of trained runs: everything that their lines say."""
+    """What is kept of trained runs: everything that goes into their lines of results."""
 
     run: Run
     entries: list[dict[str, Any]]
-    groups: dict[str, list[dict[str, float]]]  # empty figures where there is nobody
+    groups: dict[str, list[dict[str, float]]]  # metrics by group of users; empty where a group has no users
     more: list[dict[str, Any]]
     per_user: PerUser
     device: str
 
 
 def compare(request: Request, cells: Sequence[Cell], results: Results) -> Results:
-    """Run what is not in the results yet, stack by stack. Wherever it runs, the lines end in the order of the cells."""
+    """Run what is not in the results yet, stack by stack. The lines end up in the order of the cells."""
     with only_writer(results.folder):
         _run_missing(request, cells, results)
     return results
@@ -161,9 +161,9 @@ def _run_missing(request: Request, cells: Sequence[Cell], results: Results) -> N
             lines, users = zip(*(one for one in known if one is not None), strict=True)
             results.add(lines, {metric: np.stack([own[metric] for own in users]) for metric in users[0]})
             continue
-        for part, memory in parts_that_fit(run, request.data, room):
-            runs = len(part.config.seeds)
-            jobs.append(Job(f"{stack.name} · {runs} run(s)", part, runs * part.config.train.epochs, memory))
+        for smaller, memory in stacks_that_fit(run, request.data, room):
+            runs = len(smaller.config.seeds)
+            jobs.append(Job(f"{stack.name} · {runs} run(s)", smaller, runs * smaller.config.train.epochs, memory))
     work = partial(_train, KEPT if request.per_user else (), request.each_epoch, request.more)
     for _, finished in workers.each(work, request.data, jobs, device, request.watch, request.say):
         _add(request, finished, results)
@@ -177,21 +177,21 @@ def _train(
     each_epoch: EachEpoch | None,
     more: More | None,
     data: Dataset,
-    part: Run,
+    stack: Run,
     device: torch.device,
     watch: Callable[[Progress], None] | None,
     say: Callable[[str], None],
 ) -> Iterator[Finished]:
     """Train and evaluate, here or on another machine."""
-    for trained in train_part(data, part, device, watch, each_epoch, say):
+    for trained in train_in_memory(data, stack, device, watch, each_epoch, say):
         run, evaluation = trained.run, trained.evaluation
         assert evaluation is not None
-        nobody: list[dict[str, float]] = [{}] * trained.num_runs
+        empty: list[dict[str, float]] = [{}] * trained.num_runs
         groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}
         yield Finished(
             run,
             trained.metrics["runs"],
-            {name: evaluation.mean(keep) if keep.any() else nobody for name, keep in groups.items()},
+            {name: evaluation.mean(keep) if keep.any() else empty for name, keep in groups.items()},
             more(trained) if more else [{}] * trained.num_runs,
             {name: evaluation.per_user[name] for name in kept if name in evaluation.per_user},
             "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
@@ -214,7 +214,7 @@ def _plan(request: Request, cell: Cell) -> Run:
 
 
 def _stacks(request: Request, cells: Sequence[Cell]) -> list[Stack]:
-    """Runs that can train together, together."""
+    """Group the cells into stacks of runs that can be trained at once."""
     stacks: dict[str, Stack] = {}
     for cell in cells:
         run = _plan(request, cell)
@@ -224,7 +224,7 @@ def _stacks(request: Request, cells: Sequence[Cell]) -> list[Stack]:
             free, every = run.kind.per_run, run.kind.Config(**run.config.method_options)
             varied = {
                 f"method.{name}": getattr(every, name) for name in free
-            }  # defaults too, or a neighbour's would do
+            }  # defaults too, or those of the first cell would apply
             varied["train.l2"] = run.config.train.l2
         fixed = run.config.model_dump(mode="json")
         fixed["method_options"] = {k: v for k, v in run.config.method_options.items() if k not in free}
@@ -237,7 +237,7 @@ def _stacks(request: Request, cells: Sequence[Cell]) -> list[Stack]:
 
 
 def _elsewhere(request: Request, name: str) -> dict[str, tuple[dict[str, Any], PerUser]]:
-    """The finished runs of other folders, each with what every user got."""
+    """The finished runs of other folders, each with the metrics of every user."""
     found: dict[str, tuple[dict[str, Any], PerUser]] = {}
     for folder in request.known:
         other = Results(folder, name)
@@ -249,7 +249,7 @@ def _elsewhere(request: Request, name: str) -> dict[str, tuple[dict[str, Any], P
 
 
 def keys_of(request: Request, cell: Cell) -> list[str]:
-    """The keys under which the runs of a cell stand in the results, one a seed."""
+    """The keys of a cell's runs in the results, one per seed."""
     return _keys(request, _plan(request, cell))
 
 
@@ -272,7 +272,7 @@ def _single(run: Run, seed: int, varied: Mapping[str, Any] | None = None) -> Run
 
 
 def _result(request: Request, run: Run) -> dict[str, Any]:
-    """The part of a result that says which run it is of."""
+    """The fields of a line of results that identify its run."""
     config = run.config
     kind = run.kind
     own = own_class(run.model)
@@ -306,7 +306,7 @@ def _add(request: Request, finished: Finished, results: Results) -> None:
 
 
 def _rounded(value: Any) -> Any:
-    """A result without digits that nobody needs, but not the settings: they say which run it is of."""
+    """A result with fewer digits, except in the settings and the protocol, which identify its run."""
     if isinstance(value, dict):
         return {k: v if k in ("settings", "protocol") else _rounded(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -317,6 +317,6 @@ def _rounded(value: Any) -> Any:
 def users_of(
     request: Request, cells: Sequence[Cell], results: Results, metric: str
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """What every user got of a metric from each row: [seeds, users]."""
+    """A metric of every user for each row: [seeds, users]."""
     per_user = results.per_user(metric)
     return {cell.name: np.stack([per_user[key] for key in keys_of(request, cell)]) for cell in cells}

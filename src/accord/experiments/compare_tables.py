@@ -73,7 +73,7 @@ def _tests(names: Sequence[str], tests: Mapping[str, Comparison], baseline: str)
     notes = (
         "NDCG@20, paired by user and seed: sign-flip permutation test on the users' mean differences; "
         "interval by bootstrap over users and seeds; effect size: mean over standard deviation of the differences. "
-        "The test speaks of these runs, the interval of other seeds too: a small p beside an interval around 0 "
+        "The test is about these runs, the interval also about other seeds: a small p beside an interval around 0 "
         "means that the seeds differ.",
     )
     return Table(f"Against {baseline}", columns, tuple(rows), notes)
@@ -87,8 +87,8 @@ def render(request: Request, cells: Sequence[Cell], results: Results, baseline: 
     """Write the comparison beside its raw results, as Markdown, HTML, CSV and LaTeX."""
     tables = summarise(request, cells, results, baseline)
     counts = request.data.counts()
-    said = ", ".join(f"{counts[part]:,} {part}" for part in ("users", "items", "train", "valid", "test"))
+    sizes = ", ".join(f"{counts[name]:,} {name}" for name in ("users", "items", "train", "valid", "test"))
     seeds = request.seeds if isinstance(request.seeds, int) else len(request.seeds)
-    intro = [f"{request.data.name}: {said}; protocol {request.protocol}; {seeds} seed(s)."]
+    intro = [f"{request.data.name}: {sizes}; protocol {request.protocol}; {seeds} seed(s)."]
     write_all(results.folder, "compare", tables, intro)
     return tables

@@ -7,7 +7,7 @@ import pytest
 from accord import paper
 from accord.experiments.compare import Cell
 from accord.experiments.paper_tables.accuracy_tables import (
-    lands,
+    is_close,
     measured,
     published_ablation,
     published_overall,
@@ -38,12 +38,12 @@ def test_every_figure_of_the_paper_has_a_cell():
     assert len(grid.cells(request, grid.models, grid.methods)) == 2 * 48
 
 
-def test_what_lands():
-    assert lands(0.104, [(0.1, 0.0)])
-    assert not lands(0.106, [(0.1, 0.0)])
-    assert lands(0.106, [(0.1, 0.004)])
-    assert lands(0.106, [(0.1, 0.0), (0.105, 0.0)])
-    assert lands(0.5, [None, None])
+def test_what_is_close_to_the_paper():
+    assert is_close(0.104, [(0.1, 0.0)])
+    assert not is_close(0.106, [(0.1, 0.0)])
+    assert is_close(0.106, [(0.1, 0.004)])
+    assert is_close(0.106, [(0.1, 0.0), (0.105, 0.0)])
+    assert is_close(0.5, [None, None])
     mean, sd = measured("modcloth", Cell("gmf", "deca"), "recall@20")
     assert mean == pytest.approx(0.2446, abs=1e-4)
     assert sd > 0

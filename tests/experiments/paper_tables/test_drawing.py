@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from accord.experiments.paper_tables.drawing import STYLES, called, drawn, legend_below, panels
+from accord.experiments.paper_tables.drawing import STYLES, display_name, drawn, legend_below, panels
 
 
 def test_lines_differ_in_more_than_colour():
@@ -36,7 +36,7 @@ def test_a_drawing_is_the_same_every_time():
 
 
 def test_names_are_those_of_the_paper():
-    assert [called(name) for name in ("gmf", "deca-p", "ml-100k", "mine")] == [
+    assert [display_name(name) for name in ("gmf", "deca-p", "ml-100k", "mine")] == [
         "GMF",
         "DeCA(p)",
         "MovieLens-100k",

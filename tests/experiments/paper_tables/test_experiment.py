@@ -7,7 +7,7 @@ import pytest
 
 import accord
 from accord.experiments.compare import Cell, keys_of
-from accord.experiments.paper_tables.experiment import believed, deep, find, mean_sd, rated
+from accord.experiments.paper_tables.experiment import deep, find, mean_sd, posteriors, rated
 from accord.experiments.paper_tables.reproduce import EXPERIMENTS
 from paper_runs import quiet, simulated
 
@@ -46,7 +46,7 @@ def test_ratings_are_in_one_order_and_beliefs_follow_it(monkeypatch):
     assert (np.diff(users * len(data.items) + items) > 0).all()
     assert len(ratings) == len(data.train)
     trained = accord.fit(data, "mf", "normal", seeds=2, epochs=1, device="cpu")
-    whole = believed(trained, users, items)
+    whole = posteriors(trained, users, items)
     monkeypatch.setattr("accord.experiments.paper_tables.experiment.PAIRS_AT_ONCE", 100)
-    assert np.array_equal(believed(trained, users, items), whole)
+    assert np.array_equal(posteriors(trained, users, items), whole)
     assert whole.shape == (2, len(users))

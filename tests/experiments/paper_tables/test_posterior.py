@@ -6,7 +6,7 @@ import pytest
 
 import accord
 from accord.data.interactions import Dataset, Interactions
-from accord.experiments.paper_tables.experiment import believed, rated
+from accord.experiments.paper_tables.experiment import posteriors, rated
 from accord.experiments.paper_tables.reproduce import reproduce
 from paper_runs import quiet, run, simulated, texts
 
@@ -18,7 +18,7 @@ def test_the_posterior_is_of_the_training_pairs(tmp_path):
     line = next(line for line in lines if (line["method"], line["seed"]) == ("deca", 2020))
     fitted = accord.fit(data, "gmf", "deca", protocol="published", seeds=[2019, 2020], epochs=2, device="cpu")
     users, items, ratings = rated(data)
-    own = believed(fitted, users, items)[1]
+    own = posteriors(fitted, users, items)[1]
     assert line["posterior"] == pytest.approx({f"{r}": own[ratings == r].mean() for r in range(1, 6)}, abs=1e-5)
     assert table.columns[1] == "rating 1"
     assert table.rows[0][1] == f"{(ratings == 1).sum():,}"
@@ -31,5 +31,5 @@ def test_without_ratings_there_is_no_agreement_nor_posterior(tmp_path):
     data = accord.simulate(users=120, items=60, interactions=1500, seed=3, name="modcloth").dataset
     bare = Dataset.of("modcloth", Interactions.of(data.train.users, data.train.items), data.valid, data.test)
     for name in ("agreement", "posterior"):
-        with pytest.raises(accord.InputError, match="carry no ratings"):
+        with pytest.raises(accord.InputError, match="have no ratings"):
             reproduce(name, [bare], None, None, quiet, tmp_path)

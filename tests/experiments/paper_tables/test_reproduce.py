@@ -29,7 +29,7 @@ def test_a_page_says_paper_ours_and_difference(tmp_path):
     assert row["recall@20 released"] == "0.2277 ± 0.0075"
     assert "±" in row["recall@20 ours"]
     assert row["recall@20 difference"].endswith("%")
-    assert "of 8 values land" in table.notes[0]
+    assert "of 8 values lie" in table.notes[0]
     lines = Results(tmp_path, "overall").read()
     assert {line["settings"].get("train.epochs") for line in lines} == {1, None}
     assert {"overall.jsonl", "overall.md", "overall.html", "overall.csv", "overall.tex"} <= {
@@ -37,7 +37,7 @@ def test_a_page_says_paper_ours_and_difference(tmp_path):
     }
     before = (tmp_path / "overall.md").read_text()
     assert "modcloth: 22 of 26 not run yet" in before
-    assert "electronics (its training file was not at hand" in before
+    assert "electronics (its training file was not available" in before
     reproduce("overall", [data], None, None, lambda one: quiet(one, 2), tmp_path, render_only=True)
     assert (tmp_path / "overall.md").read_text() == before
 

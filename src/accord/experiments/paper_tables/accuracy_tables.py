@@ -1,4 +1,4 @@
-"""The paper's tables: overall comparison, ablation and model selection, its values beside ours."""
+"""The paper's accuracy tables: overall comparison, ablation and model selection, its values beside ours."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _selection(_: Request, models: Sequence[str], methods: Sequence[str]) -> lis
 
 def published_selection(dataset: str, cell: Cell, metric: str) -> Reference | None:
     h = dict(cell.options).get("method.h")
-    # the appendix heads MovieLens' first columns @5, but repeats the @3 figures of the overall table there
+    # the appendix heads the first columns of MovieLens @5, but repeats the @3 figures of the overall table there
     headed = metric.replace("@3", "@5")
     for row in paper.figures("published")["model_selection"].get(dataset, []) if cell.model == "gmf" else []:
         if row["method"] == paper.METHODS[cell.method or ""] and (row["h"] or "").lower() == (h or ""):
@@ -66,14 +66,14 @@ def measured(dataset: str, cell: Cell, metric: str) -> Reference | None:
     return None if not values else (float(np.mean(values)), spread(values))
 
 
-def lands(ours: float, references: Sequence[Reference | None]) -> bool:
+def is_close(ours: float, references: Sequence[Reference | None]) -> bool:
     """Whether a value is within 5% or two standard deviations of one of the references."""
     known = [reference for reference in references if reference is not None]
     return not known or any(abs(ours - mean) <= max(0.05 * mean, 2 * sd) for mean, sd in known)
 
 
 def table(found: Found, title: str, published: Published) -> list[Part]:
-    """Of every cell the paper's value, that of the released code, ours and the difference; what is off is marked."""
+    """For every cell the paper's value, the released code's, ours and the difference; values far off are marked."""
     name, same_rules = found.data.name, found.request.protocol == "published"
     metrics = [f"{kind}@{k}" for kind in ("recall", "ndcg") for k in KS.get(name, (5, 20))]
     parts = ("paper", "released", "ours", "difference")
@@ -90,7 +90,7 @@ def table(found: Found, title: str, published: Published) -> list[Part]:
             first = next((reference for reference in references if reference is not None), None)
             row.append(f"{values.mean() / first[0] - 1:+.1%}" if first and first[0] else None)
             if first is not None and same_rules:
-                good[cell.method in RELEASED].append(lands(float(values.mean()), references))
+                good[cell.method in RELEASED].append(is_close(float(values.mean()), references))
                 if not good[cell.method in RELEASED][-1]:
                     marked |= {(len(rows), len(row) - 1), (len(rows), len(row) - 2)}
         rows.append(tuple(row))
@@ -98,11 +98,11 @@ def table(found: Found, title: str, published: Published) -> list[Part]:
     if every := good[True] + good[False]:
         known = f" Of Normal, DeCA and DeCA(p), for which code was released: {sum(good[True])} of {len(good[True])}."
         notes = (
-            f"{sum(every)} of {len(every)} values land within 5% or two standard deviations of the paper's or the "
-            f"released code's; those that do not are marked.{known if all(good.values()) else ''}",
+            f"{sum(every)} of {len(every)} values lie within 5% or two standard deviations of the paper's or the "
+            f"released code's; the others are marked.{known if all(good.values()) else ''}",
         )
     elif not same_rules:
-        notes = ("The paper's values were made under other rules: a difference is to be expected, and is not judged.",)
+        notes = ("The paper's values were made under another protocol: differences are expected, and not judged.",)
     filled = [place for place in range(len(columns)) if any(row[place] is not None for row in rows)]
     return [
         Table(
@@ -136,7 +136,7 @@ ABLATION = Experiment(
     _ablation,
     partial(table, title="DP, DN or both", published=published_ablation),
     methods=DECAS,
-    notes=("The paper has this for Modcloth alone; the other datasets are ours.",),
+    notes=("The paper has this only for Modcloth; the other datasets are ours.",),
 )
 SELECTION = Experiment(
     "Which model h and h′ are",
@@ -144,5 +144,7 @@ SELECTION = Experiment(
     partial(table, title="Which model h and h′ are", published=published_selection),
     models=("gmf",),
     methods=DECAS,
-    notes=("The paper heads MovieLens' first columns @5, but repeats the @3 figures of its overall table there.",),
+    notes=(
+        "The paper heads the first columns of MovieLens @5, but repeats the @3 figures of its overall table there.",
+    ),
 )

@@ -1,4 +1,4 @@
-"""How figures look: SVG that is the same on every run, with lines that differ in more than colour."""
+"""How figures look: SVG with the same bytes every time, and lines that differ in more than colour."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from accord.report.tables import Figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-# dark to light, so that a grey print keeps them apart; each has a dash and a marker of its own
+# dark to light, so that they differ in a grey print; each has a dash and a marker of its own
 STYLES = (
     {"color": "#000000", "linestyle": "-", "marker": "o"},
     {"color": "#0b5cad", "linestyle": "--", "marker": "s"},
@@ -21,7 +21,7 @@ STYLES = (
 )
 LIGHT, DARK = {"color": "#cfe3f5", "edgecolor": "#333333"}, {"color": "#d55e00", "edgecolor": "#333333", "hatch": "///"}
 LOOK: dict[Any, Any] = {
-    "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and scaled
+    "svg.fonttype": "none",  # text stays text: it can be searched, scaled and read by screen readers
     "font.family": "sans-serif",
     "font.size": 10,
     "axes.spines.top": False,
@@ -35,14 +35,14 @@ NAMES = {"mf": "MF", "ml-100k": "MovieLens-100k", "modcloth": "Modcloth", "adres
 }  # fmt: skip
 
 
-def called(name: str) -> str:
+def display_name(name: str) -> str:
     """A model, method or dataset as the paper writes it."""
     return NAMES.get(name, name)
 
 
 def panels(columns: int, rows: int = 1, width: float = 4.2, height: float = 3.2) -> tuple[Canvas, list[Any]]:
     """A drawing with panels side by side, row by row."""
-    import matplotlib  # here, as training needs none of it
+    import matplotlib  # here, as training does not need it
     from matplotlib.figure import Figure as Canvas
 
     with matplotlib.rc_context(LOOK):

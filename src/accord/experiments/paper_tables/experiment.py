@@ -1,4 +1,4 @@
-"""What an experiment of the paper is, what it finds in the raw results, and what all of them share."""
+"""What an experiment of the paper is, its finished runs among the raw results, and what all experiments share."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DATASETS = ("ml-100k", "modcloth", "adressa", "electronics")
 DECAS = ("deca", "deca-p")
 KS = {"ml-100k": (3, 20), "modcloth": (5, 20), "adressa": (5, 20), "electronics": (10, 50)}
 NO_LABELS = {"adressa": "the labels (dwell times) of its training pairs are lost"}
-CLEAN, NOISY = (4, 5), (1, 2)  # ratings that the paper takes for real preferences, and for noise
+CLEAN, NOISY = (4, 5), (1, 2)  # ratings that the paper takes for real preferences and for noise
 PAIRS_AT_ONCE = 1_000_000
 Part = Table | Figure
 
 
 @dataclass(frozen=True)
 class Found:
-    """The finished runs of an experiment on a dataset: a line a seed, cell by cell."""
+    """The finished runs of an experiment on a dataset: for each cell one line per seed."""
 
     request: Request
     lines: Mapping[Cell, list[dict[str, Any]]]
@@ -58,19 +58,19 @@ class Experiment:
     notes: tuple[str, ...] = ()
 
     def choose(self, what: str, wanted: Sequence[str] | None) -> tuple[str, ...]:
-        """The datasets, models or methods asked for; all that are usual if none is."""
+        """The datasets, models or methods asked for, or the usual ones if none are."""
         usual: tuple[str, ...] = getattr(self, f"{what}s")
         allowed = tuple(dict.fromkeys((*usual, *(paper.MODELS if what == "model" else ()))))
         for one in wanted or ():
             if what == "dataset" and one in self.lacking:
-                raise InputError(f"'{self.title}' cannot be made of {one}: {self.lacking[one]}.")
+                raise InputError(f"'{self.title}' cannot be made for {one}: {self.lacking[one]}.")
             if one not in allowed:
                 raise unknown(f"{what} for '{self.title}'", one, allowed)
         return tuple(one for one in allowed if one in (wanted or usual))
 
 
 def find(request: Request, cells: Sequence[Cell], by_key: Mapping[str, dict[str, Any]]) -> Found:
-    """The cells of which every seed is finished."""
+    """The cells whose every seed is finished."""
     lines, missing = {}, []
     for cell in cells:
         keys = keys_of(request, cell)
@@ -82,12 +82,12 @@ def find(request: Request, cells: Sequence[Cell], by_key: Mapping[str, dict[str,
 
 
 def deep(dataset: str) -> str:
-    """The recall that the paper reports deepest, where a figure says only 'recall'."""
+    """Recall at the larger K that the paper reports, where a figure says only 'recall'."""
     return f"recall@{KS.get(dataset, (5, 20))[1]}"
 
 
 def spread(values: npt.ArrayLike) -> float:
-    """Standard deviation over seeds; 0 of one."""
+    """Standard deviation over seeds; 0 for a single one."""
     many = np.asarray(values, dtype=float)
     return float(many.std(ddof=1)) if many.size > 1 else 0.0
 
@@ -98,16 +98,16 @@ def mean_sd(values: npt.ArrayLike, digits: int = 4) -> str:
 
 
 def rated(data: Dataset) -> tuple[IntArray, IntArray, npt.NDArray[np.float64]]:
-    """Users, items and ratings of the training pairs, sorted by user and item whatever the file's order."""
+    """Users, items and ratings of the training pairs, sorted by user and item whatever the order of the file."""
     if not data.train.has_value:
-        raise InputError(f"the training pairs of {data.name} carry no ratings; give another --dataset.")
+        raise InputError(f"the training pairs of {data.name} have no ratings; give another --dataset.")
     users, items = data.users.rows(data.train.users), data.items.rows(data.train.items)
     order = np.lexsort((items, users))
     return users[order], items[order], data.train.column("value")[order].astype(np.float64)
 
 
-def believed(trained: Recommender, users: IntArray, items: IntArray) -> npt.NDArray[np.float32]:
-    """Each run's probability that the pairs are real preferences: [R, pairs]."""
+def posteriors(trained: Recommender, users: IntArray, items: IntArray) -> npt.NDArray[np.float32]:
+    """For each run the probability that the pairs are real preferences: [R, pairs]."""
     runs = trained.num_runs
     parts = []
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""The paper's tables and figures from real data, its values beside ours."""
+"""Runs the paper's tables and figures on real data, and writes their pages with its values beside ours."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ EXPERIMENTS = {
     "posterior": POSTERIOR,
     "grid": GRID,
 }
-AT_HAND = {
-    "electronics": "its training file was not at hand, only validation and test; the code is tested on a small file "
-    "of the same form"
+UNAVAILABLE = {
+    "electronics": "its training file was not available, only validation and test; the code is tested on a small file "
+    "in the same format"
 }
 
 
@@ -44,8 +44,8 @@ def reproduce(
 ) -> list[Part]:
     """Run a table or figure of the paper on some datasets, and write its page from the raw results.
 
-    The page shows all that is finished, on `others` too, so that it may be run piece by piece; what comes back is of
-    the datasets asked for.
+    The page shows everything that is finished, on `others` too, so that it can be run piece by piece; the tables and
+    figures returned are those of the datasets asked for.
     """
     experiment, results = EXPERIMENTS[name], Results(folder, name)
     chosen = experiment.choose("model", models), experiment.choose("method", methods)
@@ -63,7 +63,9 @@ def reproduce(
         if found.lines:
             parts[dataset] = experiment.show(found)
         elif dataset in {data.name for data in asked}:
-            raise InputError(f"{results.file} has no finished runs on {dataset} with these settings; run it first.")
+            raise InputError(
+                f"{results.file} has no finished runs on {dataset} with these settings; run without --render-only."
+            )
         if found.lines and found.missing:
             missing.append(f"{dataset}: {len(found.missing)} of {len(found.missing) + len(found.lines)} not run yet")
     devices = sorted({line["device"] for line in by_key.values()})
@@ -80,14 +82,14 @@ def _place(experiment: Experiment) -> Callable[[str], int]:
 def _intro(
     experiment: Experiment, request: Request, shown: Sequence[str], missing: Sequence[str], devices: Sequence[str]
 ) -> list[str]:
-    """What the page was made with, what it had to assume and what it lacks."""
+    """How the page was made, what it assumes and what is missing."""
     seeds = request.seeds if isinstance(request.seeds, int) else len(request.seeds)
     epochs = "" if request.epochs is None else f", {request.epochs} epoch(s) instead of the paper's"
-    lacking = {name: AT_HAND.get(name, "not run yet") for name in experiment.datasets if name not in shown}
+    lacking = {name: UNAVAILABLE.get(name, "not run yet") for name in experiment.datasets if name not in shown}
     lacking |= experiment.lacking
     absent = [f"{name} ({why})" for name, why in lacking.items()] + list(missing)
     return [
         f"Protocol {request.protocol}, {seeds} seed(s){epochs}; run on {', '.join(devices)}.",
         *experiment.notes,
-        *([f"Not here: {'; '.join(absent)}."] if absent else []),
+        *([f"Missing: {'; '.join(absent)}."] if absent else []),
     ]
