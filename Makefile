@@ -1,13 +1,13 @@
-# The two commands: make demo, make test. Both set everything up first.
+# The two commands: make demo, make test. Both set everything up first. While you work: make quick.
 PYTHON ?= python3
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test heavy lint bench stress dist sbom licences audit-deps clean
+.PHONY: setup demo test quick heavy lint bench stress dist sbom licences audit-deps clean
 
 setup: .venv/.ready
 
-.venv/.ready: pyproject.toml constraints.txt
+.venv/.ready: pyproject.toml constraints.txt src/accord/version.py
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
 	.venv/bin/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
@@ -22,6 +22,10 @@ lint: setup
 
 test: lint
 	.venv/bin/pytest --numprocesses 2 --dist worksteal
+
+# the tests worth running at every save, by the rules of tests/quick.py; ends with those that took more than a second
+quick: setup
+	.venv/bin/pytest --quick --numprocesses 2 --dist worksteal --durations 5 --durations-min 1
 
 # tests that take minutes each and are not among the others
 heavy: setup

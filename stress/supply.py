@@ -135,7 +135,8 @@ def sbom(out: Path = DIST) -> Path:
     project = our_project()
     marked(content, project)
     out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{project['name']}-{project['version']}.cdx.json"
+    content["metadata"]["component"]["version"] = our_version()
+    path = out / f"{project['name']}-{our_version()}.cdx.json"
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return path
 
@@ -200,6 +201,12 @@ def installed() -> dict[str, list[Requirement]]:
 def our_project() -> dict[str, Any]:
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return project
+
+
+def our_version() -> str:
+    """From the one file that has it; read, since these tools run where accord is not installed."""
+    text = (ROOT / "src" / "accord" / "version.py").read_text(encoding="utf-8")
+    return re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)[0]
 
 
 def licences() -> list[tuple[str, str, str]]:

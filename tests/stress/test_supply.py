@@ -7,14 +7,18 @@ import io
 import json
 import tarfile
 import threading
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email import message_from_bytes
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from accord.version import __version__
 
 ROOT = Path(__file__).parents[2]
 needs_tools = pytest.mark.skipif(
@@ -57,11 +61,19 @@ def test_two_builds_have_the_same_bytes(supply: ModuleType, tmp_path: Path) -> N
     commit = supply.git("rev-parse", "HEAD")
     one, two = (supply.dist(tmp_path / name, commit) for name in ("one", "two"))
     assert one == two
-    assert sorted(name.rpartition("-")[2] for name in one) == ["0.1.0.tar.gz", "any.whl"]
+    assert sorted(name.rpartition("-")[2] for name in one) == [f"{__version__}.tar.gz", "any.whl"]
     for name in one:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-    with tarfile.open(tmp_path / "one" / "accord-0.1.0.tar.gz") as archive:
-        assert "accord-0.1.0/src/accord/serve/static/index.html" in archive.getnames()
+    with tarfile.open(tmp_path / "one" / f"accord-{__version__}.tar.gz") as archive:
+        assert f"accord-{__version__}/src/accord/serve/static/index.html" in archive.getnames()
+        assert f"accord-{__version__}/LICENSE" in archive.getnames()
+    with zipfile.ZipFile(tmp_path / "one" / f"accord-{__version__}-py3-none-any.whl") as wheel:
+        told = message_from_bytes(wheel.read(f"accord-{__version__}.dist-info/METADATA"))
+        assert f"accord-{__version__}.dist-info/licenses/LICENSE" in wheel.namelist()
+    assert told["Version"] == __version__
+    assert (told["License-Expression"], told["Author"]) == ("Apache-2.0", "The Accord authors")
+    urls = [url.partition(",")[0] for url in told.get_all("Project-URL", [])]
+    assert sorted(urls) == ["Changelog", "Documentation", "Homepage", "Issues"]
 
 
 # --- components
@@ -72,6 +84,7 @@ def test_every_component_is_listed_with_what_it_is_for(supply: ModuleType, tmp_p
     text = supply.sbom(tmp_path).read_text(encoding="utf-8")
     content = json.loads(text)
     assert content["bomFormat"] == "CycloneDX"
+    assert content["metadata"]["component"]["version"] == __version__
     scopes = {part["name"].lower(): part["scope"] for part in content["components"]}
     wanted = {"torch": "required", "numpy": "required", "fastapi": "optional", "pytest": "excluded"}
     assert wanted.items() <= scopes.items()

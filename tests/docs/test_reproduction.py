@@ -1,0 +1,66 @@
+"""docs/reproduction keeps raw results, pages and pictures; the other forms of a table are written by command."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from accord.cli.app import app
+from documents import BLOCK
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "reproduction"
+KEPT = {".jsonl", ".json", ".md", ".svg"}
+WRITTEN = (".html", ".tex", ".csv")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s#]+)")
+
+
+def commands() -> list[str]:
+    blocks = BLOCK.findall((FOLDER / "README.md").read_text(encoding="utf-8"))
+    return [line for language, code in blocks if language == "sh" for line in code.splitlines()]
+
+
+def test_only_what_is_kept_is_committed() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z", FOLDER], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    names = listed.stdout.split("\0")[:-1]
+    assert len(names) > 40
+    assert {Path(name).suffix for name in names} <= KEPT
+    asked = [f"docs/reproduction/published/overall{suffix}" for suffix in WRITTEN]
+    ignored = subprocess.run(["git", "check-ignore", *asked], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ignored.stdout.split() == asked
+
+
+@pytest.mark.parametrize("page", sorted(FOLDER.rglob("*.md")), ids=lambda page: page.relative_to(FOLDER).as_posix())
+def test_links_lead_to_what_is_kept(page: Path) -> None:
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" not in link:
+            assert (page.parent / link).suffix not in WRITTEN, link
+            assert (page.parent / link).exists(), link
+
+
+def test_a_command_is_named_for_every_folder() -> None:
+    folders = {path.parent for path in FOLDER.rglob("*.jsonl")}
+    named = {ROOT / shlex.split(line)[shlex.split(line).index("--out") + 1] for line in commands()}
+    assert {folder if folder.name == "corrected" else folder.parent for folder in folders} == named
+    assert all(line.endswith(" --render-only") for line in commands())
+
+
+def test_a_command_writes_all_forms(tmp_path: Path) -> None:
+    """The quickest one, which needs no dataset, on a copy: the page is the one that is kept, other forms beside it."""
+    for path in (FOLDER / "corrected").glob("injected.json*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    line = next(line for line in commands() if line.startswith("accord injected "))
+    words = [str(tmp_path) if word.startswith("docs/") else word for word in shlex.split(line)[1:]]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    for suffix in WRITTEN:
+        assert (tmp_path / f"injected{suffix}").stat().st_size > 1000
+    kept = (FOLDER / "corrected" / "injected.md").read_text(encoding="utf-8")
+    assert (tmp_path / "injected.md").read_text(encoding="utf-8") == kept, "run `accord injected` with --render-only"

@@ -1,0 +1,66 @@
+"""What `make quick` runs: everything but what these rules leave out. A new test is in unless a rule says otherwise."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+TESTS = Path(__file__).parent
+
+# Folders whose tests need a trained run, a page, a server or the whole command line.
+FOLDERS = {"auditing", "cli", "docs", "experiments", "report", "serve", "stress"}
+
+# Modules with which a test file starts browsers, servers or other processes.
+STARTERS = {"browser", "documents", "multiprocessing", "rank_worker", "ray", "serving"}
+
+# Fixtures that read the paper's datasets.
+FIXTURES = {"shared_data"}
+
+# Single tests of a second or more elsewhere. `make quick` ends with those that are missing here.
+NAMES = {
+    "test_a_folded_in_history_ranks_like_the_user_it_was_taken_from",
+    "test_cells_are_uniform_over_the_unseen_cells_of_the_batch",
+    "test_denoising_finds_the_noise_of_the_demo_data",
+    "test_large_data_is_quick_and_small",
+    "test_memory_is_that_of_the_rows",
+    "test_rows_end_where_dense_adam_ends",
+    "test_stopped_anywhere_it_goes_on_to_the_same_bytes",
+    "test_the_chosen_run_recommends",
+    "test_training_on_a_store_is_training_on_the_log",
+}
+
+# Of a test with more sets of parameters than this, so many are run, evenly spread over all.
+MOST = 13
+
+T = TypeVar("T")
+
+
+def skips_file(path: Path) -> bool:
+    """Whether a file or folder of tests is left out unread: importing what it needs takes seconds."""
+    parts = path.relative_to(TESTS).parts
+    return bool(parts) and (parts[0] in FOLDERS or (path.suffix == ".py" and bool(imported(path) & STARTERS)))
+
+
+def imported(path: Path) -> set[str]:
+    """The first names of the modules that a file imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def skips_test(name: str, fixtures: set[str]) -> bool:
+    """By the name of a test without its parameters, and all fixtures that it uses."""
+    return name in NAMES or bool(fixtures & FIXTURES)
+
+
+def some(cases: Sequence[T]) -> list[T]:
+    """At most `MOST` of them, evenly spread, the first and the last among them."""
+    if len(cases) <= MOST:
+        return list(cases)
+    return [cases[round(place * (len(cases) - 1) / (MOST - 1))] for place in range(MOST)]
