@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord.data.read import load
+from accord.data.load import load
 from accord.experiments import leaderboard
 from accord.experiments.compare import Request
 from accord.experiments.oracle import TOLD, ceiling

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from accord import Recommender
-from accord.serve.similar import item_vectors, item_weights, similarity_of
+from accord.serve.similar import similarity_of
 from helpers import csr, make_model, random_csr
 from serving import run  # noqa: F401
 
@@ -27,10 +27,10 @@ def test_similarity_by_vectors_is_their_cosine(rec):
 def test_learned_models_have_a_vector_for_each_item(model):
     train = random_csr(12, 8, 0.4)
     made = make_model(model, train, seeds=(1, 2))
-    vectors = item_vectors(made)
+    vectors = made.item_vectors()
     assert vectors is not None
     assert vectors.shape[0] == 8
-    assert item_weights(made) is None
+    assert made.item_to_item() is None
     alike = similarity_of(made, train)
     torch.testing.assert_close(alike.to_all(3)[3], torch.tensor(1.0))  # to itself
     torch.testing.assert_close(alike.between(torch.tensor([3]), torch.arange(8))[0], alike.to_all(3))
@@ -47,7 +47,7 @@ def test_ease_weighs_what_leads_to_an_item():
 def test_without_vectors_items_are_alike_by_their_users():
     train = csr(4, 3, [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (3, 2)])
     made = make_model("popularity", train)
-    assert item_vectors(made) is None
+    assert made.item_vectors() is None
     alike = similarity_of(made, train)
     expected = torch.tensor([2 / (2 * 3) ** 0.5, 1.0, 0.0])  # item 1 shares two of its three users with item 0
     torch.testing.assert_close(alike.to_all(1), expected)
