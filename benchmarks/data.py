@@ -7,8 +7,8 @@ from pathlib import Path
 import gpu
 import numpy as np
 
-from accord.data import catalog
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
+from accord.data.load import load_named
 from accord.errors import InputError
 
 ML_100K = 79_619, 943, 1_609  # pairs, users, items
@@ -33,7 +33,7 @@ def generated(num_pairs: int, num_users: int, num_items: int, seed: int = 0) -> 
 
 def ml_100k() -> tuple[str, IntArray, IntArray]:
     try:
-        data = catalog.load("ml-100k")
+        data = load_named("ml-100k")
     except InputError:
         return "generated, of ml-100k's shape", *generated(*ML_100K)
     rows = data.csr(data.train)

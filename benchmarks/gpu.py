@@ -15,11 +15,12 @@ import time
 import numpy as np
 import torch
 
-from accord.data import catalog
 from accord.data.interactions import Dataset, Interactions
+from accord.data.load import load_named
 from accord.evaluation.ranking import Ranker, Relevant, evaluate
-from accord.fitting import plan, train_stack
+from accord.training.plan import plan
 from accord.training.run import Run
+from accord.training.stack import train_stack
 
 CUDA = torch.device("cuda")
 TARGETS = {  # case: (dataset, model, method, epochs, seconds of training asked for, seconds of the released code)
@@ -90,7 +91,7 @@ def main(names: list[str]) -> None:
     for name in names or list(TARGETS):
         dataset, model, method, epochs, target, released = TARGETS[name]
         if dataset not in loaded:
-            loaded[dataset] = electronics_shape() if dataset == "electronics-shape" else catalog.load(dataset)
+            loaded[dataset] = electronics_shape() if dataset == "electronics-shape" else load_named(dataset)
         data = loaded[dataset]
         options = {"train.early_stop": False, "train.batch_size": 2048}
         run = plan(data, model, method, "published", 1, options, epochs, None)

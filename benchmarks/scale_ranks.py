@@ -29,15 +29,18 @@ import pyarrow as pa
 import torch
 
 import accord
-from accord import distributed
-from accord.data.interactions import Csr, Dataset, Interactions
+from accord.data.csr import Csr
+from accord.data.interactions import Dataset, Interactions
 from accord.data.sampling import TrainingPairs
-from accord.data.user_shard import PartSampler, UserPart
-from accord.fitting import plan, train_stack
+from accord.data.user_shard import sampler_of, shard_of
+from accord.fitting import fit_run
 from accord.methods.base import Method
-from accord.nn.layers import generators, shared_out
-from accord.nn.ranks import LARGE_TABLE, Ranks, joined
+from accord.nn.layers import shared_out
+from accord.nn.ranks import LARGE_TABLE, Ranks, SeveralRanks, joined
+from accord.random import generators
+from accord.training.plan import plan
 from accord.training.run import Run
+from accord.training.stack import train_stack
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "scale" / "ranks.json"
@@ -97,22 +100,18 @@ def task(name: str, folder: Path) -> None:
     torch.set_num_threads(1)
     with joined() as ranks:
         found = globals()[f"task_{name}"](ranks)
-        if ranks is None or ranks.rank == 0:
+        if ranks.rank == 0:
             (folder / "found.json").write_text(json.dumps(found))
 
 
 # --- equality with one process
 
 
-def trained(data: Dataset, cases: Sequence[tuple[str, str]], ranks: Ranks | None) -> dict[str, Any]:
+def trained(data: Dataset, cases: Sequence[tuple[str, str]], ranks: Ranks) -> dict[str, Any]:
     """Loss and validation of every epoch, figures of the test and the sizes of all tensors, of every case."""
     found = {}
     for model, method in cases:
-        options: dict[str, Any] = {"epochs": EPOCHS, "device": "cpu", "seeds": 1}
-        if ranks is None:
-            made = accord.fit(data, model, method, **options)
-        else:
-            made = distributed.fit(ranks, data, model, method, **options)
+        made = fit_run(data, plan(data, model, method, epochs=EPOCHS), device="cpu", ranks=ranks)
         if made is not None:
             log = made.history
             found[f"{model} {method}"] = {
@@ -124,16 +123,16 @@ def trained(data: Dataset, cases: Sequence[tuple[str, str]], ranks: Ranks | None
     return found
 
 
-def task_float64(ranks: Ranks | None) -> dict[str, Any]:
+def task_float64(ranks: Ranks) -> dict[str, Any]:
     torch.set_default_dtype(torch.float64)
     return trained(accord.simulate(**SMALL).dataset, CASES, ranks)
 
 
-def task_float32(ranks: Ranks | None) -> dict[str, Any]:
+def task_float32(ranks: Ranks) -> dict[str, Any]:
     return trained(accord.load(DATA), SOME, ranks)
 
 
-def task_nudged(ranks: Ranks | None) -> dict[str, Any]:
+def task_nudged(ranks: Ranks) -> dict[str, Any]:
     """One process again, each weight moved by its last bit at the start: what float32 makes of next to nothing."""
     build = Run.build
 
@@ -183,9 +182,9 @@ def many_users() -> Dataset:
     return Dataset.of("many users", whole, empty, whole.take(np.arange(100)))
 
 
-def task_memory(ranks: Ranks | None) -> dict[str, Any]:
+def task_memory(ranks: Ranks) -> dict[str, Any]:
     """Bytes of the user tables of GMF with DeCA, the optimiser's state included, and of the whole process."""
-    assert ranks is not None
+    assert isinstance(ranks, SeveralRanks)
     data = many_users()
     options = {"train.early_stop": False, "train.batch_size": 65_536}
     run = plan(data, "gmf", "deca", "corrected", 1, options, 1, [20])
@@ -209,9 +208,9 @@ def memory() -> dict[str, Any]:
 # --- bytes
 
 
-def task_traffic(ranks: Ranks | None) -> dict[str, Any]:
+def task_traffic(ranks: Ranks) -> dict[str, Any]:
     """Bytes of a step and rank: counted by what is sent, and by the interface; two epochs after a first one."""
-    assert ranks is not None
+    assert isinstance(ranks, SeveralRanks)
     data, found = accord.load(DATA), {}
     for model, method, apart in SENT:
         ranks.large = 0 if apart else LARGE_TABLE
@@ -219,7 +218,7 @@ def task_traffic(ranks: Ranks | None) -> dict[str, Any]:
         moments: list[tuple[int, int]] = []
 
         def moment(_method: Any, _epoch: int, moments: list[tuple[int, int]] = moments) -> None:
-            ranks.said_by_first("here")
+            ranks.from_first("here")
             moments.append((sum(ranks.sent.values()), looped()))
 
         states = train_stack(data, run, CPU, each_epoch=moment, ranks=ranks)[1]
@@ -241,8 +240,8 @@ def task_traffic(ranks: Ranks | None) -> dict[str, Any]:
 def fetched_rows(data: Dataset, ranks: Ranks) -> int:
     """Different items of this rank's batches that other ranks hold, in the second and third epoch, drawn anew."""
     train = data.csr(data.train)
-    part = UserPart.cut(train, *ranks.share(train.num_users))
-    sampler = PartSampler(part, TrainingPairs.of(part, CPU), generators([2019], "sampling 1/1"), BATCH, "unseen")
+    part = shard_of(train, ranks.share(train.num_users))
+    sampler = sampler_of(part, TrainingPairs.of(part, CPU), generators([2019], "sampling 1/1"), BATCH, "unseen")
     first, size = ranks.share(train.num_items)
     rows = 0
     for epoch in range(3):

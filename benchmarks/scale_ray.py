@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import ray
 from ray.cluster_utils import Cluster
 
-from accord.data.read import load
+from accord.data.load import load
 
 WORDS = "--models mf,gmf --methods normal,deca --seeds 2 --epochs 4 --device cpu"
 NODE = {"num_cpus": 1, "object_store_memory": 200 * 2**20, "memory": 4 * 2**30}

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from accord.cli.app import app
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
-from accord.protocol import CORRECTED, PUBLISHED, Protocol
+from accord.protocol import Protocol
+from accord.training.run import every_rule_kind, preset_rules
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -31,11 +32,14 @@ def filled(text: str) -> str:
 
 
 def protocol_table() -> str:
+    """The rules for all, then those that single methods and models declare."""
     rows = ["| field | values | `published` | `corrected` | meaning |", "|---|---|---|---|---|"]
-    for name, field in Protocol.model_fields.items():
+    published, corrected = preset_rules("published"), preset_rules("corrected")
+    fields = {name: field for kind in (Protocol, *every_rule_kind()) for name, field in kind.model_fields.items()}
+    for name, field in fields.items():
         values = get_args(field.annotation) or (False, True)
         told = ", ".join(_code(value) for value in values)
-        presets = (_code(getattr(preset, name)) for preset in (PUBLISHED, CORRECTED))
+        presets = (_code(preset[name]) for preset in (published, corrected))
         rows.append(f"| `{name}` | {told} | {' | '.join(presets)} | {field.description} |")
     return "\n".join(rows) + "\n"
 

@@ -20,7 +20,8 @@ from record import Found, Table, table_as_text
 from torch import Tensor, nn
 
 from accord import simulate
-from accord.data.interactions import Csr, Dataset, IdMap, Interactions
+from accord.data.csr import Csr
+from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.sampling import Batch
 from accord.errors import InputError
 from accord.fitting import fit

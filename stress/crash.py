@@ -14,245 +14,29 @@ import argparse
 import contextlib
 import functools
 import hashlib
-import importlib
 import json
 import os
 import random
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-import traceback
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from crash_serve import serve
+from intact import audit_is_right, results_are_right, run_is_right
+from killing import Tally, Victim, accord, clicks, dataset, undisturbed, warm
 from record import RESULTS, Found, Table, table_as_text
 
 TRAINED = (
     *(("gmf", "deca-p"), ("gmf", "deca"), ("neumf", "deca"), ("lightgcn", "deca-p"), ("cdae", "deca-p")),
     *(("mf", "tce"), ("cdae", "ensemble"), ("popularity", "normal")),
 )
-SMALL = ["--device", "cpu", "--k", "5,20"]
-LIVES = 12  # of one command at most, the last of which is not disturbed
-POLL = 0.002
-
-
-@dataclass
-class Tally:
-    """What became of one kind of command."""
-
-    kind: str
-    kills: int = 0
-    commands: int = 0  # brought to their end
-    whole: int = 0  # kills after which a right folder or file was there
-    resumed: int = 0  # lives that went on from what a killed one left
-    wrong: list[str] = field(default_factory=list)
-
-
-# --- lives
-
-
-def life(work: Callable[[], None], seconds: float | None, log: Path) -> int | None:
-    """Do it in a process of its own. Its exit code; None if it was killed after so many seconds."""
-    child = os.fork()
-    if child == 0:
-        code = 70
-        try:
-            sys.stdout = sys.stderr = log.open("a", buffering=1)
-            os.dup2(sys.stdout.fileno(), 1)
-            os.dup2(sys.stdout.fileno(), 2)
-            work()
-            code = 0
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    deadline = None if seconds is None else time.monotonic() + seconds
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if deadline is not None and time.monotonic() >= deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return None
-        time.sleep(POLL)
-
-
-def accord(*words: Any) -> Callable[[], None]:
-    """A command, as a user types it."""
-
-    def run() -> None:
-        from accord.cli.app import main
-
-        sys.argv = ["accord", *map(str, words)]
-        main()
-
-    return run
-
-
-def undisturbed(work: Callable[[], None], log: Path) -> float:
-    """How long it takes when it is left alone."""
-    began = time.monotonic()
-    code = life(work, None, log)
-    if code != 0:
-        raise SystemExit(f"an undisturbed command ended with {code}:\n{log.read_text()[-2000:]}")
-    return time.monotonic() - began
-
-
-@dataclass
-class Victim:
-    """A command to kill. `command` is given whether there is something to resume; `look` says whether the folder is
-    whole (True), not there yet (False), or raises AssertionError because it is wrong; `leaves` whether a killed life
-    left something to go on from.
-    """
-
-    tally: Tally
-    folder: Path
-    command: Callable[[bool], Callable[[], None]]
-    look: Callable[[], bool]
-    leaves: Callable[[], bool]
-    took: float
-    log: Path
-
-    def torment(self, draw: random.Random, kills: int) -> None:
-        """Start, kill, look, go on; the last life is left alone. It ends where something is wrong."""
-        while kills > 0 and not self.tally.wrong:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            for _ in range(min(kills, LIVES - 1)):
-                if self.live(draw.uniform(0, 1.1 * self.took)):
-                    break
-                kills -= 1
-            else:
-                self.live(None)
-            self.tally.commands += 1
-            self.final()
-
-    def live(self, seconds: float | None) -> bool:
-        """One life; True if it came to its end."""
-        resume = self.leaves()
-        self.tally.resumed += resume
-        self.log.touch()
-        before = self.log.stat().st_size
-        code = life(self.command(resume), seconds, self.log)
-        said = self.log.read_text()[before:]
-        if "Traceback" in said or code not in (0, None):
-            self.complain(f"exit {code}: {said[-400:]}")
-        self.tally.kills += code is None
-        try:
-            whole = self.look()
-            self.tally.whole += whole and code is None
-        except AssertionError as error:
-            self.complain(str(error))
-            whole = True
-        return whole  # finished: a command that is repeated would refuse to replace it
-
-    def final(self) -> None:
-        try:
-            if not self.look():
-                self.complain("not whole at the end")
-        except AssertionError as error:
-            self.complain(str(error))
-
-    def complain(self, what: str) -> None:
-        self.tally.wrong.append(f"{self.tally.kind}: {what}")
-        print(f"WRONG {self.tally.kind}: {what}", flush=True)
-
-
-# --- what is right
-
-
-def weights_of(folder: Path) -> str:
-    from accord.io.tensors import read_tensors
-
-    tensors, _ = read_tensors(folder / "model.safetensors")
-    made = hashlib.sha256()
-    for name in sorted(tensors):
-        made.update(name.encode() + tensors[name].numpy().tobytes())
-    return made.hexdigest()
-
-
-def run_is_right(reference: Path, folder: Path) -> bool:
-    """Whether a run folder loads; if it does, it is the reference's, bit for bit."""
-    import accord as library
-
-    try:
-        loaded = library.Recommender.load(folder)
-    except library.InputError:
-        return False
-    assert weights_of(folder) == weights_of(reference), f"{folder.name} loads, but its weights are others"
-    assert loaded.metrics["mean"] == json.loads((reference / "metrics.json").read_text())["mean"], "other metrics"
-    losses = [[entry["loss"], entry.get("valid")] for entry in loaded.history]
-    other = [json.loads(line) for line in (reference / "log.jsonl").read_text().splitlines()]
-    assert losses == [[entry["loss"], entry.get("valid")] for entry in other], "another history"
-    return True
-
-
-def lines_of(folder: Path, name: str) -> dict[str, Any]:
-    from accord.experiments.results import Results
-
-    return {key: line | {"seconds": 0} for key, line in Results(folder, name).by_key().items()}
-
-
-def results_are_right(reference: Path, folder: Path, name: str, last: str) -> bool:
-    """Whether all results are there; those that are, are the reference's. `last`: a file that is written from them."""
-    found, expected = lines_of(folder, name), lines_of(reference, name)
-    for key, line in found.items():
-        assert line == expected[key], f"{name}.jsonl has another result for {line['model']} + {line['method']}"
-    if set(found) != set(expected) or not (folder / last).exists():
-        return False
-    assert list(found) == list(expected), "the lines are in another order"
-    assert (folder / last).read_text() == (reference / last).read_text(), f"{last} differs"
-    return True
-
-
-def audit_is_right(reference: Path, folder: Path) -> bool:
-    import pyarrow.parquet as pq
-
-    summary = folder / "summary.json"
-    if not summary.exists():
-        return False
-    said, expected = (json.loads((one / "summary.json").read_text()) for one in (folder, reference))
-    for part in ("health", "noise", "detection", "verdict"):
-        assert said[part] == expected[part], f"the summary says something else of {part}"
-    for name in ("interactions", "users", "items"):
-        one, other = (pq.read_table(place / f"{name}.parquet") for place in (folder, reference))
-        assert one.equals(other), f"{name}.parquet differs"
-    return not (folder / "unfinished").exists()
-
-
-# --- the campaigns
-
-
-@functools.cache
-def dataset() -> Any:
-    """A log of 200 users with known noise."""
-    import accord as library
-
-    return library.simulate(users=200, items=120, interactions=3_000, seed=4).dataset
-
-
-@functools.cache
-def clicks(folder: Path) -> Path:
-    """The same as a file."""
-    import pyarrow as pa
-    import pyarrow.csv
-
-    parts = (dataset().train, dataset().valid)
-    rows = pa.concat_tables([part.table.select(["user", "item", "value"]) for part in parts])
-    pyarrow.csv.write_csv(rows, folder / "clicks.csv")
-    return folder / "clicks.csv"
 
 
 def has_checkpoint(folder: Path) -> bool:
@@ -398,112 +182,9 @@ def download(root: Path, draw: random.Random, times: int) -> Tally:
     return victim.tally
 
 
-def serve(root: Path, draw: random.Random, times: int) -> Tally:
-    """A server that watches a folder, which is trained anew with other seeds and killed; every answer is of one of
-    the whole runs, and the server never fails.
-    """
-    tally = Tally("serve --watch")
-    words = ["train", clicks(root), "--method", "normal", "--epochs", 3, *SMALL]
-    log, folder = root / "serve.log", root / "served"
-    known = {seed: reference_lists(root, words, seed, log) for seed in (1, 2, 3)}
-    took = undisturbed(accord(*words, "--seed", 1, "--out", folder, "--overwrite"), log)
-    with watching(folder, known) as (asked, wrong):
-        for number in range(times):
-            seed = draw.choice((1, 2, 3))
-            replaced = accord(*words, "--seed", seed, "--out", folder, "--overwrite")
-            code = life(replaced, draw.uniform(0, 1.1 * took), log)
-            tally.kills += code is None
-            tally.whole += code is None and (folder / "metrics.json").exists()
-            if number % 5 == 4:  # now and then one is let through, and must arrive
-                life(replaced, None, log)
-                tally.commands += 1
-                if not arrives(asked, seed):
-                    wrong.append(f"the run of seed {seed} was never served")
-    tally.wrong += [f"serve: {what}" for what in wrong]
-    tally.resumed = len(asked)
-    return tally
-
-
-def reference_lists(root: Path, words: list[Any], seed: int, log: Path) -> list[Any]:
-    import accord as library
-
-    folder = root / f"served-{seed}"
-    undisturbed(accord(*words, "--seed", seed, "--out", folder, "--overwrite"), log)
-    table = library.Recommender.load(folder).recommend(["u0001"], k=10)
-    return table.column("item").to_pylist()
-
-
-def arrives(asked: list[int], seed: int) -> bool:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if asked and asked[-1] == seed:
-            return True
-        time.sleep(0.05)
-    return False
-
-
-@contextlib.contextmanager
-def watching(folder: Path, known: dict[int, list[Any]]) -> Iterator[tuple[list[int], list[str]]]:
-    """A server, and somebody who asks it all the time: the seeds that answered, and what was wrong."""
-    command = [sys.executable, "-m", "accord", "serve", str(folder), "--port", "0", "--watch"]
-    asked: list[int] = []
-    wrong: list[str] = []
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        address = None
-        while address is None:
-            line = server.stderr.readline()
-            assert line, "the server has ended"
-            found = re.search(r"page (http://\S+)/", line)
-            address = found[1] if found else None
-        threading.Thread(target=server.stderr.read, daemon=True).start()
-        ended = threading.Event()
-        asking = threading.Thread(target=ask, args=(address, known, asked, wrong, ended))
-        asking.start()
-        try:
-            yield asked, wrong
-        finally:
-            ended.set()
-            asking.join()
-            server.send_signal(signal.SIGTERM)
-            server.wait(30)
-
-
-def ask(address: str, known: dict[int, list[Any]], asked: list[int], wrong: list[str], ended: threading.Event) -> None:
-    seeds = {tuple(items): seed for seed, items in known.items()}
-    while not ended.is_set():
-        try:
-            with urllib.request.urlopen(f"{address}/v1/recommendations?user=u0001&k=10", timeout=30) as answer:
-                items = tuple(entry["item"] for entry in json.load(answer)["items"])
-            with urllib.request.urlopen(f"{address}/healthz", timeout=30) as health:
-                assert health.status == 200
-        except (OSError, AssertionError, KeyError) as error:
-            wrong.append(f"no answer: {error}")
-            time.sleep(0.5)
-            continue
-        if items in seeds:
-            asked.append(seeds[items])
-        else:
-            wrong.append(f"a list of none of the runs: {items}")
-        time.sleep(0.02)
-
-
 CAMPAIGNS: dict[str, Callable[[Path, random.Random, int], Tally]] = {
     campaign.__name__: campaign for campaign in (train, compare, reproduce, download, audit, serve)
 }
-
-
-def warm() -> None:
-    """Import what a life needs, so that it begins with its work; no thread may be there when a process forks."""
-    for name in (
-        "torch._dynamo",
-        "accord.cli.app",
-        "accord.report.run_report",
-        "accord.report.comparison_report",
-        "accord.auditing.page",
-    ):
-        importlib.import_module(name)
-    importlib.import_module("torch").set_num_threads(1)
 
 
 def main() -> int:

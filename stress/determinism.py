@@ -208,7 +208,8 @@ import os, sys, time
 if sys.argv[1] == "as they come":
     os.environ["MKL_CBWR"] = ""
 import accord
-from accord.fitting import plan, train_stack
+from accord.training.plan import plan
+from accord.training.stack import train_stack
 import torch
 data = accord.simulate(users=600, items=500, interactions=30_000, seed=3).dataset
 run = plan(data, "neumf", "normal", "corrected", 1, {"train.batch_size": 2048, "train.early_stop": False}, 3, None)
@@ -220,7 +221,7 @@ print(time.process_time() - began)
 INVERSE = """
 import sys, time
 import accord, numpy as np, torch
-from accord.models.closed_form import _inverse
+from accord.models.ease import _inverse
 draws = np.random.default_rng(0).random((4000, 2000)) < 0.03
 gram = draws.T.astype(float) @ draws + 500 * np.eye(2000)
 began = time.process_time()

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import crash
+import killing
+from killing import clicks
 from record import Found, Table, table_as_text
 
 SMALL = ["--epochs", "3", "--device", "cpu", "--k", "5", "--set", "train.checkpoint_seconds=0"]
@@ -53,15 +54,11 @@ def accord(*words: str | Path, folder: Path, user: int | None = None, before: Ca
     def work() -> None:
         os.chdir(folder)
         before()
-        crash.accord(*words)()
+        killing.accord(*words)()
 
-    code = crash.life(work, None, log)
+    code = killing.life(work, None, log)
     assert code is not None
     return End(code, log.read_text())
-
-
-def clicks(folder: Path) -> Path:
-    return crash.clicks(folder)
 
 
 @contextlib.contextmanager
@@ -158,16 +155,16 @@ def vanished_while_trained(root: Path) -> tuple[End, str]:
     data = clicks(root)
 
     def vanish() -> None:
-        from accord.cli import app
+        from accord.cli import train as command
 
-        load = app.load_data
+        load = command.load_data
 
         def vanishing(*arguments: Any) -> Any:
             made = load(*arguments)
             data.unlink()
             return made
 
-        app.load_data = vanishing
+        command.load_data = vanishing
 
     end = accord(*train(data, root / "run"), folder=root, before=vanish)
     assert end.code == 0, end.said
@@ -197,7 +194,7 @@ def two_processes(root: Path) -> tuple[End, str]:
     data = clicks(root)
     words = train(data, root / "run", "--overwrite", "--set", "train.early_stop=false")
     words[words.index("3")] = "60"
-    first = multiprocessing.get_context("fork").Process(target=crash.accord(*words))
+    first = multiprocessing.get_context("fork").Process(target=killing.accord(*words))
     first.start()
     while not list(root.glob("run/checkpoint-*")) and first.is_alive():
         time.sleep(0.01)
@@ -227,7 +224,7 @@ FAULTS: dict[str, Callable[[Path], tuple[End, str]]] = {
 def main() -> int:
     table = Table("Faults", ["fault", "exit", "what is said", "what is kept"])
     bad = 0
-    crash.warm()
+    killing.warm()
     for name, fault in FAULTS.items():
         with tempfile.TemporaryDirectory(prefix="accord-fault-") as folder:
             root = Path(folder)

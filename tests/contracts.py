@@ -10,16 +10,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from accord.config import BaseConfig
 from accord.data.interactions import Dataset, Interactions
 from accord.data.sampling import Sampler, TrainingPairs
-from accord.fitting import train_stack
 from accord.methods import find_method
-from accord.methods.base import Method, cross_entropy, reduce_like
+from accord.methods.base import Method, cross_entropy
 from accord.models import own_class
-from accord.models.base import BaseConfig, Model
-from accord.nn.layers import Embedding, Linear, generators
+from accord.models.base import Model
+from accord.nn.layers import Embedding, Linear
 from accord.protocol import CORRECTED, PUBLISHED
+from accord.random import generators
 from accord.recommender.recommender import Recommender
+from accord.training.stack import train_stack
 from helpers import (
     CPU,
     assert_same_weights,
@@ -30,6 +32,7 @@ from helpers import (
     random_csr,
     small_data,
     spread,
+    stages_of,
     train_small,
     with_dim,
 )
@@ -93,7 +96,7 @@ class Smoothed(Method):
     def loss(self, batch: Any) -> Tensor:
         logits, other = (net(batch.users, batch.items) for net in (self.target, self.second))
         losses = cross_entropy(logits, batch) + cross_entropy(other, batch) + self.config.weight * (logits - other) ** 2
-        return reduce_like(self.target, batch, losses)
+        return self.reduced(batch, losses)
 
 
 # --- models
@@ -118,17 +121,17 @@ class ModelContract:
         made = self.make(model).eval()
         users, items = torch.zeros(3, 7, dtype=torch.long), torch.arange(7).expand(3, -1)
         scores = made.score_all(torch.tensor([4, 0, 19, 4]))
-        assert scores.shape == (1 if made.closed_form else 3, 4, 15)
+        assert scores.shape == (1 if made.solved else 3, 4, 15)
         assert scores.dtype == torch.float32
-        if not made.closed_form:
+        if not made.solved:
             assert made(users, items).shape == (3, 7)
         for name, tensor in [*made.named_parameters(), *made.named_buffers()]:
-            if not made.closed_form and name in made.state_dict():
+            if not made.solved and name in made.state_dict():
                 assert tensor.shape[0] == 3, f"{name} carries the run dimension"
 
     def test_score_all_agrees_with_forward(self, model):
         made = self.make(model)
-        if made.closed_form:
+        if made.solved:
             assert torch.equal(made.score_all(torch.tensor([3, 3]))[:, 0], made.score_all(torch.tensor([3]))[:, 0])
             return
         spread(made)
@@ -141,7 +144,7 @@ class ModelContract:
 
     def test_gradients_reach_every_parameter(self, model):
         made = self.make(model)
-        if made.closed_form:
+        if made.solved:
             assert not list(made.parameters())
             return
         spread(made)
@@ -153,7 +156,7 @@ class ModelContract:
 
     def test_a_run_gets_no_gradient_from_its_neighbours(self, model):
         made = self.make(model)
-        if made.closed_form:
+        if made.solved:
             pytest.skip("nothing is learned")
         spread(made)
         made.train()
@@ -164,7 +167,7 @@ class ModelContract:
 
     def test_a_run_starts_as_it_does_alone(self, model):
         stack = self.make(model)
-        if stack.closed_form:
+        if stack.solved:
             pytest.skip("one run only")
         state = stack.state_dict()
         for run, seed in enumerate(SEEDS):
@@ -182,7 +185,7 @@ class ModelContract:
         with torch.inference_mode():
             scores = made.fold_in(torch.tensor([1, 4, 9]))
         if scores is not None:
-            assert scores.shape == (1 if made.closed_form else 3, 15)
+            assert scores.shape == (1 if made.solved else 3, 15)
             assert torch.isfinite(scores).all()
 
     @pytest.mark.parametrize("protocol", [PUBLISHED, CORRECTED], ids=["published", "corrected"])
@@ -207,7 +210,7 @@ def fit_small(model: Any, method: Any, seeds: Any, data: Dataset | None = None, 
     data = data or small_data()
     run = plan_small(model, method, seeds, data, **options)
     trained, states = train_stack(data, run, CPU)
-    return Recommender.of_training(run, data, trained, states, {"read": 0.0, "train": 0.0})
+    return Recommender.of_training(run, data, trained, states)
 
 
 def shuffled(data: Dataset, seed: int = 0) -> Dataset:
@@ -239,11 +242,10 @@ class MethodContract:
         """Over two steps (the DP and DN of DeCA) and what is trained before."""
         made, batch, _ = self.case(method, model)
         made.train()
-        for stage in (made.before(), made):
+        for stage in stages_of(made):
             for step in (0, 1):
-                if stage is not None:
-                    stage.begin_step(step)
-                    stage.loss(batch).sum().backward()
+                stage.begin_step(step)
+                stage.loss(batch).sum().backward()
         for name, parameter in made.named_parameters():
             assert parameter.grad is not None, name
             assert (parameter.grad.flatten(1).abs().sum(1) > 0).all(), f"{name}, in every run"

@@ -16,15 +16,17 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
-from accord.data.interactions import Csr, Dataset, IdMap, Interactions
+from accord.data.csr import Csr
+from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.simulate import simulate
-from accord.fitting import plan, train_stack
 from accord.methods import MethodSpec, find_method
 from accord.methods.base import Method
 from accord.models import ModelSpec, build_model
 from accord.models.base import Model, Setup
 from accord.protocol import CORRECTED, Protocol
+from accord.training.plan import plan
 from accord.training.run import Run
+from accord.training.stack import train_stack
 from accord.training.trainer import TrainState
 
 torch.set_num_threads(1)  # threads that wait for each other make tiny steps fifty times slower on a busy machine
@@ -72,7 +74,11 @@ def make_model(
     protocol: Protocol = CORRECTED,
     **options: Any,
 ) -> Model:
-    return build_model(spec, options, Setup(train, tuple(seeds), protocol))
+    """A model at its start, or solved if that is what it is."""
+    model = build_model(spec, options, Setup(train, tuple(seeds), protocol))
+    if model.solved:
+        model.fit(train, train.columns.get("weight"))
+    return model
 
 
 def make_method(
@@ -92,6 +98,21 @@ def make_method(
         return build_model(model if spec is None else spec, model_options if spec is None else {}, setup, purpose)
 
     return kind([kind.Config(**given) for given in options] * kind.members, build, protocol)
+
+
+def stages_of(method: Method) -> list[Method]:
+    """What a method asks to be trained, in order; nothing is."""
+
+    class Asked:
+        def __init__(self) -> None:
+            self.stages: list[Method] = []
+
+        def train(self, stage: Method) -> None:
+            self.stages.append(stage)
+
+    lab = Asked()
+    method.stages(lab)  # type: ignore[arg-type]
+    return lab.stages
 
 
 def spread(module: nn.Module, seed: int = 0, std: float = 0.7) -> None:

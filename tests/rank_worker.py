@@ -10,11 +10,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from accord import distributed
-from accord.fitting import fit
+from accord.fitting import fit_run
 from accord.io.tensors import write_tensors
 from accord.nn.layers import shared_out
-from accord.nn.ranks import LARGE_TABLE, Ranks, joined
+from accord.nn.ranks import ALONE, LARGE_TABLE, Ranks, SeveralRanks, joined
+from accord.training.plan import plan
 from helpers import small_data, with_dim
 
 SENT: list[tuple[int, ...]] = []  # the shapes of what torch.distributed was given
@@ -30,11 +30,10 @@ def settings(case: dict[str, Any]) -> dict[str, Any]:
     return given | {"options": options | case.get("options", {}), "ks": [5, 20], "device": case.get("device", "cpu")}
 
 
-def trained(case: dict[str, Any], ranks: Ranks | None) -> Any:
-    arguments = small_data(), case["model"], case["method"]
-    if ranks is None:
-        return fit(*arguments, **settings(case))
-    return distributed.fit(ranks, *arguments, **settings(case))
+def trained(case: dict[str, Any], ranks: Ranks = ALONE) -> Any:
+    given = settings(case)
+    device = given.pop("device")
+    return fit_run(small_data(), plan(small_data(), case["model"], case["method"], **given), device=device, ranks=ranks)
 
 
 def found(recommender: Any) -> dict[str, Any]:
@@ -50,7 +49,7 @@ def main(folder: Path) -> None:
     for name in ("all_reduce", "all_gather", "gather", "broadcast"):
         _watch(name)
     with joined() as ranks:
-        assert ranks is not None
+        assert isinstance(ranks, SeveralRanks)
         for number, case in enumerate(json.loads((folder / "cases.json").read_text())):
             ranks.large = case.get("large", LARGE_TABLE)
             recommender = trained(case, ranks)

@@ -18,7 +18,7 @@ from contracts import Biased, MethodContract, ModelContract, Smoothed, TwoTower
 from helpers import small_data
 
 ALL_MODELS = [*MODELS, TwoTower, Biased]
-LEARNED = [*(name for name, model in MODELS.items() if not model.closed_form), TwoTower, Biased]
+LEARNED = [*(name for name, model in MODELS.items() if not model.solved), TwoTower, Biased]
 ALL_METHODS = [*METHODS, Smoothed]
 
 

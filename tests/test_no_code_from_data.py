@@ -15,8 +15,10 @@ from fuzz.logs import harmful_pickle
 
 import accord
 from accord.errors import InputError
+from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
 from accord.training.run import Run, RunConfig
+from helpers import random_csr
 
 PACKAGE = Path(accord.__file__).parent
 
@@ -194,6 +196,7 @@ def test_a_type_that_is_a_pickle_is_text(tmp_path):
         {"model": "harm:Harm"},
         {"method": "harm:Harm"},
         {"method_options": {"g": "harm:Harm"}},
+        {"method_options": {"h": "harm:Harm"}},
         {"varied": [{"method.g": "harm:Harm"}]},
         {"model": "os:mkdir", "model_options": {"path": "harmed"}},
     ],
@@ -204,5 +207,32 @@ def test_a_config_that_names_code_is_not_followed(change, tmp_path, monkeypatch)
     content = json.loads((honest() / "run" / "config.json").read_text())
     content.pop("accord")
     with pytest.raises(InputError, match="would import and run"):
-        Run.load(RunConfig(**content | change), None, None, allow_imports=False)
+        Run.load(RunConfig(**content | change), None, None, allow_imports=False).build(random_csr(5, 4, 0.5))
     assert not (tmp_path / "harmed").exists()
+
+
+def test_an_option_of_a_class_that_the_caller_gives_is_not_followed_either(tmp_path, monkeypatch):
+    """The method is the caller's own and needs no import; what one of its options names in the file would."""
+
+    class Asks(Method):
+        name, summary = "asks", "has a second network, whatever its option says"
+
+        class Config(accord.BaseConfig):
+            second: str = "mf"
+
+        def __init__(self, configs, build, protocol):
+            super().__init__(configs, build, protocol)
+            self.other = build(self.config.second, purpose="second")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "harm.py").write_text("import pathlib\npathlib.Path('harmed').mkdir()\n")
+    content = json.loads((honest() / "run" / "config.json").read_text())
+    content.pop("accord")
+    config = RunConfig(**content | {"method": "mine:Asks", "method_options": {"second": "harm:Harm"}})
+    run = Run.load(config, None, Asks, allow_imports=False)
+    with pytest.raises(InputError, match="would import and run"):
+        run.build(random_csr(5, 4, 0.5))
+    assert not (tmp_path / "harmed").exists()
+    with pytest.raises(InputError, match="'harm' has no 'Harm'"):
+        Run.load(config, None, Asks, allow_imports=True).build(random_csr(5, 4, 0.5))
+    assert (tmp_path / "harmed").exists(), "else the test above could not fail"

@@ -8,8 +8,9 @@ from pairs import dataset
 from turns import TOP, work
 
 from accord.evaluation.ranking import Ranker
-from accord.fitting import plan, train_stack
 from accord.protocol import CORRECTED
+from accord.training.plan import plan
+from accord.training.stack import train_stack
 
 
 def train(pairs, case, turns):

@@ -12,8 +12,9 @@ import torch
 from pairs import dataset
 from turns import clocks, work
 
-from accord.fitting import _trainer, plan, ready_cpu
 from accord.nn import layers
+from accord.training.plan import plan
+from accord.training.stack import Bench, ready_cpu
 
 WARM_UP = 4  # steps, of both kinds
 
@@ -25,11 +26,11 @@ def train(pairs, case, turns):
     ready_cpu()
     data = dataset(pairs)
     pairs.clear()
-    rows = data.csr(data.train)
+    rows = data.training_csr()
     options = {"train.batch_size": case["batch"], "train.early_stop": False} | case.get("options", {})
     run = plan(data, case["model"], "deca", "published", 1, options, 1, None)
     method = run.build(rows)
-    trainer = _trainer(data, rows, run.config, method, "1/1", torch.device("cpu"))
+    trainer = Bench(data, run, rows, method, torch.device("cpu")).trainer(method)
 
     def take(count, batches, first):
         for number, batch in enumerate(islice(batches, count), first):

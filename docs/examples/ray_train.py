@@ -1,6 +1,6 @@
 """One training by Ray Train, on whichever nodes of the cluster have room: python ray_train.py DATA OUT [WORKERS].
 
-Ray Train starts the workers and lets them meet; each then is one of Accord's ranks. DATA and OUT must be where every
+Ray Train starts the workers and lets them meet; each then trains its own users. DATA and OUT must be where every
 node finds them.
 """
 
@@ -12,11 +12,14 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 
 def work(options: dict) -> None:
-    from accord import distributed, load
+    from accord import load
+    from accord.fitting import fit_run
     from accord.nn.ranks import joined
+    from accord.training.plan import plan
 
+    data = load(options["data"])
     with joined() as ranks:
-        distributed.fit(ranks, load(options["data"]), "gmf", "deca", out=options["out"], epochs=options["epochs"])
+        fit_run(data, plan(data, "gmf", "deca", epochs=options["epochs"]), out=options["out"], ranks=ranks)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 from accord.version import __version__
 
 if TYPE_CHECKING:
-    from accord.auditing.audit import Audit, audit
+    from accord.auditing.audit import audit
+    from accord.auditing.result import Audit
+    from accord.config import BaseConfig
     from accord.data.columns import Columns
     from accord.data.interactions import Dataset, Interactions
-    from accord.data.read import load
+    from accord.data.load import load
     from accord.data.simulate import inject, simulate
     from accord.errors import InputError
     from accord.fitting import deterministic, fit
     from accord.methods.base import Method
-    from accord.models.base import BaseConfig, Model
+    from accord.models.base import Model
     from accord.protocol import CORRECTED, PUBLISHED, Protocol
     from accord.recommender.recommender import Recommender
 
@@ -27,13 +29,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 _HOME = {
-    "Audit": "auditing.audit",
+    "Audit": "auditing.result",
     "audit": "auditing.audit",
-    "BaseConfig": "models.base",
+    "BaseConfig": "config",
     "Columns": "data.columns",
     "Dataset": "data.interactions",
     "Interactions": "data.interactions",
-    "load": "data.read",
+    "load": "data.load",
     "inject": "data.simulate",
     "simulate": "data.simulate",
     "InputError": "errors",

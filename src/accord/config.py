@@ -1,18 +1,37 @@
-"""From what a caller wrote (names, dotted paths, key=value) to checked configs; every mistake in one sentence."""
+"""How options are declared, checked and suggested: every mistake in one sentence."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from accord.errors import InputError, unknown
 
 T = TypeVar("T", bound=BaseModel)
+_may_import: ContextVar[bool] = ContextVar("may_import", default=True)
+
+
+class BaseConfig(BaseModel):
+    """Options of a model or method: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+@contextmanager
+def imports_allowed(allowed: bool) -> Iterator[None]:
+    """A time in which names that come from a file may, or may not, have their module imported."""
+    before = _may_import.set(allowed)
+    try:
+        yield
+    finally:
+        _may_import.reset(before)
 
 
 def make_config(config: type[T], options: Mapping[str, Any], where: str) -> T:
@@ -30,13 +49,18 @@ def make_config(config: type[T], options: Mapping[str, Any], where: str) -> T:
 
 
 def resolve(kind: str, spec: Any, known: Mapping[str, Any]) -> Any:
-    """What a name, `package.module:Name` or an object stands for."""
+    """What a name, `package.module:Name` or an object stands for. The one place where a name becomes an import."""
     if not isinstance(spec, str):
         return spec
     if spec in known:
         return known[spec]
     if ":" not in spec:
         raise unknown(kind, spec, known)
+    if not _may_import.get():
+        raise InputError(
+            f"the run was made with {spec}, which loading would import and run; "
+            "allow that with --allow-imports if you trust it (in Python: allow_imports=True, or give the class)."
+        )
     module_name, _, name = spec.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:  # a file beside the caller is what `my.module:MyModel` means

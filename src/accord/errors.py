@@ -1,4 +1,4 @@
-"""What a user can cause, said in one sentence that names the mend."""
+"""Errors that a user can cause: one sentence each, which says how to fix it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Iterable
 from typing import Any
 
 MOST_SHOWN = 80
-# control characters, line and paragraph separators, what turns the direction of writing, halves of characters
-UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# control characters, line and paragraph separators, changes of writing direction, lone surrogates
+INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(ValueError):
-    """Bad input. The message is one sentence for the person who gave it; the command line exits with 2."""
+    """Bad input. The message is one sentence for the person who gave it; the command line exits with code 2."""
 
 
 def shown(value: Any) -> str:
-    """A value of a file as a sentence quotes it: signs that nobody sees as codes, and no more of it than is needed."""
+    """A value as a message quotes it: invisible characters as codes, and cut off where it is long."""
     text = repr(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text):,} characters)"
 
 
 def printable(text: str) -> str:
-    """A text for a terminal: what would move its cursor or change its colours is written as a code."""
-    return UNSEEN.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
+    """Text for a terminal: characters that would move its cursor or change its colours are written as codes."""
+    return INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:

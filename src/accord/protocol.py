@@ -1,115 +1,118 @@
-"""Every rule that changes a reported number, by name. Two presets: `published` and `corrected`."""
+"""Every rule that changes a reported number, by name. Two presets: `published` and `corrected`.
+
+What one model or method alone obeys is declared beside it, as a subclass of `OwnRules`; its values are part of the
+protocol all the same: written into every result, and given by `protocol.NAME`.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from accord.errors import InputError
+
+PresetName = Literal["published", "corrected"]
+NAMES: tuple[PresetName, ...] = ("published", "corrected")
+
+
+def rule(published: Any, corrected: Any, description: str) -> Any:
+    """A field with a value for each preset."""
+    return Field(description=description, json_schema_extra={"published": published, "corrected": corrected})
+
+
+def preset_values(rules: type[BaseModel], name: str) -> dict[str, Any]:
+    """The values that the rules of a class have under a preset."""
+    extras = {field: info.json_schema_extra for field, info in rules.model_fields.items()}
+    return {field: extra[name] for field, extra in extras.items() if isinstance(extra, dict)}
+
+
+class OwnRules(BaseModel):
+    """Rules that one model or method alone obeys. Without fields it has none, and is treated as all others are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def reduction(self) -> Literal["mean", "sum"]:
+        """How the plain loss of a batch is reduced: the means over positives and over negatives, or one sum."""
+        return "mean"
+
+    @property
+    def penalty(self) -> Literal["squared", "norm"]:
+        """L2 of the target: l2 / 2 * sum(theta^2) / users, or l2 times the norm of each tensor."""
+        return "squared"
+
+    @property
+    def mask_seen(self) -> bool:
+        """Whether seen items are removed before ranking."""
+        return True
+
+    @property
+    def user_negatives(self) -> Literal["cells", "users"]:
+        """Negatives of a batch of users: any unseen cell of theirs, or one for each positive's user."""
+        return "users"
+
+
+Own = TypeVar("Own", bound=OwnRules)
 
 
 class Protocol(BaseModel):
     """How a model is trained and scored, apart from its own hyperparameters."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="allow")  # extra: what models and methods declare
 
-    name: Literal["published", "corrected"] = Field(description="the preset that the other fields started from")
+    name: PresetName = Field(description="the preset that the other fields started from")
 
     # scoring
-    ties: Literal["index", "popularity"] = Field(
-        description="equal scores are ranked by item index, or by training popularity and then a seeded shuffle"
+    ties: Literal["index", "popularity"] = rule(
+        "index",
+        "popularity",
+        "equal scores are ranked by item index, or by training popularity and then a seeded shuffle",
     )
-    rank_by: Literal["probability", "logit"] = Field(
-        description="what is ranked; float32 probabilities tie where logits do not"
+    rank_by: Literal["probability", "logit"] = rule(
+        "probability", "logit", "what is ranked; float32 probabilities tie where logits do not"
     )
-    cold_users: Literal["model", "popularity"] = Field(
-        description="users with no training history are scored by the model, or get the popular items"
+    cold_users: Literal["model", "popularity"] = rule(
+        "model", "popularity", "users with no training history are scored by the model, or get the popular items"
     )
-    validation: Literal["clean", "all"] = Field(
-        description="validation pairs: only those known to be real where the data says so, or all; the same are masked"
+    validation: Literal["clean", "all"] = rule(
+        "clean",
+        "all",
+        "validation pairs: only those known to be real where the data says so, or all; the same are masked",
     )
-    test_overlap: Literal["keep", "remove"] = Field(
-        description="test pairs of a validation that was cut from the test: they are masked and cannot be hit"
+    test_overlap: Literal["keep", "remove"] = rule(
+        "keep", "remove", "test pairs of a validation that was cut from the test: they are masked and cannot be hit"
     )
-    duplicate_test: Literal["keep", "merge"] = Field(description="duplicate test pairs count twice, or once")
+    duplicate_test: Literal["keep", "merge"] = rule("keep", "merge", "duplicate test pairs count twice, or once")
 
     # training
-    negatives: Literal["all", "unseen"] = Field(
-        description="negatives are drawn from all items, or exactly from those the user has not in train"
+    negatives: Literal["all", "unseen"] = rule(
+        "all", "unseen", "negatives are drawn from all items, or exactly from those the user has not in train"
     )
-    early_stop: Literal["loss-rise", "best-ndcg"] = Field(
-        description="stop at the second rise of validation BCE, last weights kept; or restore the best NDCG@20"
+    early_stop: Literal["loss-rise", "best-ndcg"] = rule(
+        "loss-rise",
+        "best-ndcg",
+        "stop at the second rise of validation BCE, last weights kept; or restore the best NDCG@20",
     )
-    seeds: Literal[3, 10] = Field(description="how many seeds a result that is compared needs")
-    settings: Literal["paper", "default"] = Field(
-        description="hyperparameters of the paper's table where it has them, or one set of defaults for all"
-    )
-
-    # DeCA
-    first_step: Literal["both", "dp"] = Field(description="the first DeCA step does both sub-tasks at once, or DP")
-    alpha_weighs: Literal["p-f", "f-p"] = Field(description="the divergence that alpha weighs in DeCA(p)")
-    partner_start: Literal["same", "different"] = Field(
-        description="DeCA(p) starts from its frozen partner's initial weights, or from others"
+    seeds: Literal[3, 10] = rule(3, 10, "how many seeds a result that is compared needs")
+    settings: Literal["paper", "default"] = rule(
+        "paper", "default", "hyperparameters of the paper's table where it has them, or one set of defaults for all"
     )
 
-    # CDAE
-    cdae_mask: bool = Field(description="whether seen items are removed before ranking with CDAE")
-    cdae_scoring_dropout: bool = Field(description="whether CDAE scores with its input dropout on")
-    cdae_reduction: Literal["sum", "mean"] = Field(description="plain BCE of CDAE is summed, or averaged")
-    cdae_l2: Literal["norm", "squared"] = Field(
-        description="CDAE's penalty: l2 times the tensors' norms, or the squared one of every other model"
-    )
-    cdae_item_norm: Literal["batch", "train"] = Field(
-        description="item norms in CDAE's input: within the batch, or over the training data"
-    )
-    cdae_negatives: Literal["cells", "users"] = Field(
-        description="CDAE's negatives: any unseen cell of the batch's users, or one for each positive's user"
-    )
+    def own(self, rules: type[Own]) -> Own:
+        """The rules that a model or method has declared, with the values that were given or are the preset's."""
+        given = {name: value for name, value in (self.model_extra or {}).items() if name in rules.model_fields}
+        try:
+            return rules(**preset_values(rules, self.name) | given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            wanted = first["msg"][0].lower() + first["msg"][1:]
+            raise InputError(f"option {first['loc'][0]} of protocol is {first['input']!r}: {wanted}.") from None
 
 
-PUBLISHED = Protocol(
-    name="published",
-    ties="index",
-    rank_by="probability",
-    cold_users="model",
-    validation="clean",
-    test_overlap="keep",
-    duplicate_test="keep",
-    negatives="all",
-    early_stop="loss-rise",
-    seeds=3,
-    settings="paper",
-    first_step="both",
-    alpha_weighs="p-f",
-    partner_start="same",
-    cdae_mask=False,
-    cdae_scoring_dropout=True,
-    cdae_reduction="sum",
-    cdae_l2="norm",
-    cdae_item_norm="batch",
-    cdae_negatives="cells",
-)
+def preset(name: PresetName) -> Protocol:
+    return Protocol(name=name, **preset_values(Protocol, name))
 
-CORRECTED = Protocol(
-    name="corrected",
-    ties="popularity",
-    rank_by="logit",
-    cold_users="popularity",
-    validation="all",
-    test_overlap="remove",
-    duplicate_test="merge",
-    negatives="unseen",
-    early_stop="best-ndcg",
-    seeds=10,
-    settings="default",
-    first_step="dp",
-    alpha_weighs="f-p",
-    partner_start="different",
-    cdae_mask=True,
-    cdae_scoring_dropout=False,
-    cdae_reduction="mean",
-    cdae_l2="squared",
-    cdae_item_norm="train",
-    cdae_negatives="users",
-)
 
-PRESETS = {"published": PUBLISHED, "corrected": CORRECTED}
+PUBLISHED, CORRECTED = preset("published"), preset("corrected")
+PRESETS: dict[str, Protocol] = {"published": PUBLISHED, "corrected": CORRECTED}

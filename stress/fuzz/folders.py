@@ -31,7 +31,8 @@ def honest() -> Path:
     import torch
 
     import accord
-    from accord.fitting import plan, train_stack
+    from accord.training.plan import plan
+    from accord.training.stack import train_stack
 
     folder = Path(tempfile.mkdtemp(prefix="accord-hostile-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -41,7 +42,7 @@ def honest() -> Path:
     torch.set_flush_denormal(False)  # training sets it, and hypothesis cannot do without small numbers
     (folder / "cut").mkdir()
     run = plan(data, "mf", "normal", "corrected", [7], {"model.dim": 4}, 1, [20])
-    train_stack(data, run, torch.device("cpu"), folder / "cut")  # leaves its checkpoint
+    train_stack(data, run, torch.device("cpu"), folder=folder / "cut")  # leaves its checkpoint
     torch.set_flush_denormal(False)
     return folder
 

@@ -278,7 +278,7 @@ PARQUET = (
 
 PLACES = (
     Case("a pipe that nobody writes to", pipe, "is no file"),
-    Case("an endless device", lambda _: check(Path("/dev/zero")), "is no file"),
+    Case("an endless device", lambda _: check(Path("/dev/zero")), "not a file"),
     Case("a link to itself", loop, "no file or folder"),
     Case("a folder of nothing", lambda folder: check(folder), "holds nothing"),
     Case("a split folder with one part empty", split_folder(train_rating=""), "train.rating"),

@@ -182,7 +182,7 @@ class Checkpoint(Target):
     def __init__(self) -> None:
         super().__init__()
         import accord
-        from accord.fitting import plan
+        from accord.training.plan import plan
 
         self.data = accord.load(honest() / "log.csv")
         self.run = plan(self.data, "mf", "normal", "corrected", [7], {"model.dim": 4}, 1, [20])
@@ -193,11 +193,11 @@ class Checkpoint(Target):
         import torch
 
         from accord.errors import InputError
-        from accord.fitting import train_stack
+        from accord.training.stack import train_stack
 
         (self.folder / CHECKPOINT).write_bytes(changed(self.whole, data))
         try:
-            method, _ = train_stack(self.data, self.run, torch.device("cpu"), self.folder, resume=True)
+            method, _ = train_stack(self.data, self.run, torch.device("cpu"), folder=self.folder, resume=True)
         except InputError:
             return
         assert all(torch.isfinite(tensor).all() for tensor in method.state_dict().values()), "weights are no numbers"

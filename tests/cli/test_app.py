@@ -1,106 +1,18 @@
-"""The command line as a user meets it: results, and one clear sentence for every mistake."""
+"""The command line as a whole: help, mistakes in one sentence, interruptions and errors of the system."""
 
 from __future__ import annotations
 
-import json
-import os
+import errno
 import signal
 import subprocess
 import sys
-import time
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from safetensors import SafetensorError
 
-from accord.cli.app import main
-from accord.io.tensors import read_tensors
-
-COMMAND = [sys.executable, "-m", "accord"]
-
-
-@pytest.fixture
-def clicks(tmp_path, monkeypatch):
-    """A folder with a click log in it, to work in."""
-    monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(3)
-    rows = {(f"u{rng.integers(40)}", f"i{int(30 * rng.random() ** 2)}") for _ in range(900)}
-    lines = [f"{user},{item},{rng.integers(1, 6)},{n}" for n, (user, item) in enumerate(sorted(rows))]
-    (tmp_path / "clicks.csv").write_text("user,item,rating,time\n" + "\n".join(lines) + "\n")
-    return tmp_path
-
-
-def run(monkeypatch, capsys, *words):
-    """Exit code, standard output and standard error of a command."""
-    monkeypatch.setattr(sys, "argv", ["accord", *words])
-    try:
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = stop.code or 0
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
-def test_train_evaluate_recommend(clicks, monkeypatch, capsys):
-    code, out, err = run(
-        monkeypatch, capsys, "train", "clicks.csv", "--clean", "rating>=3", "--epochs", "2", "--seeds", "2"
-    )
-    assert code == 0
-    assert "user column 'user'" in err
-    assert "recall@20" in out
-    folder = clicks / "runs" / "clicks-gmf-deca"
-    promised = "config.json metrics.json model.safetensors users.parquet items.parquet seen.parquet log.jsonl"
-    assert {path.name for path in folder.iterdir()} >= set(promised.split())
-    metrics = json.loads((folder / "metrics.json").read_text())
-    assert set(metrics) >= {
-        "accord",
-        "dataset",
-        "model",
-        "method",
-        "protocol",
-        "runs",
-        "mean",
-        "std",
-        "groups",
-        "seconds",
-    }
-    assert set(metrics["dataset"]) >= {"name", "users", "items", "train", "valid", "test"}
-    assert [entry["seed"] for entry in metrics["runs"]] == [2019, 2020]
-    assert all(set(entry) >= {"seed", "metrics", "epochs", "train_seconds"} for entry in metrics["runs"])
-    assert set(metrics["groups"]) == {"warm", "cold"}
-    assert set(metrics["seconds"]) == {"read", "train", "evaluate"}
-    expected = np.mean([entry["metrics"]["recall@20"] for entry in metrics["runs"]])
-    assert metrics["mean"]["recall@20"] == pytest.approx(expected)
-
-    code, out, _ = run(monkeypatch, capsys, "evaluate", str(folder), "--k", "20", "--per-user", "users.parquet")
-    assert code == 0
-    assert f"{metrics['mean']['recall@20']:.4f}" in out
-    per_user = pq.read_table("users.parquet")
-    assert np.mean(per_user.column("recall@20")) == pytest.approx(expected)
-
-    code, out, _ = run(
-        monkeypatch, capsys, "recommend", str(folder), "--user", "u1", "--user", "who", "--k", "3", "--format", "json"
-    )
-    lists = [json.loads(line) for line in out.splitlines()]
-    assert [row["user"] for row in lists] == ["u1"] * 3 + ["who"] * 3
-    assert {row["source"] for row in lists if row["user"] == "who"} == {"popularity"}
-    seen = pq.read_table(folder / "seen.parquet").to_pylist()
-    assert not {row["item"] for row in lists if row["user"] == "u1"} & {r["item"] for r in seen if r["user"] == "u1"}
-
-    (clicks / "ids.txt").write_text("u2\nu3\n")
-    code, *_ = run(
-        monkeypatch, capsys, "recommend", str(folder), "--users", "ids.txt", "--format", "csv", "-o", "lists.csv"
-    )
-    assert code == 0
-    assert (clicks / "lists.csv").read_text().splitlines()[0] == '"user","rank","item","score","source"'
-    code, *_ = run(
-        monkeypatch, capsys, "recommend", str(folder), "--all", "--k", "2", "--format", "parquet", "-o", "all.parquet"
-    )
-    assert code == 0
-    assert len(set(pq.read_table("all.parquet").column("user").to_pylist())) == metrics["dataset"]["users"]
-
+from accord.cli import app
+from commands import run
+from long_training import start_long_training, wait_for
 
 MISTAKES = {
     "no such file": ("train nowhere.csv", "nowhere.csv"),
@@ -151,126 +63,9 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(clicks, monkeypatch, capsys, 
     assert not (clicks / "runs").exists()
 
 
-FILES = {
-    "empty": ("", "empty"),
-    "header only": ("user,item\n", "rows"),
-    "one user": ("user,item\na,1\na,2\na,3\n", "only one user"),
-    "null ids": ("user,item\na,1\n,2\nb,3\n", "row 2"),
-    "text where a rule needs numbers": ("user,item,rating\na,1,good\nb,2,bad\nc,1,good\n", "not a number"),
-}
-
-
-@pytest.mark.parametrize(("content", "expected"), FILES.values(), ids=FILES.keys())
-def test_bad_files(tmp_path, monkeypatch, capsys, content, expected):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bad.csv").write_text(content)
-    code, _, err = run(
-        monkeypatch, capsys, "train", "bad.csv", *(["--clean", "rating>=3"] if "rating" in content else [])
-    )
-    assert code == 2
-    assert "bad.csv" in err
-    assert expected in err
-    assert "Traceback" not in err
-
-
-def test_a_test_of_strangers_is_refused_and_a_few_are_told(tmp_path, monkeypatch, capsys):
-    def folder(name, test):
-        place = tmp_path / name
-        place.mkdir()
-        train = "".join(f"{u}\t{i}\t5\n" for u in range(6) for i in range(8) if (u + i) % 3)
-        for part, rows in {"train.rating": train, "valid.rating": "0\t0\t5\n1\t2\t5\n", "test.negative": test}.items():
-            (place / f"{name}.{part}").write_text(rows)
-        return str(place)
-
-    monkeypatch.chdir(tmp_path)
-    code, _, err = run(monkeypatch, capsys, "train", folder("strange", "9\t20\t5\n8\t21\t5\n"), "--epochs", "1")
-    assert code == 2
-    assert "no item of the test occurs in training" in err
-    code, _, err = run(monkeypatch, capsys, "train", folder("mixed", "0\t3\t5\n9\t4\t5\n"), "--epochs", "1")
-    assert code == 0
-    assert "unknown to training" in err
-
-
-def test_duplicates_are_counted_merged_and_told(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    rows = [f"u{u},i{i}" for u in range(12) for i in range(20) if (u + i) % 5]
-    (tmp_path / "twice.csv").write_text("user,item\n" + "\n".join(rows + rows[:7]) + "\n")
-    code, _, err = run(monkeypatch, capsys, "train", "twice.csv", "--epochs", "1")
-    assert code == 0
-    assert "7 rows repeat" in err
-
-
-def test_run_folders_half_written_damaged_or_of_another_model(clicks, monkeypatch, capsys):
-    assert run(monkeypatch, capsys, "train", "clicks.csv", "--epochs", "1", "--out", "a")[0] == 0
-    assert run(monkeypatch, capsys, "train", "clicks.csv", "--epochs", "1", "--model", "mf", "--out", "b")[0] == 0
-    code, _, err = run(monkeypatch, capsys, "train", "clicks.csv", "--epochs", "1", "--out", "a")
-    assert code == 2
-    assert "finished run" in err
-
-    (clicks / "a/model.safetensors").write_bytes((clicks / "b/model.safetensors").read_bytes())
-    code, _, err = run(monkeypatch, capsys, "recommend", "a", "--user", "u1")
-    assert code == 2
-    assert "another model" in err
-    for name, harm in (("model.safetensors", b"\xff" * 40), ("seen.parquet", b"PAR1"), ("metrics.json", b"{")):
-        whole = (clicks / "b" / name).read_bytes()
-        (clicks / "b" / name).write_bytes(harm)
-        code, _, err = run(monkeypatch, capsys, "recommend", "b", "--user", "u1")
-        assert code == 2
-        assert name in err
-        assert "damaged" in err
-        (clicks / "b" / name).unlink()
-        code, _, err = run(monkeypatch, capsys, "recommend", "b", "--user", "u1")
-        assert code == 2
-        assert "missing" in err
-        (clicks / "b" / name).write_bytes(whole)
-    assert run(monkeypatch, capsys, "recommend", "b", "--user", "u1")[0] == 0
-
-
-def _long_training(folder, *more, epochs=400):
-    words = f"train clicks.csv --epochs {epochs} --out {folder}"
-    words += " --set train.early_stop=false --set train.checkpoint_seconds=0"
-    return subprocess.Popen(
-        [*COMMAND, *words.split(), *more],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell may have left it ignored
-    )
-
-
-def _wait_for(path, process):
-    until = time.monotonic() + 60
-    while not path.exists():
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
-def test_killed_and_resumed_gives_the_very_same_weights(clicks):
-    whole = _long_training("whole")
-    assert whole.wait(120) == 0
-    process = _long_training("cut")
-    _wait_for(clicks / "cut/checkpoint-1.safetensors", process)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGKILL)
-    process.wait(20)
-    assert not (clicks / "cut/metrics.json").exists()
-    refused = _long_training("cut")
-    assert refused.wait(60) == 2
-    assert "--resume" in refused.stderr.read()
-    other = _long_training("cut", "--resume", "--set", "method.c1=7")
-    assert other.wait(60) == 2
-    assert "another model, method" in other.stderr.read()
-    assert _long_training("cut", "--resume").wait(120) == 0
-    one, two = (read_tensors(clicks / name / "model.safetensors")[0] for name in ("whole", "cut"))
-    assert all((one[name] == two[name]).all() for name in one)
-    whole_metrics, cut_metrics = (json.loads((clicks / n / "metrics.json").read_text()) for n in ("whole", "cut"))
-    assert whole_metrics["mean"] == cut_metrics["mean"]
-
-
 def test_ctrl_c_says_how_to_go_on(clicks):
-    process = _long_training("cut", epochs=100_000)
-    _wait_for(clicks / "cut/checkpoint-1.safetensors", process)
+    process = start_long_training("cut", epochs=100_000)
+    wait_for(clicks / "cut/checkpoint-1.safetensors", process)
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 130
     said = process.stderr.read()
@@ -300,21 +95,47 @@ def test_help_is_quick_and_imports_no_torch():
     assert "recommend" in done.stdout
 
 
-def test_models_methods_data_and_doctor(monkeypatch, capsys):
-    code, out, _ = run(monkeypatch, capsys, "models")
-    assert code == 0
-    assert all(name in out for name in ("mf", "gmf", "neumf", "cdae", "lightgcn", "popularity", "ease", "model.l2=500"))
-    code, out, _ = run(monkeypatch, capsys, "methods")
-    assert code == 0
-    assert all(
-        name in out for name in ("normal", "wbpr", "tce", "rce", "ensemble", "deca-p", "method.c1=10", "train.lr")
-    )
-    code, out, _ = run(monkeypatch, capsys, "data", "list")
-    assert code == 0
-    assert "built in" in out
-    code, out, _ = run(monkeypatch, capsys, "data", "check", "demo")
-    assert code == 0
-    assert "sparsity" in out
-    code, out, _ = run(monkeypatch, capsys, "doctor")
-    assert code == 0
-    assert "passed" in out
+def test_the_version(monkeypatch, capsys):
+    code, out, _ = run(monkeypatch, capsys, "--version")
+    assert (code, out) == (0, f"accord {app.__version__}\n")
+
+
+def test_every_command_is_there_by_its_name():
+    assert [command.name or command.callback.__name__ for command in app.app.registered_commands] == [
+        *("demo", "train", "evaluate", "audit", "compare", "leaderboard", "injected", "reproduce", "report", "serve"),
+        *("recommend", "models", "methods", "doctor"),
+    ]
+    assert [group.name for group in app.app.registered_groups] == ["data"]
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "x/model"), "the disk is full while writing x/model"),
+        (PermissionError(errno.EACCES, "Permission denied", "x/.a.part"), "x: permission denied; give a place"),
+        (OSError(errno.EIO, "Input/output error", "x"), "Input/output error: x."),
+        (OSError("odd"), "odd."),
+    ],
+)
+def test_errors_of_the_system_are_sentences(error, sentence):
+    assert app._sentence(error).startswith(sentence)
+
+
+def test_too_little_memory_is_a_sentence(monkeypatch, capsys):
+    def full():
+        raise MemoryError
+
+    monkeypatch.setattr("accord.cli.display.describe_kinds", lambda *_: full())
+    code, out, err = run(monkeypatch, capsys, "models")
+    assert (code, out) == (2, "")
+    assert err.startswith("accord: there is not enough memory")
+
+
+def test_an_error_of_ours_keeps_its_traceback(monkeypatch, capsys):
+    def broken(*_):
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("accord.cli.display.describe_kinds", broken)
+    monkeypatch.setattr(sys, "argv", ["accord", "models"])
+    with pytest.raises(ZeroDivisionError, match="a defect"):
+        app.main()

@@ -139,3 +139,25 @@ def test_the_corrected_overall_comparison_is_the_leaderboard(tmp_path, monkeypat
         main()
     assert end.value.code == 2
     assert "--seeds is at least 1" in capsys.readouterr().err
+
+
+def test_mistakes_end_in_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ACCORD_DATA", str(tmp_path))
+    monkeypatch.setenv("ACCORD_CACHE", str(tmp_path / "cache"))
+    for words, expected in (
+        ("overal", "did you mean 'overall'"),
+        ("overall --dataset modcloht", "did you mean 'modcloth'"),
+        ("overall", "none of ml-100k"),
+        ("overall --protocol publish", "did you mean 'published'"),
+        ("curves --method tce", "unknown method"),
+        ("posterior --dataset adressa", "dwell times"),
+        ("all --model gmff", "did you mean 'gmf'"),
+        ("overall --render-only", "no results to render"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["accord", "reproduce", *words.split()])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert stop.value.code == 2
+        assert expected in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

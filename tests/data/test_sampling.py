@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from accord.data.sampling import Batch, Negatives, Sampler, TrainingPairs, entries_of
 from accord.errors import InputError
 from accord.kernels.cpu import rank_in_rows
-from accord.nn.layers import generators
+from accord.random import generators
 from helpers import CPU, csr, random_csr
 
 MILLION = 1_000_000

@@ -150,7 +150,7 @@ def test_rules_know_the_columns_own_names() -> None:
     data = Interactions(pa.table([[1, 2, 3], [1, 2, 3], [5.0, 20.0, None]], schema=fields))
     assert CleanRule.parse("dwell>10").mask(data).tolist() == [False, True, False]
     assert CleanRule.parse("value!=5").mask(data).tolist() == [False, True, False]
-    with pytest.raises(InputError, match=r"speaks of 'rating', but of value and time the data has value \('dwell'\)"):
+    with pytest.raises(InputError, match=r"names 'rating', but the data has value \('dwell'\)"):
         CleanRule.parse("rating>3").mask(data)
     with pytest.raises(InputError, match="the data has neither"):
         CleanRule.parse("value>3").mask(Interactions(data.table.select(["user", "item"])))

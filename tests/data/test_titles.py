@@ -65,7 +65,10 @@ def test_parquet_and_frames_with_columns_of_any_type(clicks, tmp_path):
         ("id,title,title\n1,Alien,Alien\n", r"must have one column of item ids"),
         ("id,title\n1,Alien\n1,Aliens\n", r"1 rows repeat an item id; keep one row for each item\.$"),
         ("id,title\nx,Alien\n", r"none of its 1 ids is an item of the data; is it the right file\?$"),
-        ("id,title,train_count\n1,Alien,3\n", r"a column 'train_count' beside the ids is a name that Accord needs"),
+        (
+            "id,title,train_count\n1,Alien,3\n",
+            r"a column 'train_count' beside the ids has a name that Accord uses itself",
+        ),
         ("id,title\n,Alien\n", r"1 row has no item id in column 'id'"),
         ("", r"is empty"),
     ],
@@ -166,5 +169,5 @@ def test_titles_are_fetched_where_they_can_be(tmp_path, monkeypatch, shared_data
 
 
 def test_a_damaged_list_of_films_is_one_sentence(tmp_path, clicks):
-    with pytest.raises(InputError, match=r"u.item is no list of films as MovieLens has it"):
+    with pytest.raises(InputError, match=r"u.item is not a list of films in MovieLens' format"):
         load(clicks, items=write(tmp_path, "u.item", "no | list\n"))

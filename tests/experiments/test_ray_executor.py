@@ -23,24 +23,19 @@ import yaml
 
 import accord
 from accord.auditing import crossfit
-from accord.auditing.log import open_log
-from accord.cli import cluster_training
+from accord.auditing.interaction_log import open_log
+from accord.cli import ray_launcher
 from accord.cli.app import main
 from accord.cli.options import without
 from accord.errors import InputError
 from accord.experiments.compare import Request, cells_of, compare
-from accord.experiments.executor import Here, Job, Workers
+from accord.experiments.executor import Job, Workers
 from accord.experiments.ray_executor import workers_on
 from accord.experiments.results import Results
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
 SMALL = {"object_store_memory": 80 * 2**20, "num_cpus": 1, "memory": 2 * 2**30, "include_dashboard": False}
-
-
-@pytest.fixture(scope="module")
-def data() -> Any:
-    return accord.simulate(users=120, items=60, interactions=1500, seed=3).dataset
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +89,7 @@ def test_a_killed_worker_costs_nothing(data: Any, workers: Workers, tmp_path: Pa
     assert (tmp_path / "killed").exists()
     assert (tmp_path / "killed").read_text() != str(os.getpid())
     assert found == expected
-    assert any("again, as its worker was lost" in line for line in said)
+    assert any("again, because its worker was lost" in line for line in said)
     assert {path.name for path in (tmp_path / "there").iterdir()} == {"results.jsonl", "results.per_user.parquet"}
 
 
@@ -131,7 +126,7 @@ def test_jobs_for_a_gpu_go_where_one_is(workers: Workers) -> None:
     assert len({node for node, _, _ in found.values()}) == 1
 
 
-def test_what_is_left_away_is_cancelled(workers: Workers) -> None:
+def test_jobs_that_are_abandoned_are_cancelled(workers: Workers) -> None:
     """Else the two that sleep would hold both CPUs for ten minutes."""
     three = workers.each(where_and_how, None, [Job("a", 0.0), Job("b", 600.0), Job("c", 600.0)], CPU, None, quiet)
     number, _ = next(three)
@@ -150,7 +145,7 @@ def test_errors_of_workers_are_our_own(workers: Workers) -> None:
     with pytest.raises(InputError, match=r"^diverged$"):
         list(workers.each(failing, None, [Job("a", InputError("diverged"))], CPU, None, quiet))
     error = ModuleNotFoundError("No module named 'my_models'")
-    with pytest.raises(InputError, match=r"has no module 'my_models'; install accord and what it needs"):
+    with pytest.raises(InputError, match=r"has no module 'my_models'; install accord and what it needs there"):
         list(workers.each(failing, None, [Job("a", error)], CPU, None, quiet))
     with pytest.raises(InputError, match="auto, cpu or cuda"):
         workers.device("cuda:1")
@@ -166,9 +161,9 @@ def test_an_audit_is_the_same(data: Any, workers: Workers, monkeypatch: pytest.M
 
 
 def test_more_ranks_than_there_is_room_for(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_training, "SECONDS_FOR_ROOM", 1.0)
+    monkeypatch.setattr(ray_launcher, "SECONDS_FOR_ROOM", 1.0)
     with pytest.raises(InputError, match=r"^--ranks 9: the cluster has no free CPU for each of so many"):
-        cluster_training._start(workers.ray, 9, {"num_cpus": 1, "num_gpus": 0})
+        ray_launcher._start(workers.ray, 9, {"num_cpus": 1, "num_gpus": 0})
 
 
 def test_one_run_in_ranks_on_both_nodes(address: str, tmp_path: Path) -> None:
@@ -194,8 +189,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize(
     ("cluster", "said"),
     [
-        ("127.0.0.1:1", "nobody answers there"),
-        ("no-such-host.invalid:6379", "nobody answers there"),
+        ("127.0.0.1:1", "nothing answers there"),
+        ("no-such-host.invalid:6379", "nothing answers there"),
         ("ray://somewhere:10001", "give auto, or the HOST:PORT"),
         ("somewhere", "give auto, or the HOST:PORT"),
     ],
@@ -217,7 +212,7 @@ def test_a_port_of_somebody_else_is_said(monkeypatch: pytest.MonkeyPatch, capsys
         code, err = command(monkeypatch, capsys, "compare", "demo", "--cluster", f"127.0.0.1:{server.server_port}")
         server.shutdown()
     assert code == 2
-    assert "no Ray answers there" in err
+    assert "what answers there is not Ray" in err
 
 
 def test_ranks_go_with_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,14 +229,6 @@ def test_ray_is_asked_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     code, err = command(monkeypatch, capsys, "audit", "demo", "--cluster", "auto")
     assert code == 2
     assert err == "accord: --cluster needs Ray, which is not installed; pip install 'accord[cluster]'.\n"
-
-
-def test_room_and_order_of_this_process() -> None:
-    assert 0 < Here().room(CPU) <= 4 * 2**30
-    said: list[str] = []
-    found = list(Here().each(lambda *_: iter("ab"), None, [Job("x", 1), Job("y", 2)], CPU, None, said.append))
-    assert found == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
-    assert said == ["1 of 2: x", "2 of 2: y · about 1 min left"]
 
 
 def test_the_page_says_what_was_measured() -> None:

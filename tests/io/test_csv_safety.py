@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from accord.auditing.clean import _write
+from accord.auditing.clean_log import _write
 from accord.cli.display import table_as_text
 from accord.data.read import read_table
 from accord.errors import InputError
@@ -118,4 +118,4 @@ def test_a_quote_that_is_taken_away_is_said(tmp_path):
     file.write_text("user,item\na,'=1+1\nb,'@x\na,plain\n", encoding="utf-8")
     read, notes = read_table(file)
     assert set(read.items.to_pylist()) == {"=1+1", "@x", "plain"}
-    assert [note for note in notes if "mark of text" in note and "'item'" in note]
+    assert [note for note in notes if "text mark" in note and "'item'" in note]

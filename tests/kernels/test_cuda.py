@@ -11,13 +11,13 @@ import torch
 
 import rank_worker
 from accord.data.sampling import Batch
-from accord.fitting import train_stack
 from accord.io.tensors import read_tensors
 from accord.kernels import cuda
 from accord.methods import deca
 from accord.nn import adam
 from accord.nn.layers import Embedding, pair_dot
 from accord.training import step
+from accord.training.stack import train_stack
 from accord.training.trainer import Trainer
 from helpers import finish, make_method, plan_small, random_csr, small_data, spread, start_ranks
 

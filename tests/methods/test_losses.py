@@ -9,9 +9,11 @@ import torch
 from accord.data.sampling import Batch
 from accord.errors import InputError
 from accord.methods import METHODS
-from accord.methods.baselines import ClosedForm
+from accord.methods.deca import DeCARules
+from accord.methods.solve import Solve
+from accord.models.cdae import CDAERules
 from accord.protocol import CORRECTED, PUBLISHED
-from helpers import make_method, make_model, random_csr, spread
+from helpers import make_method, make_model, random_csr, spread, stages_of
 
 USERS, ITEMS, POSITIVES = 12, 9, 20
 TRAIN = random_csr(USERS, ITEMS, 0.3)
@@ -199,7 +201,7 @@ PHASES = [
 def test_agreement_losses_and_the_order_of_phases(name, protocol, more, phases):
     options = [given | more for given in AGREEMENT]
     method, batch = make(name, options, protocol=protocol), random_batch()
-    weighs = "p-f" if name == "deca" else protocol.alpha_weighs
+    weighs = "p-f" if name == "deca" else protocol.own(DeCARules).alpha_weighs
     losses = {phase: expected_agreement(method, batch, options, phase, weighs) for phase in ("dp", "dn", "both")}
     assert not np.isclose(losses["dp"], losses["dn"]).any(), "the phases can be told apart"
     for step, phase in enumerate(phases):
@@ -237,8 +239,8 @@ def test_posterior_is_the_target_itself(name):
     np.testing.assert_allclose(posterior, probability(method.target, batch), rtol=1e-9)
 
 
-def test_closed_form_models_give_no_posterior():
-    method = ClosedForm(make_model("popularity", TRAIN))
+def test_solved_models_give_no_posterior():
+    method = Solve([None], lambda **_: make_model("popularity", TRAIN), CORRECTED)
     with pytest.raises(InputError, match="gives no probability"):
         method.posterior(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
 
@@ -249,7 +251,7 @@ def test_padding_changes_nothing(name, reduction):
     """Runs of a padded batch against each run's own, unpadded one."""
     options = [{"ramp": 1, "drop": 0.3}] * 3 if name == "tce" else [{}] * 3
     method = make(name, options)
-    method.target.reduction = reduction
+    method.rules = summed() if reduction == "sum" else method.rules
     members = method.members
     sizes = [POSITIVES, 7, 1] * members
     batch = random_batch(3 * members)
@@ -265,9 +267,14 @@ def test_padding_changes_nothing(name, reduction):
             np.testing.assert_allclose(together[run], alone[run], rtol=1e-6)
 
 
+def summed():
+    """The rules of a target whose plain loss is summed."""
+    return PUBLISHED.own(CDAERules)
+
+
 def test_summed_cross_entropy():
     method, batch = make("normal"), random_batch()
-    method.target.reduction = "sum"
+    method.rules = summed()
     positive, negative = split(probability(method.target, batch))
     np.testing.assert_allclose(found(method, batch), -np.log(positive).sum(1) - np.log(1 - negative).sum(1), rtol=1e-9)
 
@@ -299,7 +306,8 @@ def test_the_first_published_step_trains_both_corruption_networks():
 
 def test_deca_p_pretrains_its_partner_and_nothing_else():
     method = make("deca-p", AGREEMENT)
-    before = method.before()
+    before, last = stages_of(method)
+    assert last is method
     assert before.target is method.partner
     batch = random_batch()
     positive, negative = split(probability(method.partner, batch))
@@ -315,7 +323,7 @@ def test_the_start_of_the_frozen_partner(start, same):
     assert not torch.equal(method.h.user.weight, method.h_real.user.weight)
 
 
-@pytest.mark.parametrize("h", ["mf", "gmf", "neumf"])
+@pytest.mark.parametrize("h", ["mf", "gmf", "neumf", "lightgcn", "cdae"])
 def test_the_corruption_networks_are_of_the_kind_asked_for(h):
     method = make_method("deca", [{"h": h, "g": "gmf"}], TRAIN, "lightgcn")
     assert (method.h.name, method.h_real.name, method.partner.name) == (h, h, "gmf")

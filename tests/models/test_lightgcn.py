@@ -8,7 +8,7 @@ import torch
 from torch_geometric.nn import LGConv
 
 from accord.models.lightgcn import interaction_graph
-from accord.nn.layers import propagate
+from accord.nn.graph import propagate
 from helpers import csr, make_model, random_csr, spread
 
 

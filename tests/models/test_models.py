@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from accord.errors import InputError
-from accord.models.closed_form import EASE
+from accord.models.cdae import CDAERules
+from accord.models.ease import EASE
 from accord.protocol import CORRECTED, PUBLISHED
 from helpers import csr, make_model, random_csr, spread
 
@@ -42,7 +43,7 @@ def test_ease_is_a_ridge_regression_of_each_item_on_the_others(l2):
 
 
 def test_ease_refuses_more_items_than_it_can_invert(monkeypatch):
-    monkeypatch.setattr(EASE, "MOST_ITEMS", ITEMS - 1)
+    monkeypatch.setattr(EASE, "most_items", ITEMS - 1)
     with pytest.raises(InputError, match="too many"):
         make_model("ease", TRAIN)
 
@@ -83,7 +84,7 @@ def test_cdae_equals_a_dense_computation(protocol):
     users[1] += 10  # other users in the other run: batch norms are each run's own
     found = model(torch.from_numpy(users), torch.from_numpy(items)).detach().numpy()
     for run in range(2):
-        _, logits = dense_cdae(model, run, users[run], protocol.cdae_item_norm == "batch")
+        _, logits = dense_cdae(model, run, users[run], protocol.own(CDAERules).cdae_item_norm == "batch")
         np.testing.assert_allclose(found[run], logits[users[run], items[run]], atol=1e-5)
 
 
@@ -93,7 +94,7 @@ def test_cdae_scores_all_items(protocol):
     users = np.array([7, 2, 19])
     found = model.score_all(torch.from_numpy(users)).detach().numpy()
     for run in range(2):
-        _, logits = dense_cdae(model, run, users, protocol.cdae_item_norm == "batch")
+        _, logits = dense_cdae(model, run, users, protocol.own(CDAERules).cdae_item_norm == "batch")
         np.testing.assert_allclose(found[run], logits[users], atol=1e-5)
 
 

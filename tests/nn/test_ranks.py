@@ -20,17 +20,17 @@ import torch
 import accord
 import rank_worker
 from accord.data.sampling import Sampler, TrainingPairs
-from accord.data.user_shard import PartSampler, UserPart, rows_of
-from accord.distributed import require_apart
+from accord.data.user_shard import ShardSampler, UserShard, rows_of, sampler_of, shard_of
 from accord.errors import InputError
 from accord.io.files import only_writer
 from accord.io.tensors import read_tensors
 from accord.models.mf import MF
-from accord.nn.layers import Embedding, Share, generators, shared_out
-from accord.nn.ranks import LOST, Ranks, _share_gpus
-from accord.random import drawn_part
+from accord.nn.layers import Embedding, shared_out
+from accord.nn.ranks import ALONE, LOST, SeveralRanks, Share, _share_gpus
+from accord.random import drawn_part, generators
 from accord.recommender.recommender import Recommender
 from accord.training import checkpoints
+from accord.training.processes import require_shardable
 from contracts import TwoTower
 from helpers import CPU, finish, plan_small, random_csr, small_data, start_ranks
 
@@ -79,7 +79,7 @@ def test_ranks_give_what_one_process_gives(case, folder):
     """The loss of every epoch, every check, the test's figures and every weight."""
     number = CASES.index(case)
     found = json.loads((folder / f"{RANKS}-{number}.json").read_text())
-    alone = rank_worker.trained(case, None)
+    alone = rank_worker.trained(case)
     expected = rank_worker.found(alone)
     assert len(found["history"]) == len(expected["history"])
     for mine, one in zip(found["history"], expected["history"], strict=True):
@@ -135,10 +135,10 @@ def test_parts_of_batches_are_the_batches(batching, negatives, size):
     whole = Sampler(TrainingPairs.of(train, CPU), generators([1, 2], "test"), 16, negatives, batching)
     parts = []
     for rank in range(size):
-        part = UserPart.cut(train, *Ranks(rank, size).share(31))
-        parts.append(
-            (part, PartSampler(part, TrainingPairs.of(part, CPU), generators([1, 2], "test"), 16, negatives, batching))
-        )
+        part = shard_of(train, SeveralRanks(rank, size).share(31))
+        pairs = TrainingPairs.of(part, CPU)
+        parts.append((part, sampler_of(part, pairs, generators([1, 2], "test"), 16, negatives, batching)))
+        assert isinstance(parts[-1][1], ShardSampler) == isinstance(part, UserShard) == (size > 1)
     for _ in range(2):
         epochs = [list(sampler.epoch()) for _, sampler in parts]
         for number, batch in enumerate(whole.epoch()):
@@ -149,7 +149,7 @@ def test_parts_of_batches_are_the_batches(batching, negatives, size):
                 expected = pairs_of(batch, run, 0)
                 for kind in (0, 1):
                     assert sorted(pair for pairs in mine for pair in pairs[kind]) == sorted(expected[kind])
-                assert all(epoch[number].whole[run] == len(expected[0]) for epoch in epochs)
+                assert size == 1 or all(epoch[number].whole[run] == len(expected[0]) for epoch in epochs)
 
 
 def pairs_of(batch: Any, run: int, first: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -171,7 +171,7 @@ def test_parts_of_a_table_start_as_the_table(rows, bound, monkeypatch):
     with torch.no_grad():
         whole.initialise(0, generators([7], "start")[0])
         for rank in range(3):
-            first, size = Ranks(rank, 3).share(rows)
+            first, size = SeveralRanks(rank, 3).share(rows)
             part = Embedding(1, Share(first, size, rows), 3, bound=bound)
             part.initialise(0, generators([7], "start")[0])
             assert torch.equal(part.weight, whole.weight[:, first : first + size])
@@ -200,10 +200,10 @@ def test_shares_are_disjoint_and_whole():
     for everybody in range(4, 40):
         for size in range(1, 5):
             if -(-everybody // size) * (size - 1) >= everybody:
-                with pytest.raises(InputError, match=f"{everybody} users are too few for {size} ranks"):
-                    Ranks(0, size).share(everybody)
+                with pytest.raises(InputError, match=f"{everybody} users are too few for {size} processes"):
+                    SeveralRanks(0, size).share(everybody)
                 continue
-            shares = [Ranks(rank, size).share(everybody) for rank in range(size)]
+            shares = [SeveralRanks(rank, size).share(everybody) for rank in range(size)]
             assert [user for first, count in shares for user in range(first, first + count)] == list(range(everybody))
 
 
@@ -211,26 +211,44 @@ def test_shares_are_disjoint_and_whole():
 
 
 @pytest.mark.parametrize(
-    ("model", "method", "protocol", "reason"),
+    ("model", "method", "protocol", "what"),
     [
-        ("gmf", "tce", "corrected", "method 'tce' cannot be trained in ranks: it drops the largest losses"),
-        (TwoTower, "normal", "corrected", "model 'plain' cannot be trained in ranks: a plain torch module"),
-        ("cdae", "normal", "published", "model 'cdae' cannot be trained in ranks: by these rules"),
-        ("ease", "normal", "corrected", "model 'ease' is fitted in closed form"),
+        ("gmf", "tce", "corrected", "method 'tce'"),
+        (TwoTower, "normal", "corrected", "model 'plain'"),
+        ("cdae", "normal", "published", "model 'cdae'"),
+        ("ease", "normal", "corrected", "method 'none'"),
     ],
 )
-def test_what_cannot_be_apart_is_refused(model, method, protocol, reason):
+def test_what_needs_everything_in_one_process_is_refused(model, method, protocol, what):
     run = plan_small(model, method, (1,), protocol=protocol)
-    with pytest.raises(InputError, match=reason):
-        require_apart(run, small_data().csr(small_data().train))
+    require_shardable(ALONE, run, small_data())
+    with pytest.raises(InputError, match=f"{what} cannot be trained by several processes: it needs all users"):
+        require_shardable(SeveralRanks(0, 2), run, small_data())
 
 
-def test_a_promise_is_not_inherited():
+def test_a_promise_is_inherited_and_can_be_taken_back():
     class Own(MF):
         pass
 
-    with pytest.raises(InputError, match="it does not say that users may be apart"):
-        require_apart(plan_small(Own, "normal", (1,)), small_data().csr(small_data().train))
+    class Other(MF):
+        shardable = False
+
+    require_shardable(SeveralRanks(0, 2), plan_small(Own, "normal", (1,)), small_data())
+    with pytest.raises(InputError, match="model 'mf' cannot be trained by several processes"):
+        require_shardable(SeveralRanks(0, 2), plan_small(Other, "normal", (1,)), small_data())
+
+
+def test_one_process_has_everything_already():
+    own = torch.arange(6.0).view(1, 3, 2)
+    assert ALONE.share(5) == (0, 5)
+    assert ALONE.item_share(10**6) is None
+    assert ALONE.from_first("here") == "here"
+    assert torch.equal(ALONE.joined(own, 3, "table"), own)
+    assert torch.equal(ALONE.gathered(own, "table"), own.unsqueeze(0))
+    assert ALONE.collect(own, 1, "table") is own
+    assert torch.equal(ALONE.mean(own[0], 2, "mean"), own[0].mean(1))
+    ALONE.sum({"own": own})
+    assert torch.equal(own, torch.arange(6.0).view(1, 3, 2))
 
 
 # --- a rank that is killed
@@ -327,7 +345,7 @@ def test_two_jobs_do_not_write_to_one_folder(tmp_path):
         ends = finish(start_ranks(2, *COMMAND, tmp_path), 60)
     assert [code for code, _ in ends] == [2, 2]
     said = [line for line in ends[0][1].splitlines() if line.startswith("accord: ")]
-    assert said == [f"accord: {tmp_path} is being written by another process; wait for its end, or give another --out."]
+    assert said == [f"accord: {tmp_path} is being written by another process; wait for it, or give another --out."]
 
 
 @pytest.mark.parametrize(("ranks", "gpus", "share"), [(2, 2, False), (4, 1, True), (3, 2, True)])
@@ -337,6 +355,6 @@ def test_more_ranks_than_gpus_do_not_exchange_by_nccl(ranks, gpus, share, monkey
     monkeypatch.setenv("LOCAL_RANK", "0")
     with warnings.catch_warnings(record=True) as said:
         assert _share_gpus() == share
-    assert [str(warning.message) for warning in said] == [
-        f"{ranks} ranks share {gpus} GPU{'s' * (gpus > 1)}, so they exchange through the main memory, which is slow."
-    ] * share
+    told = f"{ranks} processes share {gpus} GPU{'s' * (gpus > 1)}"
+    expected = [f"{told}, so they exchange through the main memory, which is slow."] * share
+    assert [str(warning.message) for warning in said] == expected

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from accord.fitting import train_stack
 from accord.kernels import cpu
 from accord.nn import layers
 from accord.nn.adam import Adam
 from accord.nn.layers import Embedding, pair_dot
+from accord.training.stack import train_stack
 from helpers import CPU, assert_same_weights, plan_small, small_data
 
 pytest.importorskip("numba", reason="numba is not installed (accord[fast])")
@@ -96,9 +96,12 @@ def test_a_table_that_is_read_otherwise_is_left_to_dense_adam(monkeypatch):
     class Inherits(LooksUp):
         pass
 
-    assert layers.tables_by_rows(Reads(), 3) == layers.tables_by_rows(Inherits(), 3) == []
-    looks_up = LooksUp()
-    assert layers.tables_by_rows(looks_up, 3) == [looks_up.table]
+    class TakesBack(LooksUp):
+        only_looks_up = False
+
+    assert layers.tables_by_rows(Reads(), 3) == layers.tables_by_rows(TakesBack(), 3) == []
+    for looks_up in (LooksUp(), Inherits()):
+        assert layers.tables_by_rows(looks_up, 3) == [looks_up.table]
     monkeypatch.setattr(layers, "WORTH_ROWS", 4)
     assert layers.tables_by_rows(looks_up, 3) == []
 
@@ -117,8 +120,8 @@ def test_resumed_by_rows_ends_at_the_very_same_weights(tmp_path, monkeypatch):
 
     run = plan_small("gmf", "deca", (3, 5), epochs=4, **options)
     with pytest.raises(Interrupted):
-        train_stack(small_data(), run, CPU, tmp_path, watch=stop)
-    resumed, _ = train_stack(small_data(), run, CPU, tmp_path, resume=True)
+        train_stack(small_data(), run, CPU, folder=tmp_path, watch=stop)
+    resumed, _ = train_stack(small_data(), run, CPU, folder=tmp_path, resume=True)
     assert_same_weights(resumed.state_dict(), whole.state_dict())
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from accord import Recommender
 from accord.serve.api import make_app
 from accord.serve.guard import Rules
-from accord.serve.search import Search
-from accord.serve.similar import similarity_of
-from accord.serve.snapshots import Snapshot
-from serving import SCRIPT, Client, audit, make_holder, run, train  # noqa: F401
+from serving import SCRIPT, Client, audit, make_holder, run  # noqa: F401
 
 JSON = {"content-type": "application/json"}
 
@@ -28,28 +24,6 @@ def client(run, audit):  # noqa: F811
 
 def listed(answer):
     return [entry["item"] for entry in answer["items"]]
-
-
-@pytest.mark.parametrize("model", ["mf", "neumf", "cdae", "lightgcn", "popularity", "ease"])
-def test_every_model_gives_the_lists_of_the_recommender(tmp_path, model):
-    folder = train(tmp_path / "run", model, epochs=1)
-    recommender, snapshot = Recommender.load(folder), Snapshot.load(folder)
-    for user in recommender.users.ids.to_pylist()[::7]:
-        table = recommender.recommend([user], 10)
-        answer = snapshot.recommend(user, 10, why=True)
-        assert listed(answer) == table.column("item").to_pylist()
-        assert [entry["score"] for entry in answer["items"]] == table.column("score").to_pylist()
-        assert {answer["source"]} == set(table.column("source").to_pylist())
-        seen = {entry["item"] for entry in snapshot.history(snapshot.user_rows[user])["items"]}
-        named = [reason["item"] for entry in answer["items"] for reason in entry["why"]]
-        assert named
-        assert set(named) <= seen
-    history = listed(snapshot.recommend("u0002", 4))
-    table = recommender.recommend(["new"], 10, history={"new": history})
-    assert listed(snapshot.from_history(history, 10)) == table.column("item").to_pylist()
-    similar = snapshot.similar(3, 39)
-    assert len(similar["items"]) == 39
-    assert similar["item"] not in listed(similar)
 
 
 def test_all_users_have_the_lists_of_the_recommender(client, rec):
@@ -124,37 +98,6 @@ def test_items_and_users_are_found(client):
     users = client.get("/v1/users", params={"q": "bold", "limit": 5}).json()["users"]
     assert [entry["user"] for entry in users] == ["<b>bold</b>"]
     assert users[0]["interactions"] > 0
-
-
-def test_search_puts_the_id_itself_first():
-    import numpy as np
-    import pyarrow as pa
-
-    found = Search(pa.array([15, 5, 51, 500]), None, np.array([9, 1, 2, 3]))
-    assert found.find("5", 10) == [1, 3, 2, 0]  # itself, those that begin so by frequency, those that hold it
-    assert found.find("", 2) == [0, 3]
-
-
-def test_large_integer_ids_come_as_text(tmp_path):
-    import pyarrow as pa
-
-    import accord
-
-    users = [user for user in range(6) for _ in range(5)]
-    items = [2**60 + (user + n) % 8 for user in range(6) for n in range(5)]
-    accord.fit(accord.load(pa.table({"user": users, "item": items})), "popularity", out=tmp_path / "run")
-    answer = Snapshot.load(tmp_path / "run").recommend(1, 3)
-    assert answer["user"] == 1
-    assert all(entry["item"].startswith(str(2**60)[:-2]) for entry in answer["items"])
-
-
-def test_similarity_by_vectors_is_their_cosine(rec):
-    model = rec.lists.method.target
-    alike = similarity_of(model, rec.train)
-    vectors = (model.item.weight[0] * model.out.weight[0].abs().sqrt().T).detach()
-    expected = torch.nn.functional.cosine_similarity(vectors[None, :4], vectors[5:7, None], dim=-1)
-    torch.testing.assert_close(alike.between(torch.tensor([5, 6]), torch.arange(4)), expected)
-    torch.testing.assert_close(alike.to_all(5)[:4], expected[0])
 
 
 def test_the_audit_is_served(client, run, audit):  # noqa: F811

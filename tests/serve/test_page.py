@@ -103,7 +103,7 @@ def test_somebody_new_gets_a_list_of_the_items_they_name(browser, address):
             page.locator("#item-found button").first.click()
             page.locator("#history .added", has_text=item).wait_for()
             page.locator("#recommended .title", has_text=f"Film {item}").wait_for(state="detached")
-        page.locator("#source", has_text="What this history leads to").wait_for()
+        page.locator("#source", has_text="Recommendations for this history").wait_for()
         assert titles(page) != popular
 
 

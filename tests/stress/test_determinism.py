@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 import accord
 from accord.cli.app import app
 from accord.errors import InputError
-from accord.fitting import train_stack
 from accord.models.lightgcn import interaction_graph
 from accord.recommender.recommender import Recommender
+from accord.training.stack import train_stack
 from helpers import plan_small, random_csr, small_data
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")

@@ -89,7 +89,7 @@ ids = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=
 @given(st.lists(ids, min_size=2, max_size=8, unique=True), st.sampled_from([".csv", ".tsv", ".parquet"]))
 def test_different_ids_stay_different(tmp_path_factory, users, ending):
     """By case, by Unicode form, by anything: nobody is merged with somebody else."""
-    from accord.auditing.clean import _write
+    from accord.auditing.clean_log import _write
 
     path = tmp_path_factory.mktemp("ids") / f"log{ending}"
     _write(path, pa.table({"user": users, "item": [f"i{n}" for n in range(len(users))]}))
@@ -122,7 +122,7 @@ def test_the_audit_names_ids_that_look_alike(tmp_path):
     from fuzz.logs import LOOKALIKES, rows
 
     from accord.auditing.health import health
-    from accord.auditing.log import open_log
+    from accord.auditing.interaction_log import open_log
 
     (tmp_path / "log.csv").write_text(rows(*LOOKALIKES), encoding="utf-8")
     found = {one["name"]: one for one in health(open_log(tmp_path / "log.csv"))["findings"]}

@@ -10,16 +10,20 @@ import pytest
 import torch
 from torch import nn
 
-from accord import fitting
 from accord.data.sampling import Sampler, TrainingPairs
 from accord.errors import InputError
 from accord.evaluation.ranking import Ranker, Relevant, evaluate
-from accord.fitting import train_stack
+from accord.fitting import fit
 from accord.io.tensors import read_tensors, write_tensors
-from accord.nn.layers import Trainable, generators
+from accord.nn.layers import Trainable
 from accord.protocol import CORRECTED
+from accord.random import generators
 from accord.recommender.recommender import Recommender
-from accord.training.trainer import Diverged, Stopping, TrainConfig, Trainer
+from accord.training import validation
+from accord.training.run import Run
+from accord.training.stack import Bench, train_stack
+from accord.training.stopping import Stopping
+from accord.training.trainer import Diverged, TrainConfig, Trainer
 from contracts import TwoTower
 from helpers import (
     CPU,
@@ -41,15 +45,15 @@ class Interrupted(Exception):
 @pytest.fixture
 def checkpoint_always(monkeypatch):
     """A checkpoint after every epoch, and validation loss checked often where that is the rule."""
-    make = fitting._trainer
+    make = Bench.trainer
 
     def trainer(*arguments):
         made = make(*arguments)
         made.config = made.config.model_copy(update={"checkpoint_seconds": 0})
         return made
 
-    monkeypatch.setattr(fitting, "_trainer", trainer)
-    monkeypatch.setattr(fitting, "Stopping", often)
+    monkeypatch.setattr(Bench, "trainer", trainer)
+    monkeypatch.setattr(validation, "Stopping", often)
 
 
 def often(rule, check, every, offset, patience, streams=()):
@@ -100,10 +104,10 @@ def test_a_resumed_run_ends_at_the_very_same_weights(model, method, protocol, st
         pytest.skip("stopped early before that")
     run = plan_small(model, method, (3, 5), protocol=protocol, epochs=EPOCHS, train__patience=2)
     with pytest.raises(Interrupted):
-        train_stack(small_data(), run, CPU, tmp_path, watch=interrupt_at(stage, epoch))
+        train_stack(small_data(), run, CPU, folder=tmp_path, watch=interrupt_at(stage, epoch))
     assert (tmp_path / f"checkpoint-{number}.safetensors").exists() == (epoch > 1)
     seen = []
-    trained, resumed = train_stack(small_data(), run, CPU, tmp_path, resume=True, watch=seen.append)
+    trained, resumed = train_stack(small_data(), run, CPU, folder=tmp_path, resume=True, watch=seen.append)
     assert (seen[0].stage, seen[0].epoch) == (stage, epoch), "nothing is trained twice"
     assert_same_weights(trained.state_dict(), weights)
     for mine, whole in zip(resumed, states, strict=True):
@@ -115,8 +119,8 @@ def test_a_resumed_run_ends_at_the_very_same_weights(model, method, protocol, st
 @pytest.mark.usefixtures("checkpoint_always")
 def test_a_finished_run_resumes_to_itself(tmp_path):
     run = plan_small("gmf", "deca-p", (3, 5), epochs=2)
-    first, _ = train_stack(small_data(), run, CPU, tmp_path)
-    again, states = train_stack(small_data(), run, CPU, tmp_path, resume=True, watch=interrupt_at("2/2", 2))
+    first, _ = train_stack(small_data(), run, CPU, folder=tmp_path)
+    again, states = train_stack(small_data(), run, CPU, folder=tmp_path, resume=True, watch=interrupt_at("2/2", 2))
     assert_same_weights(first.state_dict(), again.state_dict())
     assert [state.epoch for state in states] == [2, 2]
 
@@ -127,11 +131,11 @@ def test_a_new_training_forgets_the_checkpoints_of_an_old_one(tmp_path):
     data = small_data()
     old = plan_small("gmf", "deca-p", (3, 5), epochs=EPOCHS, method__c1=1.0)
     with pytest.raises(Interrupted):
-        train_stack(data, old, CPU, tmp_path, watch=interrupt_at("2/2", 2))
+        train_stack(data, old, CPU, folder=tmp_path, watch=interrupt_at("2/2", 2))
     new = plan_small("gmf", "deca-p", (3, 5), epochs=EPOCHS, method__c1=500.0)
     with pytest.raises(Interrupted):
-        train_stack(data, new, CPU, tmp_path, watch=interrupt_at("1/2", 2))
-    resumed, _ = train_stack(data, new, CPU, tmp_path, resume=True)
+        train_stack(data, new, CPU, folder=tmp_path, watch=interrupt_at("1/2", 2))
+    resumed, _ = train_stack(data, new, CPU, folder=tmp_path, resume=True)
     whole, _ = train_stack(data, new, CPU)
     assert_same_weights(resumed.state_dict(), whole.state_dict())
 
@@ -151,19 +155,19 @@ OTHERS = {
 def test_a_checkpoint_of_another_training_is_refused(other, tmp_path):
     data = small_data()
     with pytest.raises(Interrupted):
-        train_stack(data, plan_small("gmf", "deca", (3,)), CPU, tmp_path, watch=interrupt_at("1/1", 2))
+        train_stack(data, plan_small("gmf", "deca", (3,)), CPU, folder=tmp_path, watch=interrupt_at("1/1", 2))
     with pytest.raises(InputError, match="of another model, method, options, seeds or data"):
-        train_stack(data, OTHERS[other], CPU, tmp_path, resume=True)
+        train_stack(data, OTHERS[other], CPU, folder=tmp_path, resume=True)
 
 
 @pytest.mark.usefixtures("checkpoint_always")
 def test_a_checkpoint_of_other_data_is_refused(tmp_path):
     data, run = small_data(), plan_small("gmf", "normal", (3,))
     with pytest.raises(Interrupted):
-        train_stack(data, run, CPU, tmp_path, watch=interrupt_at("1/1", 2))
+        train_stack(data, run, CPU, folder=tmp_path, watch=interrupt_at("1/1", 2))
     fewer = replace(data, train=data.train.take(range(len(data.train) - 1)))
     with pytest.raises(InputError, match="seeds or data"):
-        train_stack(fewer, run, CPU, tmp_path, resume=True)
+        train_stack(fewer, run, CPU, folder=tmp_path, resume=True)
 
 
 @pytest.mark.usefixtures("checkpoint_always")
@@ -171,20 +175,20 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
 def test_a_checkpoint_without_an_average_is_damaged(lost, tmp_path):
     run = plan_small("gmf", "normal", (3,))
     with pytest.raises(Interrupted):
-        train_stack(small_data(), run, CPU, tmp_path, watch=interrupt_at("1/1", 2))
+        train_stack(small_data(), run, CPU, folder=tmp_path, watch=interrupt_at("1/1", 2))
     path = tmp_path / "checkpoint-1.safetensors"
     tensors, header = read_tensors(path)
     del tensors[f"adam/{lost}/target.user.weight"]
     write_tensors(path, tensors, header)
     with pytest.raises(InputError, match=r"is damaged \(ValueError: averages of target.user.weight are missing\)"):
-        train_stack(small_data(), run, CPU, tmp_path, resume=True)
+        train_stack(small_data(), run, CPU, folder=tmp_path, resume=True)
 
 
 @pytest.mark.usefixtures("checkpoint_always")
 def test_a_run_can_go_on_for_longer_than_was_asked_at_first(tmp_path):
     short, long = (plan_small("gmf", "deca", (3,), epochs=epochs, train__early_stop=False) for epochs in (2, 4))
-    train_stack(small_data(), short, CPU, tmp_path)
-    longer, _ = train_stack(small_data(), long, CPU, tmp_path, resume=True)
+    train_stack(small_data(), short, CPU, folder=tmp_path)
+    longer, _ = train_stack(small_data(), long, CPU, folder=tmp_path, resume=True)
     whole, _ = train_stack(small_data(), long, CPU)
     assert_same_weights(longer.state_dict(), whole.state_dict())
 
@@ -192,7 +196,7 @@ def test_a_run_can_go_on_for_longer_than_was_asked_at_first(tmp_path):
 def test_a_damaged_checkpoint_is_an_input_error(tmp_path):
     (tmp_path / "checkpoint-1.safetensors").write_bytes(b"not a checkpoint")
     with pytest.raises(InputError, match="damaged"):
-        train_stack(small_data(), plan_small("gmf", "normal", (3,)), CPU, tmp_path, resume=True)
+        train_stack(small_data(), plan_small("gmf", "normal", (3,)), CPU, folder=tmp_path, resume=True)
 
 
 # --- early stopping
@@ -371,7 +375,7 @@ def test_a_stack_gives_back_the_runs_that_did_not_diverge(method, monkeypatch):
 
 def spoil(monkeypatch, model, seed):
     """Let a run of a seed start from weights that are no numbers."""
-    build = fitting.Run.build
+    build = Run.build
 
     def spoilt(run, train):
         made = build(run, train)
@@ -381,13 +385,13 @@ def spoil(monkeypatch, model, seed):
                     made.target.item.weight[number] = float("nan")
         return made
 
-    monkeypatch.setattr(fitting.Run, "build", spoilt)
+    monkeypatch.setattr(Run, "build", spoilt)
 
 
 def test_fit_keeps_what_did_not_diverge(monkeypatch, tmp_path):
     spoil(monkeypatch, "gmf", seed=2020)
     with pytest.warns(UserWarning, match="diverged with seed 2020"):
-        made = fitting.fit(small_data(), "gmf", "normal", seeds=3, epochs=2, device="cpu", out=tmp_path / "run")
+        made = fit(small_data(), "gmf", "normal", seeds=3, epochs=2, device="cpu", out=tmp_path / "run")
     assert [run["seed"] for run in made.metrics["runs"]] == [2019, 2021]
     monkeypatch.undo()
     loaded = Recommender.load(tmp_path / "run")
@@ -410,10 +414,10 @@ def test_the_last_good_checkpoint_is_kept(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Trainer, "save", save_and_spoil)
     with pytest.raises(Diverged, match=f"in epoch 3: .*the last good checkpoint is kept in {tmp_path}; try a smaller"):
-        train_stack(small_data(), run, CPU, tmp_path)
+        train_stack(small_data(), run, CPU, folder=tmp_path)
     monkeypatch.setattr(Trainer, "save", save)
     seen = []
-    train_stack(small_data(), run, CPU, tmp_path, resume=True, watch=seen.append)
+    train_stack(small_data(), run, CPU, folder=tmp_path, resume=True, watch=seen.append)
     assert [progress.epoch for progress in seen] == [3, 4, 5]
 
 

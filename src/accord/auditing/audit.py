@@ -1,4 +1,4 @@
-"""`accord.audit`: read, look over, judge, measure, test, and write it all down."""
+"""`accord.audit`: read the log, check its health, judge every interaction, measure, test, and write the results."""
 
 from __future__ import annotations
 
@@ -7,60 +7,26 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
-from accord.auditing import judgement as judging
-from accord.auditing.clean import Cleaned, write_clean
 from accord.auditing.crossfit import cross_fit
+from accord.auditing.detection import detection
 from accord.auditing.health import health
-from accord.auditing.log import PARTS, Log, open_log
-from accord.auditing.quality import detection
+from accord.auditing.interaction_log import PARTS, Log, open_log
+from accord.auditing.judgement import interactions_table, judge, side_table
+from accord.auditing.noise_summary import noise_summary
+from accord.auditing.result import WORK, Audit
 from accord.auditing.verdict import verdict
 from accord.data.columns import Columns
 from accord.errors import InputError
 from accord.experiments.executor import Here, Workers
-from accord.io.files import only_writer, replacing, write_json
+from accord.io.files import only_writer
 from accord.training.trainer import Progress
 from accord.version import __version__
-
-WORK = "unfinished"  # in the audit folder: what an interrupted audit has done already
-TABLES = ("interactions", "users", "items")
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What an audit found: three tables, and a summary as docs/audit.md has it."""
-
-    log: Log
-    interactions: pa.Table
-    users: pa.Table
-    items: pa.Table
-    summary: dict[str, Any]
-
-    def save(self, folder: str | Path) -> Path:
-        """Write the audit folder. `summary.json` is written last: a folder without it is not finished."""
-        from accord.auditing.page import write_page
-
-        folder = Path(folder)
-        (folder / "summary.json").unlink(missing_ok=True)
-        for name in TABLES:
-            with replacing(folder / f"{name}.parquet") as path:
-                pq.write_table(getattr(self, name), path)
-        write_page(folder / "report.html", self)
-        write_json(folder / "summary.json", self.summary)
-        shutil.rmtree(folder / WORK, ignore_errors=True)
-        return folder
-
-    def write_clean(self, path: str | Path, drop_below: float = 0.5, weights: bool = False) -> Cleaned:
-        """The log without what is less probably real than `drop_below`, or whole with p_real as a weight."""
-        return write_clean(Path(path), self.log, self.interactions, drop_below, weights)
 
 
 def audit(
@@ -84,12 +50,12 @@ def audit(
 ) -> Audit:
     """Audit a log: its health, a probability for every interaction, and whether denoising helps.
 
-    `data`: what `accord.load` takes. `folds`: parts of the log that are held out in turn; `seeds`: runs of each model
-    that judges them. With `out` the audit folder is written; `resume` goes on where an interrupted audit stopped.
-    `workers`: who trains, this process if not given.
+    `data`: what `accord.load` takes. `folds`: how many folds of the log are held out in turn; `seeds`: runs of each
+    model that judges them. With `out` the audit folder is written; `resume` continues where an interrupted audit
+    stopped. `workers`: where models are trained, in this process if not given.
     """
     if folds < 2 or seeds < 1:
-        raise InputError(f"folds is {folds} and seeds is {seeds}; there are at least 2 folds and 1 seed.")
+        raise InputError(f"folds is {folds} and seeds is {seeds}; give at least 2 folds and 1 seed.")
     workers = workers or Here()
     on = workers.device(device)
     clock = _Clock()
@@ -101,10 +67,10 @@ def audit(
         found = health(log)
         clock.lap("health")
         opinion = cross_fit(log, seeds=seeds, folds=folds, device=on, work=work, watch=watch, say=say, workers=workers)
-        judged = judging.judge(log, opinion)
+        judged = judge(log, opinion)
         detected, calibrated = (None, None) if log.labels is None else detection(judged, log.labels)
-        users, rated_items = judging.side_table(judged, "user"), judging.side_table(judged, "item")
-        noise = judging.summary(judged, users, rated_items)
+        users, rated_items = side_table(judged, "user"), side_table(judged, "item")
+        noise = noise_summary(judged, users, rated_items)
         clock.lap("noise")
         tested = verdict(
             log, device=device, work=work, watch=watch, say=lambda text: say(f"verdict, {text}"), workers=workers
@@ -113,7 +79,7 @@ def audit(
         summary: dict[str, Any] = {"accord": __version__, "kind": "audit", "command": command, "data": _described(log)}
         summary |= {"health": found, "noise": noise, "detection": detected, "verdict": tested}
         made = Audit(
-            log, judging.interactions_table(judged, calibrated), users, rated_items,
+            log, interactions_table(judged, calibrated), users, rated_items,
             _plain(summary | {"seconds": clock.seconds()}),
         )  # fmt: skip
         if out is not None:
@@ -121,14 +87,9 @@ def audit(
     return made
 
 
-def unfinished(folder: Path) -> bool:
-    """Whether an audit was begun here and not finished; one that it would replace may still be there."""
-    return (folder / WORK).exists()
-
-
 @contextmanager
 def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
-    """Where finished parts are kept until the audit is: in the audit folder, if there is one."""
+    """Where finished steps are kept until the audit is finished: in the audit folder, if there is one."""
     if out is None:
         with tempfile.TemporaryDirectory(prefix="accord-audit-") as name:
             yield Path(name)
@@ -141,7 +102,7 @@ def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
         try:
             yield work
         finally:
-            with suppress(OSError):  # where nothing was finished, nothing is left behind
+            with suppress(OSError):  # an empty folder is not left behind
                 work.rmdir()
 
 
@@ -188,7 +149,7 @@ def _described(log: Log) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: no numpy numbers, no tuples, null for what is not finite."""
+    """A value that JSON can hold: no numpy numbers, no tuples, null for numbers that are not finite."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

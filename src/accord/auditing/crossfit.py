@@ -13,63 +13,37 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from accord.auditing.log import Log
-from accord.auditing.percentiles import Floats, chance_of_real, percentiles
-from accord.data.interactions import IntArray
+from accord.auditing.interaction_log import Log
+from accord.auditing.p_real import Floats, chance_of_real, percentiles
+from accord.data.csr import IntArray
+from accord.data.folds import Fold, cut
 from accord.errors import InputError
 from accord.experiments.executor import Here, Job, Workers
 from accord.experiments.memory import bytes_of_a_run
-from accord.fitting import plan, train_stack
 from accord.io.tensors import read_tensors, write_tensors
-from accord.models import own_class
-from accord.models.closed_form import EASE
+from accord.models import can_hold
+from accord.training.plan import plan
 from accord.training.run import Run
+from accord.training.stack import trained_without
 from accord.training.trainer import Progress
 from accord.version import __version__
 
-JUDGES = (("popularity", None), ("ease", None), ("gmf", "normal"), ("gmf", "deca-p"))
+JUDGES = (("popularity", "normal"), ("ease", "normal"), ("gmf", "normal"), ("gmf", "deca-p"))
 OPTIONS = {"train.patience": 5}
 EPOCHS = 30
-VALIDATION = 0.08  # of the training pairs, to stop by
-ENOUGH_TO_STOP_BY = 10  # interactions of a user who gives one to the validation
 
 Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """What every run thinks of every interaction of a log."""
+    """What every run says about every interaction of a log."""
 
     runs: list[dict[str, Any]]  # model, method and seed of each
     p_real: Floats  # [R, n], NaN where `known` is False
     known: Bools  # [n] whether user and item were seen in training, so that a model can judge the pair
     popularity: IntArray  # [n] interactions of the item outside the fold
     folds: int
-
-
-@dataclass(frozen=True)
-class Fold:
-    """One cut of the log: what is held out, what is trained on and what training stops by."""
-
-    held: Bools  # [n]
-    valid: Bools
-
-
-def cut(log: Log, folds: int, seed: int = 0) -> list[Fold]:
-    """Each user's interactions dealt out to the folds in random order, as evenly as they can be."""
-    rng = np.random.default_rng(seed)
-    counts = np.bincount(log.users, minlength=len(log.data.users))
-    order = np.lexsort((rng.random(len(log)), log.users))
-    dealt = np.empty(len(log), dtype=np.int64)
-    dealt[order] = np.arange(len(log)) - (np.cumsum(counts) - counts)[log.users[order]]
-    fold = (dealt + rng.integers(folds, size=len(counts))[log.users]) % folds
-    cuts = []
-    for number in range(folds):
-        held = fold == number
-        spare = ~held & (counts[log.users] >= ENOUGH_TO_STOP_BY)
-        spare &= np.bincount(log.items[~held], minlength=len(log.data.items))[log.items] > 1
-        cuts.append(Fold(held, spare & (rng.random(len(log)) < VALIDATION)))
-    return cuts
 
 
 def cross_fit(
@@ -83,27 +57,27 @@ def cross_fit(
     say: Callable[[str], None] = lambda _: None,
     workers: Workers | None = None,
 ) -> Opinion:
-    """Judge every interaction. What is finished is kept in `work`, so that an interrupted audit can go on there."""
+    """Judge every interaction. What is finished is kept in `work`, so that an interrupted audit can continue."""
     if np.bincount(log.users).max() < 2:
         raise InputError(
-            f"{log.data.name}: no user has two interactions, so nothing can be judged by what else a user did;"
+            f"{log.data.name}: no user has two interactions, so none can be judged by what else its user did;"
             " is --user-col right?"
         )
-    judges = [(model, method) for model, method in JUDGES if model != "ease" or len(log.data.items) <= EASE.MOST_ITEMS]
-    plans = [plan(log.data, model, method or "normal", "corrected", seeds, _options(model), EPOCHS, None)
-             for model, method in judges]  # fmt: skip
+    judges = [(model, method) for model, method in JUDGES if can_hold(model, len(log.data.items))]
+    plans = [plan(log.data, model, method, seeds=seeds, options=OPTIONS, epochs=EPOCHS) for model, method in judges]
     runs = [
-        {"model": model, "method": method, "seed": seed if method else None}
-        for (model, method), run in zip(judges, plans, strict=True)
+        {"model": run.config.model, "method": run.config.method, "seed": seed if run.kind.learns else None}
+        for run in plans
         for seed in run.config.seeds
     ]
     places = np.full((len(runs), len(log)), np.nan)
     known, popularity = np.zeros(len(log), dtype=bool), np.zeros(len(log), dtype=np.int64)
     ends = np.cumsum([len(run.config.seeds) for run in plans])
     memory = [bytes_of_a_run(run, log.data) * len(run.config.seeds) for run in plans]
-    waiting: list[tuple[IntArray, Path | None]] = []  # of each job: the rows of `places` it fills, and where it is kept
+    waiting: list[tuple[IntArray, Path | None]] = []  # for each job: the rows of `places` it fills, and its file
     jobs: list[Job] = []
-    for number, fold in enumerate(cut(log, folds), 1):
+    cuts = cut(log.users, log.items, len(log.data.users), len(log.data.items), folds)
+    for number, fold in enumerate(cuts, 1):
         counts = np.bincount(log.items[~fold.held], minlength=len(log.data.items))
         popularity[fold.held] = counts[log.items[fold.held]]
         # a model knows neither a user nor an item that it has not trained on
@@ -118,12 +92,12 @@ def cross_fit(
                 continue
             name = " + ".join(part for part in (run.config.model, run.config.method) if part)
             waiting.append((rows, kept))
-            jobs.append(Job(f"part {number} of {folds}, judged by {name}", (run, fold), memory=bytes_))
+            jobs.append(Job(f"fold {number} of {folds}, judged by {name}", (run, fold), memory=bytes_))
     bare = replace(log, raw=log.rows, columns=pa.table({}), labels=None)  # all that judging needs
     judged = (workers or Here()).each(_judge, bare, jobs, device, watch, lambda text: say(f"noise, {text}"))
     for number, found in judged:
         rows, kept = waiting[number]
-        places[np.ix_(rows, jobs[number].part[1].held)] = found
+        places[np.ix_(rows, jobs[number].task[1].held)] = found
         if kept is not None:
             write_tensors(kept, {"percentiles": torch.tensor(found)})
     known &= ~np.isnan(places).any(0)
@@ -133,25 +107,16 @@ def cross_fit(
     return Opinion(runs, p_real, known, popularity, folds)
 
 
-def _options(model: str) -> dict[str, Any]:
-    own = own_class(model)
-    return {} if own is not None and own.closed_form else dict(OPTIONS)
-
-
 def _judge(
     log: Log,
-    part: tuple[Run, Fold],
+    task: tuple[Run, Fold],
     device: torch.device,
     watch: Callable[[Progress], None] | None,
     say: Callable[[str], None],
 ) -> Iterator[Floats]:
     """Percentiles of the held-out interactions in every run of a stack: [R, held], in the order of the log."""
-    run, fold = part
-    trained = ~fold.held if run.method is None else ~fold.held & ~fold.valid
-    train, valid, held_out = (log.rows.filter(rows) for rows in (trained, fold.valid, fold.held))
-    data = replace(log.data, train=train, valid=valid, test=held_out, valid_clean=None, test_noisy=None)
-    method, _ = train_stack(data, run, device, watch=watch)
-    held = log.data.csr(held_out)
+    run, fold = task
+    method, held = trained_without(log.data, log.rows, run, fold, device, watch)
     with torch.inference_mode():
         found = percentiles(
             method.score_all, len(method.target.seeds), held, log.csr(), device, method.target.user_block
@@ -160,8 +125,8 @@ def _judge(
 
 
 def _key(log: Log, run: Run, fold: Fold) -> str:
-    """What a file of percentiles is of: the version, the log, the fold and everything that the run depends on."""
+    """Identifies a file of percentiles: the version, the log, the fold and everything that the run depends on."""
     digest = hashlib.sha256(f"{__version__} {run.config.model_dump_json()}".encode())
-    for part in (log.users, log.items, fold.held, fold.valid):
-        digest.update(part.tobytes())
+    for array in (log.users, log.items, fold.held, fold.valid):
+        digest.update(array.tobytes())
     return f"{run.config.model}-{run.config.method}-{digest.hexdigest()[:16]}"

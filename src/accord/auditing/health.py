@@ -1,4 +1,4 @@
-"""The health of a log: what in it should make one careful, with examples by its own ids, and what to do about it."""
+"""The health of a log: what should make one careful, with examples by their own ids, and what to do about it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from accord.auditing.log import Log
-from accord.auditing.times import Floats, gaps, is_date, said
+from accord.auditing.interaction_log import Log
+from accord.auditing.timestamps import Floats, format_time, gaps, is_date
 from accord.data.check import Report, check, look_alikes
-from accord.data.interactions import IdMap, IntArray
+from accord.data.csr import IntArray
+from accord.data.interactions import IdMap
 from accord.data.split import pairs
 from accord.errors import shown
 from accord.report.measure import gini
@@ -20,12 +21,12 @@ from accord.report.measure import gini
 Level = Literal["serious", "notice", "fine"]
 
 EXAMPLES = 5
-SMALL = 1_000  # interactions: fewer do not show a density
-FEW = 5  # interactions: with fewer, little can be known of a user or item
-NEARLY_ALL = 0.8  # of the items: who has more has hardly chosen
+SMALL = 1_000  # interactions: with fewer, the density of percentiles cannot be estimated
+FEW = 5  # interactions: with fewer, little is known about a user or item
+NEARLY_ALL = 0.8  # of all items: a user who has more has hardly chosen
 FAR_OUT = 3.0  # interquartile ranges above the third quartile, in logarithms
-MANY_TIMES = 10  # the median: what is less is no bot, however alike the others are
-NOT_MANY = 100  # interactions: nor is who has fewer
+MANY_TIMES = 10  # times the median: fewer is no bot, however similar the other users are
+NOT_MANY = 100  # interactions: nor is a user who has fewer
 UNEQUAL = 0.8  # Gini coefficient from which popularity decides nearly everything
 LORENZ_POINTS = 100
 
@@ -42,7 +43,7 @@ class Finding:
 
 
 def health(log: Log) -> dict[str, Any]:
-    """What the summary says of the log's health."""
+    """The part of the summary about the log's health."""
     report = check(log.data)
     by_user = np.bincount(log.users, minlength=len(log.data.users))
     by_item = np.bincount(log.items, minlength=len(log.data.items))
@@ -75,14 +76,14 @@ def health(log: Log) -> dict[str, Any]:
 
 
 def lorenz(counts: IntArray) -> dict[str, list[float]]:
-    """Share of the interactions that the least popular share of the items has."""
+    """Share of the interactions that the least popular share of the items have."""
     shares = np.concatenate([[0.0], np.cumsum(np.sort(counts)) / counts.sum()])
     places = np.unique(np.round(np.linspace(0, len(counts), LORENZ_POINTS + 1)).astype(np.int64))
     return {"items": (places / len(counts)).tolist(), "interactions": shares[places].tolist()}
 
 
-def _pairs_said(log: Log, keys: IntArray, more: Sequence[str] = ()) -> tuple[str, ...]:
-    """Pairs by their own ids."""
+def _pair_texts(log: Log, keys: IntArray, more: Sequence[str] = ()) -> tuple[str, ...]:
+    """Pairs as text, by their own ids."""
     size = len(log.data.items)
     users, items = log.data.users.take(keys // size).to_pylist(), log.data.items.take(keys % size).to_pylist()
     extra = more or [""] * len(keys)
@@ -99,7 +100,7 @@ def _counted(ids: IdMap, rows: IntArray, counts: IntArray, total: int | None = N
 def _small(log: Log) -> Finding:
     return Finding(
         "small", "serious", f"The log has only {len(log):,} interactions", len(log), len(log), (),
-        f"How much of it is noise cannot be told from fewer than about {SMALL:,}: take p_real as a rough order only.",
+        f"With fewer than about {SMALL:,} the share of noise cannot be estimated: use p_real only as a rough order.",
     )  # fmt: skip
 
 
@@ -111,15 +112,15 @@ def _duplicates(log: Log) -> Finding:
     worst = np.argsort(-counts, kind="stable")[:EXAMPLES]
     return Finding(
         "duplicates", "notice", f"{repeats:,} rows repeat a (user, item) pair", repeats, len(log.raw),
-        _pairs_said(log, keys[worst], [f": {count} times" for count in counts[worst]]),
+        _pair_texts(log, keys[worst], [f": {count} times" for count in counts[worst]]),
         "Each pair was counted once, with its latest row. If repeats mean something (plays, visits), add them up in a "
-        "value column; if they come from sending an event twice, remove them where they arise.",
+        "value column; if they come from events that were sent twice, remove them at the source.",
     )  # fmt: skip
 
 
 def _shared(log: Log, report: Report) -> Finding:
-    whole = {"valid, test_noisy"}  # a validation that was cut from the test is a rule of the paper's split
-    shared = {both: count for both, count in report.shared.items() if count and both not in whole}
+    allowed = {"valid, test_noisy"}  # the paper's split cuts the validation out of the test
+    shared = {both: count for both, count in report.shared.items() if count and both not in allowed}
     total = sum(shared.values())
     if not total:
         return Finding("shared", "fine", "Train, valid and test share no pair", 0, len(log))
@@ -129,12 +130,12 @@ def _shared(log: Log, report: Report) -> Finding:
     assert one is not None
     assert other is not None
     keys = np.intersect1d(pairs(log.data, one), pairs(log.data, other))[:EXAMPLES]
-    told = ", ".join(f"{count:,} in {name.replace(', ', ' and ')}" for name, count in shared.items())
+    counts = ", ".join(f"{count:,} in {name.replace(', ', ' and ')}" for name, count in shared.items())
     serious = any(name.startswith("train") for name in shared)
     return Finding(
-        "shared", "serious" if serious else "notice", f"Parts of the split share pairs: {told}", total, len(log),
-        _pairs_said(log, keys),
-        "What was trained on must not be tested on: take such pairs out of the test, or split anew.",
+        "shared", "serious" if serious else "notice", f"Parts of the split share pairs: {counts}", total, len(log),
+        _pair_texts(log, keys),
+        "Pairs that were trained on must not be tested on: remove them from the test, or split again.",
     )  # fmt: skip
 
 
@@ -147,14 +148,14 @@ def _cold(log: Log, report: Report, what: str) -> Finding:
     )
     rows = np.unique(ids.rows(test))
     if not count:
-        return Finding(f"cold_{what}", "fine", f"All {what} of the test are known to training", 0, len(rows))
+        return Finding(f"cold_{what}", "fine", f"All {what} of the test occur in training", 0, len(rows))
     cold = np.setdiff1d(rows, ids.rows(train))
     serious = count > len(rows) / 2
     return Finding(
         f"cold_{what}", "serious" if serious else "notice",
-        f"{count:,} of the {len(rows):,} {what} in the test are unknown to training", count, len(rows),
+        f"{count:,} of the {len(rows):,} {what} of the test do not occur in training", count, len(rows),
         tuple(str(one) for one in ids.take(cold[:EXAMPLES]).to_pylist()),
-        "Only popularity can serve them; judge them apart (warm and cold), and recommend to them by other means.",
+        "Only popularity can rank them: evaluate them separately (warm and cold), and recommend by other means there.",
     )  # fmt: skip
 
 
@@ -170,8 +171,8 @@ def _few(ids: IdMap, counts: IntArray, what: str) -> Finding:
         f"few_{what}", "serious" if serious else "notice",
         f"{len(few):,} of {total:,} {what} have fewer than {FEW} interactions", len(few), total,
         _counted(ids, least, counts),
-        "Little can be known of them: p_real of their interactions leans on popularity. "
-        f"A log of {what} with more history is easier to judge, but leaving them out hides whom you serve.",
+        "Little is known about them: p_real of their interactions relies on popularity. "
+        f"A log of {what} with more history is easier to judge, but it is not the log that you serve.",
     )  # fmt: skip
 
 
@@ -179,7 +180,7 @@ def _nearly_all(log: Log, by_user: IntArray) -> Finding:
     total = int((np.bincount(log.items) > 0).sum())
     rows = np.flatnonzero(by_user >= NEARLY_ALL * total)
     if not len(rows) or total < 2 * FEW:
-        return Finding("nearly_all", "fine", "Nobody has almost every item", 0, int((by_user > 0).sum()))
+        return Finding("nearly_all", "fine", "No user has almost every item", 0, int((by_user > 0).sum()))
     rows = rows[np.argsort(-by_user[rows], kind="stable")]
     return Finding(
         "nearly_all", "serious", f"{len(rows):,} users have at least {NEARLY_ALL:.0%} of all items", len(rows),
@@ -196,7 +197,7 @@ def _bots(log: Log, by_user: IntArray) -> Finding:
     rows = np.flatnonzero(by_user > limit)
     median = float(np.median(active))
     if not len(rows):
-        return Finding("bots", "fine", "Nobody is active beyond all others", 0, len(active))
+        return Finding("bots", "fine", "No user is far more active than the others", 0, len(active))
     rows = rows[np.argsort(-by_user[rows], kind="stable")]
     share = by_user[rows].sum() / active.sum()
     examples = tuple(
@@ -205,9 +206,9 @@ def _bots(log: Log, by_user: IntArray) -> Finding:
     )
     return Finding(
         "bots", "serious" if share > 0.05 else "notice",
-        f"{len(rows):,} users are far more active than all others, with {share:.1%} of the interactions",
+        f"{len(rows):,} users are far more active than the others, with {share:.1%} of the interactions",
         len(rows), len(active), examples,
-        "Look whether they are people: bots, monitors and shared accounts should be removed before training.",
+        "Check whether they are people: bots, monitors and shared accounts should be removed before training.",
     )  # fmt: skip
 
 
@@ -219,22 +220,22 @@ def _concentration(log: Log, by_item: IntArray) -> Finding:
     level: Level = "notice" if unequal > UNEQUAL else "fine"
     return Finding(
         "concentration", level,
-        f"The most popular hundredth of the items has {share:.1%} of the interactions (Gini {unequal:.2f})",
+        f"The most popular 1% of the items have {share:.1%} of the interactions (Gini {unequal:.2f})",
         len(top), len(counts), _counted(log.data.items, top[:EXAMPLES], by_item),
-        "Popularity will be hard to beat, and models repeat it: look at coverage beside accuracy, and at noise by "
+        "Popularity will be hard to beat, and models repeat it: look at coverage as well as accuracy, and at noise by "
         "popularity below." if level == "notice" else "",
     )  # fmt: skip
 
 
 def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding]:
-    """Columns that tell nothing, or that are probably not what they were taken for."""
+    """Columns that carry no information, or are probably not what they were taken for."""
     rows = len(log)
     for what, counts in (("user", by_user), ("item", by_item)):
         single = counts[counts > 0].max() == 1
         if single:
             yield Finding(
-                f"unique_{what}", "serious", f"Every {what} occurs once only", rows, rows, (),
-                f"The {what} column is probably a row, session or event number: give the right one (--{what}-col).",
+                f"unique_{what}", "serious", f"Every {what} occurs only once", rows, rows, (),
+                f"The {what} column is probably a row, visit or event number: give the right one (--{what}-col).",
             )  # fmt: skip
     names = ("value", "time")
     there = [name for name in names if name in log.rows.table.column_names]
@@ -250,33 +251,33 @@ def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding
         distinct = np.unique(values)
         if len(distinct) == 1:
             yield Finding(
-                f"constant_{name}", "notice", f"Column {called} has one value only", rows, rows, (f"{distinct[0]:g}",),
-                "It tells nothing; leave it out, or look why it is constant.",
+                f"constant_{name}", "notice", f"Column {called} has only one value", rows, rows, (f"{distinct[0]:g}",),
+                "It carries no information: leave it out, or find out why it is constant.",
             )  # fmt: skip
         elif name == "value" and len(distinct) == rows > 100 and np.array_equal(values, np.round(values)):
             yield Finding(
-                "unique_value", "notice", f"Column {called} has another value in every row", rows, rows,
+                "unique_value", "notice", f"Column {called} has a different value in every row", rows, rows,
                 tuple(f"{value:g}" for value in values[:EXAMPLES]),
-                "It looks like a number of rows or a time, not like a rating or a measure: give --value-col.",
+                "It looks like a row number or a time, not like a rating or a measurement: give --value-col.",
             )  # fmt: skip
     if not there:
         yield Finding(
             "no_columns", "notice", "The log has neither values nor times", rows, rows, (),
-            "With a value column (rating, dwell time, returned or not) the audit can measure itself; with times it can "
-            "test on the future.",
+            "With a value column (rating, dwell time, returned or not) the audit can measure its own accuracy; with "
+            "times it can test on the future.",
         )  # fmt: skip
 
 
 def _look_alikes(log: Log) -> Iterable[Finding]:
-    """Ids that a person would take for one."""
+    """Ids that a person would take for the same one."""
     for what, ids in (("users", log.data.users), ("items", log.data.items)):
         if alike := look_alikes(ids):
             count = sum(map(len, alike))
             examples = (", ".join(shown(ids.ids[row].as_py()) for row in group) for group in alike[:EXAMPLES])
             yield Finding(
-                f"alike_{what}", "notice", f"{count:,} {what} look like another", count, len(ids), tuple(examples),
-                "They differ by case, Unicode form or blanks only, and are kept apart: write them alike where they are "
-                "the same.",
+                f"alike_{what}", "notice", f"{count:,} {what} look like others", count, len(ids), tuple(examples),
+                "They differ only in case, Unicode form or spaces, and are kept apart: write them the same way "
+                "where they are the same.",
             )  # fmt: skip
 
 
@@ -287,28 +288,28 @@ def _times(log: Log) -> Iterable[Finding]:
     backwards = int(np.sum(np.diff(raw) < 0))
     if backwards:
         yield Finding(
-            "order", "fine", f"The rows are not in the order of time ({backwards:,} steps back)", backwards, len(raw),
+            "order", "fine", f"The rows are not in order of time ({backwards:,} steps back)", backwards, len(raw),
         )  # fmt: skip
     odd = raw[(raw <= 0) | (raw > time.time() + 86400)] if is_date(raw) or (raw > 1e11).any() else raw[:0]
     if len(odd):
         yield Finding(
             "odd_times", "serious", f"{len(odd):,} times lie before 1970 or in the future", len(odd), len(raw),
             tuple(f"{value:,}" for value in odd[:EXAMPLES].tolist()),
-            "Look at their unit (seconds, not milliseconds) and at clocks: a split by time misplaces such rows.",
+            "Check their unit (seconds, not milliseconds) and the clocks: a split by time misplaces such rows.",
         )  # fmt: skip
     keys = np.unique(np.stack([log.users, log.rows.table.column("time").to_numpy()]), axis=1, return_counts=True)[1]
     tied = int(keys[keys > 1].sum())
     if tied > 0.2 * len(log):
         yield Finding(
             "tied_times", "notice", f"{tied:,} interactions share their time with another of the same user", tied,
-            len(log), (), "Their order is not known, so a test on the last of them is partly a draw: times may be of "
-            "the upload and not of the event.",
+            len(log), (), "Their order is unknown, so a test on the last of them is partly chance: the times may "
+            "be those of an upload, not of the events.",
         )  # fmt: skip
     found = gaps(np.sort(raw))
     if found:
         yield Finding(
             "gaps", "notice", f"{len(found):,} long gaps in which nothing happened", len(found), len(raw),
-            tuple(f"{said(a, raw)} to {said(b, raw)}" for a, b in found[:EXAMPLES]),
+            tuple(f"{format_time(a, raw)} to {format_time(b, raw)}" for a, b in found[:EXAMPLES]),
             "Events may be missing there (an outage, a changed tracker); do not let a split fall into a gap.",
         )  # fmt: skip
     else:

@@ -1,26 +1,25 @@
-"""The page of an audit, from its summary alone and the titles of its items."""
+"""The page of an audit, written from its summary and the titles of its items."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from accord.auditing import audit_charts
-from accord.auditing.judgement import titles_of
-from accord.auditing.times import said
+import numpy as np
+
+from accord.auditing import charts
+from accord.auditing.interaction_log import Log
+from accord.auditing.timestamps import format_time
 from accord.report.charts import dots
 from accord.report.page import Chart, Fact, Finding, Level, Page, Section
 from accord.report.tables import Table
 
-if TYPE_CHECKING:
-    from accord.auditing.audit import Audit
-
 LEVELS: dict[str, Level] = {"serious": "bad", "notice": "warning"}
 
 
-def write_page(path: Path, audit: Audit) -> Path:
-    summary = audit.summary
+def write_page(path: Path, summary: Mapping[str, Any], log: Log) -> Path:
+    """Write the page of a summary; `log` only gives the titles of the items that it shows."""
     data = summary["data"]
     lead = (
         f"{data['interactions']:,} interactions of {data['users']:,} users with {data['items']:,} items "
@@ -28,14 +27,14 @@ def write_page(path: Path, audit: Audit) -> Path:
     )
     page = Page(f"Audit of {data['name']}", lead)
     shown = [row["item"] for name in ("noisiest", "surest", "noisiest_items") for row in summary["noise"][name]]
-    titles = {item: title for item, title in zip(shown, titles_of(audit.log, shown), strict=True) if title}
+    titles = {item: title for item, title in zip(shown, log.titles(shown), strict=True) if title}
     _short(page.section("In short"), summary)
     _health(
         page.section("Health of the log", "What stands out in the log itself, before any model."), summary["health"]
     )
-    _noise(page.section("Noise", "Which interactions say nothing of their user."), summary, titles)
+    _noise(page.section("Noise", "Which interactions say nothing about their user."), summary, titles)
     if summary["detection"] is not None:
-        _detection(page.section("Is the audit right?", "What the values say, which no model was told."), summary)
+        _detection(page.section("Is the audit right?", "What the values say, which no model was given."), summary)
     if summary["verdict"] is not None:
         _verdict(page.section("Does denoising help?", "Trained on a part of the log, tested on the rest."), summary)
     _made(page.section("How it was made"), summary)
@@ -44,7 +43,7 @@ def write_page(path: Path, audit: Audit) -> Path:
 
 def _short(section: Section, summary: Mapping[str, Any]) -> None:
     noise, verdict = summary["noise"], summary["verdict"]
-    sentence = "There is too little to test on, so whether denoising helps is not known."
+    sentence = "There is too little data to test on, so whether denoising helps is not known."
     section.callout(verdict["sentence"] if verdict else sentence, "good" if verdict and verdict["helps"] else "info")
     serious = [one for one in summary["health"]["findings"] if one["level"] == "serious"]
     facts = [
@@ -68,55 +67,54 @@ def _health(section: Section, health: Mapping[str, Any]) -> None:
         or [Finding("good", "Nothing stands out")]
     )
     if fine:
-        section.note(f"Also looked at, and fine: {'; '.join(one['title'] for one in fine)}.")
+        section.note(f"Also checked, and fine: {'; '.join(one['title'] for one in fine)}.")
     curve = health["lorenz"]
     half = next(share for items, share in zip(curve["items"], curve["interactions"], strict=True) if items >= 0.5)
-    charts = [
+    drawn = [
         Chart(
             "Popularity (Lorenz curve)",
-            audit_charts.lorenz(curve),
-            f"The less popular half of the items has {half:.1%} of the interactions; Gini {health['gini']:.2f}.",
+            charts.lorenz(curve),
+            f"The less popular half of the items have {half:.1%} of the interactions; Gini {health['gini']:.2f}.",
         )
     ]
     line = health["time"]
     if line is not None:
         busiest = max(line["bins"], key=lambda one: one["interactions"])
-        when = said(busiest["from"], _ends(line))
-        charts.append(
+        when = format_time(busiest["from"], _ends(line))
+        drawn.append(
             Chart(
                 "Interactions over time",
-                audit_charts.over_time(line),
-                f"From {said(line['first'], _ends(line))} to {said(line['last'], _ends(line))}, "
+                charts.over_time(line),
+                f"From {format_time(line['first'], _ends(line))} to {format_time(line['last'], _ends(line))}, "
                 f"most of them around {when}.",
             )
         )
-    section.charts(charts)
+    section.charts(drawn)
 
 
 def _ends(line: Mapping[str, Any]) -> Any:
-    import numpy as np
-
     return np.array([line["first"], line["last"]])
 
 
 def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, str]) -> None:
     noise, total = summary["noise"], summary["data"]["interactions"]
     section.text(
-        "Every interaction was judged by models trained without it: where does its item stand among all the items that "
-        "its user never touched? One that says nothing of its user falls anywhere among them, a real preference stands "
-        "high. So what lies lowest is all noise, and tells how much of it lies everywhere. p_real is the mean over "
-        f"{len(noise['runs'])} runs, and its interval is where that mean would lie with other runs.",
+        "Every interaction was judged by models trained without it: where does its item rank among all the items that "
+        "its user never touched? An interaction that says nothing about its user falls anywhere among them, a real "
+        "preference ranks high. So the lowest ranks hold nothing but noise, and show how much noise there is at every "
+        f"rank. p_real is the mean over {len(noise['runs'])} runs, and its interval is where that mean would lie with "
+        "other runs.",
     )
     if noise["by_popularity_basis"]:
         section.note(
             f"{noise['by_popularity_basis']:,} of {total:,} interactions are the only ones of their user or item: no "
-            "model can judge these, and they got what other interactions with items as popular got (basis: popularity)."
+            "model can judge these. They got the mean p_real of pairs with similarly popular items (basis: popularity)."
         )
     below = noise["suspects"] / total
-    charts = [
+    drawn = [
         Chart(
             "How sure the audit is",
-            audit_charts.histogram(noise["histogram"]),
+            charts.histogram(noise["histogram"]),
             f"{below:.1%} of the interactions are more probably noise than not.",
         )
     ]
@@ -126,21 +124,19 @@ def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, st
         ("by_time", "Noise over time", ""),
     ):
         if noise[name]:
-            charts.append(
-                Chart(title, audit_charts.rates(noise[name], axis), _said(noise[name]), _rates(title, noise[name]))
-            )
+            drawn.append(Chart(title, charts.rates(noise[name], axis), _range(noise[name]), _rates(title, noise[name])))
     if noise["by_value"] and len(noise["by_value"]) > 1:
         rows, column = noise["by_value"], summary["data"]["value"]
         text = f"From {rows[0]['p_real']:.2f} at {rows[0]['label']} to {rows[-1]['p_real']:.2f} at {rows[-1]['label']}."
-        charts.append(Chart(f"p_real by {column}", audit_charts.by_value(rows, column), text))
-    section.charts(charts)
+        drawn.append(Chart(f"p_real by {column}", charts.by_value(rows, column), text))
+    section.charts(drawn)
     section.table(_pairs("Most probably noise", noise["noisiest"], titles), "")
     section.table(_pairs("Surest preferences", noise["surest"], titles), "The surest preferences")
     section.table(_sides("Users with most noise", noise["noisiest_users"], "user", {}), "Users with most noise")
     section.table(_sides("Items with most noise", noise["noisiest_items"], "item", titles), "Items with most noise")
 
 
-def _said(rows: Sequence[Mapping[str, Any]]) -> str:
+def _range(rows: Sequence[Mapping[str, Any]]) -> str:
     least, most = (pick(rows, key=lambda row: row["noise_rate"]) for pick in (min, max))
     return f"From {least['noise_rate']:.1%} ({least['label']}) to {most['noise_rate']:.1%} ({most['label']})."
 
@@ -204,21 +200,22 @@ def _detection(section: Section, summary: Mapping[str, Any]) -> None:
     )
     notes = (
         f"{found['interactions']:,} interactions with such a value, {found['noise_rate']:.1%} of them noise. AUC: how "
-        "often a real one is held surer than a noisy one; average precision: of finding the noise. 95% intervals "
-        "by drawing users anew.",
+        "often a real one has a higher p_real than a noisy one; average precision: of finding the noise. 95% intervals "
+        "by bootstrap over users.",
     )
     section.table(
         Table("Telling noise apart", ("by", "AUC", "interval", "average precision", "interval "), rows, notes)
     )
     section.note(
         "p_real asks whether an interaction could as well have been with any other item; values ask whether it was "
-        "liked. What was chosen and then disliked is no noise in the first sense. p_calibrated answers the second."
+        "liked. An item that was chosen and then disliked is not noise in the first sense. p_calibrated answers the "
+        "second."
     )
     before, after = found["reliability"]["before"], found["reliability"]["after"]
     section.chart(
         Chart(
             "Reliability",
-            audit_charts.reliability(found["reliability"]),
+            charts.reliability(found["reliability"]),
             f"Expected calibration error {before['ece']:.3f} as it is and {after['ece']:.3f} recalibrated; Brier score "
             f"{before['brier']:.3f} and {after['brier']:.3f}. Recalibrated on other users' values only.",
         )
@@ -242,7 +239,7 @@ def _verdict(section: Section, summary: Mapping[str, Any]) -> None:
     columns = ("what", "NDCG@20", "recall@20", "against plain training", "95% interval", "p (Holm)")
     notes = (
         f"{found['test']['interactions']:,} held-out interactions{rule} of {found['test']['users']:,} users; "
-        f"{found['seeds']} seeds; settings as they come, none tuned; paired by user and seed.",
+        f"{found['seeds']} seeds; default settings, none tuned; paired by user and seed.",
     )
     table = Table("NDCG@20 and recall@20 on held-out interactions", columns, tuple(cells), notes)
     best = max(found["rows"], key=lambda row: row["mean"])
@@ -261,7 +258,7 @@ def _made(section: Section, summary: Mapping[str, Any]) -> None:
         (run["model"], run["method"] or "", "" if run["seed"] is None else str(run["seed"])) for run in noise["runs"]
     )
     notes = (f"Each was trained {noise['folds']} times, without a {noise['folds']}th of every user's interactions.",)
-    section.table(Table("Who judged", ("model", "method", "seed"), runs, notes), "The runs that judged")
+    section.table(Table("Runs that judged", ("model", "method", "seed"), runs, notes), "The runs that judged")
     for note in summary["data"]["notes"]:
         section.note(note)
     seconds = summary["seconds"]["all"]

@@ -1,4 +1,4 @@
-"""Does denoising help on this log: plain training, DeCA and DeCA(p) on held-out data, beside popularity and EASE."""
+"""Whether denoising helps on this log: plain training, DeCA and DeCA(p) on held-out data, popularity and EASE."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from accord.auditing.log import Log
+from accord.auditing.interaction_log import Log
 from accord.evaluation.ranking import Relevant
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
 from accord.experiments.compare import Request, cells_of, compare, users_of
 from accord.experiments.executor import Here, Workers
 from accord.experiments.results import Results
-from accord.models.closed_form import EASE
+from accord.models import can_hold, is_solved
 from accord.protocol import CORRECTED
 from accord.training.trainer import Progress
 
@@ -32,14 +32,13 @@ def verdict(
     say: Callable[[str], None] = lambda _: None,
     workers: Workers | None = None,
 ) -> dict[str, Any] | None:
-    """What the summary says; None where fewer than two users have something to test on."""
+    """The part of the summary about denoising; None where fewer than two users have anything to test on."""
     relevant = Relevant.of_test(log.data, CORRECTED)
     if len(relevant.users) < 2:
         return None
     cells = cells_of([MODEL], ["normal", "deca", "deca-p"], {})
-    if len(log.data.items) > EASE.MOST_ITEMS:
-        cells = [cell for cell in cells if cell.model != "ease"]
-    cells = [cell for cell in cells if cell.method is None] + [cell for cell in cells if cell.method is not None]
+    cells = [cell for cell in cells if can_hold(cell.model, len(log.data.items))]
+    cells.sort(key=lambda cell: not is_solved(cell.model))  # what takes a second first
     request = Request(log.data, seeds=seeds, device=device, watch=watch, say=say, ks=(20,), workers=workers or Here())
     results = compare(request, cells, Results(work, "verdict"))
     values = users_of(request, cells, results, METRIC)
@@ -51,7 +50,7 @@ def verdict(
         row = {"name": name, "mean": float(own.mean()), "low": float(low[0]), "high": float(high[0])}
         rows.append(row | {"recall": float(recalls[name].mean())})
     means = {row["name"]: float(row["mean"]) for row in rows}
-    helps, sentence = say_it(means, tests)
+    helps, sentence = in_words(means, tests)
     against = [
         {"name": name, "difference": test.difference, "low": test.low, "high": test.high, "p": test.p,
          "p_holm": test.p_holm}
@@ -62,8 +61,8 @@ def verdict(
     return found | {"rows": rows, "against_normal": against}
 
 
-def say_it(means: Mapping[str, float], tests: Mapping[str, Comparison]) -> tuple[bool, str]:
-    """Whether denoising helps, and the sentence that says so and what is as good without it."""
+def in_words(means: Mapping[str, float], tests: Mapping[str, Comparison]) -> tuple[bool, str]:
+    """Whether denoising helps, and a sentence that says so and names a simple model that is as good."""
     name = max(DENOISERS, key=lambda one: means[one])
     test, called = tests[name], DENOISERS[name]
     share = test.difference / means[PLAIN] if means[PLAIN] else 0.0
@@ -73,14 +72,14 @@ def say_it(means: Mapping[str, float], tests: Mapping[str, Comparison]) -> tuple
     )
     helps = test.low > 0 and test.p_holm < 0.05
     if helps:
-        said = f"Denoising helps here: {called} gives {figures}."
+        sentence = f"Denoising helps here: {called} gives {figures}."
     elif test.high < 0 and test.p_holm < 0.05:
-        said = f"Denoising does not help here, it harms: the better of the two, {called}, gives {figures}."
+        sentence = f"Denoising does not help here, it harms: the better of the two, {called}, gives {figures}."
     else:
-        said = f"Denoising does not help here, as far as this test can tell: {called} gives {figures}."
+        sentence = f"Denoising does not help here, as far as this test can tell: {called} gives {figures}."
     simple = [one for one in ("ease", "popularity") if one in means]
     best = max(simple, key=lambda one: means[one])
     if means[best] >= max(means[name], means[PLAIN]):
         label = "EASE" if best == "ease" else "popularity"
-        said += f" Simple {label}, without any denoising, has {means[best]:.4f}."
-    return bool(helps), said
+        sentence += f" Simple {label}, without any denoising, has {means[best]:.4f}."
+    return bool(helps), sentence

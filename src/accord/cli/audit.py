@@ -26,7 +26,7 @@ from accord.cli.options import (
 from accord.errors import InputError
 
 if TYPE_CHECKING:
-    from accord.auditing.clean import Cleaned
+    from accord.auditing.clean_log import Cleaned
 
 HALF = 0.5
 
@@ -66,7 +66,7 @@ def audit(
     if folds < 2 or seeds < 1:
         raise InputError("--folds is at least 2, and --seeds at least 1.")
 
-    from accord.auditing.clean import check_target
+    from accord.auditing.clean_log import check_target
     from accord.data.columns import Columns
 
     if write_clean is not None:
@@ -84,8 +84,8 @@ def audit(
     from accord.cli.display import say
 
     if out is not None and write_clean is not None and not overwrite and (out / "summary.json").exists():
-        from accord.auditing.clean import write_clean as write
-        from accord.auditing.log import open_log
+        from accord.auditing.clean_log import write_clean as write
+        from accord.auditing.interaction_log import open_log
         from accord.io.files import read_table
 
         log = open_log(data, seed=split_seed, **reading)
@@ -113,22 +113,22 @@ def audit(
 
 def _folder(data: str, given: Path | None, resume: bool, overwrite: bool) -> Path:
     """Where the audit goes. A folder of the caller's choice is never overwritten unasked; ours gets a number."""
-    from accord.auditing.audit import unfinished
+    from accord.auditing.result import is_unfinished
 
     if given is None:
         name = Path(data).expanduser().resolve().name.split(".")[0]
         usual = Path("runs") / f"{name}-audit"
         folder, number = usual, 1
-        while folder.exists() and not overwrite and not (resume and unfinished(folder)):
+        while folder.exists() and not overwrite and not (resume and is_unfinished(folder)):
             number += 1
             folder = usual.with_name(f"{usual.name}-{number}")
         return folder
     if given.is_file():
         raise InputError(f"--out {given} is a file; give a folder.")
-    going_on = resume and unfinished(given)
+    going_on = resume and is_unfinished(given)
     if not overwrite and not going_on and (given / "summary.json").exists():
         raise InputError(f"{given} holds a finished audit; give another --out, or --overwrite to replace it.")
-    if not overwrite and not resume and unfinished(given):
+    if not overwrite and not resume and is_unfinished(given):
         raise InputError(
             f"{given} holds an interrupted audit; continue it with --resume, or --overwrite to start anew."
         )

@@ -22,6 +22,7 @@ from accord.cli.options import (
     TimeColumn,
     UserColumn,
     ValueColumn,
+    WeightColumn,
     load_data,
     parse_options,
     typed,
@@ -58,6 +59,7 @@ def compare(
     item_col: ItemColumn = None,
     value_col: ValueColumn = None,
     time_col: TimeColumn = None,
+    weight_col: WeightColumn = None,
     clean: Clean = None,
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
@@ -74,11 +76,12 @@ def compare(
     for pair in set_ or []:
         key, equals, values = pair.partition("=")
         grid[key] = [parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
-    dataset = load_data(data, (user_col, item_col, value_col, time_col), clean, split, ratios, split_seed)
+    dataset = load_data(data, (user_col, item_col, value_col, time_col, weight_col), clean, split, ratios, split_seed)
 
     from accord.cli.display import print_table, say, training_progress
-    from accord.experiments.compare import KEPT, Request, cells_of, render, users_of
+    from accord.experiments.compare import KEPT, Request, cells_of, users_of
     from accord.experiments.compare import compare as run_comparison
+    from accord.experiments.compare_tables import render
     from accord.experiments.ray_executor import workers_on
     from accord.experiments.results import Results
     from accord.experiments.tuning import tuned

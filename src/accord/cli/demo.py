@@ -1,23 +1,35 @@
-"""`accord demo`: the whole job on built-in data whose noise is known."""
+"""`accord demo`: training, comparison and noise detection on built-in data whose noise is known."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
+import typer
 
-from accord.cli.display import print_table, say, training_progress
-from accord.data.simulate import simulate
-from accord.evaluation.noise import auc
-from accord.fitting import fit
-from accord.recommender.recommender import Recommender
-from accord.report.run_report import write_report
+from accord.cli.options import Device
+
+if TYPE_CHECKING:
+    from accord.recommender.recommender import Recommender
 
 ROWS = (("popularity", None), ("ease", None), ("gmf", "normal"), ("gmf", "deca"), ("gmf", "deca-p"))
 
 
-def run_demo(out: Path, seeds: int, device: str) -> None:
-    """Train, compare, say how well the noise was found, and where everything lies."""
+def demo(
+    out: Annotated[Path, typer.Option(help="where the runs and the report go")] = Path("runs/demo"),
+    seeds: Annotated[int, typer.Option(help="runs of each method")] = 3,
+    device: Device = "auto",
+) -> None:
+    """Train, compare and find noise on built-in data with known noise; writes a report."""
+    import numpy as np
+
+    from accord.cli.display import print_table, say, training_progress
+    from accord.data.simulate import simulate
+    from accord.evaluation.noise import auc
+    from accord.fitting import fit_run
+    from accord.report.run_report import write_report
+    from accord.training.plan import plan
+
     simulation = simulate()
     data, real = simulation.dataset, simulation.is_real
     say(
@@ -30,9 +42,9 @@ def run_demo(out: Path, seeds: int, device: str) -> None:
         folder = out / (model if method is None else f"{model}-{method}")
         asked = f"accord train demo --model {model}{f' --method {method}' if method else ''} --seeds {seeds}"
         with training_progress() as watch:
-            trained = fit(
-                data, model, method or "normal", seeds=seeds, device=device, out=folder, watch=watch, command=asked
-            )
+            run = plan(data, model, method or "normal", seeds=seeds)
+            trained = fit_run(data, run, device=device, out=folder, watch=watch, command=asked)
+        assert trained is not None  # one process is the first
         runs.append((str(folder), trained))
         found = ""
         if method is not None:

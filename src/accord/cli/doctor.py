@@ -6,19 +6,26 @@ import platform
 import time
 from importlib.metadata import PackageNotFoundError, version
 
-import torch
+import typer
 
-from accord.cli.display import print_table, say
-from accord.data import catalog
-from accord.data.simulate import simulate
-from accord.fitting import fit
 from accord.version import __version__
 
 LIBRARIES = ("torch", "numpy", "scipy", "pyarrow", "pydantic", "safetensors", "typer", "rich", "pooch")
 
 
+def doctor() -> None:
+    """Versions, device, data found, and a one-second self-test."""
+    if not examine():
+        raise typer.Exit(1)
+
+
 def examine() -> bool:
     """Print what was found; True if the self-test passed."""
+    import torch
+
+    from accord.cli.display import print_table, say
+    from accord.data import catalog
+
     rows = [("accord", __version__), ("python", platform.python_version())]
     for name in LIBRARIES:
         try:
@@ -37,6 +44,9 @@ def examine() -> bool:
 
 def self_test() -> tuple[bool, str]:
     """Train DeCA for a few epochs on a small simulation: the loss must fall and the list must beat chance."""
+    from accord.data.simulate import simulate
+    from accord.fitting import fit
+
     began = time.perf_counter()
     data = simulate(users=200, items=100, interactions=4000, seed=1).dataset
     # agreement over a few steps says little, so plain training with a fast learning rate

@@ -107,7 +107,7 @@ def _named(models: str | None, methods: str | None) -> dict[str, list[str]]:
 
 def _load(datasets: list[str] | None, usual: tuple[str, ...]) -> list[Dataset]:
     from accord.data import catalog
-    from accord.data.read import load
+    from accord.data.load import load
 
     wanted = datasets or [name for name in usual if catalog.found(name)]
     if not wanted:

@@ -23,6 +23,7 @@ UserColumn = Annotated[str | None, typer.Option(help="column of the users; guess
 ItemColumn = Annotated[str | None, typer.Option(help="column of the items")]
 ValueColumn = Annotated[str | None, typer.Option(help="column of the value (rating, dwell time, …)")]
 TimeColumn = Annotated[str | None, typer.Option(help="column of the time")]
+WeightColumn = Annotated[str | None, typer.Option(help="column of what an interaction counts for, 1 if not given")]
 Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
 Split = Annotated[str, typer.Option(help="auto, random, chronological or leave-last-out")]
 Ratios = Annotated[str, typer.Option(help="shares of train, valid and test")]
@@ -136,7 +137,7 @@ def load_data(
     items: Path | None = None,
 ) -> Dataset:
     from accord.data.columns import Columns
-    from accord.data.read import load
+    from accord.data.load import load
 
     given = Columns(*columns) if any(columns) else None
     shares = parse_numbers(ratios, "--ratios", float)
@@ -144,8 +145,8 @@ def load_data(
 
 
 def open_run(run: Path, device: str, allow_imports: bool) -> Any:
-    from accord.fitting import find_device
     from accord.recommender.recommender import Recommender
+    from accord.training.plan import find_device
 
     return Recommender.load(run, device=str(find_device(device)), allow_imports=allow_imports)
 

@@ -12,7 +12,7 @@ from accord.errors import InputError
 
 if TYPE_CHECKING:
     from accord.experiments.executor import Workers
-    from accord.experiments.paper_tables import Experiment
+    from accord.experiments.paper_tables.experiment import Experiment
 
 NAMES = "overall, ablation, selection, curves, agreement, posterior, grid, or all"
 
@@ -40,7 +40,7 @@ def reproduce(
     The overall comparison under the corrected protocol is the leaderboard: all models and methods, equally tuned.
     """
     from accord.errors import unknown
-    from accord.experiments.paper_tables import EXPERIMENTS
+    from accord.experiments.paper_tables.reproduce import EXPERIMENTS
     from accord.protocol import PRESETS
 
     if name != "all" and name not in EXPERIMENTS:
@@ -104,9 +104,10 @@ def _one(
 ) -> None:
     from accord.cli.display import print_table, say, training_progress
     from accord.data import catalog
+    from accord.data.load import load_named
     from accord.experiments.compare import Request
-    from accord.experiments.paper_tables import EXPERIMENTS
-    from accord.experiments.paper_tables import reproduce as run_one
+    from accord.experiments.paper_tables.reproduce import EXPERIMENTS
+    from accord.experiments.paper_tables.reproduce import reproduce as run_one
     from accord.experiments.results import Results
     from accord.report.tables import Table
 
@@ -128,11 +129,11 @@ def _one(
     say(f"{name}: {experiment.title} · {', '.join(here)}")
     with training_progress() as watch:
         parts = run_one(
-            name, [catalog.load(one) for one in here], wanted.get("model"), wanted.get("method"),
+            name, [load_named(one) for one in here], wanted.get("model"), wanted.get("method"),
             lambda data: Request(
                 data, protocol, seeds, (), epochs, device, watch, say, per_user=False, workers=workers
             ),
-            folder, render_only, [catalog.load(one) for one in others],
+            folder, render_only, [load_named(one) for one in others],
         )  # fmt: skip
     for table in (part for part in parts if isinstance(part, Table)):
         shown = [n for n, column in enumerate(table.columns) if "@" not in column or "@20" in column or "@50" in column]

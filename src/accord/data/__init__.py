@@ -1,1 +1,1 @@
-"""Interactions: reading, naming, splitting, simulating and checking them."""
+"""Interactions: reading, splitting, simulating, sampling and checking them."""

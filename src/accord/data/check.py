@@ -1,4 +1,4 @@
-"""What a dataset is made of, and what in it should make one careful."""
+"""What a dataset contains, and what in it calls for caution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accord.data.sorting import distinct
 from accord.data.split import pairs
 from accord.errors import shown
 
-FEW_VALUES = 12  # up to so many distinct values are listed one by one
+FEW_VALUES = 12  # up to this many distinct values are listed one by one
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Report:
 
 
 def check(dataset: Dataset) -> Report:
-    """Look a dataset over."""
+    """Examine a dataset."""
     optional = {"valid_clean": dataset.valid_clean, "test_noisy": dataset.test_noisy}
     parts = {"train": dataset.train, "valid": dataset.valid, "test": dataset.test}
     parts |= {name: part for name, part in optional.items() if part is not None}
@@ -56,7 +56,7 @@ def check(dataset: Dataset) -> Report:
 
     shared = {
         f"{one}, {other}": len(np.intersect1d(unique[one], unique[other], assume_unique=True))
-        # valid_clean is a part of valid, as test is mostly of test_noisy: that they share is no news
+        # valid_clean is a part of valid, as test is mostly of test_noisy: sharing pairs is expected
         for one, other in combinations([name for name in parts if name != "valid_clean"], 2)
         if {one, other} != {"test", "test_noisy"}
     }
@@ -83,7 +83,7 @@ def check(dataset: Dataset) -> Report:
         duplicates={name: len(keys[name]) - len(unique[name]) for name in parts},
         shared=shared,
         cold=cold,
-        values={name: told for name, part in parts.items() if (told := _values(part))},
+        values={name: counted for name, part in parts.items() if (counted := _values(part))},
         constant=constant,
         full_users=int(np.sum(train.counts == len(dataset.items))),
         findings=(),
@@ -93,7 +93,7 @@ def check(dataset: Dataset) -> Report:
 
 
 def _is_constant(column: npt.NDArray[Any]) -> bool:
-    """Whether there is one value only; nothing at all counts as one."""
+    """Whether all values are the same, or all are missing."""
     return bool(np.isnan(column).all() if np.isnan(column[0]) else (column == column[0]).all())
 
 
@@ -107,7 +107,7 @@ def _values(part: Interactions) -> dict[str, int]:
 
 
 def look_alikes(ids: IdMap) -> list[list[int]]:
-    """Rows of ids that are the same but for case, Unicode form or blanks, those that are alike together."""
+    """Groups of rows whose ids are the same but for case, Unicode form or blanks."""
     if not pa.types.is_string(ids.ids.type):
         return []
     same = pc.utf8_trim_whitespace(pc.utf8_lower(pc.utf8_normalize(ids.ids, form="NFKC")))
@@ -118,39 +118,43 @@ def look_alikes(ids: IdMap) -> list[list[int]]:
 
 
 def _findings(report: Report, dataset: Dataset) -> list[str]:
-    said = [f"{count} rows of {name} repeat a (user, item) pair." for name, count in report.duplicates.items() if count]
+    found = [
+        f"{count} rows of {name} repeat a (user, item) pair." for name, count in report.duplicates.items() if count
+    ]
     for both, count in report.shared.items():
         if count:
             one, other = both.split(", ")
-            said.append(f"{count} pairs are in both {one} and {other}.")
+            found.append(f"{count} pairs are in both {one} and {other}.")
     tests = report.interactions["test"]
     for what in ("users", "items"):
         if count := report.cold[what]:
-            said.append(f"{count} {what} of the test are unknown to training.")
+            found.append(f"{count} {what} of the test are unknown to training.")
     if cold := report.cold["interactions"]:
-        said.append(
+        found.append(
             f"{cold} of {tests} test interactions have an unknown user or item: only popularity can guess them."
         )
     for column in report.constant:
-        # a clean part has one value by its very rule, and that is no finding
+        # a clean part has one value by its own rule
         if column not in ("test value", "valid_clean value"):
-            said.append(f"column {column} has one value only, so it tells nothing.")
+            found.append(f"column {column} has only one value, so it carries no information.")
     for name, part in (("train", dataset.train), ("valid", dataset.valid)):
         if part.has_value and (missing := int(np.sum(np.isnan(part.column("value"))))):
-            said.append(f"{missing} rows of {name} have no value.")
+            found.append(f"{missing} rows of {name} have no value.")
     if report.full_users:
-        said.append(f"{report.full_users} users have every item in train: no negative can be drawn, remove them.")
+        found.append(
+            f"{report.full_users} users have every item in train, so no negative can be drawn for them; remove them."
+        )
     for what, ids in (("users", dataset.users), ("items", dataset.items)):
         if alike := look_alikes(ids):
             one, other = (shown(ids.ids[row].as_py()) for row in alike[0][:2])
-            said.append(
-                f"{sum(map(len, alike))} {what} look like another and are kept apart, as {one} and {other}: they differ"
-                " by case, Unicode form or blanks only."
+            found.append(
+                f"{sum(map(len, alike))} {what} look like another and are kept apart, such as {one} and {other}: they"
+                " differ only by case, Unicode form or blanks."
             )
     for name, part in (("train", dataset.train), ("valid", dataset.valid)):
         if part.has_value and (infinite := int(np.sum(np.isinf(part.column("value"))))):
-            said.append(f"{infinite} rows of {name} have a value that is not finite.")
+            found.append(f"{infinite} rows of {name} have a value that is not finite.")
     unused = len(dataset.items) - report.items
     if unused:
-        said.append(f"{unused} items have a row and no interaction; they are ranked like any other item.")
-    return said
+        found.append(f"{unused} items have no interactions; they are ranked like any other item.")
+    return found

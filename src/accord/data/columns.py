@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from accord.errors import InputError, shown
 
-ROLES = ("user", "item", "value", "time")
+ROLES = ("user", "item", "value", "time", "weight", "label")
+GUESSED = ("user", "item", "value", "time")  # roles that are guessed, and named whether a log has them or not
 MOST_LISTED = 50  # columns in a sentence
 
 # Compared without case and punctuation, so `userid` stands for user_id, userId and "User ID" too.
@@ -30,6 +31,10 @@ USUAL_NAMES = {
     "time": """timestamp timestamps time ts date datetime eventtime eventdate unixtime unixreviewtime reviewtime
         createdat createdtime orderdate invoicedate purchasedate""",
 }
+RANGES = {
+    "weight": (0.0, 1e30, "a weight is a number from 0 up"),
+    "label": (0.0, 1.0, "a label is a number from 0 (noise) to 1 (real), or empty"),
+}
 NO_ID = ("nan", "null", "none", "na", "n/a")
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # only what prints back as it was written: 007 stays text
 TEXT_TIMES = (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
@@ -39,12 +44,15 @@ Column = Any  # an Arrow array, chunked or not
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns to read; None is guessed from the usual names."""
+    """Names of the columns to read; None is guessed from the usual names, but for `weight` and `label`: a log has those
+    only where it is said."""
 
     user: str | None = None
     item: str | None = None
     value: str | None = None
     time: str | None = None
+    weight: str | None = None
+    label: str | None = None
 
 
 def choose(source: str, found: Sequence[str], given: Columns, rule_names: Sequence[str] = ()) -> Columns:
@@ -55,13 +63,14 @@ def choose(source: str, found: Sequence[str], given: Columns, rule_names: Sequen
             near = difflib.get_close_matches(name, found, n=1)
             hint = f" (did you mean '{near[0]}'?)" if near else ""
             times = "no column" if name not in found else "more than one column"
-            raise InputError(f"{source} has {times} '{name}'{hint}; it has {listing}: mend --{role}-col.")
+            raise InputError(f"{source} has {times} '{name}'{hint}; it has {listing}: correct --{role}-col.")
     taken = [name for _, name in _given(given)]
     if len(set(taken)) < len(taken):
         raise InputError(
             f"{source}: one column was given for two roles; give --user-col, --item-col, … different names."
         )
-    chosen = {role: getattr(given, role) or _guess(source, found, role, taken) for role in ROLES}
+    chosen = {role: getattr(given, role) for role in ROLES}
+    chosen |= {role: chosen[role] or _guess(source, found, role, taken) for role in GUESSED}
     for role in ("user", "item"):
         if chosen[role] is None:
             raise InputError(
@@ -91,13 +100,18 @@ def is_usual(role: str, name: str) -> bool:
 
 
 def describe(columns: Columns) -> str:
-    """The choice in one sentence."""
-    told = [f"{role} column '{name}'" if (name := getattr(columns, role)) else f"{role} column none" for role in ROLES]
-    return f"{', '.join(told)}; give --user-col, --item-col, --value-col or --time-col to change."
+    """The chosen columns in one sentence."""
+    names = {role: getattr(columns, role) for role in ROLES}
+    chosen = [
+        f"{role} column '{name}'" if name else f"{role} column none"
+        for role, name in names.items()
+        if name or role in GUESSED
+    ]
+    return f"{', '.join(chosen)}; give --user-col, --item-col, --value-col or --time-col to change."
 
 
 def plain(column: Column) -> Column:
-    """Without dictionaries, and text in one type."""
+    """Dictionaries decoded, and all text in one type."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.string()) if _is_text(column.type) else column
@@ -159,7 +173,7 @@ def to_ids(column: Column, from_text: bool, whole: bool) -> Column:
 
 
 def _is_gap(column: Column) -> Column:
-    """In a column of integers the word nan is a gap; among text ids it may be somebody's name."""
+    """Among integers the word nan is a gap; among text ids it may be the name of a user."""
     return pc.is_in(pc.utf8_lower(column), value_set=pa.array(NO_ID))
 
 
@@ -179,10 +193,26 @@ def _null_where(mask: Column, column: Column) -> Column:
     return pc.if_else(mask, pa.scalar(None, column.type), column)
 
 
-def values(source: str, name: str, column: Column, start: int = 0) -> Column:
-    """float64, null where the source has nothing or NaN; InputError naming the first row that is no number.
+def values(source: str, name: str, column: Column, start: int = 0, role: str = "value") -> Column:
+    """float64, null where the source has nothing or NaN; InputError naming the first row that is not a number.
 
     `start` is the number of rows before this part of the column."""
+    found = _as_values(source, name, column, start, role)
+    if role in RANGES:
+        least, most, wanted = RANGES[role]
+        filled = found.fill_null(least if role == "label" else -1)  # a label may be unknown, a weight may not
+        bad = pc.invert(pc.and_(pc.greater_equal(filled, least), pc.less_equal(filled, most)))
+        if pc.any(bad).as_py():
+            row = pc.index(bad, True).as_py()
+            given = "nothing" if found[row].as_py() is None else shown(found[row].as_py())
+            raise InputError(
+                f"{source}: {role} column '{name}' has {given} in row {start + row + 1}; {wanted}: correct it or give "
+                f"another --{role}-col."
+            )
+    return found
+
+
+def _as_values(source: str, name: str, column: Column, start: int, role: str) -> Column:
     text = pa.types.is_string(column.type)
     try:
         return _without_nan(column.cast(pa.float64()))
@@ -193,8 +223,8 @@ def values(source: str, name: str, column: Column, start: int = 0) -> Column:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = _first_bad(column, pa.float64())
         raise InputError(
-            f"{source}: value column '{name}' has {shown(column[row].as_py())} in row {start + row + 1}, which is not a"
-            " number; mend it or give another --value-col."
+            f"{source}: {role} column '{name}' has {shown(column[row].as_py())} in row {start + row + 1}, which is not"
+            f" a number; correct it or give another --{role}-col."
         ) from None
 
 
@@ -208,10 +238,12 @@ def times(
 ) -> tuple[Column, Sequence[pa.DataType]]:
     """int64, or float64 where there are fractions; dates and timestamps become seconds since 1970.
 
-    Text must be of one of `kinds`; which of them are left for the rows that follow is returned too."""
+    Text must be of one of `kinds`; those that remain possible for later rows are returned too."""
     if pa.types.is_string(column.type):
         if not column.null_count and (parsed := _parsed(column, kinds[:1])) is not None:
-            return _finite(source, name, _as_times(parsed), start), _left(parsed.type)  # usually nothing is to trim
+            return _finite(source, name, _as_times(parsed), start), _left(
+                parsed.type
+            )  # there is usually nothing to trim
         column = _trimmed(column)
     if column.null_count:
         first = start + pc.index(pc.is_null(column), True).as_py() + 1
@@ -224,17 +256,17 @@ def times(
     row = max(_first_bad(column, kind) for kind in kinds)
     raise InputError(
         f"{source}: time column '{name}' has {shown(column[row].as_py())} in row {start + row + 1}, which is neither a"
-        " number nor a date like 2021-12-31 23:59:59; mend it or give another --time-col."
+        " number nor a date like 2021-12-31 23:59:59; correct it or give another --time-col."
     )
 
 
 def _finite(source: str, name: str, times: Column, start: int) -> Column:
-    """Times that can be put in an order; InputError naming the first that cannot."""
+    """Times that can be ordered; InputError naming the first that cannot."""
     if pa.types.is_floating(times.type) and not pc.all(finite := pc.is_finite(times)).as_py():
         row = pc.index(finite, False).as_py()
         raise InputError(
-            f"{source}: time column '{name}' has {times[row].as_py()} in row {start + row + 1}, which is no moment;"
-            " mend it or give another --time-col."
+            f"{source}: time column '{name}' has {times[row].as_py()} in row {start + row + 1}, which is not a point"
+            " in time; correct it or give another --time-col."
         )
     return times
 
@@ -250,7 +282,7 @@ def _parsed(column: Column, kinds: Sequence[pa.DataType]) -> Column | None:
 
 
 def _left(kind: pa.DataType) -> Sequence[pa.DataType]:
-    """What later rows may be: an integer is a number with a fraction too, and nothing else is also another."""
+    """What later rows may be: after integers, fractions too; after anything else, only the same."""
     return TEXT_TIMES[:2] if kind == pa.int64() else (kind,)
 
 

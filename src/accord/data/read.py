@@ -1,11 +1,11 @@
-"""Files, folders and frames -> Interactions; the paper's split folders, and all that `accord.load` takes -> Dataset."""
+"""Files, folders and frames -> Interactions; the paper's split folders -> Dataset."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,73 +16,21 @@ from accord.data.columns import Columns
 from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Layout, Opened, frame, matrix, open_path
+from accord.data.store import store as stores
 from accord.errors import InputError
-
-if TYPE_CHECKING:
-    from accord.data.store.store import Store
 
 PARTS = ("train.rating", "valid.rating", "valid.noisy", "test.negative", "test.noisy")
 
 
-def load(
-    source: Any,
-    *,
-    columns: Columns | None = None,
-    split: str = "auto",
-    ratios: Sequence[float] = (0.8, 0.1, 0.1),
-    clean: str | None = None,
-    seed: int = 0,
-    name: str | None = None,
-    items: Any = None,
-) -> Dataset:
-    """A Dataset from a catalog name, a file or folder, a frame, a sparse matrix, or a Dataset as it is.
-
-    `clean` is the rule that tells real preferences in the test, on the value or the time: `"value>=5"`.
-    `items` is a file or frame of item ids and titles, with any other columns.
-    """
-    from accord.data import catalog, titles  # which themselves read with this module
-
-    if items is not None:
-        dataset = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=name)
-        return titles.with_items(dataset, items)
-    rule = splitting.CleanRule.parse(clean) if clean is not None else None
-    fixed = columns is None and split == "auto" and rule is None  # nothing asked that a ready split cannot give
-    if isinstance(source, str | Path):
-        path = Path(source).expanduser()
-        if not path.exists() and isinstance(source, str) and catalog.is_name(source):
-            return catalog.load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed)
-        if is_split_folder(path):
-            if not fixed:
-                raise ready_split(str(path))
-            return read_split_folder(path, name)
-        if (store := _store(path)) is not None:
-            if columns is not None:
-                raise InputError(f"{path} is prepared already, so columns cannot be chosen; leave them out.")
-            return store.dataset(split, ratios, rule, seed, name)
-    elif isinstance(source, Dataset):
-        if not fixed:
-            raise ready_split(f"the dataset '{source.name}'")
-        return source
-    interactions, notes = read_table(source, columns, rule.names if rule else (), ordered=True)
-    label = name or name_of(source)
-    return splitting.split(interactions, split, ratios, rule, seed, label, notes)
-
-
-def _store(path: Path) -> Store | None:
-    """The store that a folder is; None if it is none."""
-    from accord.data.store import store as stores
-
+def open_store(path: Path) -> stores.Store | None:
+    """The store in a folder; None if it is not one."""
     return stores.Store.open(path) if stores.is_store(path) or stores.is_unfinished(path) else None
 
 
 def whole_table(source: Any) -> tuple[pa.Table, bool]:
-    """Every column of a file or frame, and whether it is text of a file."""
+    """Every column of a file or frame, and whether it was read from text."""
     opened = _opened(source)
     return opened.read(opened.names), opened.from_text
-
-
-def ready_split(what: str) -> InputError:
-    return InputError(f"{what} is already split, so columns, split and clean rule cannot be chosen; leave them out.")
 
 
 def read_table(
@@ -92,11 +40,11 @@ def read_table(
     merge: bool = True,
     ordered: bool = False,
 ) -> tuple[Interactions, list[str]]:
-    """Interactions of a file, parquet folder, frame or sparse matrix, one row a pair, and what had to be decided.
+    """Interactions of a file, parquet folder, frame or sparse matrix, one row per pair, and notes on what was decided.
 
-    `rule_names` are the columns a clean rule speaks of: one that is not numeric is then an error, not left out.
-    Without `merge` the rows stay as they are, repeated pairs too, and one user or item is enough. Merged rows stay in
-    the order of the source, or with `ordered` go by user and item.
+    `rule_names` are the columns that a clean rule names: one that is not numeric is an error then, not left out.
+    Without `merge` all rows stay, repeated pairs too, and one user or item is enough. Merged rows keep the order of
+    the source, or with `ordered` are sorted by user and item.
     """
     given = columns or Columns()
     opened = _opened(source)
@@ -105,48 +53,31 @@ def read_table(
     notes = list(opened.notes)
     if opened.headed:
         notes.append(f"{label}: {col.describe(chosen)}")
-    asked = {
-        role for role in ("value", "time") if getattr(given, role) or {role, getattr(chosen, role)} & {*rule_names}
-    }
+    asked = {role for role in col.ROLES[2:] if getattr(given, role) or {role, getattr(chosen, role)} & {*rule_names}}
     names = [name for role in col.ROLES if (name := getattr(chosen, role))]
     batches = opened.batches(names, names[:2])
-    rows, said = encoded(label, batches, chosen, opened.from_text, {"value", "time"} - asked, several=merge)
-    notes += [*opened.found, *said]
+    rows, decided = encoded(label, batches, chosen, opened.from_text, {"value", "time"} - asked, several=merge)
+    notes += [*opened.found, *decided]
     merged = rows.merged(ordered) if merge else rows
     return merged, notes + merged_note(label, len(rows) - len(merged), rows.has_time)
 
 
 def merged_note(label: str, repeated: int, by_time: bool) -> list[str]:
     kept = "the latest" if by_time else "the last row"
-    said = f"{label}: {repeated} rows repeat a (user, item) pair and were merged, keeping {kept} of each."
-    return [said] if repeated else []
+    note = f"{label}: {repeated} rows repeat a (user, item) pair and were merged, keeping {kept} of each."
+    return [note] if repeated else []
 
 
 def _label(source: Any) -> str:
-    """What to call a source in a sentence."""
+    """What to call a source in a message."""
     return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
-
-
-def name_of(source: Any) -> str:
-    """What to call a dataset read from a source."""
-    from accord.data import catalog
-
-    return catalog.own_split_name(_stem(source))
-
-
-def _stem(source: Any) -> str:
-    if not isinstance(source, str | Path):
-        return "data"
-    path = Path(source).expanduser().resolve()
-    path = path.parent if path.name in WELL_KNOWN else path  # u.data says less than its folder
-    return path.name if path.is_dir() else path.name.split(".")[0]
 
 
 def _opened(source: Any) -> Opened:
     label = _label(source)
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
-        store = _store(path)
+        store = open_store(path)
         return (
             open_path(path, label) if store is None else Opened(store.names, label, table=store.table(), headed=False)
         )
@@ -163,12 +94,12 @@ def is_split_folder(path: Path) -> bool:
 
 
 def missing_parts(folder: Path) -> list[str]:
-    """What a split folder must have and has not."""
+    """The files that a split folder needs and does not have."""
     return [part for part in ("train.rating", "valid.rating", "test.negative") if not any(folder.glob(f"*.{part}"))]
 
 
 def holds_table(folder: Path) -> bool:
-    """Whether a folder has something to read, so that it need not be downloaded."""
+    """Whether a folder has a table to read, so that it need not be downloaded."""
     return folder.is_dir() and any(
         file.name in WELL_KNOWN or file.name.endswith((*TEXT_SUFFIXES, ".parquet")) for file in folder.iterdir()
     )
@@ -180,8 +111,8 @@ def read_split_folder(folder: Path | str, name: str | None = None) -> Dataset:
     folder = Path(folder).expanduser()
     stems = {file.name.removesuffix(f".{part}") for part in PARTS for file in folder.glob(f"*.{part}")}
     if len(stems) != 1:
-        told = "several datasets" if stems else "no NAME.train.rating"
-        raise InputError(f"folder {folder} holds {told}; a split folder has the files of one dataset.")
+        found = "several datasets" if stems else "no NAME.train.rating"
+        raise InputError(f"folder {folder} holds {found}; a split folder has the files of one dataset.")
     stem = stems.pop()
     if missing := missing_parts(folder):
         raise InputError(
@@ -211,7 +142,7 @@ def read_split_folder(folder: Path | str, name: str | None = None) -> Dataset:
 
 
 def _row_numbers(ids: IdMap) -> IdMap:
-    """0..largest, when the ids can be row numbers: unused rows count as users or items too, as in the paper's code."""
+    """0 to the largest, if the ids can be row numbers: unused rows count as users or items, as in the paper's code."""
     if ids.ids.type != pa.int64():
         return ids
     numbers = np.asarray(ids.ids)  # sorted
@@ -220,7 +151,7 @@ def _row_numbers(ids: IdMap) -> IdMap:
 
 
 def read_part(path: Path) -> Interactions:
-    """One file of a split folder, its rows as they are."""
+    """One file of a split folder, row for row."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         width = len(file.readline().rstrip("\n").split("\t"))
     if not 2 <= width <= 4:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from accord.data.interactions import Csr
+from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.cpu import rank_in_rows
 from accord.random import DRAWN_AT_ONCE, random_numbers
@@ -29,6 +30,9 @@ def sums(values: Tensor) -> Tensor:
     return parts.sum(2).sum(1)
 
 
+NO_COLUMNS: Mapping[str, Tensor] = MappingProxyType({})
+
+
 class Batch(NamedTuple):
     """Pairs of every run, positives first. `mask` is 0 for padding (None: there is none)."""
 
@@ -37,22 +41,37 @@ class Batch(NamedTuple):
     num_positives: int  # P
     mask: Tensor | None = None  # [R, P + N]
     whole: Tensor | None = None  # [R]: positives of the whole batch, where this is a part of it
+    columns: Mapping[str, Tensor] = NO_COLUMNS  # what is known of the positives: [R, P] each
+
+    def column(self, name: str) -> Tensor:
+        """A column of the positives: [R, P]. A number that is not known is NaN."""
+        return self.columns[name]
+
+    def weighted(self, values: Tensor) -> Tensor:
+        """The loss of each pair, of a positive times its weight where the data has weights: [R, P + N]."""
+        if "weight" not in self.columns:
+            return values
+        positive, negative = values[:, : self.num_positives], values[:, self.num_positives :]
+        return torch.cat([positive * self.columns["weight"], negative], 1)
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean over positives plus mean over negatives, of which there are as many: [R, P + N] -> [R]."""
         if self.whole is not None:
             return self.sum(values) / self.whole
+        values = self.weighted(values)
         if self.mask is None:
             return sums(values) / self.num_positives
         return sums(values * self.mask) / self.mask[:, : self.num_positives].sum(1).clamp(min=1)
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum over positives and negatives: [R, P + N] -> [R]."""
+        values = self.weighted(values)
         return sums(values if self.mask is None else values * self.mask)
 
     def clone(self) -> Batch:
         mask = None if self.mask is None else self.mask.clone()
-        return Batch(self.users.clone(), self.items.clone(), self.num_positives, mask)
+        columns = {name: values.clone() for name, values in self.columns.items()}
+        return Batch(self.users.clone(), self.items.clone(), self.num_positives, mask, columns=columns)
 
     def copy_(self, other: Batch) -> None:
         """Take over the pairs of a batch of the same shape."""
@@ -60,6 +79,8 @@ class Batch(NamedTuple):
         self.items.copy_(other.items)
         if self.mask is not None and other.mask is not None:
             self.mask.copy_(other.mask)
+        for name, values in self.columns.items():
+            values.copy_(other.columns[name])
 
 
 @dataclass(frozen=True)
@@ -71,15 +92,20 @@ class TrainingPairs:
     items: Tensor  # [n]
     counts: Tensor  # [U]
     num_items: int
-    popularity: Tensor | None = None  # [I] among everybody, where these are the pairs of some
+    popularity: Tensor | None = None  # [I] among all users, where these are the pairs of some
+    columns: Mapping[str, Tensor] = field(default_factory=dict)  # [n] each
 
     @classmethod
-    def of(cls, csr: Csr, device: torch.device) -> TrainingPairs:
+    def of(cls, csr: Csr, device: torch.device, columns: Sequence[str] = ()) -> TrainingPairs:
+        """`columns`: those of the log that batches should carry."""
         ptr, counts = (torch.from_numpy(array).to(device) for array in (csr.ptr, csr.counts))
         users, items = (torch.from_numpy(array).to(device) for array in (csr.owners, csr.items))
         if device.type != "cpu":
             users, items = users.long(), items.long()
-        return cls(ptr, users, items, counts, csr.num_items)
+        kept = {name: torch.from_numpy(csr.columns[name]).to(device) for name in columns if name in csr.columns}
+        for name in ("weight", "label") & kept.keys():  # they meet losses, so they are of their type
+            kept[name] = kept[name].to(torch.get_default_dtype())
+        return cls(ptr, users, items, counts, csr.num_items, columns=kept)
 
     @property
     def num_users(self) -> int:
@@ -89,13 +115,19 @@ class TrainingPairs:
         return len(self.items)
 
 
-def entries_of(ptr: Tensor, items: Tensor, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The CSR rows of some users, end to end: each entry's place in `users`, its item, and each row's start."""
+def places_of(ptr: Tensor, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The CSR rows of some users, end to end: each entry's place in `users`, in the CSR, and each row's start."""
     counts = ptr[users + 1] - ptr[users]
     starts = counts.cumsum(0) - counts
     owner = torch.repeat_interleave(torch.arange(len(users), device=users.device), counts)
     within = torch.arange(len(owner), device=users.device) - starts[owner]
-    return owner, items[ptr[users][owner] + within].long(), starts
+    return owner, ptr[users][owner] + within, starts
+
+
+def entries_of(ptr: Tensor, items: Tensor, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same with each entry's item."""
+    owner, places, starts = places_of(ptr, users)
+    return owner, items[places].long(), starts
 
 
 class Negatives:
@@ -243,8 +275,13 @@ class Sampler:
                 for part in (pairs.users[chosen], pairs.items[chosen], negative.gather(1, chosen))
             ]
             users, items = torch.cat([batches[0], batches[0]], 2), torch.cat(batches[1:], 2)
+            columns = {
+                name: values[chosen].view(len(order), -1, size).transpose(0, 1)
+                for name, values in pairs.columns.items()
+            }
             for step in range(len(users)):
-                yield Batch(users[step], items[step], size)
+                own = {name: values[step] for name, values in columns.items()}
+                yield Batch(users[step], items[step], size, columns=own)
 
     def _epoch_of_users(self) -> Iterator[Batch]:
         """Users in batches, with all their positives; the runs' batches differ in length and are padded."""
@@ -267,7 +304,8 @@ class Sampler:
         at = torch.searchsorted(ends, entry, right=True).clamp(max=users.shape[1] - 1)
         owners = users.gather(1, at)
         within = entry - (ends - counts).gather(1, at)
-        positives = pairs.items[(pairs.ptr[owners] + within).clamp(max=len(pairs) - 1)].long()
+        places = (pairs.ptr[owners] + within).clamp(max=len(pairs) - 1)
+        positives = pairs.items[places].long()
         others = owners
         if self.cells:
             free = torch.where(counts > 0, pairs.num_items - counts, 0).cumsum(1)
@@ -281,6 +319,7 @@ class Sampler:
             torch.cat([positives, negatives], 1),
             length,
             mask.repeat(1, 2).float() if padded else None,
+            columns={name: values[places] for name, values in pairs.columns.items()},
         )
 
     def _draws(self, sizes: list[int], length: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Noise with known labels: the built-in data set, and noise injected into real data."""
+"""Noise with known labels: the built-in dataset, and noise injected into real data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from accord.data.interactions import Dataset, IdMap, IntArray, Interactions
+from accord.data.csr import IntArray
+from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.split import split
 from accord.errors import InputError, unknown
 
 KINDS = ("uniform", "popularity", "user")
-MAX_ROUNDS = 500  # of rejection; a draw that needs more has hardly a free pair left
+MAX_ROUNDS = 500  # of rejection; a draw that needs more has hardly any free pair left
 FACTORS = 6
 
 BoolArray = npt.NDArray[np.bool_]
@@ -26,11 +27,11 @@ class Simulation:
     """A dataset and the truth behind it; rows of `preference` are the rows of `dataset.users` and `dataset.items`."""
 
     dataset: Dataset
-    preference: BoolArray  # [users, items]: does the user really like the item, seen or not
+    preference: BoolArray  # [users, items]: whether the user really likes the item, seen or not
 
     @property
     def is_real(self) -> BoolArray:
-        """Of each train interaction: is it a real preference."""
+        """For each train interaction, whether it is a real preference."""
         real: BoolArray = self.dataset.train.column("value") == 1
         return real
 
@@ -81,7 +82,9 @@ def simulate(
     keys = np.concatenate([seen, popular, stray])
     value = np.repeat([1.0, 0.0], [num_real, num_noise])
     user_ids, item_ids = _names("u", users), _names("i", items)
-    observed = Interactions.of(user_ids.take(pa.array(keys // items)), item_ids.take(pa.array(keys % items)), value)
+    observed = Interactions.of(
+        user_ids.take(pa.array(keys // items)), item_ids.take(pa.array(keys % items)), value=value
+    )
     dataset = split(observed, "random", clean="value>=1", seed=seed, name=name)
     # every user and item has its row, those never observed too, so that rows are those of `preference`
     return Simulation(replace(dataset, users=IdMap(user_ids), items=IdMap(item_ids)), preference)
@@ -122,7 +125,7 @@ def draw_pairs(
         every = np.concatenate([drawn, keys])
         first = np.sort(np.unique(every, return_index=True)[1])  # in the order they were drawn
         drawn = every[first][:count]
-    raise InputError(f"no room for {count} noise interactions: hardly a pair is free; ask for a lower rate.")
+    raise InputError(f"no room for {count} noise interactions: hardly any pair is free; ask for a lower rate.")
 
 
 def inject(
@@ -156,7 +159,7 @@ def inject(
         blocked.append(other_user[known] * len(items) + other_item[known])
     taken = np.unique(np.concatenate(blocked))
     if count > len(users) * len(items) - len(taken):
-        raise InputError(f"noise rate {rate:g} needs {count} free pairs and there are fewer; ask for a lower rate.")
+        raise InputError(f"noise rate {rate:g} needs {count} free pairs, and there are fewer; ask for a lower rate.")
     keys = draw_pairs(taken, activity, popularity if kind == "popularity" else np.ones(len(items)), count, rng)
 
     canonical = np.lexsort((item, user))  # so that the order of the rows does not matter

@@ -13,9 +13,9 @@ KEY_BITS = 64
 
 
 def lexsort(keys: Sequence[npt.NDArray[Any]]) -> Order:
-    """np.lexsort of integer or float keys of equal length, the last of them the first to go by: the same order, sooner.
+    """np.lexsort of integer or float keys of equal length, the last the most significant: the same order, faster.
 
-    Keys and row numbers are packed into one integer, as many keys as there is room for, which is sorted as it is.
+    Row numbers and as many keys as fit are packed into one integer, and these integers are sorted.
     """
     size = len(keys[0])
     row_bits = max(1, (size - 1).bit_length())
@@ -31,7 +31,7 @@ def lexsort(keys: Sequence[npt.NDArray[Any]]) -> Order:
 
 
 class _Digit(NamedTuple):
-    """Bits of a key, counted from its smallest value: not made before there is room for them."""
+    """Some bits of a key less its smallest value; computed only when they are packed."""
 
     key: npt.NDArray[Any]
     smallest: int
@@ -40,7 +40,7 @@ class _Digit(NamedTuple):
 
     def add_to(self, packed: npt.NDArray[np.uint64], place: int) -> None:
         digit = self.key.astype(np.int64)
-        digit -= self.smallest  # wraps around to what it should be without a sign
+        digit -= self.smallest  # wraps around to the right unsigned number
         digit = digit.view(np.uint64)
         digit >>= np.uint64(self.shift)
         digit &= np.uint64(2**self.bits - 1)
@@ -59,13 +59,13 @@ def _digits(key: npt.NDArray[Any], room: int) -> list[_Digit]:
 
 
 def _as_integers(key: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Integers in the order of the floats: their bits, turned round where the sign is set."""
-    bits = (key.astype(np.float64) + 0.0).view(np.int64)  # one zero, not two
+    """Integers in the order of the floats: their bits, inverted where the sign is set."""
+    bits = (key.astype(np.float64) + 0.0).view(np.int64)  # so that -0.0 equals 0.0
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 
 
 def _sorted(packed: npt.NDArray[np.uint64], row_bits: int, order: Order | None) -> Order:
-    """The rows by their packed keys; those with equal keys stay as they are in `order`."""
+    """The rows by their packed keys; equal keys keep the order they have in `order`."""
     keys = packed.copy() if order is None else np.take(packed, order)
     keys <<= np.uint64(row_bits)
     keys |= np.arange(len(keys), dtype=np.uint64)

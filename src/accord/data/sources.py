@@ -1,4 +1,4 @@
-"""A file, folder, frame or matrix whose columns are known, to be read part by part once they are chosen."""
+"""A file, folder, frame or matrix whose columns are known, read in batches once they are chosen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 RECBOLE_FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
 FILE_KINDS = "CSV, TSV, Parquet, RecBole .inter, MovieLens u.data or ratings.dat"
 WELL_KNOWN = ("u.data", "ratings.dat", "ratings.csv")  # what a MovieLens folder is read for
-MOST_OF_A_REASON = 300  # characters of an error that is not ours
+LONGEST_REASON = 300  # characters of an error message that is not ours
 BATCH_ROWS, TEXT_BLOCK = 2**20, 2**24  # read at once: rows, bytes of text
 TEXT_SUFFIXES = (".csv", ".tsv", ".inter", ".csv.gz", ".tsv.gz")
 
@@ -37,9 +37,9 @@ class Opened:
     table: pa.Table | None = None
     dataset: Any = None
     texts: tuple[Layout, ...] = ()
-    headed: bool = True  # whether the names are the source's own, so that there was something to guess
+    headed: bool = True  # whether the names are the source's own, so that roles are guessed from them
     notes: tuple[str, ...] = ()
-    found: list[str] = field(default_factory=list)  # what there is to say once it has been read
+    found: list[str] = field(default_factory=list)  # notes that are known only after reading
 
     @property
     def from_text(self) -> bool:
@@ -47,18 +47,18 @@ class Opened:
 
     @property
     def files(self) -> list[Path]:
-        """What is read, in this order."""
+        """The files to read, in order."""
         return [text.path for text in self.texts] or [Path(file) for file in self.dataset.files]
 
     def num_rows(self) -> int | None:
         """The number of rows, where that is known before they are read."""
         try:
             return None if self.dataset is None else int(self.dataset.count_rows())
-        except (pa.ArrowException, OSError, RuntimeError) as error:  # the last from Arrow, too
+        except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
             raise unreadable(self.label, error) from None
 
     def batches(self, names: list[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        """The named columns, part by part; `ids` of a text file as dictionaries."""
+        """The named columns in batches; `ids` of a text file as dictionaries."""
         if self.table is not None:
             yield from self.table.select(names).to_batches(max_chunksize=BATCH_ROWS)
             return
@@ -68,7 +68,7 @@ class Opened:
             if self.dataset is not None:
                 options = {"columns": names, "batch_size": BATCH_ROWS, "batch_readahead": 2}
                 yield from untrusted.sound(self.dataset, partial(self.dataset.to_batches, **options))
-        except (pa.ArrowException, OSError, RuntimeError) as error:  # the last from Arrow, too
+        except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
             raise unreadable(self.label, error) from None
 
     def read(self, names: list[str]) -> pa.Table:
@@ -83,7 +83,7 @@ def matrix(source: Any) -> pa.Table:
     matrix = source.tocoo()
     if len(matrix.shape) != 2:
         raise InputError("the sparse matrix must have two dimensions: users and items.")
-    stored = matrix.data != 0  # a stored zero is no interaction
+    stored = matrix.data != 0  # a stored zero is not an interaction
     parts = (matrix.row, matrix.col, matrix.data)
     return pa.table([pa.array(part[stored]) for part in parts], names=["user", "item", "value"])
 
@@ -108,10 +108,10 @@ def frame(source: Any) -> pa.Table:
 
 
 def unreadable(label: str, error: Exception) -> InputError:
-    reason = str(error).strip().split("\n")[0].rstrip(".")[:MOST_OF_A_REASON] or type(error).__name__
+    reason = str(error).strip().split("\n")[0].rstrip(".")[:LONGEST_REASON] or type(error).__name__
     if "UTF8" in reason or "utf-8" in reason:
         return InputError(f"{label} is not UTF-8 text; save it as UTF-8 ({reason}).")
-    return InputError(f"{label} cannot be read ({reason}); known are {FILE_KINDS}.")
+    return InputError(f"{label} cannot be read ({reason}); supported are {FILE_KINDS}.")
 
 
 def open_path(path: Path, label: str, several: bool = False) -> Opened:
@@ -121,11 +121,11 @@ def open_path(path: Path, label: str, several: bool = False) -> Opened:
     untrusted.require_file(path, label)
     files = [path]
     if path.is_dir():
-        # its own files and those of partitions (day=1/…): not whatever lies deeper
+        # its own files and those of partitions (day=1/…), but nothing else that lies deeper
         files = sorted([*path.glob("*.parquet"), *path.glob("*=*/**/*.parquet")])
         if not files:
             if several and len(texts := _texts(path)) > 1:
-                return _together([open_path(file, str(file)) for file in texts], label)
+                return _joined([open_path(file, str(file)) for file in texts], label)
             file = _only_table(path)
             opened = open_path(file, str(file))
             opened.notes = (f"{label}: read {file.name}.", *opened.notes)
@@ -140,7 +140,7 @@ def open_path(path: Path, label: str, several: bool = False) -> Opened:
 
 
 def _only_table(folder: Path) -> Path:
-    """The one file of a folder that can be meant."""
+    """The only table in a folder."""
     for known in WELL_KNOWN:
         if (folder / known).is_file():
             return folder / known
@@ -150,19 +150,19 @@ def _only_table(folder: Path) -> Path:
     if files:
         listing = ", ".join(file.name for file in files[:5])
         raise InputError(f"folder {folder} holds several tables ({listing}); give one of them.")
-    raise InputError(f"folder {folder} holds nothing that can be read; known are {FILE_KINDS} and split folders.")
+    raise InputError(f"folder {folder} holds nothing that can be read; supported are {FILE_KINDS} and split folders.")
 
 
 def _texts(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.name.endswith(TEXT_SUFFIXES))
 
 
-def _together(files: list[Opened], label: str) -> Opened:
-    """Files of text one after another, by name."""
+def _joined(files: list[Opened], label: str) -> Opened:
+    """Text files one after another, in the order of their names."""
     for file in files[1:]:
         if file.names != files[0].names:
             raise InputError(
-                f"{file.label} has other columns than {files[0].label}; a folder holds the parts of one log."
+                f"{file.label} has other columns than {files[0].label}; all files of a folder must have the same."
             )
     texts = tuple(text for file in files for text in file.texts)
     return Opened(files[0].names, label, texts=texts, headed=files[0].headed)
@@ -179,7 +179,7 @@ class Layout:
     quoted: bool
 
     def schema(self, names: Iterable[str], ids: Collection[str] = ()) -> pa.Schema:
-        """Text, whatever it looks like: of `ids` each different one once."""
+        """All columns as text, `ids` as dictionaries."""
         return pa.schema(
             [(name, pa.dictionary(pa.int32(), pa.string()) if name in ids else pa.string()) for name in names]
         )
@@ -210,7 +210,7 @@ def _open_text(path: Path, label: str) -> Opened:
     with pa.input_stream(str(path)) as stream:
         start = stream.read(1 << 16)
     if b"\0" in start:
-        raise InputError(f"{label} is not UTF-8 text; save it as UTF-8, or as Parquet under a name that ends so.")
+        raise InputError(f"{label} is not UTF-8 text; save it as UTF-8, or as Parquet in a file named *.parquet.")
     head = io.TextIOWrapper(io.BytesIO(start), encoding="utf-8-sig", errors="replace")
     first = next((line.rstrip("\r\n") for line in head if line.strip()), None)
     if first is None:
@@ -225,9 +225,9 @@ def _open_text(path: Path, label: str) -> Opened:
         recbole = [RECBOLE_FIELD.fullmatch(cell) for cell in row]
         names = [match[1] for match in recbole if match] if all(recbole) else [cell.strip() for cell in row]
         return Opened(names, label, texts=(Layout(path, delimiter, tuple(names), 1, quoted),))
-    if len(row) > len(col.ROLES):
+    if len(row) > len(col.GUESSED):
         raise InputError(f"{label} has {len(row)} columns and no header line; add one that names them.")
-    names = list(col.ROLES[: len(row)])
+    names = list(col.GUESSED[: len(row)])
     note = f"{label}: no header line; its columns were read as {', '.join(names)}."
     return Opened(names, label, texts=(Layout(path, delimiter, tuple(names), 0, quoted),), headed=False, notes=(note,))
 

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accord.data.interactions import PAIRS_AT_ONCE, Dataset, IntArray, Interactions, mark, pair_keys
+from accord.data.csr import PAIRS_AT_ONCE, IntArray, pair_keys
+from accord.data.interactions import Dataset, Interactions, mark
 from accord.data.sorting import Order, distinct, lexsort, rises
 from accord.errors import InputError, shown, unknown
 
 KINDS = ("auto", "random", "chronological", "leave-last-out")
 TRAIN, VALID, TEST = 0, 1, 2
-Parts = npt.NDArray[np.int8]  # which of them each row goes to
+Parts = npt.NDArray[np.int8]  # the part of each row
 Ratios = tuple[float, float, float]
 Cut = Callable[[Interactions, str, Ratios, int], Sequence[Interactions]]
 
@@ -71,7 +72,7 @@ class CleanRule:
         return tuple(dict.fromkeys(name for name, _, _ in self.conditions))
 
     def mask(self, interactions: Interactions) -> npt.NDArray[np.bool_]:
-        """True where every condition holds; a missing value meets none."""
+        """True where every condition holds; a missing value meets no condition."""
         keep = np.ones(len(interactions), dtype=bool)
         for name, op, number in self.conditions:
             column = interactions.column(self._column(interactions, name))
@@ -83,9 +84,12 @@ class CleanRule:
         for column in present:
             if name in (column, interactions.source_name(column)):
                 return column
-        known = ", ".join(f"{column} ('{interactions.source_name(column)}')" for column in present) or "neither"
+        known = (
+            ", ".join(f"{column} ('{interactions.source_name(column)}')" for column in present)
+            or "neither value nor time"
+        )
         raise InputError(
-            f"clean rule {shown(self.text)} speaks of '{name}', but of value and time the data has {known};"
+            f"clean rule {shown(self.text)} names '{name}', but the data has {known};"
             " give --value-col or --time-col, or change the rule."
         )
 
@@ -102,9 +106,8 @@ def split(
 ) -> Dataset:
     """Train, valid and test. The same seed gives the same parts whatever the order of the rows.
 
-    `cut` makes the three parts where that is not done in memory.
-
     With a clean rule the test keeps what meets it (`test_noisy` is all of it), and `valid_clean` likewise.
+    `cut` makes the three parts if that is not to be done in memory.
     """
     if kind not in KINDS:
         raise unknown("split", kind, KINDS)
@@ -117,7 +120,7 @@ def split(
             f"split {kind} ({'the data has times' if interactions.has_time else 'the data has no times'}).",
         ]
     if kind != "random" and not interactions.has_time:
-        raise InputError(f"{name}: split {kind} needs a time column; give --time-col or take --split random.")
+        raise InputError(f"{name}: split {kind} needs a time column; give --time-col or use --split random.")
     rows = interactions.merged(ordered=True)
     train, valid, test = (cut or _cut)(rows, kind, ratios, seed)
     for label, piece in (("train", train), ("valid", valid), ("test", test)):
@@ -135,16 +138,16 @@ def split(
             raise InputError(f"{name}: no test interaction meets the clean rule {shown(rule.text)}; change the rule.")
         notes = [*notes, f"clean rule '{rule.text}' keeps {len(test)} of {len(test_noisy)} test interactions."]
     dataset = Dataset.of(name, train, valid, test, valid_clean, test_noisy, notes)
-    if train.stored is None:  # a store has each pair once, and cuts it by one mark a row
+    if train.stored is None:  # a store has each pair once, and puts each row into one part
         check_disjoint(dataset)
     return replace(dataset, notes=(*dataset.notes, *cold_notes(dataset)))
 
 
 def _checked(ratios: Sequence[float]) -> Ratios:
     if len(ratios) != 3 or not all(ratio > 0 for ratio in ratios) or not math.isclose(sum(ratios), 1, abs_tol=1e-6):
-        told = ", ".join(f"{ratio:g}" for ratio in ratios)
+        given = ", ".join(f"{ratio:g}" for ratio in ratios)
         raise InputError(
-            f"split ratios ({told}) must be three positive shares for train, valid and test that sum to 1,"
+            f"split ratios ({given}) must be three positive shares for train, valid and test that sum to 1,"
             " like 0.8, 0.1, 0.1."
         )
     train, valid, test = ratios
@@ -152,7 +155,7 @@ def _checked(ratios: Sequence[float]) -> Ratios:
 
 
 def _nearest(sizes: npt.NDArray[Any] | int, ratio: float) -> IntArray:
-    return np.floor(np.asarray(sizes) * ratio + 0.5 + 1e-9).astype(np.int64)  # a half rounds up, for every size alike
+    return np.floor(np.asarray(sizes) * ratio + 0.5 + 1e-9).astype(np.int64)  # a half always rounds up
 
 
 def _cut(rows: Interactions, kind: str, ratios: Ratios, seed: int) -> Sequence[Interactions]:
@@ -161,7 +164,7 @@ def _cut(rows: Interactions, kind: str, ratios: Ratios, seed: int) -> Sequence[I
 
 
 def assigned(rows: Interactions, kind: str, ratios: Ratios, seed: int) -> Parts:
-    """Which part each row goes to; the rows are by user and item."""
+    """The part of each row; rows are sorted by user and item."""
     rng = np.random.default_rng(seed)
     return _random(len(rows), ratios, rng) if kind == "random" else _by_time(rows, kind, ratios, rng)
 
@@ -183,7 +186,7 @@ def _permutation(size: int, rng: np.random.Generator) -> Order:
 
 
 def _by_time(rows: Interactions, kind: str, ratios: Ratios, rng: np.random.Generator) -> Parts:
-    """The last of each user to test, those before to valid."""
+    """The last interactions of each user go to test, those before to valid."""
     users, times = rows.column("user"), rows.column("time")
     # equal times in seeded random order: any order of the ids would favour some items
     keys = [_permutation(len(rows), rng), times, users]
@@ -206,19 +209,19 @@ def _by_time(rows: Interactions, kind: str, ratios: Ratios, rng: np.random.Gener
 
 
 def pairs(dataset: Dataset, part: Interactions) -> IntArray:
-    """One integer a pair, comparable between the parts of a dataset."""
+    """One integer per pair, comparable between the parts of a dataset."""
     return pair_keys(*dataset.rows(part), len(dataset.items))
 
 
 def check_disjoint(dataset: Dataset) -> None:
     """Our own splits never share a pair."""
     keys = np.concatenate([pairs(dataset, part) for part in (dataset.train, dataset.valid, dataset.test)])
-    keys.sort(kind="stable")  # which is quick where the parts are sorted already
+    keys.sort(kind="stable")  # fast where the parts are sorted already
     assert rises(keys), "a pair is in two parts of the split"
 
 
 def cold_notes(dataset: Dataset) -> list[str]:
-    """What of the test training has never seen; InputError where it knows none of the test's items."""
+    """Notes on test users and items that training has never seen; InputError if it has seen none of the items."""
     notes = []
     for what, ids, train, test in zip(
         ("users", "items"),

@@ -20,19 +20,19 @@ from accord.errors import InputError
 OUR_COLUMNS = ("item", "train_count")  # of a run folder's items.parquet
 # The lists of films that come without usable headers: delimiter, encoding, lines to skip.
 FILM_LISTS = {"u.item": ("|", "latin-1", 0), "movies.dat": ("::", "latin-1", 0), "ml-100k.item": ("\t", "utf-8", 1)}
-# The paper's split of MovieLens-100k leaves out these films and counts the others anew, in the same order, from 0.
-# Found by comparing the raters and ratings of each film with u.data: all 1,611 agree exactly (a test does it again).
+# The paper's split of MovieLens-100k leaves out these films and renumbers the others from 0, in the same order.
+# Found by comparing the raters and ratings of each film with u.data: all 1,611 agree exactly (a test checks it).
 LEFT_OUT_OF_SPLIT = {
     677, 814, 897, 910, 913, 957, 1106, 1130, 1236, 1408, 1432, 1447, 1453, 1458, 1460, 1476, 1494, 1498, 1508,
     1520, 1525, 1526, 1543, 1546, 1566, 1567, 1568, 1569, 1570, 1571, 1572, 1575, 1576, 1577, 1581, 1582, 1583,
     1584, 1587, 1588, 1603, 1613, 1614, 1618, 1621, 1624, 1625, 1633, 1638, 1645, 1646, 1647, 1648, 1649, 1650,
     1651, 1653, 1659, 1661, 1665, 1666, 1668, 1669, 1670, 1671, 1674, 1677, 1678, 1679, 1680, 1682,
 }  # fmt: skip
-RENUMBERED_SPLIT = "ml-100k"  # the name of the dataset in the paper's split; other splits are called otherwise
+RENUMBERED_SPLIT = "ml-100k"  # the name of the dataset in the paper's split; other splits have other names
 
 
 def with_items(dataset: Dataset, source: Any) -> Dataset:
-    """The dataset with titles and whatever else the file or frame says of its items."""
+    """The dataset with titles and everything else that the file or frame says about its items."""
     label = str(source) if isinstance(source, str | Path) else f"the {type(source).__name__} of items"
     if isinstance(source, str | Path) and Path(source).name in FILM_LISTS and Path(source).is_file():
         films = read_films(Path(source))
@@ -46,7 +46,9 @@ def with_items(dataset: Dataset, source: Any) -> Dataset:
     columns = {"title": pc.if_else(pc.equal(titles, ""), pa.scalar(None, pa.string()), titles)}
     columns |= {name: table.column(name) for name in table.column_names if name not in (id_name, title_name)}
     if taken := [name for name in columns if name in OUR_COLUMNS]:
-        raise InputError(f"{label}: a column '{taken[0]}' beside the ids is a name that Accord needs; rename it.")
+        raise InputError(
+            f"{label}: a column '{taken[0]}' beside the ids has a name that Accord uses itself; rename it."
+        )
     return _joined(dataset, ids, pa.table(columns), label)
 
 
@@ -92,7 +94,7 @@ def read_films(path: Path) -> dict[int, str]:
         rows = [line.split(mark) for line in path.read_text(encoding=encoding).splitlines()[skip:] if line]
         titles = {int(row[0]): row[1] for row in rows}
     except (ValueError, IndexError):
-        raise InputError(f"{path} is no list of films as MovieLens has it; fetch it again.") from None
+        raise InputError(f"{path} is not a list of films in MovieLens' format; download it again.") from None
     if path.name == "ml-100k.item":  # keeps the year apart
         titles |= {int(row[0]): f"{row[1]} ({row[2]})" for row in rows if len(row) > 2 and row[2].isdigit()}
     return titles

@@ -1,4 +1,4 @@
-"""A part of the users of a log: their pairs, what must be known of everybody else, and the batches they share.
+"""The users of one process: their pairs, what must be known of all others, and their part of every batch.
 
 Several processes train one model, each with its own users. Every one of them draws what one process alone would draw
 and keeps what belongs to its users, so that together they take the very steps that one process takes.
@@ -6,7 +6,7 @@ and keeps what belongs to its users, so that together they take the very steps t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from accord.data.interactions import Csr, IntArray
+from accord.data.csr import Csr, IntArray
 from accord.data.sampling import Batch, Sampler, TrainingPairs
 from accord.random import DRAWN_AT_ONCE, drawn_part, random_numbers
 
@@ -23,76 +23,86 @@ from accord.random import DRAWN_AT_ONCE, drawn_part, random_numbers
 def rows_of(whole: Csr, first: int, size: int) -> Csr:
     """The pairs of users first, first + 1, …, who are numbered from 0 in what comes back."""
     ptr = whole.ptr[first : first + size + 1]
-    return Csr(ptr - ptr[0], whole.items[ptr[0] : ptr[-1]], whole.num_items)
+    columns = {name: values[ptr[0] : ptr[-1]] for name, values in whole.columns.items()}
+    return Csr(ptr - ptr[0], whole.items[ptr[0] : ptr[-1]], whole.num_items, columns=columns)
+
+
+def shard_of(whole: Csr, users: tuple[int, int], items: tuple[int, int] | None = None) -> Csr:
+    """The pairs of some users, by the first and their number: the log itself if these are all of them."""
+    if users == (0, whole.num_users):
+        return whole
+    own = rows_of(whole, *users)
+    return UserShard(
+        own.ptr, own.items, own.num_items, columns=own.columns,
+        first=users[0], whole_ptr=whole.ptr, item_counts=whole.popularity(), item_share=items,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserPart(Csr):
+class UserShard(Csr):
     """Consecutive users of a larger log, numbered from 0, with what training must know of the whole."""
 
-    first: int  # row of the first of them among everybody
-    whole_ptr: IntArray  # [everybody + 1]
-    item_counts: IntArray  # [I], of everybody
-    item_share: tuple[int, int] | None = None  # of large tables by item: the first row that is here, and how many are
-
-    @classmethod
-    def cut(cls, whole: Csr, first: int, size: int, items: tuple[int, int] | None = None) -> UserPart:
-        own = rows_of(whole, first, size)
-        counts = whole.popularity()
-        return cls(
-            own.ptr, own.items, own.num_items, first=first, whole_ptr=whole.ptr, item_counts=counts, item_share=items
-        )
+    whole_ptr: IntArray  # [all users + 1]
+    item_counts: IntArray  # [I], of all users
 
     @property
-    def everybody(self) -> int:
-        """Users of the whole."""
-        return len(self.whole_ptr) - 1
+    def all_ptr(self) -> IntArray:
+        return self.whole_ptr
 
     @property
     def begin(self) -> int:
         """Pairs of the whole that come before."""
-        return int(self.whole_ptr[self.first])
+        return int(self.all_ptr[self.first])
 
     @property
     def num_pairs(self) -> int:
         """Pairs of the whole."""
-        return int(self.whole_ptr[-1])
+        return int(self.all_ptr[-1])
 
     def popularity(self) -> IntArray:
         return self.item_counts
 
 
+def sampler_of(train: Csr, pairs: TrainingPairs, *settings: Any, **more: Any) -> Sampler:
+    """The sampler of a log, or of a shard of one."""
+    if isinstance(train, UserShard):
+        return ShardSampler(train, pairs, *settings, **more)
+    return Sampler(pairs, *settings, **more)
+
+
 Pairs = tuple[Tensor, Tensor]  # users and items, [n] each
+Columns = Mapping[str, Tensor]  # [n] each
 
 
-class PartSampler(Sampler):
-    """What the batches of the whole hold of a part's users."""
+class ShardSampler(Sampler):
+    """What the batches of the whole log hold of a shard's users."""
 
-    def __init__(self, part: UserPart, pairs: TrainingPairs, *settings: Any, **more: Any) -> None:
-        self.part = part
-        self.whole_ptr = torch.from_numpy(part.whole_ptr)
-        popularity = torch.from_numpy(part.item_counts).to(pairs.items.device)
+    def __init__(self, shard: UserShard, pairs: TrainingPairs, *settings: Any, **more: Any) -> None:
+        self.shard = shard
+        self.all_ptr = torch.from_numpy(shard.all_ptr)
+        popularity = torch.from_numpy(shard.item_counts).to(pairs.items.device)
         super().__init__(replace(pairs, popularity=popularity), *settings, **more)
 
     @property
     def num_batches(self) -> int:
-        return -(-(self.part.num_pairs if self.batching == "pairs" else self.part.everybody) // self.batch_size)
+        return -(-(self.shard.num_pairs if self.batching == "pairs" else self.shard.all_users) // self.batch_size)
 
     def _epoch_of_pairs(self) -> Iterator[Batch]:
         pairs = self.pairs
         negatives = [self._negatives(stream) for stream in self.streams]
         chosen = [self._order(stream) for stream in self.streams]
         for step in range(self.num_batches):
-            size = min(self.batch_size, self.part.num_pairs - step * self.batch_size)
+            size = min(self.batch_size, self.shard.num_pairs - step * self.batch_size)
             places = [own[bounds[step] : bounds[step + 1]] for own, bounds in chosen]
             positive = [(pairs.users[place], pairs.items[place].long()) for place in places]
             negative = [(pairs.users[place], drawn[place]) for place, drawn in zip(places, negatives, strict=True)]
-            yield stacked(positive, negative, [size] * len(places))
+            columns = [{name: values[place] for name, values in pairs.columns.items()} for place in places]
+            yield stacked(positive, negative, [size] * len(places), columns)
 
     def _negatives(self, stream: torch.Generator) -> Tensor:
-        """A negative for each pair of the part: [n]."""
+        """A negative for each pair of the shard: [n]."""
         users, device, num_items = self.pairs.users, stream.device, self.pairs.num_items
-        span = self.part.num_pairs, self.part.begin, self.part.begin + len(users)
+        span = self.shard.num_pairs, self.shard.begin, self.shard.begin + len(users)
         if self.negatives is None:
             at_once = span[0] if device.type == "cuda" else DRAWN_AT_ONCE  # as many as the whole draws at once
             return drawn_part(
@@ -105,52 +115,57 @@ class PartSampler(Sampler):
         return torch.cat([self.negatives.at(own, drawn.unsqueeze(0))[0] for own, drawn in pieces])
 
     def _order(self, stream: torch.Generator) -> tuple[Tensor, list[int]]:
-        """The part's pairs in the order of an epoch, and where each batch of the whole begins and ends among them."""
-        begin, size, device = self.part.begin, len(self.pairs), stream.device
+        """The shard's pairs in the order of an epoch, and where each batch of the whole begins and ends among them."""
+        begin, size, device = self.shard.begin, len(self.pairs), stream.device
         # torch permutes small integers in the same way as large ones on a CPU
-        kind = torch.int32 if device.type == "cpu" and self.part.num_pairs < 2**31 else torch.long
-        order = torch.randperm(self.part.num_pairs, generator=stream, device=device, dtype=kind)
+        kind = torch.int32 if device.type == "cpu" and self.shard.num_pairs < 2**31 else torch.long
+        order = torch.randperm(self.shard.num_pairs, generator=stream, device=device, dtype=kind)
         places = ((order >= begin) & (order < begin + size)).nonzero().squeeze(1)
         ends = torch.arange(self.num_batches + 1, device=device) * self.batch_size
         return order[places].long() - begin, torch.searchsorted(places, ends).tolist()
 
     def _epoch_of_users(self) -> Iterator[Batch]:
-        orders = [torch.randperm(self.part.everybody, generator=s, device=s.device) for s in self.streams]
+        orders = [torch.randperm(self.shard.all_users, generator=s, device=s.device) for s in self.streams]
         for batches in zip(*(torch.split(order, self.batch_size) for order in orders), strict=True):
             drawn = [
                 self._of_users(users.cpu().sort().values, s) for users, s in zip(batches, self.streams, strict=True)
             ]
-            yield stacked(*([run[kind] for run in drawn] for kind in range(3)))  # type: ignore[arg-type]
+            yield stacked(*([run[kind] for run in drawn] for kind in range(4)))  # type: ignore[arg-type]
 
-    def _of_users(self, users: Tensor, stream: torch.Generator) -> tuple[Pairs, Pairs, int]:
-        """Of everybody's batch, users [B] in order: the part's positives and negatives, and all positives there are."""
-        pairs, part, ptr, device = self.pairs, self.part, self.whole_ptr, stream.device
+    def _of_users(self, users: Tensor, stream: torch.Generator) -> tuple[Pairs, Pairs, int, Columns]:
+        """Of a batch of all users, users [B] in order: the shard's positives and negatives, all positives there are,
+        and the columns of the shard's positives."""
+        pairs, shard, ptr, device = self.pairs, self.shard, self.all_ptr, stream.device
         counts = ptr[users + 1] - ptr[users]
         size = int(counts.sum())
-        here = (users >= part.first) & (users < part.first + part.num_users)
-        begin = int(counts[users < part.first].sum())
+        here = (users >= shard.first) & (users < shard.first + shard.num_users)
+        begin = int(counts[users < shard.first].sum())
         end = begin + int(counts[here].sum())
 
-        local = users[here] - part.first
+        local = users[here] - shard.first
         owners = torch.repeat_interleave(local, counts[here])
         entries = torch.arange(len(owners)) - (counts[here].cumsum(0) - counts[here]).repeat_interleave(counts[here])
         owners, entries = owners.to(device), entries.to(device)
-        positives = pairs.items[pairs.ptr[owners] + entries].long()
+        places = pairs.ptr[owners] + entries
+        positives = pairs.items[places].long()
+        columns = {name: values[places] for name, values in pairs.columns.items()}
 
         others, kept = owners, torch.arange(begin, end, device=device)
         if self.cells:  # a negative belongs to any user of the batch
             free = torch.where(counts > 0, pairs.num_items - counts, 0).cumsum(0)
             cell = random_numbers(size, stream).cpu() % free[-1].clamp(min=1)
             whose = users[torch.searchsorted(free, cell, right=True).clamp(max=len(users) - 1)].to(device)
-            kept = ((whose >= part.first) & (whose < part.first + part.num_users)).nonzero().squeeze(1)
-            others = whose[kept] - part.first
+            kept = ((whose >= shard.first) & (whose < shard.first + shard.num_users)).nonzero().squeeze(1)
+            others = whose[kept] - shard.first
         numbers = random_numbers(size, stream)[kept]
         if self.negatives is None:
-            return (owners, positives), (others, numbers % pairs.num_items), size
-        return (owners, positives), (others, self.negatives.at(others, numbers.unsqueeze(0))[0]), size
+            return (owners, positives), (others, numbers % pairs.num_items), size, columns
+        return (owners, positives), (others, self.negatives.at(others, numbers.unsqueeze(0))[0]), size, columns
 
 
-def stacked(positives: Sequence[Pairs], negatives: Sequence[Pairs], whole: Sequence[int]) -> Batch:
+def stacked(
+    positives: Sequence[Pairs], negatives: Sequence[Pairs], whole: Sequence[int], columns: Sequence[Columns]
+) -> Batch:
     """The pairs of each run as one batch, filled up to equal length with pairs that do not count."""
     lengths = [max(1, *(len(users) for users, _ in kind)) for kind in (positives, negatives)]
     runs = []
@@ -170,4 +185,8 @@ def stacked(positives: Sequence[Pairs], negatives: Sequence[Pairs], whole: Seque
         runs.append((*both, torch.cat(real)))
     users, items, mask = (torch.stack(column) for column in zip(*runs, strict=True))
     total = torch.tensor(whole, device=users.device).clamp(min=1)
-    return Batch(users, items, lengths[0], None if mask.all() else mask.float(), total)
+    padded = {
+        name: torch.stack([F.pad(own[name], (0, lengths[0] - len(own[name]))) for own in columns])
+        for name in columns[0]
+    }
+    return Batch(users, items, lengths[0], None if mask.all() else mask.float(), total, padded)

@@ -1,1 +1,1 @@
-"""Full ranking, metrics, how well noise is told, and whether a difference is one."""
+"""Full ranking, metrics, how well noise is found, and whether a difference is significant."""

@@ -1,4 +1,4 @@
-"""How well noise is found: labels of which interactions are real against a probability for each."""
+"""How well noise is found: the probability of being real of each interaction against its label."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from accord.data.interactions import Interactions
 from accord.errors import InputError
 
 BINS = 10
-REAL_FROM, NOISE_TO = 4, 2  # of ratings from 1 to 5; those between say neither
+REAL_FROM, NOISE_TO = 4, 2  # of ratings from 1 to 5; those between are neither
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
 def labels(interactions: Interactions) -> tuple[Bools, Bools] | None:
-    """Which interactions have a label, and of those which are real; None where the values tell nothing.
+    """Which interactions have a label, and of those which are real; None if the values do not tell.
 
     Values 0 and 1 are labels themselves (the built-in data); of ratings up to 5, 4 and 5 are real, 1 and 2 are noise.
     """
@@ -67,14 +67,14 @@ def detection(p_real: npt.ArrayLike, real: npt.ArrayLike) -> dict[str, float]:
 
 
 def calibration(p_real: npt.ArrayLike, real: npt.ArrayLike) -> dict[str, Any]:
-    """Whether of the interactions given a probability p a share p is real.
+    """Whether a share p of the interactions with probability p is real.
 
-    `brier`: mean squared error; `ece`: the mean distance of probability and share over ten equally wide bins, weighted
-    by the interactions in each; `reliability`: of each bin how many there are, their mean probability and their share.
+    `brier`: mean squared error; `ece`: the mean difference of probability and share over ten equally wide bins,
+    weighted by the interactions in each; `reliability`: for each bin its count, mean probability and share.
     """
     values, marked = _checked(p_real, real)
     if values.min() < 0 or values.max() > 1:
-        raise InputError("calibration is of probabilities: give numbers from 0 to 1.")
+        raise InputError("calibration needs probabilities: give numbers from 0 to 1.")
     place = np.minimum((values * BINS).astype(np.int64), BINS - 1)
     count = np.bincount(place, minlength=BINS)
     sums = [np.bincount(place, weights=weights, minlength=BINS) for weights in (values, marked.astype(np.float64))]

@@ -13,17 +13,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from accord.data.interactions import Csr, Dataset, IntArray, Interactions
+from accord.data.csr import Csr, IntArray
+from accord.data.interactions import Dataset, Interactions
 from accord.data.sampling import entries_of
 from accord.data.user_shard import rows_of
 from accord.evaluation.metrics import at_each_k
 from accord.kernels import cpu
-from accord.protocol import Protocol
+from accord.protocol import OwnRules, Protocol
 
 BLOCK_BYTES = 128 * 2**20  # of scores held at once
 CACHE_BYTES = 3 * 2**19  # of scores that are still in the cache of a CPU when the best are picked from them
 SHORT = 128  # lists up to this length are kept sorted while a row is read
-TIE_SEED = 4  # of the shuffle behind equal popularity: any number would do, but it must stay the same
+TIE_SEED = 4  # of the shuffle among equally popular items: any number would do, but it must stay the same
 ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
 Rank = Callable[[IntArray, int], Iterator[tuple[IntArray, Tensor, Tensor]]]  # see Ranker.rank
 
@@ -31,8 +32,8 @@ Rank = Callable[[IntArray, int], Iterator[tuple[IntArray, Tensor, Tensor]]]  # s
 class Scorer(TypingProtocol):
     """How a model wants to be scored."""
 
-    closed_form: ClassVar[bool]
-    masks_seen: bool
+    logits: ClassVar[bool]
+    Rules: ClassVar[type[OwnRules]]
     user_block: int | None
 
 
@@ -77,8 +78,8 @@ def top_k(scores: Tensor, k: int, priority: Tensor, seen: Seen | None = None) ->
 def _sorted_top_k(scores: Tensor, k: int, priority: Tensor) -> tuple[Tensor, Tensor]:
     """The same by sorting, of all items.
 
-    `torch.topk` picks among equal scores as it likes. Within the list a second sort mends that; only rows where the
-    k-th and the next score are equal need all their items looked at again.
+    `torch.topk` picks among equal scores as it likes. Within the list a second sort puts them in order; only rows
+    where the k-th and the next score are equal need all their items sorted.
     """
     num_items = scores.shape[-1]
     shape, rows = scores.shape[:-1], scores.reshape(-1, num_items)
@@ -132,15 +133,23 @@ class Ranker:
     ) -> Ranker:
         """A ranker of what `score_all` gives, with the target's own ways of being scored."""
         return cls(
-            score_all, runs, seen, train, rules, device, not target.closed_form, target.masks_seen, target.user_block
+            score_all,
+            runs,
+            seen,
+            train,
+            rules,
+            device,
+            target.logits,
+            rules.own(target.Rules).mask_seen,
+            target.user_block,
         )
 
     def blocks(self, users: IntArray) -> Iterator[IntArray]:
         of_user = 4 * self.runs * self.train.num_items
         size = max(1, BLOCK_BYTES // of_user)
         if self.device.type == "cpu" and len(users) * of_user <= 2 * BLOCK_BYTES:
-            # fewer at once, but enough to be worth what a model does for each block; not where there are many such
-            # blocks: freed, they leave holes in the C library's memory, where the largest go back to the system
+            # small enough for the cache, but large enough to be worth a call of the model; not for very many users:
+            # freed small blocks fragment the C library's memory, while large ones go back to the system
             size = min(size, max(256, CACHE_BYTES // of_user))
         size = self.user_block or size
         for start in range(0, len(users), size):
@@ -158,13 +167,13 @@ class Ranker:
         rows = torch.from_numpy(users).to(self.device)
         scores = self.score_all(rows)
         if self.protocol.rank_by == "probability" and self.scores_are_logits:
-            # by way of float64: torch's float32 sigmoid gives equal logits unequal last bits at the end of a block
+            # in float64: torch's float32 sigmoid gives equal logits unequal last bits at the end of a block
             scores = torch.sigmoid(scores.double()).float()
         cold = self.train.ptr[users + 1] == self.train.ptr[users]
         if self.protocol.cold_users == "popularity" and cold.any():
             scores[:, torch.from_numpy(cold).to(self.device)] = tables.popular.to(scores)
         seen = None
-        if self.masks_seen and len(users) == 1:  # the same at a third of the time
+        if self.masks_seen and len(users) == 1:  # the same in a third of the time
             first, last = self.seen.ptr[users[0] : users[0] + 2]
             scores[:, 0, tables.seen_items[first:last]] = -torch.inf
         elif self.masks_seen:
@@ -180,7 +189,7 @@ class Ranker:
         popularity = self.train.popularity()
         return _Tables(
             torch.from_numpy(self.seen.ptr).to(self.device),
-            # in a store they are int32: one kind for the kernels, and half the memory
+            # int32 as in a store: one type for the kernels, and half the memory
             torch.from_numpy(self.seen.items).to(self.device, torch.int32),
             tie_priority(popularity, self.protocol.ties).to(self.device),
             torch.from_numpy(popularity).float().to(self.device),
@@ -213,7 +222,7 @@ class Relevant:
         return cls.of_pairs(Csr.of(pairs.users[warm], pairs.items[warm], pairs.num_users, pairs.num_items), train)
 
     def of_users(self, first: int, size: int) -> Relevant:
-        """The same for users first, first + 1, … alone, who are numbered from 0 in what comes back."""
+        """The same for users first, first + 1, … only, who are numbered from 0 in the result."""
         keep = (self.users >= first) & (self.users < first + size)
         pairs, seen = rows_of(self.pairs, first, size), rows_of(self.seen, first, size)
         return Relevant(self.users[keep] - first, pairs, self.counts[keep], seen)
@@ -257,14 +266,14 @@ def evaluate(ranker: Ranker, relevant: Relevant, ks: Sequence[int]) -> Evaluatio
     """Rank all items for every user with something relevant, and say where the hits are."""
     ks = sorted(set(ks))
     keys = torch.from_numpy(relevant.pairs.keys).to(ranker.device)
-    nobody = torch.zeros(ranker.runs, 0, ks[-1], dtype=torch.bool, device=ranker.device)
-    parts = {name: [value] for name, value in at_each_k(nobody, nobody.new_zeros(0, dtype=torch.long), ks).items()}
+    none = torch.zeros(ranker.runs, 0, ks[-1], dtype=torch.bool, device=ranker.device)
+    parts = {name: [value] for name, value in at_each_k(none, none.new_zeros(0, dtype=torch.long), ks).items()}
     done = 0
     for block, items, values in ranker.rank(relevant.users, ks[-1]):
         wanted = torch.from_numpy(block).to(ranker.device)[:, None] * relevant.pairs.num_items + items
         place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
         hits = (keys[place] == wanted) & (values > -torch.inf)
-        if hits.shape[-1] < ks[-1]:  # fewer items than K: the places behind the last are misses
+        if hits.shape[-1] < ks[-1]:  # fewer items than K: the places after the last are misses
             hits = torch.nn.functional.pad(hits, (0, ks[-1] - hits.shape[-1]))
         counts = torch.from_numpy(relevant.counts[done : done + len(block)]).to(ranker.device)
         done += len(block)

@@ -1,4 +1,4 @@
-"""Is one method better than another: tests paired by user and seed.
+"""Whether one method is better than another: tests paired by user and seed.
 
 Every array is [S, N]: a metric where higher is better, for S seeds and N users in the same order everywhere.
 """
@@ -19,14 +19,14 @@ FLIPS = 10_000
 DRAWS = 2_000
 LEVEL = 0.95
 BLOCK = 2**22  # numbers held at once by the flips and the draws: 32 MiB
-ROUNDING = 1e-12  # what differs by less is equal: metrics take few values, so ties are many and must be seen
+ROUNDING = 1e-12  # smaller differences count as none: metrics take few values, so ties are common
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One method less the baseline."""
+    """One method minus the baseline."""
 
     difference: float  # of the means
     low: float  # 95% interval of the difference, for other users and other seeds
@@ -34,7 +34,7 @@ class Comparison:
     p: float  # two-sided
     p_holm: float  # corrected for all methods compared with this baseline
     effect: float  # Cohen's d_z: mean over standard deviation of the users' differences
-    better: float  # share of users for whom it is better, less the share for whom it is worse
+    better: float  # share of users for whom it is better, minus the share for whom it is worse
 
 
 def compare_to(baseline: npt.ArrayLike, others: Mapping[str, npt.ArrayLike], seed: int = 0) -> dict[str, Comparison]:
@@ -90,12 +90,12 @@ def mean_and_sd(values: npt.ArrayLike) -> tuple[float, float]:
 def _finite(values: npt.ArrayLike, name: str) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise InputError(f"{name} must be numbers: leave out the users without a value, from every method alike.")
+        raise InputError(f"{name} must be finite: leave out the users without a value, for every method.")
     return array
 
 
 def _differences(baseline: npt.ArrayLike, others: Mapping[str, npt.ArrayLike]) -> Floats:
-    """[M, S, N]: each method less the baseline, on the same user and seed."""
+    """[M, S, N]: each method minus the baseline, on the same user and seed."""
     base = _finite(baseline, "the baseline's values")
     arrays = [_finite(values, f"the values of '{name}'") for name, values in others.items()]
     seeds = max(len(array) if array.ndim else 0 for array in (base, *arrays))
@@ -116,7 +116,7 @@ def _blocks(total: int, width: int) -> Iterator[int]:
 
 
 def _sign_flip(users: Floats, rng: np.random.Generator) -> list[float]:
-    """Two-sided p of every row of [M, N]: were the methods alike, each user's difference could have either sign."""
+    """Two-sided p of every row of [M, N]: if the methods were equal, each user's difference could have either sign."""
     num_users = users.shape[1]
     totals, sizes = users.sum(1), np.abs(users).sum(1)
     reached = np.zeros(len(users), dtype=np.int64)
@@ -132,8 +132,8 @@ def _p(reached: int, users: Floats) -> float:
     p = (reached + 1) / (FLIPS + 1)
     if reached:
         return p
-    # No flip came as far, so the flips can say no more than p. Their sum has mean 0 and variance Σd²; for many users it
-    # is nearly normal. Few users cannot give less than the share of the two most extreme of all their flips.
+    # No flip reached the total, so the flips only say that p is no larger. Their sum has mean 0 and variance Σd²; for
+    # many users it is nearly normal. Few users cannot give less than the share of their two most extreme flips.
     z = abs(users.sum()) / math.sqrt(np.square(users).sum())
     return min(p, max(float(2 * norm.sf(z)), 2.0 ** (1 - np.count_nonzero(users))))
 

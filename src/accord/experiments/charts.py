@@ -1,4 +1,4 @@
-"""The drawings of the leaderboard and of injected noise. A method has its own colour, marker and dash everywhere."""
+"""The charts of the leaderboard and of injected noise. A method has the same colour, marker and dash everywhere."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.experiments.oracle import NAME as CEILING
-from accord.experiments.paper_tables import figures
+from accord.experiments.paper_tables import drawing
 from accord.report.tables import Figure
 
 Floats = npt.NDArray[np.float64]
 
-# dark and light in turn, so that a grey print keeps neighbours apart
+# dark and light in turn, so that neighbours differ in a grey print
 STYLES: dict[str, dict[str, Any]] = {
     "normal": {"color": "#000000", "marker": "o", "linestyle": "-"},
     "wbpr": {"color": "#999999", "marker": "v", "linestyle": ":"},
@@ -27,13 +27,13 @@ STYLES: dict[str, dict[str, Any]] = {
     "ease": {"color": "#009e73", "marker": "", "linestyle": (0, (6, 2))},
     CEILING: {"color": "#009e73", "marker": "", "linestyle": (0, (3, 1, 1, 1))},
 }
-OTHER = {"color": "#444444", "marker": "*", "linestyle": "-"}  # a method of the caller's own
-NAMES = {"rce": "R-CE", "ease": "EASE", CEILING: "EASE told the ratings", "demo": "Built-in data"}
+OTHER = {"color": "#444444", "marker": "*", "linestyle": "-"}  # a method of the caller
+NAMES = {"rce": "R-CE", "ease": "EASE", CEILING: "EASE with ratings", "demo": "Built-in data"}
 
 
-def called(name: str) -> str:
+def display_name(name: str) -> str:
     """A model, method or dataset as the pages write it."""
-    return NAMES.get(name) or figures.called(name)
+    return NAMES.get(name) or drawing.display_name(name)
 
 
 def style(method: str) -> dict[str, Any]:
@@ -41,27 +41,30 @@ def style(method: str) -> dict[str, Any]:
 
 
 def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], told: float | None) -> Figure:
-    """Every row by NDCG@20, the best first; what needs no method as lines through all. `rows`: name, method, seeds."""
+    """Every row by NDCG@20, the best on top; models without a method are lines. `rows`: name, method, values."""
     learned = sorted(
         (row for row in rows if row[1] not in STYLES or STYLES[row[1]]["marker"]), key=lambda r: r[2].mean()
     )
     fixed = {row[1]: float(row[2].mean()) for row in rows if row not in learned}
     if told is not None:
         fixed[CEILING] = told
-    canvas, (axis,) = figures.panels(1, width=8, height=1.6 + 0.23 * len(learned))
+    canvas, (axis,) = drawing.panels(1, width=8, height=1.6 + 0.23 * len(learned))
     for place, (_, method, values) in enumerate(learned):
         sd = values.std(ddof=1) if len(values) > 1 else 0.0
         look = {**style(method), "linestyle": "none"}
-        axis.errorbar(values.mean(), place, xerr=sd, label=called(method), elinewidth=1.2, capsize=2, **look)
+        axis.errorbar(values.mean(), place, xerr=sd, label=display_name(method), elinewidth=1.2, capsize=2, **look)
     for name, value in fixed.items():
-        axis.axvline(value, color=style(name)["color"], linestyle=style(name)["linestyle"], label=called(name))
+        axis.axvline(value, color=style(name)["color"], linestyle=style(name)["linestyle"], label=display_name(name))
     axis.set_yticks(range(len(learned)), [row[0] for row in learned])
     axis.set_ylim(-0.8, len(learned) - 0.2)
     axis.grid(axis="y")
     axis.set_xlabel("NDCG@20 on the clean test, mean and standard deviation over seeds")
     _legend(canvas, axis)
-    return figures.drawn(
-        canvas, file, f"{title}: NDCG@20 of every row", "The best row is on top. Lines: what needs no denoising method."
+    return drawing.drawn(
+        canvas,
+        file,
+        f"{title}: NDCG@20 of every row",
+        "The best row is on top. Lines: models without a method.",
     )
 
 
@@ -69,7 +72,7 @@ def gains(file: str, title: str, tests: Mapping[tuple[str, str], Mapping[str, fl
     """The difference of each method from Normal of the same model, with its interval. `tests`: by model and method."""
     models = list(dict.fromkeys(model for model, _ in tests))
     places, names = [], []
-    canvas, (axis,) = figures.panels(1, width=8, height=1.2 + 0.22 * (len(tests) + len(models)))
+    canvas, (axis,) = drawing.panels(1, width=8, height=1.2 + 0.22 * (len(tests) + len(models)))
     for place, ((model, method), test) in enumerate(tests.items()):
         y = -(place + models.index(model))
         look = style(method)
@@ -77,34 +80,34 @@ def gains(file: str, title: str, tests: Mapping[tuple[str, str], Mapping[str, fl
         axis.plot([test["low"], test["high"]], [y, y], color=look["color"], linewidth=1.4)
         axis.plot(test["difference"], y, look["marker"], color=look["color"], mfc=look["color"] if sure else "white")
         places.append(y)
-        names.append(f"{called(model)} + {called(method)}")
+        names.append(f"{display_name(model)} + {display_name(method)}")
     axis.axvline(0, color="#000000", linewidth=0.8)
     axis.set_yticks(places, names)
     axis.grid(axis="x")
-    axis.set_xlabel("NDCG@20 less that of Normal, 95% interval over users and seeds")
+    axis.set_xlabel("NDCG@20 minus that of Normal, 95% interval over users and seeds")
     caption = (
-        "Filled: p < 0.05 after Holm's correction (of these runs). An interval that holds 0: other seeds may differ."
+        "Filled: p < 0.05 after Holm's correction (of these runs). If an interval includes 0, other seeds may differ."
     )
-    return figures.drawn(canvas, file, f"{title}: what each method adds to its model", caption)
+    return drawing.drawn(canvas, file, f"{title}: what each method adds to its model", caption)
 
 
 def reliability(file: str, title: str, curves: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> Figure:
-    """Of the pairs given a probability p, the share that is real. `curves`: by model and method, one a seed."""
+    """The share of pairs that are real at each probability. `curves`: by model and method, one per seed."""
     models = list(dict.fromkeys(model for model, _ in curves))
     columns = min(3, len(models))
-    canvas, axes = figures.panels(columns, -(-len(models) // columns), width=3.3, height=3.2)
+    canvas, axes = drawing.panels(columns, -(-len(models) // columns), width=3.3, height=3.2)
     for axis, model in zip(axes, models, strict=False):
         axis.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=1)
         for (own, method), seeds in curves.items():
             if own == model:
                 x, y = _joined(seeds)
-                axis.plot(x, y, label=called(method), markersize=4, linewidth=1.2, **style(method))
-        axis.set(title=called(model), xlim=(0, 1), ylim=(0, 1), xlabel="posterior", ylabel="share that is real")
+                axis.plot(x, y, label=display_name(method), markersize=4, linewidth=1.2, **style(method))
+        axis.set(title=display_name(model), xlim=(0, 1), ylim=(0, 1), xlabel="posterior", ylabel="share that is real")
     for axis in axes[len(models) :]:
         axis.set_visible(False)
     _legend(canvas, axes[0])
     caption = "The grey diagonal is perfect. Bins of a tenth; those with less than 0.1% of the pairs are left out."
-    return figures.drawn(canvas, file, f"{title}: is the posterior right", caption)
+    return drawing.drawn(canvas, file, f"{title}: is the posterior calibrated", caption)
 
 
 def _joined(seeds: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats]:
@@ -124,26 +127,26 @@ def by_rate(
     level: float,
     caption: str,
 ) -> Figure:
-    """A figure against the rate of noise. `panels`: by model and kind of noise; in each a curve a method."""
+    """A figure against the rate of noise. `panels`: by model and kind of noise, with one curve per method."""
     kinds = list(dict.fromkeys(kind for _, kind in panels))
-    canvas, axes = figures.panels(len(kinds), len(panels) // len(kinds), width=3.4, height=3.0)
+    canvas, axes = drawing.panels(len(kinds), len(panels) // len(kinds), width=3.4, height=3.0)
     for axis, ((model, kind), curves) in zip(axes, panels.items(), strict=True):
         axis.axhline(level, color="#bbbbbb", linewidth=1)
         for method, points in curves.items():
             rates = sorted(points)
             values = [points[rate] for rate in rates]
-            axis.plot([100 * r for r in rates], values, label=called(method), markersize=5, **style(method))
-        axis.set(title=f"{called(model)}, {kind} noise", xlabel="injected pairs, % of all", ylabel=label)
+            axis.plot([100 * r for r in rates], values, label=display_name(method), markersize=5, **style(method))
+        axis.set(title=f"{display_name(model)}, {kind} noise", xlabel="injected pairs, % of all", ylabel=label)
         axis.sharey(axes[0])
     _legend(canvas, axes[0])
-    return figures.drawn(canvas, file, title, caption)
+    return drawing.drawn(canvas, file, title, caption)
 
 
 def _legend(canvas: Any, axis: Any) -> None:
     """One legend under all panels, in the order of STYLES."""
     handles, labels = axis.get_legend_handles_labels()
     found = dict(zip(labels, handles, strict=True))
-    order = [called(name) for name in STYLES]
+    order = [display_name(name) for name in STYLES]
     labels = sorted(found, key=lambda label: order.index(label) if label in order else len(order))
     columns = min(5, int(canvas.get_figwidth() // 1.5))
     canvas.legend([found[one] for one in labels], labels, loc="outside lower center", ncols=columns, frameon=False)

@@ -1,4 +1,4 @@
-"""Many runs: a grid of models, methods and options with several seeds, stacked where they can be, and who is better."""
+"""Comparisons: a grid of models, methods and options with several seeds, trained in stacks where possible."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ import torch
 
 from accord.data.interactions import Dataset
 from accord.errors import InputError
-from accord.evaluation.significance import Comparison, compare_to
 from accord.experiments.executor import Here, Job, Workers
-from accord.experiments.memory import parts_that_fit, train_part
+from accord.experiments.memory import stacks_that_fit, train_in_memory
 from accord.experiments.results import PerUser, Results, run_key
-from accord.fitting import plan
 from accord.io.files import only_writer
 from accord.methods import find_method
 from accord.methods.base import Method
-from accord.models import own_class
+from accord.models import is_solved, own_class
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Table, write_all
+from accord.training.plan import plan
 from accord.training.run import Run
 from accord.training.trainer import Progress, TrainConfig
 
 KEPT = ("recall@20", "ndcg@20")  # of every user, for the paired tests
-ALWAYS = ("popularity", "ease")  # shown beside every comparison
+ALWAYS = ("popularity", "ease")  # part of every comparison
 DIGITS = 8  # of a figure in the raw results
 
 EachEpoch = Callable[[Run, Method, int], None]
@@ -41,7 +39,7 @@ More = Callable[[Recommender], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Cell:
-    """A row of the comparison: what is trained, with which options."""
+    """A row of the comparison: a model, a method and options."""
 
     model: str
     method: str | None
@@ -49,52 +47,52 @@ class Cell:
 
     @property
     def name(self) -> str:
-        said = self.model if self.method is None else f"{self.model} + {self.method}"
-        return said + "".join(f" {key.partition('.')[2]}={value}" for key, value in self.options)
+        name = self.model if self.method is None else f"{self.model} + {self.method}"
+        return name + "".join(f" {key.partition('.')[2]}={value}" for key, value in self.options)
 
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that a comparison runs on."""
+    """What a comparison runs on, and how."""
 
     data: Dataset
     protocol: str = "corrected"
     seeds: int | tuple[int, ...] = 3  # how many, or which
-    common: tuple[tuple[str, Any], ...] = ()  # options with one value, for all that have them
+    common: tuple[tuple[str, Any], ...] = ()  # options with one value, for every model or method that has them
     epochs: int | None = None
     device: str = "auto"
     watch: Callable[[Progress], None] | None = None
     say: Callable[[str], None] = print
-    each_epoch: EachEpoch | None = None  # sees every stack after each epoch
-    more: More | None = None  # further fields for the line of each run
+    each_epoch: EachEpoch | None = None  # called with every stack after each epoch
+    more: More | None = None  # gives further fields for the line of each run
     ks: tuple[int, ...] | None = None
-    per_user: bool = True  # whether to keep what every user got
-    known: tuple[Path, ...] = ()  # folders with results of the same name: runs that are there are taken over
+    per_user: bool = True  # whether to keep the metrics of every user
+    known: tuple[Path, ...] = ()  # folders with results of the same name, whose finished runs are reused
     workers: Workers = field(default_factory=Here)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Stands for the data itself: results of another file or split under the same name are not these."""
+        """Identifies the data itself: results of another file or split under the same name do not count."""
         digest = hashlib.sha256()
         for part in (self.data.train, self.data.valid, self.data.test):
             digest.update(self.data.csr(part, unique=False).keys.tobytes())
+        for name, values in self.data.training_csr().columns.items():
+            digest.update(name.encode() + values.tobytes())
         return digest.hexdigest()[:16]
 
 
 def cells_of(models: Iterable[str], methods: Sequence[str], grid: Mapping[str, Sequence[Any]]) -> list[Cell]:
-    """All combinations; an option that a model or method has not is left out there, and repeats are dropped."""
+    """All combinations. An option that a model or method does not have is left out there, and repeats are dropped."""
     cells: dict[Cell, None] = {}
     for model in [*models, *ALWAYS]:
-        own = own_class(model)
-        closed_form = own is not None and own.closed_form
-        for method in [None] if closed_form else methods:
+        for method in [None] if is_solved(model) else methods:
             names = [name for name in grid if has_option(model, method, name)]
             for values in itertools.product(*(grid[name] for name in names)):
                 cells[Cell(model, method, tuple(zip(names, values, strict=True)))] = None
     used = {name for cell in cells for name, _ in cell.options}
     for name in grid:
         if name not in used:
-            raise InputError(f"--set {name}: none of the models and methods has this option.")
+            raise InputError(f"--set {name}: none of the models and methods have this option.")
     return list(cells)
 
 
@@ -112,7 +110,7 @@ def has_option(model: str, method: str | None, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Stack:
-    """Runs that differ only in seeds and in options of a stack."""
+    """Runs that differ only in seeds and in options that may differ within a stack."""
 
     first: Run
     names: list[str] = field(default_factory=list)  # of the cells
@@ -125,26 +123,26 @@ class Stack:
         return self.names[0] if len(self.names) == 1 else f"{self.names[0]} and {len(self.names) - 1} other settings"
 
     def without(self, done: Iterable[str]) -> Run | None:
-        """What is still to be run, None where nothing is."""
+        """The runs that are not done yet, None if all are."""
         left = [(seed, varied) for seed, varied, key in self.members if key not in done]
         update = {"seeds": tuple(seed for seed, _ in left), "varied": tuple(varied for _, varied in left)}
-        return Run(self.first.config.model_copy(update=update), self.first.model, self.first.method) if left else None
+        return self.first.updated(**update) if left else None
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What is kept of trained runs: everything that their lines say."""
+    """What is kept of trained runs: everything that goes into their lines of results."""
 
     run: Run
     entries: list[dict[str, Any]]
-    groups: dict[str, list[dict[str, float]]]  # empty figures where there is nobody
+    groups: dict[str, list[dict[str, float]]]  # metrics by group of users; empty where a group has no users
     more: list[dict[str, Any]]
     per_user: PerUser
     device: str
 
 
 def compare(request: Request, cells: Sequence[Cell], results: Results) -> Results:
-    """Run what is not in the results yet, stack by stack. Wherever it runs, the lines end in the order of the cells."""
+    """Run what is not in the results yet, stack by stack. The lines end up in the order of the cells."""
     with only_writer(results.folder):
         _run_missing(request, cells, results)
     return results
@@ -163,9 +161,9 @@ def _run_missing(request: Request, cells: Sequence[Cell], results: Results) -> N
             lines, users = zip(*(one for one in known if one is not None), strict=True)
             results.add(lines, {metric: np.stack([own[metric] for own in users]) for metric in users[0]})
             continue
-        for part, memory in parts_that_fit(run, request.data, room):
-            runs = len(part.config.seeds)
-            jobs.append(Job(f"{stack.name} · {runs} run(s)", part, runs * part.config.train.epochs, memory))
+        for smaller, memory in stacks_that_fit(run, request.data, room):
+            runs = len(smaller.config.seeds)
+            jobs.append(Job(f"{stack.name} · {runs} run(s)", smaller, runs * smaller.config.train.epochs, memory))
     work = partial(_train, KEPT if request.per_user else (), request.each_epoch, request.more)
     for _, finished in workers.each(work, request.data, jobs, device, request.watch, request.say):
         _add(request, finished, results)
@@ -179,21 +177,21 @@ def _train(
     each_epoch: EachEpoch | None,
     more: More | None,
     data: Dataset,
-    part: Run,
+    stack: Run,
     device: torch.device,
     watch: Callable[[Progress], None] | None,
     say: Callable[[str], None],
 ) -> Iterator[Finished]:
     """Train and evaluate, here or on another machine."""
-    for trained in train_part(data, part, device, watch, each_epoch, say):
+    for trained in train_in_memory(data, stack, device, watch, each_epoch, say):
         run, evaluation = trained.run, trained.evaluation
         assert evaluation is not None
-        nobody: list[dict[str, float]] = [{}] * trained.num_runs
+        empty: list[dict[str, float]] = [{}] * trained.num_runs
         groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}
         yield Finished(
             run,
             trained.metrics["runs"],
-            {name: evaluation.mean(keep) if keep.any() else nobody for name, keep in groups.items()},
+            {name: evaluation.mean(keep) if keep.any() else empty for name, keep in groups.items()},
             more(trained) if more else [{}] * trained.num_runs,
             {name: evaluation.per_user[name] for name in kept if name in evaluation.per_user},
             "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
@@ -216,18 +214,17 @@ def _plan(request: Request, cell: Cell) -> Run:
 
 
 def _stacks(request: Request, cells: Sequence[Cell]) -> list[Stack]:
-    """Runs that can train together, together."""
+    """Group the cells into stacks of runs that can be trained at once."""
     stacks: dict[str, Stack] = {}
     for cell in cells:
         run = _plan(request, cell)
         free: tuple[str, ...] = ()
         varied: dict[str, Any] = {}
-        if cell.method is not None:
-            kind = find_method(cell.method)
-            free, every = kind.per_run, kind.Config(**run.config.method_options)
+        if run.kind.learns:
+            free, every = run.kind.per_run, run.kind.Config(**run.config.method_options)
             varied = {
                 f"method.{name}": getattr(every, name) for name in free
-            }  # defaults too, or a neighbour's would do
+            }  # defaults too, or those of the first cell would apply
             varied["train.l2"] = run.config.train.l2
         fixed = run.config.model_dump(mode="json")
         fixed["method_options"] = {k: v for k, v in run.config.method_options.items() if k not in free}
@@ -240,7 +237,7 @@ def _stacks(request: Request, cells: Sequence[Cell]) -> list[Stack]:
 
 
 def _elsewhere(request: Request, name: str) -> dict[str, tuple[dict[str, Any], PerUser]]:
-    """The finished runs of other folders, each with what every user got."""
+    """The finished runs of other folders, each with the metrics of every user."""
     found: dict[str, tuple[dict[str, Any], PerUser]] = {}
     for folder in request.known:
         other = Results(folder, name)
@@ -252,7 +249,7 @@ def _elsewhere(request: Request, name: str) -> dict[str, tuple[dict[str, Any], P
 
 
 def keys_of(request: Request, cell: Cell) -> list[str]:
-    """The keys under which the runs of a cell stand in the results, one a seed."""
+    """The keys of a cell's runs in the results, one per seed."""
     return _keys(request, _plan(request, cell))
 
 
@@ -271,17 +268,17 @@ def _single(run: Run, seed: int, varied: Mapping[str, Any] | None = None) -> Run
     }
     train = config.train.model_copy(update={"l2": own["train.l2"]} if "train.l2" in own else {})
     update = {"seeds": (seed,), "varied": (), "method_options": method_options, "train": train}
-    return Run(config.model_copy(update=update), run.model, run.method)
+    return run.updated(**update)
 
 
 def _result(request: Request, run: Run) -> dict[str, Any]:
-    """The part of a result that says which run it is of."""
+    """The fields of a line of results that identify its run."""
     config = run.config
-    kind = None if run.method is None else find_method(run.method)
+    kind = run.kind
     own = own_class(run.model)
     settings = {} if own is None else own.Config(**config.model_options).model_dump(mode="json")
     settings = {f"model.{key}": value for key, value in (settings or config.model_options).items()}
-    if kind is not None:
+    if kind.learns:
         options = kind.Config(**config.method_options).model_dump(mode="json")
         settings |= {f"method.{key}": value for key, value in options.items()}
         settings |= {f"train.{key}": value for key, value in config.train.model_dump(mode="json").items()}
@@ -309,7 +306,7 @@ def _add(request: Request, finished: Finished, results: Results) -> None:
 
 
 def _rounded(value: Any) -> Any:
-    """A result without digits that nobody needs, but not the settings: they say which run it is of."""
+    """A result with fewer digits, except in the settings and the protocol, which identify its run."""
     if isinstance(value, dict):
         return {k: v if k in ("settings", "protocol") else _rounded(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -320,86 +317,6 @@ def _rounded(value: Any) -> Any:
 def users_of(
     request: Request, cells: Sequence[Cell], results: Results, metric: str
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """What every user got of a metric from each row: [seeds, users]."""
+    """A metric of every user for each row: [seeds, users]."""
     per_user = results.per_user(metric)
     return {cell.name: np.stack([per_user[key] for key in keys_of(request, cell)]) for cell in cells}
-
-
-def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
-    """The comparison as tables: mean ± sd over seeds, and paired tests against a baseline."""
-    lines = results.by_key()
-    runs = {cell.name: keys_of(request, cell) for cell in cells}
-    missing = [name for name, keys in runs.items() if not set(keys) <= set(lines)]
-    if missing:
-        raise InputError(f"{results.file} has no finished runs of '{missing[0]}'; run the comparison first.")
-    names = list(runs)
-    chosen = baseline or next((name for name in names if name.endswith("+ normal")), names[0])
-    if chosen not in runs:
-        raise InputError(f"--baseline '{chosen}' is not among the rows: {', '.join(names)}.")
-    stacked = users_of(request, cells, results, "ndcg@20")
-    tests = compare_to(stacked[chosen], {name: values for name, values in stacked.items() if name != chosen})
-    return [_means(names, runs, lines), _tests(names, tests, chosen)]
-
-
-def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[str, dict[str, Any]]) -> Table:
-    metrics = [name for name in next(iter(lines.values()))["metrics"] if name.split("@")[0] in ("recall", "ndcg")]
-    groups = [name for name, mean in next(iter(lines.values()))["groups"].items() if mean]
-    rows, means = [], []
-    for name in names:
-        own = [lines[key] for key in runs[name]]
-        row: list[Any] = [name, len(own)]
-        for metric in metrics:
-            values = np.array([line["metrics"][metric] for line in own])
-            row.append(f"{values.mean():.4f}" + (f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""))
-        for group in groups:
-            row.append(float(np.mean([line["groups"][group]["ndcg@20"] for line in own])))
-        means.append([np.mean([line["metrics"][metric] for line in own]) for metric in metrics])
-        rows.append(tuple(row))
-    best = np.argmax(np.array(means), 0)
-    marked = frozenset((int(row), column + 2) for column, row in enumerate(best))
-    columns = ("what", "runs", *metrics, *(f"ndcg@20, {group} users" for group in groups))
-    return Table(
-        "Mean ± standard deviation over seeds", columns, tuple(rows), ("The best of each column is marked.",), marked
-    )
-
-
-def _tests(names: Sequence[str], tests: Mapping[str, Comparison], baseline: str) -> Table:
-    rows = []
-    for name in names:
-        if name in tests:
-            test = tests[name]
-            interval = f"{test.low:+.4f} to {test.high:+.4f}"
-            rows.append(
-                (
-                    name,
-                    f"{test.difference:+.4f}",
-                    interval,
-                    _p(test.p),
-                    _p(test.p_holm),
-                    f"{test.effect:+.3f}",
-                    f"{test.better:+.1%}",
-                )
-            )
-    columns = ("what", "difference", "95% interval", "p", "p (Holm)", "effect size", "users better − worse")
-    notes = (
-        "NDCG@20, paired by user and seed: sign-flip permutation test on the users' mean differences; "
-        "interval by bootstrap over users and seeds; effect size: mean over standard deviation of the differences. "
-        "The test speaks of these runs, the interval of other seeds too: a small p beside an interval around 0 "
-        "means that the seeds differ.",
-    )
-    return Table(f"Against {baseline}", columns, tuple(rows), notes)
-
-
-def _p(value: float) -> str:
-    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
-
-
-def render(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
-    """Write the comparison beside its raw results, as Markdown, HTML, CSV and LaTeX."""
-    tables = summarise(request, cells, results, baseline)
-    counts = request.data.counts()
-    said = ", ".join(f"{counts[part]:,} {part}" for part in ("users", "items", "train", "valid", "test"))
-    seeds = request.seeds if isinstance(request.seeds, int) else len(request.seeds)
-    intro = [f"{request.data.name}: {said}; protocol {request.protocol}; {seeds} seed(s)."]
-    write_all(results.folder, "compare", tables, intro)
-    return tables

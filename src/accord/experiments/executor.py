@@ -1,4 +1,4 @@
-"""Who does the parts of some work: this process, one after another. `ray_executor` gives them to other machines."""
+"""Where jobs are done: in this process, one after another. `ray_executor` gives them to other machines."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from accord.fitting import find_device
+from accord.training.plan import find_device
 from accord.training.trainer import Progress
 
-CPU_BYTES = 4 * 2**30  # for one stack in main memory: a larger one is no faster
+CPU_BYTES = 4 * 2**30  # for one stack in main memory: a larger one would be no faster
 
 Found = TypeVar("Found")
 Watch = Callable[[Progress], None]
 Say = Callable[[str], None]
 Work = Callable[[Any, Any, torch.device, Watch | None, Say], Iterator[Found]]
-"""What is done with the data and one part of the work. It may run in another process, on a copy of everything."""
+"""What is done with the data and one job. It may run in another process, on a copy of everything."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A part of some work."""
+    """One piece of some work; `task` is what the work is called with."""
 
     name: str
-    part: Any
-    size: int = 1  # by which the time that is left is guessed
-    memory: int = 0  # bytes that it takes, about
+    task: Any
+    size: int = 1  # relative to other jobs, to estimate the time left
+    memory: int = 0  # bytes, about
 
 
 class Workers(Protocol):
-    """Where parts of a work are done. What is found is the same wherever that is."""
+    """Where jobs are done. The results are the same wherever that is."""
 
     def device(self, name: str) -> torch.device:
-        """What a name of a device means there."""
+        """The device of a name (auto, cpu, cuda) there."""
 
     def room(self, device: torch.device) -> int:
-        """Bytes that a stack of runs may take there."""
+        """Bytes of memory that a stack of runs may take there."""
 
     def each(
         self, work: Work[Found], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch | None, say: Say
     ) -> Iterator[tuple[int, Found]]:
-        """What is found, with the number of its job, as it is finished: the jobs' order may be another."""
+        """Results with the number of their job, as they are finished, which may be in another order."""
 
 
 class Here:
@@ -69,18 +69,18 @@ class Here:
         left = TimeLeft(jobs)
         for number, job in enumerate(jobs):
             say(f"{number + 1} of {len(jobs)}: {job.name}{left}")
-            for found in work(data, job.part, device, watch, say):
+            for found in work(data, job.task, device, watch, say):
                 yield number, found
             left.done(job)
 
 
 @dataclass
 class TimeLeft:
-    """A guess from what the jobs took that are done."""
+    """An estimate from the time that finished jobs took."""
 
     jobs: Sequence[Job]
     began: float = field(default_factory=time.perf_counter)
-    size: int = 0  # of those that are done
+    size: int = 0  # of the finished jobs
 
     def done(self, job: Job) -> None:
         self.size += job.size

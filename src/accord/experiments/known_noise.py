@@ -1,4 +1,4 @@
-"""Training pairs that are known to be real or noise, some put in on purpose; how well a stack tells them apart."""
+"""Training pairs known to be real or noise, some of them injected; how well a stack of runs tells them apart."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from accord.data.interactions import Dataset, IntArray
+from accord.data.csr import IntArray
+from accord.data.interactions import Dataset
 from accord.data.simulate import inject
 from accord.evaluation.noise import calibration, detection, labels
 from accord.evaluation.ranking import Relevant
 from accord.recommender.recommender import Recommender
 
 PAIRS_AT_ONCE = 1_000_000  # over all runs of a stack
-CLEAN, BUILT_IN = "none", "built-in"  # kinds of noise besides those that are injected
+CLEAN, BUILT_IN = "none", "built-in"  # kinds of noise besides the injected ones
 NOISE_SEED = 0  # the noise is drawn once; the seeds of the runs differ
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Rows of users and items, and of each pair whether it is real."""
+    """Rows of users and items, and for each pair whether it is real."""
 
     users: IntArray
     items: IntArray
@@ -31,12 +32,12 @@ class Labelled:
 
     @classmethod
     def of(cls, data: Dataset, real: npt.NDArray[np.bool_]) -> Labelled:
-        """`real`: of each training interaction."""
+        """All training interactions; `real` says which of them are."""
         return cls(data.users.rows(data.train.users), data.items.rows(data.train.items), real)
 
     @classmethod
     def by_value(cls, data: Dataset) -> Labelled | None:
-        """By the values of the training interactions (see `noise.labels`); None where they tell nothing."""
+        """By the values of the training interactions (see `noise.labels`); None where they do not tell."""
         found = labels(data.train)
         if found is None:
             return None
@@ -44,11 +45,11 @@ class Labelled:
         return cls(data.users.rows(data.train.users)[known], data.items.rows(data.train.items)[known], real)
 
     def judge(self, trained: Recommender) -> list[dict[str, Any]]:
-        """For the line of each run: how well it tells these pairs apart, and whether its probabilities are true ones.
+        """For the line of each run: how well it tells these pairs apart, and whether its probabilities are calibrated.
 
-        A model fitted in closed form gives no probability: its scores can tell pairs apart, but are not calibrated.
+        A model that is solved gives no probability: its scores can tell pairs apart, but are not calibrated.
         """
-        learned = trained.run.method is not None
+        learned = trained.method.learns
         found = []
         for scores in self._scores(trained, learned):
             figures: dict[str, Any] = {"pairs": len(self.real), **detection(scores, self.real)}
@@ -79,17 +80,17 @@ class Condition:
     rate: float
     data: Dataset
     labelled: Labelled | None = None
-    rivals: tuple[Condition, ...] = ()  # of the one without noise: those that are compared with it
+    rivals: tuple[Condition, ...] = ()  # for the condition without noise: those that are compared with it
 
     @property
     def name(self) -> str:
         return f"{self.kind} {self.rate:.4g}"
 
     def more(self, trained: Recommender) -> list[dict[str, Any]]:
-        """What the line of each run says of the noise.
+        """What the line of each run says about the noise.
 
-        Seen pairs are removed before ranking, and noise is never a test pair: the more of it, the shorter the list that
-        the test has to be found in. So what was trained without noise is ranked for each rival with the same removed.
+        Seen pairs are removed before ranking, and noise is never a test pair: the more noise, the fewer items the test
+        items compete with. So runs trained without noise are ranked once per rival, with the same pairs removed.
         """
         rules = trained.run.config.protocol
         judged = [{}] * trained.num_runs if self.labelled is None else self.labelled.judge(trained)
@@ -97,18 +98,18 @@ class Condition:
             rival.name: trained.evaluate(Relevant.of_test(rival.data, rules), [20]).per_user["ndcg@20"].mean(1)
             for rival in self.rivals
         }
-        said = {"kind": self.kind, "rate": round(self.rate, 4)}
+        injected = {"kind": self.kind, "rate": round(self.rate, 4)}
         figures = [{name: float(values[run]) for name, values in ranked.items()} for run in range(trained.num_runs)]
         return [
-            {"injected": said | ({"ndcg@20": mine} if mine else {}), **one}
+            {"injected": injected | ({"ndcg@20": mine} if mine else {}), **one}
             for one, mine in zip(judged, figures, strict=True)
         ]
 
 
 def conditions(data: Dataset, kinds: Sequence[str], rates: Sequence[float]) -> list[Condition]:
-    """Without noise first, what all others are compared with."""
+    """The conditions, first the one without noise that all others are compared with."""
     values = data.train.column("value") if data.train.has_value else np.array([np.nan])
-    if np.isin(values, (0, 1)).all() and len(np.unique(values)) == 2:  # labels: the noise is there already
+    if np.isin(values, (0, 1)).all() and len(np.unique(values)) == 2:  # labels: the noise is already there
         real = values == 1
         noisy = [Condition(BUILT_IN, float(1 - real.mean()), data, Labelled.of(data, real))]
         clean = replace(data, train=data.train.filter(real))

@@ -1,7 +1,7 @@
-"""The leaderboard: what every model with every method is worth under rules that hold, and what of it is chance.
+"""The leaderboard: every model with every method under one protocol, equally tuned, and tested for chance.
 
-`run` trains and writes raw results, and `NAME.json`: which runs make each row, and the paired tests between rows. The
-page is written from these two files alone.
+`run` trains and writes raw results, and `NAME.json`: which runs make up each row, and the paired tests between rows.
+The page is written from these two files alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from accord.errors import InputError
 from accord.evaluation.ranking import Relevant
 from accord.evaluation.significance import Comparison, compare_to, holm
 from accord.experiments import charts
-from accord.experiments.charts import called
+from accord.experiments.charts import display_name
 from accord.experiments.compare import ALWAYS, Cell, Request, cells_of, compare, keys_of
 from accord.experiments.known_noise import Labelled
 from accord.experiments.oracle import NAME as CEILING
@@ -40,11 +40,11 @@ HOW_TESTED = (
     "NDCG@20, paired by user and seed. p: sign-flip permutation test on the users' mean differences, corrected by "
     "Holm's method for all rows of this table; interval: bootstrap over users and seeds; effect size: mean over "
     "standard deviation of the users' differences. Differences with p < 0.05 are marked, gains and losses alike. The "
-    "test speaks of these runs, the interval of other seeds too: a small p beside an interval around 0 means that the "
-    "seeds differ."
+    "test is about these runs, the interval also about other seeds: a small p beside an interval around 0 means that "
+    "the seeds differ."
 )
 HOW_CHOSEN = (
-    "Tested as above. Of popularity, EASE and Normal of every model this row has the highest NDCG@20 on the test "
+    "Tested as above. Among popularity, EASE and Normal of every model, this row has the highest NDCG@20 on the test "
     "itself, so it is the hardest to beat."
 )
 Line = dict[str, Any]
@@ -58,7 +58,7 @@ def run(
     methods: Sequence[str] = tuple(METHODS),
     trials: int = TRIALS,
 ) -> list[Table | Figure]:
-    """Tune, train and test on each dataset, and write the page of all that the folder has."""
+    """Tune, train and test on each dataset, and write the page of everything that the folder holds."""
     file = folder / f"{NAME}.json"
     content = read_json(file) if file.exists() else {}
     cells = cells_of(models, methods, {})
@@ -74,7 +74,7 @@ def run(
 
 
 def _entry(request: Request, cells: Sequence[Cell], results: Results, trials: int) -> dict[str, Any]:
-    """What the page says of a dataset besides the lines of its runs."""
+    """What the page shows of a dataset besides the lines of its runs."""
     data, relevant = request.data, Relevant.of_test(request.data, PRESETS[request.protocol])
     warm = int((data.csr(data.train).counts[relevant.users] > 0).sum())
     told = ceiling(request, KS)
@@ -106,7 +106,7 @@ def _entry(request: Request, cells: Sequence[Cell], results: Results, trials: in
 def _against_normal(
     rows: Sequence[Mapping[str, Any]], values: Mapping[str, npt.NDArray[np.float64]]
 ) -> dict[str, Comparison]:
-    """Each method against Normal of the same model; Holm's correction counts the tests of all models."""
+    """Each method against Normal of the same model; Holm's correction is over the tests of all models."""
     tests: dict[str, Comparison] = {}
     for normal in (row for row in rows if row["method"] == "normal"):
         same = [row_name(row) for row in rows if row["model"] == normal["model"] and row is not normal]
@@ -116,7 +116,7 @@ def _against_normal(
 
 
 def row_name(row: Mapping[str, Any]) -> str:
-    return called(row["model"]) + (f" + {called(row['method'])}" if row["method"] else "")
+    return display_name(row["model"]) + (f" + {display_name(row['method'])}" if row["method"] else "")
 
 
 # --- the page
@@ -147,7 +147,7 @@ def render(folder: Path) -> list[Table | Figure]:
     """Write the page from the raw results alone."""
     file = folder / f"{NAME}.json"
     if not file.exists():
-        raise InputError(f"{file} is not there: nothing was finished in this folder; run without --render-only.")
+        raise InputError(f"{file} does not exist: nothing was finished in this folder; run without --render-only.")
     content, lines = read_json(file), Results(folder, NAME).by_key()
     parts: list[Table | Figure] = []
     for dataset, entry in content.items():
@@ -157,31 +157,31 @@ def render(folder: Path) -> list[Table | Figure]:
         rows = [Row(row["model"], row["method"], [lines[key] for key in row["runs"]]) for row in entry["rows"]]
         told = Row(CEILING, None, [lines[entry["told"]]]) if entry["told"] else None
         parts += _dataset(dataset, entry, rows, told)
-    write_all(folder, NAME, parts, _intro(content), "Leaderboard: what denoising gains, under one set of rules")
+    write_all(folder, NAME, parts, _intro(content), "Leaderboard: what denoising gains under one protocol")
     return parts
 
 
 def _intro(content: Mapping[str, Any]) -> list[str]:
     devices = sorted({device for entry in content.values() for device in entry["devices"]})
-    said = [
-        "Protocol corrected: ties by popularity, train and validation masked, users without history get the popular "
-        "items, the best weights by validation NDCG@20 restored; one tuning budget for every row, Normal and EASE "
+    paragraphs = [
+        "Protocol corrected: ties broken by popularity, train and validation masked, users without history get popular "
+        "items, the best weights by validation NDCG@20 restored; the same tuning budget for every row, Normal and EASE "
         f"included. Run on {', '.join(devices)}.",
     ]
     for dataset, entry in content.items():
         counts, judged = entry["counts"], entry["judged"]
         epochs = "" if entry["epochs"] is None else f", at most {entry['epochs']} epochs"
-        tuning = f"{entry['trials']} trials a row" if entry["trials"] else "defaults, not tuned"
-        said.append(
-            f"{called(dataset)}: {counts['users']:,} users, {counts['items']:,} items, {counts['train']:,} training "
-            f"pairs; {counts['test']:,} clean test pairs of {judged['warm']:,} users with history and "
+        tuning = f"{entry['trials']} trials per row" if entry["trials"] else "defaults, not tuned"
+        paragraphs.append(
+            f"{display_name(dataset)}: {counts['users']:,} users, {counts['items']:,} items, {counts['train']:,} "
+            f"training pairs; {counts['test']:,} clean test pairs of {judged['warm']:,} users with history and "
             f"{judged['cold']:,} without; {entry['seeds']} seeds, {tuning}{epochs}."
         )
-    return said
+    return paragraphs
 
 
 def _dataset(dataset: str, entry: Mapping[str, Any], rows: list[Row], told: Row | None) -> list[Table | Figure]:
-    title, tests, best = called(dataset), entry["tests"], entry["best"]
+    title, tests, best = display_name(dataset), entry["tests"], entry["best"]
     parts: list[Table | Figure] = [
         _ranking(title, rows, told),
         charts.ranking(
@@ -199,7 +199,7 @@ def _dataset(dataset: str, entry: Mapping[str, Any], rows: list[Row], told: Row 
             _tests(title, rows, tests["normal"], "Normal of the same model", HOW_TESTED),
             charts.gains(f"{NAME}-{dataset}-gain.svg", title, {key: test for key, test in named.items() if test}),
         ]
-    parts.append(_tests(title, rows, tests["best"], f"{best}, the best that does not denoise", HOW_CHOSEN))
+    parts.append(_tests(title, rows, tests["best"], f"{best}, the best row without denoising", HOW_CHOSEN))
     if any(row.noise("auc") is not None for row in rows):
         parts.append(_noise(title, rows))
     curves = {
@@ -230,23 +230,21 @@ def _ranking(title: str, rows: Sequence[Row], told: Row | None) -> Table:
     marked = frozenset((int(means[:, column].argmax()), column + 2) for column in telling)
     body = tuple((row.name, len(row.lines), *(spread(row.values(*column)) for column in columns)) for row in every)
     heads = ("what", "runs", *(metric + (f", {group} users" if group else "") for metric, group in columns))
-    notes = [
-        "Mean ± standard deviation over seeds. The best of each column is marked, what was told the ratings aside."
-    ]
+    notes = ["Mean ± standard deviation over seeds. The best of each column is marked, EASE with ratings aside."]
     if len(groups) > 1:
         notes.append(
-            "Users without history (cold) get the popular items from every model, so those columns are all alike."
+            "Users without history (cold) get popular items from every model, so those columns are all the same."
         )
     return Table(f"{title}: ranking on the clean test", heads, body, tuple(notes), marked)
 
 
 def _shares(title: str, rows: Sequence[Row], told: Row) -> Table:
-    """How much of what denoising can win each row has won."""
+    """How much of what denoising can gain each row has gained."""
     ease = next(row for row in rows if row.model == "ease")
     normals = {row.model: row for row in rows if row.method == "normal"}
     groups: list[str | None] = [None]
     if told.lines[0]["groups"]["cold"]:
-        groups.append("warm")  # the others get the popular items, whatever is denoised
+        groups.append("warm")  # cold users get popular items, whatever is denoised
     body = []
     for row in rows:
         cells: list[str | None] = [row.name]
@@ -258,15 +256,15 @@ def _shares(title: str, rows: Sequence[Row], told: Row) -> Table:
             gain = None if normal is None else mean[row.name] - float(normal.values("ndcg@20", group).mean())
             cells.append(None if gain is None else f"{gain / room:+.0%}")
         body.append(tuple(cells))
-    said = ["of all users" if group is None else f"of {group} users" for group in groups]
-    heads = ("what", *(f"{kind}, {who}" for who in said for kind in ("share recovered", "gain over Normal")))
+    names = ["of all users" if group is None else f"of {group} users" for group in groups]
+    heads = ("what", *(f"{kind}, {who}" for who in names for kind in ("share recovered", "gain over Normal")))
     notes = (
-        "NDCG@20. EASE told the ratings is the ceiling of a perfect denoiser on that model; what denoising can win is "
+        "NDCG@20. EASE with ratings is the ceiling of a perfect denoiser on that model; what denoising can gain is "
         "ceiling − EASE. Share recovered: (row − EASE) / (ceiling − EASE), so EASE has 0%, the ceiling 100%, and a row "
-        "that plain EASE beats less than 0%. Gain over Normal: (row − Normal of the same model) / (ceiling − EASE): "
-        "what the method itself adds to its model, by the same measure.",
+        "below plain EASE less than 0%. Gain over Normal: (row − Normal of the same model) / (ceiling − EASE): what "
+        "the method itself adds to its model, on the same scale.",
     )
-    return Table(f"{title}: share of the told-the-ratings ceiling", heads, tuple(body), notes)
+    return Table(f"{title}: share of the ceiling with ratings", heads, tuple(body), notes)
 
 
 def _tests(title: str, rows: Sequence[Row], tests: Mapping[str, Any], baseline: str, note: str) -> Table:
@@ -298,18 +296,18 @@ def _noise(title: str, rows: Sequence[Row]) -> Table:
     body = tuple((row.name, *(spread(row.noise(figure), 3) for figure in figures)) for row in shown)
     label = shown[0].lines[0]["noise"]
     notes = (
-        f"{label['pairs']:,} training pairs whose value says what they are (ratings of 4 and more are real, of 2 and "
-        f"less noise; 0 and 1 on built-in data), {label['noise_rate']:.1%} of them noise. AUC of telling them apart by "
-        "the posterior, 0.5 being chance, and average precision of finding the noise, chance being its share; for "
-        f"{' and '.join(called(name) for name in ALWAYS)} by the score itself. ECE and Brier: is a posterior of p "
-        "right for a share p; lower is better, and scores are no probabilities.",
+        f"{label['pairs']:,} training pairs whose value says what they are (ratings of 4 and above are real, of 2 and "
+        f"below noise; 1 and 0 on built-in data), {label['noise_rate']:.1%} of them noise. AUC of telling them apart "
+        "by the posterior, 0.5 being chance, and average precision of finding the noise, chance being its share; for "
+        f"{' and '.join(display_name(name) for name in ALWAYS)} by the score itself. ECE and Brier: is a posterior of "
+        "p right for a share p; lower is better, and scores are not probabilities.",
     )
     heads = ("what", "AUC", "average precision", "ECE", "Brier")
     return Table(f"{title}: finding the noise in the training pairs", heads, body, notes)
 
 
 def _settings(title: str, rows: Sequence[Row]) -> Table:
-    """What tuning chose, and what validation said of it."""
+    """What tuning chose, and the validation result."""
     body = []
     for row in rows:
         settings = row.lines[0]["settings"]

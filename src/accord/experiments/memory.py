@@ -1,4 +1,4 @@
-"""Stacks of runs, cut to the memory that there is."""
+"""Stacks of runs, cut to the memory that is available."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ import torch
 
 from accord.data.interactions import Dataset
 from accord.errors import InputError
-from accord.fitting import train_stack
 from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
 from accord.training.run import Run
+from accord.training.stack import train_stack
 from accord.training.trainer import Diverged, Progress
 
 MOST_RUNS = 256  # in one stack
 
 
-def train_part(
+def train_in_memory(
     data: Dataset,
-    part: Run,
+    stack: Run,
     device: torch.device,
     watch: Callable[[Progress], None] | None = None,
     each_epoch: Callable[[Run, Method, int], None] | None = None,
     say: Callable[[str], None] = print,
 ) -> Iterator[Recommender]:
-    """Train and evaluate a stack that should fit. Where memory runs out all the same, go on in halves.
+    """Train and evaluate a stack that should fit. If memory runs out all the same, continue in halves.
 
-    `each_epoch` sees what is trained, its method and the epoch, in the last stage.
+    `each_epoch` is called with the runs, their method and the epoch, in the last stage.
     """
-    waiting = [part]
+    waiting = [stack]
     while waiting:
-        part = waiting.pop(0)
+        stack = waiting.pop(0)
         try:
-            seen = None if each_epoch is None else (lambda method, epoch, p=part: each_epoch(p, method, epoch))
+            seen = None if each_epoch is None else (lambda method, epoch, own=stack: each_epoch(own, method, epoch))
             try:
-                method, states = train_stack(data, part, device, watch=watch, each_epoch=seen)
+                method, states = train_stack(data, stack, device, watch=watch, each_epoch=seen)
             except Diverged as error:
-                warnings.warn(f"{part.config.model} + {part.config.method}: {error}", stacklevel=2)
+                warnings.warn(f"{stack.config.model} + {stack.config.method}: {error}", stacklevel=2)
                 if error.rest is None:
                     continue
-                part, method, states = error.rest
-            recommender = Recommender.of_training(part, data, method, states, {})
+                stack, method, states = error.rest
+            recommender = Recommender.of_training(stack, data, method, states)
         except RuntimeError as error:
             if not _out_of_memory(error):
                 raise
-            size = len(part.config.seeds)
+            size = len(stack.config.seeds)
             if size == 1:
                 raise InputError(
-                    f"{part.config.model} with {part.config.method} does not fit the memory of {device}, even one run "
-                    "at a time; give a smaller --set train.batch_size or model.dim, or another --device."
+                    f"{stack.config.model} with {stack.config.method} does not fit into the memory of {device}, even "
+                    "one run at a time; give a smaller --set train.batch_size or model.dim, or another --device."
                 ) from None
-            say(f"out of memory with {size} runs at once: going on with {-(-size // 2)}")
-            waiting[:0] = _pieces(part, -(-size // 2))
+            say(f"out of memory with {size} runs at once: continuing with {-(-size // 2)}")
+            waiting[:0] = _smaller_stacks(stack, -(-size // 2))
         else:
             yield recommender
             continue
@@ -69,28 +69,27 @@ def _out_of_memory(error: RuntimeError) -> bool:
 
 
 def bytes_of_a_run(run: Run, data: Dataset) -> int:
-    """A careful guess: weights with gradients, moments, the best and what is computed from all of them, and a batch."""
-    if run.method is None:
+    """A careful guess: weights with gradients, moments, the best weights and intermediate results, and a batch."""
+    one = run.with_seeds(run.config.seeds[:1]).build(data.training_csr())
+    if one.target.solved:
         return 16 * len(data.items) ** 2  # a matrix of items by items and its inverse
-    one = run.with_seeds(run.config.seeds[:1]).build(data.csr(data.train))
     weights: int = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
     batch = run.config.train.batch_size or 2048
     pairs = 2 * batch
-    if one.target.batching == "users":  # a batch holds its users' whole histories
+    if one.target.batching == "users":  # a batch holds the whole histories of its users
         pairs = 2 * math.ceil(len(data.train) * min(1, batch / max(1, data.counts()["users"])))
     return 12 * weights + 16 * 64 * 4 * pairs
 
 
-def parts_that_fit(run: Run, data: Dataset, room: int) -> Iterator[tuple[Run, int]]:
-    """A stack in parts that fit into so many bytes, each with what it takes of them, about."""
+def stacks_that_fit(run: Run, data: Dataset, room: int) -> Iterator[tuple[Run, int]]:
+    """Cut a stack into smaller ones that fit into so many bytes, each with the bytes that it takes, about."""
     each = bytes_of_a_run(run, data)
-    for part in _pieces(run, max(1, min(MOST_RUNS, room // each))):
-        yield part, each * len(part.config.seeds)
+    for stack in _smaller_stacks(run, max(1, min(MOST_RUNS, room // each))):
+        yield stack, each * len(stack.config.seeds)
 
 
-def _pieces(run: Run, most: int) -> Iterator[Run]:
-    """A stack in pieces of at most so many runs."""
+def _smaller_stacks(run: Run, most: int) -> Iterator[Run]:
+    """Cut a stack into smaller ones of at most so many runs."""
     config = run.config
     for start in range(0, len(config.seeds), most):
-        update = {"seeds": config.seeds[start : start + most], "varied": config.varied[start : start + most]}
-        yield Run(config.model_copy(update=update), run.model, run.method)
+        yield run.updated(seeds=config.seeds[start : start + most], varied=config.varied[start : start + most])

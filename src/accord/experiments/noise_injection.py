@@ -1,7 +1,7 @@
-"""Noise of known kind and rate, put into real training data: is it found, and what does it cost the ranking.
+"""Noise of a known kind and rate, injected into training data: whether it is found, and what it costs the ranking.
 
-On built-in data the noise is known already; there the same models are also trained without it. `run` writes raw
-results and `NAME.json`, which says which runs make each cell; the page is written from these two files alone.
+On built-in data the noise is already known; there the same models are also trained without it. `run` writes raw
+results and `NAME.json`, which says which runs make up each cell; the page is written from these two files alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from accord.data.interactions import Dataset
 from accord.data.simulate import KINDS
 from accord.errors import InputError, unknown
 from accord.experiments import charts
-from accord.experiments.charts import called
+from accord.experiments.charts import display_name
 from accord.experiments.compare import Request, cells_of, compare, keys_of
 from accord.experiments.known_noise import BUILT_IN, CLEAN, Condition, conditions
 from accord.experiments.leaderboard import KS, TRIALS, row_name, spread
@@ -31,7 +31,7 @@ from accord.report.tables import Figure, Table, write_all
 NAME = "injected"
 MODELS = ("gmf", "lightgcn")
 RATES = (0.1, 0.2, 0.3, 0.4)
-SAID = {"uniform": "uniform", "popularity": "popularity-driven", "user": "user-dependent", BUILT_IN: BUILT_IN}
+KIND_NAMES = {"uniform": "uniform", "popularity": "popularity-driven", "user": "user-dependent", BUILT_IN: BUILT_IN}
 
 
 def run(
@@ -44,9 +44,9 @@ def run(
     kinds: Sequence[str] = KINDS,
     rates: Sequence[float] = RATES,
 ) -> list[Table | Figure]:
-    """Tune on each dataset as it is, train on it with and without noise, and write the page of all in the folder."""
+    """Tune on each dataset as it is, train with and without noise, and write the page of everything in the folder."""
     if not rates or min(rates) <= 0 or max(rates) >= 1:
-        raise InputError("--rates are shares of the training pairs: numbers above 0 and below 1, as 0.1,0.2.")
+        raise InputError("--rates are shares of the training pairs: give numbers above 0 and below 1, as 0.1,0.2.")
     for kind in kinds:
         if kind not in KINDS:
             raise unknown("noise kind", kind, KINDS)
@@ -73,12 +73,12 @@ def run(
 
 
 def _check(lines: Mapping[str, Any], keys: Sequence[str], one: Condition, results: Results) -> None:
-    """Runs without noise know only the kinds and rates they were once ranked for."""
+    """Runs without noise hold results only for the kinds and rates that they were ranked for."""
     for rival in one.rivals:
         if any(rival.name not in lines[key]["injected"].get("ndcg@20", {}) for key in keys):
             raise InputError(
-                f"{results.file} has runs without noise that know nothing of '{rival.name}': they were made with other "
-                "--kinds or --rates; give another --out."
+                f"{results.file} has runs without noise, but not their result for '{rival.name}': they were made with "
+                "other --kinds or --rates; give another --out."
             )
 
 
@@ -94,7 +94,7 @@ class Found:
 
     title: str
     rows: dict[tuple[str, str | None], dict[Where, list[dict[str, Any]]]]
-    names: dict[Where, str]  # under which the lines of runs without noise have their figures
+    names: dict[Where, str]  # of the conditions, in the lines of runs without noise
 
     @property
     def noises(self) -> list[Where]:
@@ -118,7 +118,7 @@ def render(folder: Path) -> list[Table | Figure]:
     """Write the page from the raw results alone."""
     file = folder / f"{NAME}.json"
     if not file.exists():
-        raise InputError(f"{file} is not there: nothing was finished in this folder; run without --render-only.")
+        raise InputError(f"{file} does not exist: nothing was finished in this folder; run without --render-only.")
     content, lines = read_json(file), Results(folder, NAME).by_key()
     parts: list[Table | Figure] = []
     devices: set[str] = set()
@@ -131,25 +131,25 @@ def render(folder: Path) -> list[Table | Figure]:
             devices |= {line["device"] for line in own}
             rows.setdefault((row["model"], row["method"]), {})[row["kind"], row["rate"]] = own
         names = {(row["kind"], row["rate"]): row["name"] for row in entry["rows"]}
-        parts += _dataset(dataset, Found(called(dataset), rows, names))
-    write_all(folder, NAME, parts, _intro(content, devices), "Injected noise: is it found, and what does it cost")
+        parts += _dataset(dataset, Found(display_name(dataset), rows, names))
+    write_all(folder, NAME, parts, _intro(content, devices), "Injected noise: whether it is found, and what it costs")
     return parts
 
 
 def _intro(content: Mapping[str, Any], devices: set[str]) -> list[str]:
-    said = [
-        f"{called(dataset)}: {entry['seeds']} seeds, "
-        + (f"{entry['trials']} trials a row on the data as it is" if entry["trials"] else "defaults, not tuned")
+    budgets = [
+        f"{display_name(dataset)}: {entry['seeds']} seeds, "
+        + (f"{entry['trials']} trials per row on the data as it is" if entry["trials"] else "defaults, not tuned")
         + ("" if entry["epochs"] is None else f", at most {entry['epochs']} epochs")
         for dataset, entry in content.items()
     ]
     return [
-        "Protocol corrected. Noise is put into the training pairs until it is the stated share of them: items drawn "
-        "uniformly or by popularity, users by activity, or (user-dependent) by activity and a propensity of their own; "
-        "never a pair that the data has. It is drawn once for each kind and rate. Validation and test stay as they "
-        "are. The pairs that the data itself brings count as real here, whatever their rating. On built-in data the "
-        "noise is known, and the model without noise is trained on the real pairs alone.",
-        f"{'; '.join(said)}. Run on {', '.join(sorted(devices))}.",
+        "Protocol corrected. Noise is injected into the training pairs until it is the stated share of them: items "
+        "drawn uniformly or by popularity, users by activity, or (user-dependent) by activity and a propensity of "
+        "their own; never a pair that is in the data. It is drawn once for each kind and rate. Validation and test "
+        "stay as they are. The pairs of the data itself count as real here, whatever their rating. On built-in data "
+        "the noise is known, and the model without noise is trained on the real pairs alone.",
+        f"{'; '.join(budgets)}. Run on {', '.join(sorted(devices))}.",
     ]
 
 
@@ -159,8 +159,8 @@ def _dataset(dataset: str, found: Found) -> list[Table | Figure]:
             found,
             "finding the noise, AUC",
             lambda row, where: spread(found.noise(row, where, "auc"), 3),
-            "AUC of telling noise from the rest of the training pairs by the posterior (popularity and EASE: by the "
-            "score); 0.5 is chance, less is worse than chance.",
+            "AUC of telling noise from the other training pairs by the posterior (popularity and EASE: by the score); "
+            "0.5 is chance, less is worse than chance.",
         ),
         _table(
             found,
@@ -173,8 +173,8 @@ def _dataset(dataset: str, found: Found) -> list[Table | Figure]:
             "what the noise costs",
             lambda row, where: _percent(found.loss(row, where)),
             "NDCG@20 on the clean test, relative to the same model, method and seed trained without the noise: mean ± "
-            "standard deviation over seeds. Both rank the same items: the noise is removed from the list of either, as "
-            "seen items are. Otherwise noise would help, since none of it is in the test and the list is shorter.",
+            "standard deviation over seeds. Both rank the same items: the noise is removed from both lists, like seen "
+            "items. Otherwise noise would help, since none of it is in the test and there are fewer items to rank.",
             ("NDCG@20 without noise", lambda row: spread(found.ndcg(row, (CLEAN, 0.0)))),
         ),
     ]
@@ -182,7 +182,7 @@ def _dataset(dataset: str, found: Found) -> list[Table | Figure]:
         parts += [
             charts.by_rate(
                 f"{NAME}-{dataset}-auc.svg",
-                f"{found.title}: is the injected noise found",
+                f"{found.title}: how well the injected noise is found",
                 "AUC",
                 _panels(found, lambda row, where: found.noise(row, where, "auc")),
                 0.5,
@@ -208,7 +208,7 @@ def _table(
     first: tuple[str, Callable[[tuple[str, str | None]], str | None]] | None = None,
 ) -> Table:
     """A row for each model and method, a column for each kind and rate of noise."""
-    heads = [f"{SAID.get(kind, kind)} {rate:.0%}" for kind, rate in found.noises]
+    heads = [f"{KIND_NAMES.get(kind, kind)} {rate:.0%}" for kind, rate in found.noises]
     body = []
     for row in found.rows:
         start = [row_name({"model": row[0], "method": row[1]}), *([first[1](row)] if first else [])]
@@ -224,11 +224,11 @@ def _percent(values: Values) -> str:
 def _panels(
     found: Found, figure: Callable[[tuple[str, str | None], Where], Values | None]
 ) -> dict[tuple[str, str], dict[str, dict[float, float]]]:
-    """Curves over the rate, by model and kind; what needs no method stands in every panel."""
+    """Curves over the rate, by model and kind; models without a method are in every panel."""
     panels: dict[tuple[str, str], dict[str, dict[float, float]]] = {}
     for model in dict.fromkeys(model for model, method in found.rows if method):
         for kind in dict.fromkeys(kind for kind, _ in found.noises):
-            curves = panels.setdefault((model, SAID.get(kind, kind)), {})
+            curves = panels.setdefault((model, KIND_NAMES.get(kind, kind)), {})
             for row in found.rows:
                 if row[0] == model or row[1] is None:
                     points = {where[1]: figure(row, where) for where in found.noises if where[0] == kind}

@@ -1,4 +1,4 @@
-"""EASE told the ratings: what a perfect denoiser could win on that model. No method is told them."""
+"""EASE trained with the ratings, which no method gets: what a perfect denoiser could gain on that model."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from torch import Tensor
 
 from accord.evaluation.ranking import Ranker, Relevant, evaluate
 from accord.experiments.compare import Request
-from accord.models.closed_form import item_weights
+from accord.models.ease import item_weights
 from accord.protocol import PRESETS
+from accord.training.run import preset_rules
 
 NAME = "ease-told"
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a rating of 1, 2, … counts for, and the ridge penalty: the best found on the test, since it is a ceiling."""
+    """The weight of a rating of 1, 2, …, and the ridge penalty: the best found on the test, since it is a ceiling."""
 
     weights: tuple[float, ...]
     l2: float
@@ -34,10 +35,10 @@ TOLD = {
 
 
 def ceiling(request: Request, ks: tuple[int, ...]) -> dict[str, Any] | None:
-    """The line of the model that is told, as every run has one; None where the dataset's ratings are not known.
+    """The line of results of EASE with the ratings; None where no weights are known for the dataset.
 
-    It is told the ratings everywhere: in the matrix that is regressed, in the users' histories, and in the popularity
-    that users get who have no history, or none that counts.
+    The ratings are used everywhere: in the matrix that is regressed, in the users' histories, and in the popularity
+    that ranks for users without a history, or without one that counts.
     """
     data, rules = request.data, PRESETS[request.protocol]
     told = TOLD.get(data.name)
@@ -68,7 +69,7 @@ def ceiling(request: Request, ks: tuple[int, ...]) -> dict[str, Any] | None:
         "model": NAME,
         "method": "none",
         "seed": 0,
-        "protocol": rules.model_dump(mode="json"),
+        "protocol": preset_rules(rules.name),
         "settings": {"model.l2": told.l2, "model.weights": list(told.weights)},
         "metrics": evaluation.mean()[0],
         "epochs": 0,

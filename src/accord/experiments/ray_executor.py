@@ -1,7 +1,7 @@
-"""Parts of a work on a Ray cluster. Ray places them, moves the data, and runs again what a lost worker had.
+"""Jobs on a Ray cluster. Ray places them, moves the data, and runs a job again whose worker was lost.
 
-Ray pickles what it sends between its own processes, as any cluster of one owner may. Nothing of that is written to a
-file of ours.
+Ray pickles what it sends between its own processes, which all belong to one owner. None of that is written to a file
+of ours.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ import torch
 
 from accord.errors import InputError
 from accord.experiments.executor import CPU_BYTES, Found, Here, Job, Say, TimeLeft, Watch, Work, Workers
-from accord.fitting import deterministic, find_device
+from accord.fitting import deterministic
+from accord.training.plan import find_device
 from accord.training.trainer import Progress
 from accord.version import __version__
 
 INSTALL = "pip install 'accord[cluster]'"
-SECONDS_TO_ANSWER = 5.0  # of an address
+SECONDS_TO_ANSWER = 5.0  # for an address
 SECONDS_BETWEEN_NEWS = 0.3
 SECONDS_TO_BEGIN = 60.0
 MOST_RETRIES = 3  # of a job whose worker is lost
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the frame with which both sides of HTTP/2, and so of gRPC, begin
 HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
-BYTES_OF_A_PROCESS = 2**29  # of an interpreter with torch, besides what a stack takes
+BYTES_OF_A_PROCESS = 2**29  # of an interpreter with torch, in addition to a stack of runs
 
 
 @contextmanager
 def workers_on(cluster: str | None, say: Say) -> Iterator[Workers]:
-    """This process, or the cluster of an address for as long as the block lasts."""
+    """This process, or the cluster at an address for as long as the block lasts."""
     if cluster is None:
         yield Here()
         return
@@ -49,11 +50,11 @@ def workers_on(cluster: str | None, say: Say) -> Iterator[Workers]:
         say(f"Ray cluster: {found}")
         yield found
     finally:
-        ray.shutdown()  # ends what is still running, and a cluster that was only started for us
+        ray.shutdown()  # ends what is still running, and a cluster that was started only for us
 
 
 def _ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported
     try:
         return importlib.import_module("ray")
     except ImportError:
@@ -61,20 +62,20 @@ def _ray() -> Any:
 
 
 def _connect(ray: Any, cluster: str) -> None:
-    """To an address; 'auto' is the cluster of RAY_ADDRESS or of this machine or, without one, a new one here."""
+    """Connect to an address; 'auto' is the cluster of RAY_ADDRESS or of this machine, or a new one here."""
     address = os.environ.get("RAY_ADDRESS") or None if cluster == "auto" else cluster
     if address not in (None, "auto", "local"):
         _require_answer(address)
     try:
         ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    except Exception as error:  # Ray has no one kind for it
-        said = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"--cluster {cluster}: Ray cannot be reached ({said}); see 'ray status'.") from None
+    except Exception as error:  # Ray raises many kinds
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"--cluster {cluster}: Ray cannot be reached ({reason}); see 'ray status'.") from None
 
 
 def _require_answer(address: str) -> None:
-    """Ray itself tries again for a quarter of an hour, with many words, where nobody or somebody else answers."""
-    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # one try, of less than a minute
+    """Fail fast where nothing or something else answers: Ray itself would try again for a quarter of an hour."""
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # one attempt, of less than a minute
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         raise InputError(f"--cluster {address}: give auto, or the HOST:PORT that 'ray start --head' printed.")
@@ -84,23 +85,23 @@ def _require_answer(address: str) -> None:
             answer = line.recv(len(SETTINGS))
     except (OSError, OverflowError) as error:
         raise InputError(
-            f"--cluster {address}: nobody answers there ({error}); is it the address that 'ray start --head' printed?"
+            f"--cluster {address}: nothing answers there ({error}); is it the address that 'ray start --head' printed?"
         ) from None
     if answer[3:4] != SETTINGS[3:4] and not os.environ.get("RAY_USE_TLS"):
         raise InputError(
-            f"--cluster {address}: no Ray answers there; give the HOST:PORT that 'ray start --head' printed."
+            f"--cluster {address}: what answers there is not Ray; give the HOST:PORT that 'ray start --head' printed."
         )
 
 
 class Cluster:
-    """The workers of a Ray cluster that is connected to."""
+    """The workers of a connected Ray cluster."""
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
-        self._kept: tuple[Any, Any] | None = None  # the data that is there, and its reference
-        self._works = 0  # that were given to the cluster
+        self._kept: tuple[Any, Any] | None = None  # the data in the object store, and its reference
+        self._works = 0  # how many works were given to the cluster
         self._on = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
-        # where workers put their news, on the node of this process: where that is lost, all is
+        # where workers report, on the node of this process: if that is lost, everything is
         here = self._on(ray.get_runtime_context().get_node_id(), soft=False)
         options = {"num_cpus": 0, "scheduling_strategy": here}
         self._board = importlib.import_module("ray.util.queue").Queue(actor_options=options)
@@ -115,15 +116,15 @@ class Cluster:
         return [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
 
     def device(self, name: str) -> torch.device:
-        """CUDA where the cluster has a GPU or is asked for one: nodes may still be started for it."""
+        """CUDA where the cluster has a GPU or is asked for one, as nodes may still be started for it."""
         if name == "auto":
             name = "cuda" if any(node.get("GPU") for node in self._nodes()) else "cpu"
         if ":" in name:
-            raise InputError(f"--device {name}: on a cluster give auto, cpu or cuda; which GPU it is Ray decides.")
+            raise InputError(f"--device {name}: on a cluster give auto, cpu or cuda; Ray decides which GPU it is.")
         return torch.device(name) if name == "cuda" else find_device(name)
 
     def room(self, device: torch.device) -> int:
-        """As Here: 4 GiB, or half of what is free on a GPU; of the smallest, since any of them may get the stack."""
+        """As in one process: 4 GiB, or half of the free GPU memory; of the smallest, since any may get the stack."""
         if device.type == "cpu":
             return min(CPU_BYTES, self._largest_memory() // 2 or CPU_BYTES)
         free = self.ray.remote(_free_on_gpu).options(num_gpus=1, num_cpus=0)
@@ -144,7 +145,7 @@ class Cluster:
         for number, job in enumerate(jobs):
             task = ray.remote(_run).options(max_retries=MOST_RETRIES, **self._needs(job, way))
             news = _Reporter(self._board, self._works, number)
-            waiting[task.remote(work_there, data_there, job.part, way, news)] = number
+            waiting[task.remote(work_there, data_there, job.task, way, news)] = number
         screen = _Screen(jobs, watch, say)
         try:
             while waiting:
@@ -163,31 +164,31 @@ class Cluster:
                 ray.cancel(left, force=True)
 
     def _news(self) -> list[Any]:
-        with suppress(self.ray.exceptions.RayError):  # news are a courtesy: the work goes on without
+        with suppress(self.ray.exceptions.RayError):  # reports are only for show: the work continues without them
             news: list[Any] = self._board.get_nowait_batch(self._board.qsize())
             return news
         return []
 
     def _put(self, data: Any) -> Any:
-        """The same data is put into the object store once, for all that is done with it one after another."""
+        """Put data into the object store; data that is used several times in a row is put there once."""
         if self._kept is None or self._kept[0] is not data:
             self._kept = data, self.ray.put(data)
         return self._kept[1]
 
     def _threads(self, jobs: int) -> int:
-        """Of each job: one if there are as many jobs as CPUs, never more than here. What is found is the same."""
+        """Threads of each job: one if there are as many jobs as CPUs, never more than here. It changes no result."""
         cpus = [node.get("CPU", 0) for node in self._nodes()]
         return max(1, int(min(torch.get_num_threads(), max(cpus, default=0), sum(cpus) // jobs)))
 
     def _needs(self, job: Job, way: _Way) -> dict[str, Any]:
-        """What a node must have free for a job; never more than the largest has, or nobody would ever take it."""
+        """What a node must have free for a job; never more than the largest node has, or it would wait forever."""
         if way.device == "cuda":
             return {"num_gpus": 1, "num_cpus": 1}
         memory = job.memory + BYTES_OF_A_PROCESS
         return {"num_cpus": way.threads, "memory": min(memory, self._largest_memory() or memory)}
 
     def _largest_memory(self) -> int:
-        """Of the nodes that may get a job; 0 where none is there yet."""
+        """The largest memory of a node that may get a job; 0 where there is none yet."""
         return int(max((node.get("memory", 0) for node in self._nodes() if node.get("CPU")), default=0))
 
     def _get(self, done: Any, job: Job) -> list[Any]:
@@ -199,15 +200,15 @@ class Cluster:
             missing = re.search(r"No module named '([\w.]+)'", str(error.cause))
             if missing:
                 raise InputError(
-                    f"a worker of the cluster has no module '{missing[1]}'; install accord and what it needs there as "
+                    f"a worker of the cluster has no module '{missing[1]}'; install accord and what it needs there, as "
                     f"here: {INSTALL}."
                 ) from None
             raise error.cause from None
         except errors.RayError as error:
             why = str(error).strip().splitlines()[0]
             raise InputError(
-                f"'{job.name}' lost its worker {MOST_RETRIES + 1} times ({why}); have the nodes enough memory? "
-                "The same command goes on where it was."
+                f"'{job.name}' lost its worker {MOST_RETRIES + 1} times ({why}); do the nodes have enough memory? "
+                "The same command continues where it stopped."
             ) from None
 
 
@@ -216,7 +217,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class _Way:
-    """How jobs are to be done."""
+    """How jobs are done."""
 
     device: str
     threads: int
@@ -224,19 +225,21 @@ class _Way:
     version: str
 
 
-def _run(work: Work[Found], data: Any, part: Any, way: _Way, news: _Reporter) -> list[Found]:
+def _run(work: Work[Found], data: Any, task: Any, way: _Way, news: _Reporter) -> list[Found]:
     if way.version != __version__:
         raise InputError(
-            f"the worker on {socket.gethostname()} has accord {__version__}, this command is of accord {way.version}; "
-            "install the same on every node."
+            f"the worker on {socket.gethostname()} has accord {__version__}, but this command is accord {way.version}; "
+            "install the same version on every node."
         )
     torch.set_num_threads(way.threads)
-    warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # the data, which all of a node share
+    warnings.filterwarnings(
+        "ignore", "The given NumPy array is not writable"
+    )  # the data, which all workers of a node share
     warnings.showwarning = lambda message, *_args, **_more: news.put(str(message))
     if way.deterministic:
         deterministic()
     news.put(None)
-    return list(work(data, part, torch.device(way.device), news.watch, news.put))
+    return list(work(data, task, torch.device(way.device), news.watch, news.put))
 
 
 def _free_on_gpu() -> int:
@@ -245,13 +248,13 @@ def _free_on_gpu() -> int:
 
 @dataclass
 class _Reporter:
-    """Puts the news of a job on the board: that it begins (None), something to say, or how far it is.
+    """Reports of a job: that it begins (None), a message, or its progress.
 
-    They are plain values, so that the board needs no torch; and not more often than anybody looks.
+    They are plain values, so that the board needs no torch, and no more frequent than they are read.
     """
 
     board: Any
-    work: int  # which of all that was given to the cluster
+    work: int  # the number of the work, of all that were given to the cluster
     job: int
     last: float = 0.0
 
@@ -268,26 +271,26 @@ class _Reporter:
 
 
 class _Screen:
-    """Shows the news of all jobs: a line where one begins, a bar while it trains."""
+    """Shows the reports of all jobs: a line when one begins, a bar while it trains."""
 
     def __init__(self, jobs: Sequence[Job], watch: Watch | None, say: Say) -> None:
         self.jobs, self.watch, self.say = jobs, watch, say
         self.left = TimeLeft(jobs)
         self.begun: set[int] = set()
-        self.ended: set[int] = set()  # whose last news may still come
+        self.ended: set[int] = set()  # whose last reports may still come
         self.bars: dict[int, Progress] = {}
         self.patience = time.monotonic() + SECONDS_TO_BEGIN
 
     def wait(self) -> None:
-        """Say once that nothing begins."""
+        """Say once that no job has begun."""
         if not self.begun and time.monotonic() > self.patience:
             self.patience = math.inf
-            self.say("no node has begun a job yet: all may be busy, or none has what a job needs; see 'ray status'")
+            self.say("no node has started a job yet: all may be busy, or none has what a job needs; see 'ray status'")
 
     def show(self, job: int, host: str, what: dict[str, Any] | str | None) -> None:
         name = self.jobs[job].name
         if what is None:
-            again = " again, as its worker was lost" if job in self.begun else ""
+            again = " again, because its worker was lost" if job in self.begun else ""
             self.begun.add(job)
             self.say(f"{job + 1} of {len(self.jobs)}: {name} · on {host}{again}{self.left}")
         elif isinstance(what, str):
@@ -308,4 +311,4 @@ class _Screen:
     def _close(self, number: int) -> None:
         bar = self.bars.pop(number, None)
         if bar is not None and self.watch is not None:
-            self.watch(replace(bar, epoch=bar.epochs))  # a bar that is full is put away
+            self.watch(replace(bar, epoch=bar.epochs))  # a full bar is removed

@@ -1,4 +1,4 @@
-"""Raw results as they finish: a JSON line a run, and beside it what every user got. All else is rendered from them."""
+"""Raw results as they finish: one JSON line per run, and beside it the metrics of every user. Pages come from these."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PerUser = Mapping[str, npt.NDArray[np.float64]]  # each metric as [runs, users]
 
 
 def run_key(result: Mapping[str, Any]) -> str:
-    """What a run is, in a few letters: two results with the same key are the same run."""
-    said = json.dumps({name: result[name] for name in IDENTITY}, sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    """Identifies a run: two results with the same key are of the same run."""
+    identity = json.dumps({name: result[name] for name in IDENTITY}, sort_keys=True)
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 class Results:
@@ -32,10 +32,10 @@ class Results:
 
     def __init__(self, folder: Path, name: str = "results") -> None:
         self.folder, self.name, self.file = folder, name, folder / f"{name}.jsonl"
-        self.per_user_file, self.parts = folder / f"{name}.per_user.parquet", folder / f"{name}.per_user"
+        self.per_user_file, self.by_stack = folder / f"{name}.per_user.parquet", folder / f"{name}.per_user"
 
     def read(self) -> list[dict[str, Any]]:
-        """Every finished run. A last line that was cut short is not there yet, and is removed."""
+        """Every finished run. A last line that was cut short does not count, and is removed."""
         if not self.file.exists():
             return []
         try:
@@ -63,13 +63,13 @@ class Results:
         keys = [run_key(result) for result in results]
         if per_user:
             table = pa.table({"run": keys, **{name: list(values) for name, values in per_user.items()}})
-            _write(table, self.parts / f"{keys[0]}.parquet")
+            _write(table, self.by_stack / f"{keys[0]}.parquet")
         before = self.file.read_text() if self.file.exists() else ""
         with replacing(self.file) as temporary:  # a kill leaves all runs of the stack or none
             temporary.write_text(before + "".join(json.dumps(result) + "\n" for result in results))
 
     def arrange(self, keys: Sequence[str]) -> None:
-        """Put these runs into this order, in the places that they have among the others."""
+        """Put these runs into this order, in the places that they have among the other runs."""
         place = {key: number for number, key in enumerate(keys)}
         found = [(place.get(run_key(result)), result) for result in self.read()]
         ours = [(number, result) for number, result in found if number is not None]
@@ -80,7 +80,7 @@ class Results:
                 temporary.write_text("".join(json.dumps(result) + "\n" for result in lines))
 
     def per_user(self, metric: str) -> dict[str, npt.NDArray[np.float64]]:
-        """What every user got of a metric, by run."""
+        """A metric of every user, by the key of the run."""
         found = {}
         for path in self._per_user_files():
             table = read_table(path)
@@ -89,21 +89,21 @@ class Results:
         return found
 
     def merge_per_user(self) -> None:
-        """What every user got, of all runs, in one file: each stack has written its own until now."""
-        if not self.parts.exists():
+        """Merge the metrics of every user into one file, after each stack has written its own."""
+        if not self.by_stack.exists():
             return
         tables = [read_table(path) for path in self._per_user_files()]
         last = {key: number for number, key in enumerate(key for t in tables for key in t.column("run").to_pylist())}
         _write(pa.concat_tables(tables).take(pa.array(sorted(last.values()))), self.per_user_file)
-        for path in self.parts.iterdir():
+        for path in self.by_stack.iterdir():
             path.unlink()
-        self.parts.rmdir()
+        self.by_stack.rmdir()
 
     def _per_user_files(self) -> list[Path]:
         merged = [self.per_user_file] if self.per_user_file.exists() else []
-        return [*merged, *sorted(self.parts.glob("*.parquet"))]
+        return [*merged, *sorted(self.by_stack.glob("*.parquet"))]
 
 
 def _write(table: pa.Table, path: Path) -> None:
     with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")  # users get few different values: a dictionary is small
+        pq.write_table(table, temporary, compression="zstd")  # few values differ, so a dictionary is small

@@ -1,4 +1,4 @@
-"""Equal tuning for all: of every row as many trials, judged by validation NDCG@20 with a seed that is not reported."""
+"""Equal tuning: the same number of trials for every row, chosen by validation NDCG@20 with a seed of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TUNING_SEED = 1
 
 @dataclass(frozen=True)
 class LogRange:
-    """Numbers between two, by their logarithm."""
+    """Numbers in a range, evenly by their logarithm."""
 
     low: float
     high: float
@@ -35,7 +35,7 @@ class Choice:
 
 
 # What tuning chooses from: for DeCA the paper's grid. The penalty is a range, so that a method without options of its
-# own has as many different trials as one with three. All of it may differ within a stack, so trials train together.
+# own has as many different trials as one with three. All of these may differ within a stack, so trials train at once.
 SPACE: dict[str, LogRange | Choice] = {
     "train.l2": LogRange(1e-4, 10.0),
     "method.c1": Choice((1.0, 10.0, 100.0, 1000.0)),
@@ -49,7 +49,7 @@ SPACE: dict[str, LogRange | Choice] = {
 
 
 def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:
-    """The trials of a cell: its defaults, and a Latin hypercube, which spreads each option evenly over its range."""
+    """The trials of a cell: its defaults, and a Latin hypercube that spreads each option evenly over its range."""
     given = {*dict(cell.options), *dict(request.common)}
     names = [name for name in SPACE if has_option(cell.model, cell.method, name) and name not in given]
     rng, rest = np.random.default_rng(0), count - 1
@@ -60,7 +60,7 @@ def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:
 
 
 def tuned(request: Request, cells: Sequence[Cell], trials: int, results: Results, finished: bool = False) -> list[Cell]:
-    """Of every cell the best of equally many trials; they are all there where the tuning is `finished`."""
+    """For every cell the best of equally many trials. If `finished`, nothing is run and all trials must be there."""
     if request.protocol != "corrected":
         raise InputError("--tune chooses by validation NDCG@20, which only the corrected protocol measures.")
     trial = replace(request, seeds=(TUNING_SEED,), per_user=False, more=None, each_epoch=None)

@@ -1,1 +1,1 @@
-"""Files: written whole or not at all, tensors without pickle, tables that are safe in a spreadsheet."""
+"""Files written whole or not at all, tensors without pickle, CSV that is safe in a spreadsheet."""

@@ -1,8 +1,8 @@
-"""Text that a spreadsheet would take for a formula, in all the CSV that is written, and how it is read back.
+"""Cells of CSV files that a spreadsheet would run as a formula: how they are written, and how they are read back.
 
 A cell that begins with =, +, -, @ or their full-width forms, even after blanks, is run as a formula; after a ' it is
-text, and the ' is not shown. So a ' is put before such a text (and before one that has a ' there already, so that it
-can be taken away again), and never before a number.
+plain text, and the ' is not shown. So a ' is put before such text (and before text that has one there already, so
+that it can be removed again), and never before a number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NUMBER = r"^[+-]?(?:(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?%?(?: 
 
 
 def suspects(column: Any) -> Any:
-    """Those of many texts that have to be looked at: few, mostly."""
+    """The texts of a column that need a closer look: usually few."""
     return column.filter(pc.match_substring_regex(column, r"^['\s\pZ\pC=+\-@＝＋－＠]"))
 
 
@@ -28,12 +28,12 @@ def is_bare(column: Any) -> Any:
 
 
 def is_guarded(column: Any) -> Any:
-    """Which texts have a ' that keeps them from being run."""
+    """Which texts of a column have a ' that keeps them from being run."""
     return _matches(column, f"^'+{RUNS}", pc.utf8_slice_codeunits(column, 1))
 
 
 def guarded(column: Any) -> Any:
-    """A column of texts as a spreadsheet may have it."""
+    """A column of texts that is safe in a spreadsheet."""
     quote, nothing = (pa.scalar(text, column.type) for text in ("'", ""))
     quoted = pc.binary_join_element_wise(quote, column, nothing)
     return pc.if_else(_matches(column, f"^'*{RUNS}", column), quoted, column)
@@ -45,12 +45,12 @@ def unguarded(column: Any) -> Any:
 
 
 def guarded_table(table: Any) -> Any:
-    """An Arrow table for a CSV file, its texts as large_string; the names of its columns are texts too."""
+    """An Arrow table that is safe as a CSV file, names of columns included; its texts are large_string."""
     return pa.table([_guarded(column) for column in table.columns], names=list(map(guarded_text, table.column_names)))
 
 
 def csv_writer(file: TextIO, delimiter: str, has_returns: bool) -> Any:
-    """Writes rows of cells. Where a text has a carriage return all are quoted: until Python 3.13 that alone is not."""
+    """Writes rows of cells. With carriage returns all text is quoted: csv quotes a lone one only since Python 3.13."""
     return csv.writer(
         file,
         delimiter=delimiter,

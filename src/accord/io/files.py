@@ -1,4 +1,4 @@
-"""Writing that is whole or not there, and reading without trusting the file."""
+"""Writing files whole or not at all, and reading them without trusting them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-UNFINISHED = ".part"  # how names of files end that are being written
+UNFINISHED = ".part"  # suffix of files that are still being written
 MANY_ROWS, MOST_ROWS_A_BYTE = 10**7, 100  # a Parquet file of more rows than both is a bomb
-MOST_LISTED = 50_000  # columns or row groups of a Parquet file: room is made for as many as it claims
+MOST_LISTED = 50_000  # columns or row groups of a Parquet file: memory is allocated for as many as it claims
 BATCH_ROWS = 2**20  # read at once
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place when the block ends well."""
+    """A temporary file beside `path` that replaces it when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
     os.close(handle)
@@ -43,9 +43,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def staged(folder: Path, last: str) -> Iterator[Path]:
-    """A temporary folder whose files take their places in `folder` when the block ends well, `last` as the last.
+    """A temporary folder whose files move into `folder` when the block ends without an error, `last` after the others.
 
-    It is what makes the others count: from the first to the last of these moves it is not there.
+    A folder without `last` is incomplete: it is removed before the first file moves.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(dir=folder, prefix=".", suffix=UNFINISHED))
@@ -60,7 +60,7 @@ def staged(folder: Path, last: str) -> Iterator[Path]:
 
 @contextmanager
 def only_writer(folder: Path | None) -> Iterator[None]:
-    """A folder that nobody else writes to meanwhile: two trainings would mix their files. What a kill left is removed.
+    """Lock a folder against other processes: two trainings would mix their files. Leftovers of killed ones are removed.
 
     The lock ends with the process, however that ends.
     """
@@ -74,7 +74,7 @@ def only_writer(folder: Path | None) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
-                f"{folder} is being written by another process; wait for its end, or give another --out."
+                f"{folder} is being written by another process; wait for it, or give another --out."
             ) from None
         except OSError:  # a file system without locks
             pass
@@ -83,7 +83,7 @@ def only_writer(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-        with suppress(OSError):  # where nothing was written, nothing is left behind
+        with suppress(OSError):  # it is not empty
             folder.rmdir()
 
 
@@ -93,9 +93,9 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def own_file(path: Path) -> Path:
-    """A file of a run folder: one that is there, can be read to its end, and does not lead out of the folder."""
+    """A file of a run folder: it exists, is a regular file, and is not a link out of the folder."""
     if not path.is_file():
-        raise InputError(f"{path} is missing: the run folder is not whole; finish it with --resume or train again.")
+        raise InputError(f"{path} is missing: the run folder is incomplete; finish it with --resume or train again.")
     if path.resolve().parent != path.parent.resolve():
         raise InputError(f"{path} is a link that leads out of its folder; put the file itself there.")
     return path
@@ -111,7 +111,7 @@ def read_json(path: Path) -> Any:
 
 
 def check_footer(path: Path, footer: Any) -> None:
-    """Refuse a Parquet file that claims more rows than so few bytes can mean, or not as many in each column."""
+    """Refuse a Parquet file that claims more rows than its size can hold, or columns of different lengths."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     rows = max(footer.num_rows, sum(group.num_rows for group in groups))
     if rows > MANY_ROWS and rows > MOST_ROWS_A_BYTE * path.stat().st_size:
@@ -120,14 +120,14 @@ def check_footer(path: Path, footer: Any) -> None:
     flat = [place for place in range(footer.num_columns) if not footer.schema.column(place).max_repetition_level]
     for group in groups:
         if any(group.column(place).num_values != group.num_rows for place in flat):
-            raise InputError(f"{path} is damaged (its columns have not as many rows as it claims); write it again.")
+            raise InputError(f"{path} is damaged (its columns do not have as many rows as it claims); write it again.")
     if footer.num_rows != (held := sum(group.num_rows for group in groups)):
         raise InputError(f"{path} is damaged (it claims {footer.num_rows:,} rows and holds {held:,}); write it again.")
 
 
 def _probe(path: Path, groups: int) -> None:
-    """Read a row of every group, where Arrow refuses what is wrong with a column: to ask it for such a column's figures
-    would end the process."""
+    """Read a row of every group, so that Arrow refuses a damaged column here: asking for its statistics would crash the
+    process."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED) as file:
@@ -144,7 +144,7 @@ def read_table(path: Path) -> Any:
 
 
 def read_batches(path: Path, needed: set[str]) -> Iterator[Any]:
-    """The same a bounded number of rows at a time: one batch at least, of no rows if there are none."""
+    """The same, a bounded number of rows at a time; the first batch is empty, so that there is always one."""
     import pyarrow as pa
 
     with _parquet(path) as file:
@@ -159,7 +159,7 @@ def read_batches(path: Path, needed: set[str]) -> Iterator[Any]:
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
-    """A Parquet file of a run folder, opened; what is wrong with it is said in a sentence."""
+    """A Parquet file of a run folder, opened; whatever is wrong with it becomes an InputError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -168,5 +168,5 @@ def _parquet(path: Path) -> Iterator[Any]:
         file = pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED)
         check_footer(path, file.metadata)
         yield file
-    except (pa.ArrowException, OSError, RuntimeError) as error:  # the last from Arrow, too
+    except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
         raise InputError(f"{path} is damaged ({error}); train again.") from None

@@ -1,4 +1,4 @@
-"""Tensors on disk, as safetensors: nothing in such a file is ever run."""
+"""Tensors on disk, as safetensors: reading such a file never runs code."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: dict[str, s
     with replacing(path) as temporary:
         try:
             save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, temporary, header)
-        except SafetensorError as error:  # it wraps what the system said
-            said = re.search(r"os error (\d+)", str(error))
-            number = int(said[1]) if said else errno.EIO
+        except SafetensorError as error:  # which wraps the error of the system
+            code = re.search(r"os error (\d+)", str(error))
+            number = int(code[1]) if code else errno.EIO
             raise OSError(number, os.strerror(number), str(path)) from error
 
 
@@ -37,7 +37,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors and header of a safetensors file."""
     own_file(path)
     try:
-        with safe_open(path, "pt", backend="pread") as file:  # a mapped file, cut short by others, ends the process
+        with safe_open(path, "pt", backend="pread") as file:  # a mapped file that others truncate would crash us
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); train again.") from None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from accord.config import resolve
 from accord.errors import InputError
 from accord.methods.base import Method
-from accord.methods.baselines import RCE, TCE, WBPR, ClosedForm, Ensemble, Normal
 from accord.methods.deca import DeCA, DeCAp
+from accord.methods.denoising_losses import RCE, TCE
+from accord.methods.normal import WBPR, Ensemble, Normal
+from accord.methods.solve import Solve
+from accord.models import ModelSpec, is_solved
 
 METHODS: dict[str, type[Method]] = {method.name: method for method in (Normal, WBPR, TCE, RCE, Ensemble, DeCA, DeCAp)}
 MethodSpec = str | type[Method]
-
-__all__ = ["METHODS", "ClosedForm", "MethodSpec", "find_method", "method_name"]
 
 
 def find_method(spec: MethodSpec) -> type[Method]:
@@ -20,6 +21,11 @@ def find_method(spec: MethodSpec) -> type[Method]:
     if not (isinstance(found, type) and issubclass(found, Method)):
         raise InputError(f"method '{spec}' is not a subclass of accord.Method.")
     return found
+
+
+def method_for(model: ModelSpec, spec: MethodSpec) -> type[Method]:
+    """The method that a model is trained with: a solved one needs none."""
+    return Solve if is_solved(model) else find_method(spec)
 
 
 def method_name(spec: MethodSpec) -> str:

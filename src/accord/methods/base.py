@@ -4,19 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
+from typing import Protocol as TypingProtocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from accord.data.sampling import Batch
-from accord.models.base import BaseConfig, Model, column
+from accord.config import BaseConfig
+from accord.data.sampling import Batch, sums
+from accord.models import ModelSpec
+from accord.models.base import Model
 from accord.nn.layers import Trainable
-from accord.protocol import Protocol
+from accord.protocol import OwnRules, Protocol
 
-Build = Callable[
-    ..., Model
-]  # build(spec=None, purpose="…"): a model on the same data and runs; None: the target's kind
+# build(spec=None, purpose="…"): a model on the same data and runs; None: the target's kind
+Build = Callable[..., Model]
+
+
+class Lab(TypingProtocol):
+    """What training hands a method, to be trained with: see `Method.stages`."""
+
+    def train(self, stage: Method) -> None:
+        """Train the networks of a stage with its loss. The method itself is the last stage."""
+
+    def solve(self, model: Model) -> None:
+        """Solve a model on the training interactions, with their weights."""
+
+    def out_of_fold(self, model: ModelSpec, method: str = "normal", folds: int = 5) -> npt.NDArray[np.float64]:
+        """Scores of every training interaction by models that were trained without it: [runs, n]."""
+
+    def set_column(self, name: str, values: npt.NDArray[np.float64]) -> None:
+        """Let the batches of later stages carry a column of the training interactions, `weight` for instance: [n]."""
 
 
 class Method(Trainable):
@@ -25,12 +45,14 @@ class Method(Trainable):
     name: ClassVar[str]
     Config: ClassVar[type[BaseConfig]] = BaseConfig
     summary: ClassVar[str]
+    Rules: ClassVar[type[OwnRules]] = OwnRules  # what it alone obeys of the protocol
+    num_stages: ClassVar[int] = 1  # trainings that `stages` asks for; their random streams are named by it
     members: ClassVar[int] = 1  # networks trained for each run, averaged when scoring
     per_run: ClassVar[tuple[str, ...]] = ()  # options that may differ between runs: each is a [R, 1] buffer of its name
+    columns: ClassVar[tuple[str, ...]] = ()  # columns of the interactions that its batches carry, besides weights
     negatives: ClassVar[Literal["popularity"] | None] = None  # None: as the protocol says
-    together: str | None = (
-        "it does not say that its loss is a sum over pairs"  # why ranks cannot share a batch; not inherited
-    )
+    shardable: bool = False  # whether its loss is a sum over pairs, so that processes can share a batch
+    learns: ClassVar[bool] = True  # by a training loop: it has seeds, epochs and something to stop by
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         """`configs`: one a run; only options named in `per_run` may differ."""
@@ -40,14 +62,22 @@ class Method(Trainable):
         for name in self.per_run:
             self.register_buffer(name, column(configs, name), persistent=False)
         self.target = build(purpose="target")
+        self.rules = protocol.own(self.target.Rules)  # how a run with this target is treated
 
-    def before(self) -> Method | None:
-        """What has to be trained first, if anything."""
-        return None
+    def stages(self, lab: Lab) -> None:
+        """What is done to train it, in order."""
+        lab.train(self)
 
     def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:
-        """L2 is on the target alone."""
-        return self.target.decay(l2)
+        """The gradient of the penalty on the target as a factor [R] of each parameter."""
+        parameters = self.target.parameters()
+        if self.rules.penalty == "norm":  # l2 * |theta|
+            return {p: l2 / sums(p.detach().flatten(1).square()).sqrt().clamp(min=1e-12) for p in parameters}
+        return dict.fromkeys(parameters, l2 / self.target.all_users)  # l2 / 2 * sum(theta^2) / users
+
+    def reduced(self, batch: Batch, losses: Tensor) -> Tensor:
+        """The plain loss of a batch, [R, P + N] -> [R]: as the rules of the target have it."""
+        return batch.sum(losses) if self.rules.reduction == "sum" else batch.mean(losses)
 
     def score_all(self, users: Tensor) -> Tensor:
         """Logits of every item for users [B]: [R, B, I]."""
@@ -65,6 +95,6 @@ def cross_entropy(logits: Tensor, batch: Batch) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
 
 
-def reduce_like(target: Model, batch: Batch, losses: Tensor) -> Tensor:
-    """[R, P + N] -> [R], as the target's plain BCE is reduced."""
-    return batch.sum(losses) if target.reduction == "sum" else batch.mean(losses)
+def column(configs: Sequence[Any], name: str) -> Tensor:
+    """A hyperparameter of each run as [R, 1], to go with [R, B]."""
+    return torch.tensor([[float(getattr(config, name))] for config in configs])

@@ -14,12 +14,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from accord.config import BaseConfig
 from accord.data.sampling import Batch
 from accord.kernels import cuda
-from accord.methods.base import Build, Method
-from accord.methods.baselines import Pretrain
-from accord.models.base import BaseConfig
-from accord.protocol import Protocol
+from accord.methods.base import Build, Lab, Method
+from accord.methods.normal import Pretrain
+from accord.protocol import OwnRules, Protocol, rule
 
 GUARD = 1e-5  # under every logarithm, as in the released code
 
@@ -53,18 +53,29 @@ class AgreementConfig(BaseConfig):
     only: Literal["both", "dp", "dn"] = Field(
         "both", description="denoise both, only positives (dp) or only negatives (dn)"
     )
-    h: Literal["mf", "gmf", "neumf"] = Field("mf", description="model of the corruption networks h and h′")
+    h: str = Field("mf", description="model of the corruption networks h and h′: any learned model")
     alternate: bool = Field(True, description="denoise positives and negatives in turn; false: both at once")
+
+
+class DeCARules(OwnRules):
+    """In what the released code differs from the paper."""
+
+    first_step: Literal["both", "dp"] = rule("both", "dp", "the first DeCA step does both sub-tasks at once, or DP")
+    alpha_weighs: Literal["p-f", "f-p"] = rule("p-f", "f-p", "the divergence that alpha weighs in DeCA(p)")
+    partner_start: Literal["same", "different"] = rule(
+        "same", "different", "DeCA(p) starts from its frozen partner's initial weights, or from others"
+    )
 
 
 class DeCA(Method):
     name = "deca"
     summary = "denoising by agreement with an auxiliary model trained beside the target"
     recordable = True
-    together = None
+    shardable = True
+    Rules = DeCARules
 
     class Config(AgreementConfig):
-        g: str = Field("mf", description="the auxiliary model that should agree: any model")
+        g: str = Field("mf", description="the auxiliary model that should agree: any learned model")
 
     per_run = ("c1", "c2", "alpha")
     c1: Tensor
@@ -73,6 +84,7 @@ class DeCA(Method):
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
+        self.own_rules = protocol.own(DeCARules)
         self.h = build(self.config.h, purpose="h")
         self.h_real = build(self.config.h, purpose="h real")
         self._make_partner(build)
@@ -90,10 +102,10 @@ class DeCA(Method):
         """Which sub-task a step works on: denoise positives (dp), negatives (dn), or both at once."""
         if self.config.only != "both":
             self.phase = str(self.config.only)
-        elif not self.config.alternate or (step == 0 and self.protocol.first_step == "both"):
+        elif not self.config.alternate or (step == 0 and self.own_rules.first_step == "both"):
             self.phase = "both"
         else:
-            self.phase = "dp" if (step % 2 == 1) == (self.protocol.first_step == "both") else "dn"
+            self.phase = "dp" if (step % 2 == 1) == (self.own_rules.first_step == "both") else "dn"
         return self.phase
 
     def loss(self, batch: Batch) -> Tensor:
@@ -121,23 +133,23 @@ class DeCA(Method):
 class DeCAp(DeCA):
     name = "deca-p"
     summary = "denoising by agreement with a frozen copy of the target, trained plainly before"
-    recordable = True
-    together = None
+    num_stages = 2
 
     class Config(AgreementConfig):
         pass
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
-        if protocol.alpha_weighs == "f-p":  # the paper's equation; the released code weighs D[p‖f]
+        if self.own_rules.alpha_weighs == "f-p":  # the paper's equation; the released code weighs D[p‖f]
             self.alpha = 1 - self.alpha
 
     def _make_partner(self, build: Build) -> None:
-        same = self.protocol.partner_start == "same"
+        same = self.own_rules.partner_start == "same"
         self.partner = build(purpose="target" if same else "partner")
 
-    def before(self) -> Method:
-        return Pretrain(self.partner)
+    def stages(self, lab: Lab) -> None:
+        lab.train(Pretrain(self.partner, self.protocol))
+        lab.train(self)
 
     def train(self, mode: bool = True) -> DeCAp:
         for network in self.children():

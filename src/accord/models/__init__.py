@@ -11,11 +11,13 @@ from accord.config import make_config, resolve
 from accord.errors import InputError
 from accord.models.base import Model, Setup
 from accord.models.cdae import CDAE
-from accord.models.closed_form import EASE, Popularity
+from accord.models.ease import EASE
+from accord.models.gmf import GMF
 from accord.models.lightgcn import LightGCN
-from accord.models.mf import GMF, MF
+from accord.models.mf import MF
 from accord.models.neumf import NeuMF
 from accord.models.plain import PlainModel
+from accord.models.popularity import Popularity
 from accord.nn.layers import initialise
 
 MODELS: dict[str, type[Model]] = {model.name: model for model in (MF, GMF, NeuMF, CDAE, LightGCN, Popularity, EASE)}
@@ -37,6 +39,18 @@ def own_class(spec: ModelSpec) -> type[Model] | None:
     """The model's class if it is one of ours (or derived from them), None if it is a plain module's."""
     found = find_model(spec)
     return found if isinstance(found, type) and issubclass(found, Model) else None
+
+
+def is_solved(spec: ModelSpec) -> bool:
+    """Whether a model is solved and not learned."""
+    own = own_class(spec)
+    return own is not None and own.solved
+
+
+def can_hold(spec: ModelSpec, num_items: int) -> bool:
+    """Whether a model can be fitted on so many items."""
+    own = own_class(spec)
+    return own is None or num_items <= own.most_items
 
 
 def model_name(spec: ModelSpec) -> str:

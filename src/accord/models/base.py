@@ -1,27 +1,24 @@
-"""What a model is: something that scores pairs, and all items for a user. It knows no loss and no training."""
+"""What a model is: something that scores pairs, and all items for a user. It knows no loss and no training.
+
+It is built (shapes), and then learned by a training loop or solved by its own `fit`. Loading builds it and fills it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
-from accord.data.interactions import Csr
-from accord.data.user_shard import UserPart
-from accord.nn.layers import Share
-from accord.protocol import Protocol
+from accord.config import BaseConfig
+from accord.data.csr import Csr
+from accord.nn.ranks import Share
+from accord.protocol import OwnRules, Protocol
 
 MOST_WIDE = 2**14  # an embedding
-
-
-class BaseConfig(BaseModel):
-    """Options of a model or method: frozen, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -47,13 +44,12 @@ class Setup:
     @property
     def users(self) -> Share:
         """The rows of a table by user: of the users that are here, if others are elsewhere."""
-        whole = self.train.everybody if isinstance(self.train, UserPart) else self.num_users
-        return Share(self.train.first if isinstance(self.train, UserPart) else 0, self.num_users, whole)
+        return Share(self.train.first, self.num_users, self.train.all_users)
 
     @property
     def items(self) -> int | Share:
         """The rows of a table by item that is only looked up in training and read by `Embedding.whole` in scoring."""
-        if not isinstance(self.train, UserPart) or self.train.item_share is None:
+        if self.train.item_share is None:
             return self.num_items
         return Share(*self.train.item_share, self.num_items, fetched=True)
 
@@ -64,22 +60,25 @@ class Model(nn.Module):
     name: ClassVar[str]
     Config: ClassVar[type[BaseConfig]] = BaseConfig
     summary: ClassVar[str]
+    Rules: ClassVar[type[OwnRules]] = OwnRules  # what it alone obeys of the protocol
     recordable: ClassVar[bool] = False  # see layers.is_recordable
     only_looks_up: ClassVar[bool] = False  # see layers.tables_by_rows
-    together: str | None = (
-        "it does not say that users may be apart"  # why users cannot be on different ranks; not inherited
-    )
-    closed_form: ClassVar[bool] = False  # fitted without a loss; takes no method
+    shardable: bool = False  # whether a pair's score depends on its user's own rows alone, so users may be apart
+    solved: ClassVar[bool] = False  # by `fit`; else it is learned with a method
+    logits: ClassVar[bool] = True  # whether scores are logits, which probabilities can be made of
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
-    reduction: str = "mean"  # of the plain BCE
-    masks_seen: bool = True  # whether seen items are removed before ranking
     user_block: int | None = None  # score at most so many users at once
+    most_items: ClassVar[float] = float("inf")  # that it can be fitted on
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__()
         self.config = config
         self.num_users, self.num_items, self.seeds = setup.num_users, setup.num_items, setup.seeds
-        self.everybody = setup.users.whole
+        self.all_users = setup.users.whole
+
+    def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
+        """Solve the model, if that is what it is: `weight` says what each interaction counts for, 1 if not given."""
+        raise AssertionError("a solved model says how it is fitted")
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         """Logits of pairs: users [R, B], items [R, B] -> [R, B]."""
@@ -94,23 +93,22 @@ class Model(nn.Module):
         that `score_all` does; None if the model has none."""
         return None
 
+    def item_vectors(self) -> Tensor | None:
+        """Vectors of all items [I, d], of the first run, whose cosine says how similar two are; None: it has none."""
+        return None
+
+    def item_to_item(self) -> Tensor | None:
+        """What an item of a history adds to the score of each other: [I, I]; None: the model is no such sum."""
+        return None
+
     def ready_to_score(self) -> None:
-        """Do what scoring does once and ranks do together: they score different numbers of users."""
+        """Do what scoring does once and processes do together: they score different numbers of users."""
 
     def fold_in(self, history: Tensor) -> Tensor | None:
         """Logits of every item for somebody with this history [n] of item rows: [R, I]; None if the model cannot."""
         return None
 
-    def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:
-        """The gradient of l2 / 2 * sum(theta^2) / users is a factor [R] of each parameter."""
-        return dict.fromkeys(self.parameters(), l2 / self.everybody)
-
 
 def pairs_of_block(users: Tensor, num_items: int) -> tuple[Tensor, Tensor]:
     """Every pair of some users with all items, flat: [B * I] each."""
     return users.repeat_interleave(num_items), torch.arange(num_items, device=users.device).repeat(len(users))
-
-
-def column(configs: Sequence[Any], name: str) -> Tensor:
-    """A hyperparameter of each run as [R, 1], to go with [R, B]."""
-    return torch.tensor([[float(getattr(config, name))] for config in configs])

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from accord.data.sampling import entries_of, sums
-from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
+from accord.config import BaseConfig
+from accord.data.sampling import entries_of
+from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, Streams, dots, run_offsets
+from accord.protocol import OwnRules, rule
+
+
+class CDAERules(OwnRules):
+    """What the released code does with CDAE alone."""
+
+    cdae_mask: bool = rule(False, True, "whether seen items are removed before ranking with CDAE")
+    cdae_scoring_dropout: bool = rule(True, False, "whether CDAE scores with its input dropout on")
+    cdae_reduction: Literal["sum", "mean"] = rule("sum", "mean", "plain BCE of CDAE is summed, or averaged")
+    cdae_l2: Literal["norm", "squared"] = rule(
+        "norm",
+        "squared",
+        "CDAE's penalty: l2 times the tensors' norms, or the squared one of every other model",
+    )
+    cdae_item_norm: Literal["batch", "train"] = rule(
+        "batch", "train", "item norms in CDAE's input: within the batch, or over the training data"
+    )
+    cdae_negatives: Literal["cells", "users"] = rule(
+        "cells", "users", "CDAE's negatives: any unseen cell of the batch's users, or one for each positive's user"
+    )
+
+    @property
+    def reduction(self) -> Literal["mean", "sum"]:
+        return self.cdae_reduction
+
+    @property
+    def penalty(self) -> Literal["squared", "norm"]:
+        return self.cdae_l2
+
+    @property
+    def mask_seen(self) -> bool:
+        return self.cdae_mask
+
+    @property
+    def user_negatives(self) -> Literal["cells", "users"]:
+        return self.cdae_negatives
 
 
 class CDAE(Model):
@@ -20,7 +57,7 @@ class CDAE(Model):
     summary = "autoencoder of the user's history with input dropout and a user vector"
     batching = "users"
     recordable = True
-    together = None
+    Rules = CDAERules
 
     class Config(BaseConfig):
         dim: int = Field(32, ge=1, le=MOST_WIDE, description="width of the hidden layer")
@@ -32,16 +69,11 @@ class CDAE(Model):
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
-        protocol, train = setup.protocol, setup.train
-        self.reduction = protocol.cdae_reduction
-        self.masks_seen = protocol.cdae_mask
-        self.l2_of_norms = protocol.cdae_l2 == "norm"
-        self.norms_of_batch = protocol.cdae_item_norm == "batch"
-        self.scoring_dropout = protocol.cdae_scoring_dropout
-        if self.l2_of_norms or self.norms_of_batch or self.scoring_dropout:
-            self.together = (
-                "by these rules its norms and its dropout depend on who else is in a batch; use the corrected ones"
-            )
+        rules, train = setup.protocol.own(CDAERules), setup.train
+        self.norms_of_batch = rules.cdae_item_norm == "batch"
+        self.scoring_dropout = rules.cdae_scoring_dropout
+        # else norms and dropout depend on who else is in a batch
+        self.shardable = not (self.norms_of_batch or self.scoring_dropout or rules.penalty == "norm")
         if self.norms_of_batch:
             self.user_block = 2048  # the norms depend on who is scored together
         self.encoder = Linear(setup.runs, setup.num_items, config.dim, start="torch")
@@ -127,8 +159,5 @@ class CDAE(Model):
         hidden = torch.tanh(torch.einsum("rnd,n->rd", self.encoder.weight[:, history], values) + self.encoder.bias)
         return torch.einsum("rd,rid->ri", hidden, self.decoder.weight) + self.decoder_bias.weight.squeeze(-1)
 
-    def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:
-        if not self.l2_of_norms:
-            return super().decay(l2)
-        # the gradient of l2 * |theta|
-        return {p: l2 / sums(p.detach().flatten(1).square()).sqrt().clamp(min=1e-12) for p in self.parameters()}
+    def item_vectors(self) -> Tensor:
+        return self.decoder.weight[0]

@@ -10,17 +10,19 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from accord.data.interactions import Csr
+from accord.config import BaseConfig
+from accord.data.csr import Csr
 from accord.kernels import cuda
-from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
-from accord.nn.layers import Embedding, dots, propagate
+from accord.models.base import MOST_WIDE, Model, Setup
+from accord.nn.graph import propagate
+from accord.nn.layers import Embedding, dots
 
 
 class LightGCN(Model):
     name = "lightgcn"
     summary = "embeddings averaged over the layers of a linear graph convolution"
     recordable = True
-    together = None
+    shardable = True
 
     class Config(BaseConfig):
         dim: int = Field(64, ge=1, le=MOST_WIDE, description="width of the embeddings")
@@ -59,6 +61,9 @@ class LightGCN(Model):
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         vectors = self._vectors()[0]
         return vectors[users], vectors[self.num_users :]
+
+    def item_vectors(self) -> Tensor:
+        return self.propagated()[0, self.num_users :]
 
     def _vectors(self, num_layers: int | None = None) -> Tensor:
         """The propagated vectors, computed once between two changes of the weights."""

@@ -1,4 +1,4 @@
-"""MF and GMF: matrix factorisation, plain and with a learned weight for each dimension."""
+"""MF: matrix factorisation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 from pydantic import Field
 from torch import Tensor
 
-from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
-from accord.nn.layers import Embedding, Linear, pair_dot
+from accord.config import BaseConfig
+from accord.models.base import MOST_WIDE, Model, Setup
+from accord.nn.layers import Embedding, pair_dot
 
 
 class FactorConfig(BaseConfig):
@@ -20,7 +21,7 @@ class MF(Model):
     summary = "matrix factorisation: the dot product of a user and an item vector"
     recordable = True
     only_looks_up = True
-    together = None
+    shardable = True
     Config = FactorConfig
 
     def __init__(self, config: Any, setup: Setup) -> None:
@@ -37,27 +38,5 @@ class MF(Model):
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         return self.user.weight[0, users], self.item.weight[0]
 
-
-class GMF(Model):
-    name = "gmf"
-    summary = "generalised matrix factorisation: a linear layer on the element-wise product"
-    recordable = True
-    only_looks_up = True
-    together = None
-    Config = FactorConfig
-
-    def __init__(self, config: Any, setup: Setup) -> None:
-        super().__init__(config, setup)
-        self.user = Embedding(setup.runs, setup.users, config.dim)
-        self.item = Embedding(setup.runs, setup.items, config.dim)
-        self.out = Linear(setup.runs, config.dim, 1, start="kaiming")
-
-    def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        return pair_dot(self.user, self.item, users, items, self.out.weight.squeeze(-1)) + self.out.bias
-
-    def score_all(self, users: Tensor) -> Tensor:
-        weighted = self.user.weight[:, users] * self.out.weight.mT  # the output weights fold into the users
-        return weighted @ self.item.whole.mT + self.out.bias.unsqueeze(-1)
-
-    def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        return self.user.weight[0, users] * self.out.weight[0].T, self.item.weight[0]
+    def item_vectors(self) -> Tensor:
+        return self.item.weight[0]

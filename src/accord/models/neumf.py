@@ -6,11 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
+from accord.config import BaseConfig
 from accord.kernels import cpu
-from accord.models.base import MOST_WIDE, BaseConfig, Model, Setup
+from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, pair_dot
 
 PAIRS_AT_ONCE = 2**20  # scored at once on a GPU: times the width of the first layer, half a gigabyte
@@ -22,7 +24,7 @@ class NeuMF(Model):
     summary = "GMF joined by a linear layer with an MLP on wider embeddings"
     recordable = True
     only_looks_up = True
-    together = None
+    shardable = True
 
     class Config(BaseConfig):
         dim: int = Field(32, ge=1, le=MOST_WIDE, description="width of the GMF embeddings and of the MLP's last layer")
@@ -86,3 +88,6 @@ class NeuMF(Model):
                 x = (x @ weight).add_(bias.unsqueeze(1)).relu_()
             mlp[:, start : start + block] = (x @ of_mlp).view(runs, -1, self.num_items)
         return mlp
+
+    def item_vectors(self) -> Tensor:
+        return torch.cat([F.normalize(self.item.weight[0]), F.normalize(self.wide_item.weight[0])], 1)

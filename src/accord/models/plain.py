@@ -11,7 +11,8 @@ from torch.func import functional_call
 
 from accord.errors import InputError
 from accord.models.base import Model, Setup, pairs_of_block
-from accord.nn.layers import Streams, derive_seed
+from accord.nn.layers import Streams
+from accord.random import derive_seed
 
 PAIRS_AT_ONCE = 1_000_000
 
@@ -21,7 +22,6 @@ class PlainModel(Model):
 
     name = "plain"
     summary = "a caller's own torch module"
-    together = "a plain torch module does not say which of its tables are by user; write it as an accord.Model"
 
     def __init__(self, factory: Callable[..., nn.Module], options: dict[str, Any], setup: Setup, purpose: str) -> None:
         super().__init__(options, setup)

@@ -1,6 +1,7 @@
-"""Several processes that train one model together (torch.distributed): what they say to each other, and how much.
+"""The processes that train one model together (torch.distributed): what they exchange, and how much.
 
-All that passes between them passes here and is counted, so that what moves in a step can be looked up, not guessed.
+One process is the ordinary case: it holds all rows, so what would be summed or gathered is its own already. All that
+passes between several is counted here, so that what moves in a step can be looked up, not guessed.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import os
 import signal
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -21,37 +22,123 @@ from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from accord.errors import InputError
+from accord.random import DRAWN_AT_ONCE, drawn_part
 
-LARGE_TABLE = 100_000  # rows of an item table from which it is shared out, too, and not held by all
-PATIENCE = timedelta(minutes=10)  # a rank that says nothing for so long is taken for lost
-LOST = "a rank failed, was killed or stopped answering, so all ranks stop; run the same command with --resume to go on."
+LARGE_TABLE = 100_000  # rows of an item table from which it is split between processes, too
+PATIENCE = timedelta(minutes=10)  # a process that does not answer for so long is taken for lost
+LOST = (
+    "a process of this training failed, was killed or stopped answering, so all of them stop; "
+    "run the same command with --resume to continue."
+)
 
 
 class LostRank(InputError):
-    """Another process is gone, so this one cannot go on."""
+    """Another process is gone, so this one cannot continue."""
+
+
+class Share(NamedTuple):
+    """Rows first, first + 1, … of a table whose other rows, if it has any, are held by other processes."""
+
+    first: int
+    size: int
+    whole: int
+    fetched: bool = False  # whether rows of other processes are asked for too; if not, ids are counted from `first`
+
+
+Draw = Callable[[int], Tensor]  # so many random numbers from one run's stream
 
 
 class Ranks:
-    """The processes of one training. Rank `rank` of `size` holds the users `first`, `first + 1`, … of each table."""
+    """The processes of one training, as one of them sees it. This form is a process that trains alone."""
+
+    rank, size = 0, 1
+    recordable = True  # whether a GPU may record a step: one that exchanges nothing
+
+    def share(self, rows: int) -> tuple[int, int]:
+        """The first of this process's rows of a table, and how many it has."""
+        return 0, rows
+
+    def item_share(self, items: int) -> tuple[int, int] | None:
+        """The same of a table by item where it is split, None where every process holds all of it."""
+        return None
+
+    def owns(self, share: Share | None) -> bool:
+        """Whether no other process has a gradient for the rows of a table that are here."""
+        return True
+
+    def sum(self, named: Mapping[str, Tensor]) -> None:
+        """Replace tensors by their sums over all processes. They travel as one message."""
+
+    def mean(self, values: Tensor, whole: int, name: str) -> Tensor:
+        """The mean over all processes' columns, of which there are `whole`: [R, n] -> [R]."""
+        return values.mean(1)
+
+    def sum_rows(self, tensor: Tensor, first: int, name: str) -> Tensor:
+        """The tensor with the sums over all processes in its rows from `first` on, which every process has."""
+        return tensor
+
+    def divide_rows(self, tensor: Tensor, first: int) -> None:
+        """Divide rows that every process has by the number of processes, since they are summed once more."""
+
+    def draw(self, draws: Sequence[Draw], counts: Sequence[int], device: torch.device) -> Tensor:
+        """Numbers of every run's stream, as many as each needs here, end to end."""
+        return torch.cat([draw(count) for draw, count in zip(draws, counts, strict=True)])
+
+    def note_batch(self, mask: Tensor | None) -> None:
+        """Remember which runs have a pair of the current batch here, before its numbers are drawn."""
+
+    def exchange(self, own: Tensor, sizes: list[int], back: list[int], name: str) -> Tensor:
+        """Give `sizes[r]` rows, in order, to each process r, and get `back[r]` from it."""
+        return own
+
+    def gathered(self, own: Tensor, name: str) -> Tensor:
+        """The tensors of all processes, which have one shape, in the main memory: [size, ...]."""
+        return own.unsqueeze(0)
+
+    def collect(self, own: Tensor, dim: int, name: str) -> Tensor | None:
+        """The tensors of all processes joined along `dim`, in the first process; None elsewhere."""
+        return own
+
+    def joined(self, own: Tensor, whole: int, name: str) -> Tensor:
+        """Shares of a table [R, rows, dim] as the table, in every process."""
+        return own
+
+    def from_first(self, value: Any) -> Any:
+        """What the first process has here: a word, a number, a decision."""
+        return value
+
+
+ALONE = Ranks()
+
+
+class SeveralRanks(Ranks):
+    """Process `rank` of `size`, which holds its own users' rows of each table."""
+
+    recordable = False
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
-        self.sent: Counter[str] = Counter()  # bytes that this rank has sent, by what they are
+        self.sent: Counter[str] = Counter()  # bytes that this process has sent, by name
         self.shapes: dict[str, tuple[int, ...]] = {}  # and their shapes
         self.large = LARGE_TABLE
         self.present: list[bool] | None = None  # runs of which the current batch has a pair here; None: all
 
-    def share(self, everybody: int) -> tuple[int, int]:
-        """The first user of this rank, and how many there are: as torch.chunk and DTensor cut. So of items."""
-        each = -(-everybody // self.size)
-        if each * (self.size - 1) >= everybody:
+    def share(self, rows: int) -> tuple[int, int]:
+        """As torch.chunk and DTensor cut."""
+        each = -(-rows // self.size)
+        if each * (self.size - 1) >= rows:
             raise InputError(
-                f"{everybody} users are too few for {self.size} ranks, one of which would have none; start fewer."
+                f"{rows} users are too few for {self.size} processes, one of which would have none; start fewer."
             )
-        return self.rank * each, min(each, everybody - self.rank * each)
+        return self.rank * each, min(each, rows - self.rank * each)
+
+    def item_share(self, items: int) -> tuple[int, int] | None:
+        return self.share(items) if items >= self.large else None
+
+    def owns(self, share: Share | None) -> bool:
+        return share is not None and not share.fetched
 
     def sum(self, named: Mapping[str, Tensor]) -> None:
-        """Replace tensors by their sums over all ranks. They travel as one message."""
         if not named:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in named.values()])
@@ -64,55 +151,78 @@ class Ranks:
         for tensor, part in zip(named.values(), parts, strict=True):
             tensor.copy_(part.view_as(tensor))
 
-    def spans(self, counts: Sequence[int], what: str) -> list[tuple[int, int, int]]:
-        """For numbers that are laid end to end in the order of the ranks: all of them, where ours begin and end."""
+    def mean(self, values: Tensor, whole: int, name: str) -> Tensor:
+        total = values.sum(1)
+        self.sum({name: total})
+        return total / whole
+
+    def sum_rows(self, tensor: Tensor, first: int, name: str) -> Tensor:
+        tensor = tensor.clone()
+        self.sum({name: tensor[first:]})
+        return tensor
+
+    def divide_rows(self, tensor: Tensor, first: int) -> None:
+        tensor[first:] /= self.size
+
+    def draw(self, draws: Sequence[Draw], counts: Sequence[int], device: torch.device) -> Tensor:
+        """Every process draws what one would draw alone, and keeps what belongs to its own users."""
+        at_once = None if device.type == "cuda" else DRAWN_AT_ONCE
+        needed = list(counts)
+        if at_once is not None and self.present is not None:
+            needed = [count * here for count, here in zip(counts, self.present, strict=True)]
+        spans = self.spans(needed, "how many numbers are drawn")
+        drawn = [drawn_part(draw, *span, at_once or max(1, span[0])) for draw, span in zip(draws, spans, strict=True)]
+        # a process that only fills up a batch draws nothing for it
+        return torch.cat([own if len(own) == n else own.new_zeros(n) for own, n in zip(drawn, counts, strict=True)])
+
+    def note_batch(self, mask: Tensor | None) -> None:
+        self.present = None if mask is None else mask.any(1).tolist()
+
+    def spans(self, counts: Sequence[int], name: str) -> list[tuple[int, int, int]]:
+        """For numbers laid end to end in the order of the processes: how many, and where ours begin and end."""
         own = torch.tensor(counts, dtype=torch.long)
-        every = self.gathered(own, what)  # [size, n]
+        every = self.gathered(own, name)  # [size, n]
         begin = every[: self.rank].sum(0)
         return list(zip(every.sum(0).tolist(), begin.tolist(), (begin + own).tolist(), strict=True))
 
-    def exchange(self, own: Tensor, sizes: list[int], back: list[int], what: str) -> Tensor:
-        """Give `sizes[r]` rows, in order, to each rank r, and get `back[r]` from it."""
+    def exchange(self, own: Tensor, sizes: list[int], back: list[int], name: str) -> Tensor:
         got = own.new_empty(sum(back), *own.shape[1:])
         with _answered():
             dist.all_to_all_single(got, own.contiguous(), back, sizes)
         away = own.numel() // max(1, len(own)) * (len(own) - sizes[self.rank])
-        self._count(what, own, away / max(1, own.numel()))
+        self._count(name, own, away / max(1, own.numel()))
         return got
 
-    def gathered(self, own: Tensor, what: str) -> Tensor:
-        """The tensors of all ranks, which have one shape, in the main memory: [size, ...]."""
+    def gathered(self, own: Tensor, name: str) -> Tensor:
         every = [torch.empty_like(own) for _ in range(self.size)]
         with _answered():
             dist.all_gather(every, own)
-        self._count(what, own, self.size - 1)
+        self._count(name, own, self.size - 1)
         return torch.stack(every)
 
-    def collect(self, own: Tensor, dim: int, what: str) -> Tensor | None:
-        """The tensors of all ranks, joined along `dim`, at rank 0; None elsewhere. They may differ in length there."""
+    def collect(self, own: Tensor, dim: int, name: str) -> Tensor | None:
+        """They may differ in length along `dim`."""
         own = own.detach().cpu().movedim(dim, 0).contiguous()
-        lengths = self.gathered(torch.tensor([len(own)]), f"length of {what}").flatten().tolist()
+        lengths = self.gathered(torch.tensor([len(own)]), f"length of {name}").flatten().tolist()
         room = own.new_zeros(max(lengths), *own.shape[1:])
         room[: len(own)] = own
         every = [torch.empty_like(room) for _ in range(self.size)] if self.rank == 0 else None
         with _answered():
             dist.gather(room, every)
-        self._count(what, room, 1 if self.rank else 0)
+        self._count(name, room, 1 if self.rank else 0)
         if every is None:
             return None
         return torch.cat([part[:length] for part, length in zip(every, lengths, strict=True)]).movedim(0, dim)
 
-    def joined(self, own: Tensor, whole: int, what: str) -> Tensor:
-        """Shares of a table [R, rows, dim] as the table, at every rank."""
+    def joined(self, own: Tensor, whole: int, name: str) -> Tensor:
         each = -(-whole // self.size)
         room = own.new_zeros(own.shape[0], each, own.shape[2])
         room[:, : own.shape[1]] = own.detach()
-        every = self.gathered(room, what)  # [size, R, each, dim]
+        every = self.gathered(room, name)  # [size, R, each, dim]
         return every.transpose(0, 1).flatten(1, 2)[:, :whole]
 
-    def said_by_first(self, what: Any) -> Any:
-        """What rank 0 has here: a word, a number, a decision."""
-        text = torch.tensor(list(json.dumps(what).encode()), dtype=torch.uint8)
+    def from_first(self, value: Any) -> Any:
+        text = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
         length = torch.tensor([len(text)])
         with _answered():
             dist.broadcast(length, src=0)
@@ -127,18 +237,18 @@ class Ranks:
 
 @contextmanager
 def _answered() -> Iterator[None]:
-    """Whatever a collective fails with, another rank is gone."""
+    """Whatever a collective fails with, another process is gone."""
     try:
         yield
     except RuntimeError as error:
         raise LostRank(LOST) from error
 
 
-_store: Any = None  # what all ranks can read and write, from when they have met
+_store: Any = None  # what all processes can read and write, once they have met
 
 
-def may_speak() -> bool:
-    """Whether this process is the one to say why all stop: the first of the ranks that asks."""
+def reports_failure() -> bool:
+    """Whether this process is the one to report why all stop: the first that asks."""
     if _store is None:
         return True
     try:
@@ -148,31 +258,30 @@ def may_speak() -> bool:
 
 
 def _told_to_stop(*_: Any) -> None:
-    """torchrun ends the other ranks when one has failed."""
+    """torchrun ends the other processes when one has failed."""
     raise LostRank(LOST)
 
 
 def _share_gpus() -> bool:
-    """Whether this machine has more ranks than GPUs, which NCCL does not allow; gloo does."""
-    ranks, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
-    if ranks <= gpus:
+    """Whether this machine has more processes than GPUs, which NCCL does not allow; gloo does."""
+    processes, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+    if processes <= gpus:
         return False
     if os.environ.get("LOCAL_RANK", "0") == "0":
-        shared = f"{ranks} ranks share {gpus} GPU{'s' if gpus > 1 else ''}"
+        shared = f"{processes} processes share {gpus} GPU{'s' if gpus > 1 else ''}"
         warnings.warn(f"{shared}, so they exchange through the main memory, which is slow.", stacklevel=2)
     return True
 
 
 @contextmanager
-def joined() -> Iterator[Ranks | None]:
-    """The ranks that this process was started as one of, by torchrun or with its environment variables; None where it
-    was started alone."""
+def joined() -> Iterator[Ranks]:
+    """The processes that this one was started with, by torchrun or with its environment variables."""
     global _store
     if dist.is_available() and dist.is_initialized():
-        yield Ranks(dist.get_rank(), dist.get_world_size())
+        yield SeveralRanks(dist.get_rank(), dist.get_world_size())
         return
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
-        yield None
+        yield ALONE
         return
     on_gpu = torch.cuda.is_available()
     if on_gpu:
@@ -185,8 +294,8 @@ def joined() -> Iterator[Ranks | None]:
         dist.init_process_group(backend, store=_store, rank=rank, world_size=size, timeout=PATIENCE)
     except (ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"the ranks cannot meet ({reason}); start them with torchrun.") from error
+        raise InputError(f"the processes cannot meet ({reason}); start them with torchrun.") from error
     if rank:
-        warnings.simplefilter("ignore")  # rank 0 says them
-    yield Ranks(rank, size)
+        warnings.simplefilter("ignore")  # the first process shows them
+    yield SeveralRanks(rank, size)
     dist.destroy_process_group()  # not where something failed: there it would wait for the others

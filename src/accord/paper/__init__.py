@@ -1,4 +1,4 @@
-"""What the paper's tables were made with, as data."""
+"""The paper's settings and published figures, as data."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from importlib import resources
 from typing import Any
 
 EVERYWHERE = {"lr": 0.001, "batch_size": 2048}  # the same in every cell
-
-
 MODELS = {"gmf": "GMF", "neumf": "NeuMF", "cdae": "CDAE", "lightgcn": "LightGCN"}  # as the paper writes them
 METHODS = {
     "normal": "Normal", "wbpr": "WBPR", "tce": "T-CE", "ensemble": "Ensemble", "deca": "DeCA", "deca-p": "DeCA(p)",
@@ -31,7 +29,7 @@ def _table() -> dict[str, Any]:
 def settings(dataset: str, model: str, method: str) -> dict[str, Any] | None:
     """The paper's hyperparameters for a cell of its tables, None where it has none.
 
-    The paper gives none for WBPR, T-CE and Ensemble (R-CE is not in it): those train as Normal does.
+    The paper gives none for WBPR, T-CE and Ensemble (and does not have R-CE): these train with those of Normal.
     """
     methods = _table().get(dataset, {}).get(model)
     return None if methods is None else {**EVERYWHERE, **methods.get(method, methods["normal"])}

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
 from accord.data.sampling import entries_of
 from accord.errors import InputError
 from accord.recommender.top_n import Lists
@@ -29,7 +29,7 @@ class Nearest:
         target = self.method.target
         with torch.inference_mode():
             found = target.factors(torch.zeros(0, dtype=torch.long, device=self.ranker.device))
-        if found is None or self.method.members > 1 or not target.masks_seen:
+        if found is None or self.method.members > 1 or not self.ranker.masks_seen:
             raise InputError("--approximate needs a model whose scores are products of vectors: mf, gmf or lightgcn.")
         vectors = found[1].detach().float().cpu().numpy()
         self.index = _index(vectors.shape[1])
@@ -55,7 +55,7 @@ class Nearest:
             alike = by_seen[start : start + ALIKE]
             found, values = self._candidates(users[alike], k)
             items[alike, : found.shape[1]], scores[alike, : found.shape[1]] = found, values
-        return self._mended(users, items, scores, k)
+        return self._completed(users, items, scores, k)
 
     def _candidates(self, users: IntArray, k: int) -> tuple[Tensor, Tensor]:
         """The k best of those that the index finds [B, k], or fewer, and the scores; -inf marks what is none."""
@@ -92,7 +92,7 @@ class Nearest:
         wanted = torch.arange(len(rows), device=rows.device)[:, None] * self.num_items + items
         return keys[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)] == wanted
 
-    def _mended(self, users: IntArray, items: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def _completed(self, users: IntArray, items: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """With exact lists for those who have too few candidates, or who get the popular items."""
         wanted = np.minimum(k, self.num_items - self.seen_counts[users])
         few = torch.isfinite(scores).sum(1).cpu().numpy() < wanted

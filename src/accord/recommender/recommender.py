@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +17,8 @@ import pyarrow.parquet as pq
 import torch
 from pydantic import ValidationError
 
-from accord.data.interactions import Csr, Dataset, IdMap, Ids, IntArray, Interactions, Rows
+from accord.data.csr import Csr, IntArray, Rows
+from accord.data.interactions import Dataset, IdMap, Ids, Interactions
 from accord.errors import InputError
 from accord.evaluation.ranking import Evaluation, Rank, Ranker, Relevant, evaluate, validation_part
 from accord.io.files import read_json, replacing, staged, write_json
@@ -28,6 +27,7 @@ from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
 from accord.recommender import run_folder
+from accord.recommender.figures import run_entries, summarise
 from accord.recommender.seen_pairs import read_seen, write_seen
 from accord.recommender.top_n import Lists
 from accord.training import checkpoints
@@ -62,57 +62,45 @@ class Recommender:
         data: Dataset,
         method: Method,
         states: Sequence[TrainState],
-        seconds: dict[str, float],
+        relevant: Relevant | None = None,
         evaluation: Evaluation | None = None,
     ) -> Recommender:
-        """Evaluate what was trained, where that was not done already, and keep the data that belongs to it."""
-        config, train = run.config, data.csr(data.train)
-        relevant = Relevant.of_test(data, config.protocol)
-        recommender = cls(run, method, data.users, data.items, train, relevant.seen, {})
-        recommender.item_info = data.item_info
-        recommender.history = [entry for state in states for entry in state.history]
+        """What was trained with the data that belongs to it: evaluated, where that was not done already."""
+        config = run.config
+        relevant = relevant or Relevant.of_test(data, config.protocol)
+        made = cls(run, method, data.users, data.items, data.training_csr(), relevant.seen, {})
+        made.item_info = data.item_info
+        made.history = [entry for state in states for entry in state.history]
         judged = {"user": data.users.take(relevant.pairs.users), "item": data.items.take(relevant.pairs.items)}
-        recommender._parts = {
+        made._parts = {
             "train": data.train,
             "valid": validation_part(data, config.protocol),
             "test": Interactions(pa.table(judged)),  # what the protocol made of the test
         }
-        began = time.perf_counter()
-        evaluation = recommender.evaluation = evaluation or recommender.evaluate(relevant, config.ks)
-        last = states[-1] if states else None
-        runs = []
-        for number, (seed, values) in enumerate(zip(config.seeds, evaluation.mean(), strict=True)):
-            entry: dict[str, Any] = {"seed": seed, "metrics": values, "epochs": 0, "train_seconds": 0.0}
-            if last is not None:
-                entry["epochs"] = last.stopped_at[number] or last.epoch
-                entry["train_seconds"] = round(sum(state.seconds for state in states) / len(config.seeds), 3)
-                best = last.best[number :: len(config.seeds)]  # of each member
-                if config.protocol.early_stop == "best-ndcg" and np.isfinite(best).all():
-                    entry["valid_ndcg@20"] = statistics.fmean(best)
-            elif config.protocol.early_stop == "best-ndcg":  # fitted in closed form: nothing was watched
-                valid = Relevant.of_validation(data, config.protocol)
-                if len(valid.users):
-                    entry["valid_ndcg@20"] = recommender._ranked(valid, [20]).mean()[0]["ndcg@20"]
-            runs.append(entry)
-        seconds = {**seconds, "evaluate": time.perf_counter() - began}
-        recommender.metrics = {
+        made.evaluation = evaluation or made.evaluate(relevant, config.ks)
+        made.metrics = {
             "accord": __version__,
             "dataset": {
                 "name": data.name,
                 **data.counts(),  # of valid and test, what the protocol makes of them
-                "valid": len(recommender._parts["valid"]),
+                "valid": len(made._parts["valid"]),
                 "test": len(relevant.pairs.items),
                 "notes": list(data.notes),
             },
             "model": config.model,
             "method": config.method or "none",
             "protocol": config.protocol.model_dump(),
-            "runs": runs,
-            **summarise(evaluation),
-            "seconds": {name: round(value, 3) for name, value in seconds.items()},
-            "device": str(recommender.device),
+            "runs": run_entries(config, made.evaluation, states, lambda: made._validated(data)),
+            **summarise(made.evaluation),
+            "seconds": {},
+            "device": str(made.device),
         }
-        return recommender
+        return made
+
+    def _validated(self, data: Dataset) -> float | None:
+        """NDCG@20 on the validation, None where nothing is held out for it."""
+        relevant = Relevant.of_validation(data, self.run.config.protocol)
+        return self.ranked(relevant, [20]).mean()[0]["ndcg@20"] if len(relevant.users) else None
 
     @property
     def device(self) -> torch.device:
@@ -134,7 +122,7 @@ class Recommender:
             raise InputError(
                 "the test holds no pair to evaluate on; give more data, another split or another clean rule."
             )
-        return self._ranked(relevant, ks or self.run.config.ks)
+        return self.ranked(relevant, ks or self.run.config.ks)
 
     def relevant(self) -> Relevant:
         """The test that belongs to the run."""
@@ -148,7 +136,8 @@ class Recommender:
         """The training interactions under the caller's ids, with their values where they had any."""
         return self._parts["train"]
 
-    def _ranked(self, relevant: Relevant, ks: Sequence[int]) -> Evaluation:
+    def ranked(self, relevant: Relevant, ks: Sequence[int]) -> Evaluation:
+        """Metrics of every run and user, whatever is relevant."""
         ranker = replace(self._ranker(self.method, self.num_runs), seen=relevant.seen)
         return evaluate(ranker, relevant, ks)
 
@@ -383,7 +372,7 @@ class Recommender:
         parts = read_seen(folder / "seen.parquet", users, items)
         parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
         data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
-        train, valid = data.csr(data.train), data.csr(data.valid)
+        train, valid = data.training_csr(), data.csr(data.valid)
         tensors = run_folder.read_weights(folder / "model.safetensors", run.config, users, items)
         built = run.build(train)
         run_folder.require_same(folder / "model.safetensors", tensors, built.state_dict())
@@ -407,21 +396,3 @@ def _as_interactions(source: Any) -> Interactions:
     from accord.data.read import read_table as read_interactions
 
     return read_interactions(source, merge=False)[0]
-
-
-def summarise(evaluation: Evaluation) -> dict[str, Any]:
-    """Mean and standard deviation over runs, and the means of warm and cold users apart."""
-    runs = evaluation.mean()
-    names = list(runs[0])
-    groups = {}
-    for name, keep in (("warm", evaluation.warm), ("cold", ~evaluation.warm)):
-        means = evaluation.mean(keep)
-        groups[name] = {
-            "users": int(keep.sum()),
-            "mean": {metric: statistics.fmean(run[metric] for run in means) for metric in names} if keep.any() else {},
-        }
-    return {
-        "mean": {metric: statistics.fmean(run[metric] for run in runs) for metric in names},
-        "std": {m: statistics.stdev(run[m] for run in runs) if len(runs) > 1 else 0.0 for m in names},
-        "groups": groups,
-    }

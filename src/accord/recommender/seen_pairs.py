@@ -16,14 +16,16 @@ from accord.io.files import read_batches
 
 ROWS_AT_ONCE = 2**22
 PARTS = ("train", "valid")
+KEPT = ("value", "weight")  # columns besides the ids
 
 
 def write_seen(path: Path, parts: Mapping[str, Interactions], users: IdMap, items: IdMap) -> None:
     """Pairs under the caller's ids, each with the part that it is of.
 
-    The values too, which training was not told: for those who look at the run afterwards.
+    The values too, which training does not use, for whoever looks at the run afterwards; and the weights, which a
+    history is scored with.
     """
-    types = {"user": users.ids.type, "item": items.ids.type, "value": pa.float64()}
+    types = {"user": users.ids.type, "item": items.ids.type} | dict.fromkeys(KEPT, pa.float64())
     known = parts["train"].rows.schema
     fields = [known.field(name).with_type(kind) for name, kind in types.items() if name in known.names]
     schema = pa.schema([*fields, ("part", pa.dictionary(pa.int32(), pa.string()))])
@@ -43,7 +45,7 @@ def read_seen(path: Path, users: IdMap, items: IdMap) -> dict[str, Interactions]
     """The same, ids becoming rows as they come: four bytes each."""
     found: dict[str, list[pa.RecordBatch]] = {part: [] for part in PARTS}
     for batch in read_batches(path, {"user", "item", "part"}):
-        rows = batch.select([name for name in ("user", "item", "value") if name in batch.schema.names])
+        rows = batch.select([name for name in ("user", "item", *KEPT) if name in batch.schema.names])
         for place, known in enumerate((users, items)):
             column = known.rows(rows.column(place))
             if len(column) and column.min() < 0:

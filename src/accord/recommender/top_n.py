@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.data.interactions import Csr, IntArray
+from accord.data.csr import Csr, IntArray
 from accord.data.sampling import entries_of
 from accord.evaluation.ranking import Ranker, tie_priority, top_k
 from accord.methods.base import Method

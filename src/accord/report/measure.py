@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from accord.data.interactions import IntArray, Interactions
+from accord.data.csr import IntArray
+from accord.data.interactions import Interactions
 from accord.evaluation.noise import detection, labels
 from accord.evaluation.ranking import Evaluation
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
@@ -117,8 +118,10 @@ def popularity_beside(recommender: Recommender, ks: Sequence[int]) -> Subject:
     """Popularity on the same data and under the same rules: what a model has to beat."""
     config = recommender.run.config
     update: dict[str, Any] = {"model": "popularity", "method": None, "model_options": {}, "method_options": {}}
-    run = Run(config.model_copy(update=update | {"seeds": config.seeds[:1], "varied": ()}), "popularity", None)
-    method = run.build(recommender.train).to(recommender.device)
+    run = Run(config.model_copy(update=update | {"seeds": config.seeds[:1], "varied": ()}), "popularity", "none")
+    method = run.build(recommender.train)
+    method.target.fit(recommender.train)
+    method.to(recommender.device)
     metrics = {"runs": [{"seed": config.seeds[0]}]}
     popular = Recommender(
         run, method, recommender.users, recommender.items, recommender.train, recommender.seen, metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
 from accord.report import charts, measure
 from accord.report.measure import Runs, Subject
 from accord.report.page import Chart, Section

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from accord.protocol import PRESETS
 from accord.recommender.recommender import Recommender
 from accord.report.accuracy import figures, in_short, users
 from accord.report.measure import Runs, Subject
@@ -16,6 +15,7 @@ from accord.report.page import Fact, Page, Section
 from accord.report.recommendations import recommended
 from accord.report.tables import Table
 from accord.report.training import beliefs, learning
+from accord.training.run import preset_rules
 
 PARTS = ("users", "items", "train", "valid", "test")
 
@@ -112,12 +112,12 @@ def _how_to_repeat(runs: Runs, section: Section) -> None:
 def _in_python(recommender: Recommender) -> str:
     """The call that trains the same run, where no command did; the data is the caller's."""
     config = recommender.run.config
-    preset = PRESETS[config.protocol.name].model_dump()
+    preset = preset_rules(config.protocol.name)
     sections = {
         "model": config.model_options,
         "method": config.method_options,
         "train": config.train.model_dump(exclude_defaults=True),
-        "protocol": {key: value for key, value in config.protocol.model_dump().items() if value != preset[key]},
+        "protocol": {key: value for key, value in config.protocol.model_dump().items() if value != preset.get(key)},
     }
     asked = {
         "model": config.model,

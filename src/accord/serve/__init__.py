@@ -1,1 +1,1 @@
-"""A run folder over HTTP: an API, a page to look at it, and what keeps both standing."""
+"""A run folder over HTTP: an API, a web page, and what protects both."""

@@ -1,4 +1,4 @@
-"""The HTTP API and the page, as one ASGI application."""
+"""The HTTP API and the web page, as one ASGI application."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from accord.serve.holder import Holder
 from accord.serve.snapshots import Snapshot
 
 KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-ITEMS_AT_ONCE = 160  # in lists that are made before others get their turn
+ITEMS_AT_ONCE = 160  # in lists that are made before other requests get their turn
 DESCRIPTION = """Recommendations from a run folder. Ids are those of the training data. Errors have the body
 `{"error": {"code": …, "message": …}}`, where the code is for programs and stays the same."""
 
 User = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="a user's id")]
 ItemId = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="an item's id")]
 K = Annotated[int, Query(ge=1, le=s.MOST_K, description="items in the list")]
-Why = Annotated[bool, Query(description="name the items of the history that are most like each item")]
+Why = Annotated[bool, Query(description="name the items of the history that are most similar to each item")]
 Exclude = Annotated[Sequence[str], Query(max_length=s.MOST_K, description="an item to leave out; may be repeated")]
 Allow = Annotated[
-    Sequence[str], Query(max_length=s.MOST_K, description="an item to choose from, no others; may be repeated")
+    Sequence[str], Query(max_length=s.MOST_K, description="an item to choose from, and no others; may be repeated")
 ]
-Text = Annotated[str, Query(max_length=200, description="words that the id or title holds; empty: the most frequent")]
+Text = Annotated[str, Query(max_length=200, description="words of the id or title; empty: the most frequent")]
 Limit = Annotated[int, Query(ge=1, le=200)]
 OptionalUser = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="only of this user")]
 OptionalItem = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="only of this item")]
@@ -45,17 +45,17 @@ def encoded(content: Any) -> bytes:
 
 
 def as_json(content: Any) -> Response:
-    """Checked against the description in the tests, not for each answer."""
+    """Tests check answers against the description; that is not done for each answer."""
     return Response(encoded(content), media_type="application/json")
 
 
 async def only_known_parameters(request: Request) -> None:
-    """A parameter that does not exist is an error, lest a misspelt one be passed over in silence."""
+    """A parameter that does not exist is an error, so that a misspelt one is not silently ignored."""
     route = request.scope["route"]
     known = {field.alias for field in route.dependant.query_params}
     for name in request.query_params:
-        if name not in known and route.include_in_schema:  # pages do not care
-            raise ApiError(422, "invalid", f"there is no parameter {name!r}; known are: {', '.join(sorted(known))}.")
+        if name not in known and route.include_in_schema:  # pages accept any
+            raise ApiError(422, "invalid", f"there is no parameter {name!r}; known: {', '.join(sorted(known))}.")
 
 
 def make_app(holder: Holder, rules: Rules, watch: bool = False) -> App:
@@ -70,9 +70,9 @@ def make_app(holder: Holder, rules: Rules, watch: bool = False) -> App:
             with suppress(asyncio.CancelledError):
                 await watching
 
-    told: dict[int | str, str] = {422: "what was asked is not valid", "4XX": "cannot be done", "5XX": "not now"}
+    texts: dict[int | str, str] = {422: "the request is not valid", "4XX": "cannot be done", "5XX": "not possible now"}
     problems: dict[int | str, dict[str, Any]] = {
-        status: {"model": s.Error, "description": text} for status, text in told.items()
+        status: {"model": s.Error, "description": text} for status, text in texts.items()
     }
     app = FastAPI(
         title="Accord", version="1", description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=life,
@@ -88,19 +88,21 @@ def make_app(holder: Holder, rules: Rules, watch: bool = False) -> App:
 
 
 def _add_lists(app: FastAPI, holder: Holder) -> None:
-    turn = asyncio.Lock()  # requests for many lists go one after another: together they would only hold more memory
+    turn = (
+        asyncio.Lock()
+    )  # requests for many lists are answered one by one: at the same time they would only need more memory
 
     @app.get("/v1/recommendations", response_model=s.Recommendations)
     async def recommendations(
         user: User, k: K = 20, exclude: Exclude = (), allow: Allow = (), why: Why = False
     ) -> Response:
-        """The best unseen items of a user. Somebody unknown gets the popular items, and the answer says so."""
+        """The best unseen items of a user. An unknown user gets the popular items, and the answer says so."""
         now = holder.snapshot
         return as_json(now.recommend(user, k, now.barred(exclude, allow or None), why))
 
     @app.post("/v1/recommendations", response_model=s.ManyRecommendations)
     async def recommendations_of_many(asked: s.UsersAsked) -> Response:
-        """The lists of many users, in the order in which they were asked for."""
+        """The recommendations for many users, in the order of the request."""
         now = holder.snapshot
         barred, lists, at_once = now.barred(asked.exclude, asked.allow), [], max(1, ITEMS_AT_ONCE // asked.k)
         async with turn:
@@ -112,7 +114,7 @@ def _add_lists(app: FastAPI, holder: Holder) -> None:
 
     @app.post("/v1/recommendations/history", response_model=s.HistoryRecommendations)
     async def recommendations_for_a_history(asked: s.HistoryAsked) -> Response:
-        """A list for somebody of whom only a history is known. Its items are not recommended again."""
+        """Recommendations for a user of whom only a history is known. Its items are not recommended again."""
         now = holder.snapshot
         return as_json(now.from_history(asked.history, asked.k, now.barred(asked.exclude, asked.allow), asked.why))
 
@@ -120,13 +122,13 @@ def _add_lists(app: FastAPI, holder: Holder) -> None:
 def _add_lookups(app: FastAPI, holder: Holder) -> None:
     @app.get("/v1/history", response_model=s.History)
     async def history(user: User) -> Response:
-        """What a user took, with the probability that each was a real preference."""
+        """The items of a user, with the probability that each was a real preference."""
         now = holder.snapshot
         return as_json(now.history(user_row(now, user)))
 
     @app.get("/v1/similar", response_model=s.SimilarItems)
     async def similar_items(item: ItemId, k: K = 20) -> Response:
-        """The items that are most like an item, to the model."""
+        """The items that are most similar to an item, according to the model."""
         now = holder.snapshot
         return as_json(now.similar(item_row(now, item), k))
 
@@ -142,7 +144,7 @@ def _add_lookups(app: FastAPI, holder: Holder) -> None:
 
     @app.get("/v1/about", response_model=s.About)
     async def about() -> Response:
-        """What is served."""
+        """The run that is served."""
         return as_json(holder.snapshot.about)
 
 
@@ -163,11 +165,11 @@ def _add_audit(app: FastAPI, holder: Holder) -> None:
     async def audited_interactions(
         user: OptionalUser = "",
         item: OptionalItem = "",
-        surest: Annotated[bool, Query(description="the surest first, not the noisiest")] = False,
+        surest: Annotated[bool, Query(description="the surest first instead of the noisiest")] = False,
         limit: Limit = 20,
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
     ) -> Response:
-        """Interactions of the log by how probably they are noise."""
+        """Interactions of the log, those that are most probably noise first."""
         now = served()
         wanted = user_row(now, user) if user else None, item_row(now, item) if item else None
         return as_json(now.find_audited(*wanted, surest, limit, offset))
@@ -191,11 +193,11 @@ def _add_operations(app: FastAPI, holder: Holder) -> None:
 
     @app.post("/reload", response_model=s.About)
     async def reload() -> Response:
-        """Read the run folder again. Requests go on meanwhile; if it cannot be read, the old run goes on serving."""
-        if holder.is_reloading:  # each reads the whole run: they must not pile up
+        """Read the run folder again. Requests are answered meanwhile; if it cannot be read, the old run is kept."""
+        if holder.is_reloading:  # each reads the whole run, so they must not pile up
             raise overloaded("reloading", "the run folder is being read already; try again in a second.")
         if not await holder.reload():
-            message = "the run folder could not be read, so the old run goes on serving; the server's log tells more."
+            message = "the run folder could not be read, so the old run is kept; the server's log says more."
             raise ApiError(409, "reload_failed", message)
         return as_json(holder.snapshot.about)
 
@@ -206,7 +208,7 @@ def _add_pages(app: FastAPI) -> None:
 
     def page(name: str) -> Response:
         if name not in files:
-            raise ApiError(404, "not_found", "there is nothing under this path.")
+            raise ApiError(404, "not_found", "there is nothing at this path.")
         kind = KINDS[name.rpartition(".")[2]]
         return Response(files[name], media_type=kind, headers={"Cache-Control": "no-cache"})
 

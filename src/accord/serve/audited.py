@@ -1,4 +1,4 @@
-"""What an audit folder says, for the page and for the histories."""
+"""The results of an audit folder, for the page and for the histories."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Audited:
             raise InputError(f"--audit {folder} is not the folder of an audit; give the one that `accord audit` wrote.")
         users, items = recommender.users.rows(table.column("user")), recommender.items.rows(table.column("item"))
         if not ((users >= 0) & (items >= 0)).any():
-            raise InputError(f"--audit {folder} is of other data than the run: they share no user or no item.")
+            raise InputError(
+                f"--audit {folder} is of other data than the run: they have no users or no items in common."
+            )
         order = np.argsort(users, kind="stable")
         self.users, self.items = users[order], items[order]
         figures = np.stack([table.column(name).to_numpy() for name in COLUMNS], 1)
@@ -41,7 +43,7 @@ class Audited:
         return {int(self.items[place]): self._row(place) for place in range(first, last)}
 
     def find(self, user: int | None, item: int | None, surest: bool, limit: int, offset: int) -> tuple[int, list[Any]]:
-        """How many interactions there are of a user and an item (None: of any), and some of them in order."""
+        """How many interactions a user and an item have (None: any user, any item), and some of them in order."""
         places = self._noisiest_first
         if user is not None:
             places = places[self.users[places] == user]

@@ -1,4 +1,4 @@
-"""One connection: what a client may keep the server waiting for, and what is given up when there are too many."""
+"""One connection: how long a client may keep the server waiting, and which connections go when there are too many."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from accord.serve.errors import ApiError
 from accord.serve.guard import HEADERS
 
 HEADER_SECONDS = 10.0  # for the first line and headers of a request to arrive, and for the rest of one already answered
-TAKE_SECONDS = 30.0  # for a client to take an answer
-MOST_UNTAKEN = 2**27  # bytes of answers that clients have not taken, all together
+RECEIVE_SECONDS = 30.0  # for a client to receive an answer
+MOST_UNRECEIVED = 2**27  # bytes of answers that clients have not received, in all
 MOST_CONNECTIONS = 2000
-ACCEPTED_AT_ONCE = 32  # few, so that a crowd at the door keeps nobody inside waiting
-OTHER_FILES = 1000  # of connections just accepted and not counted yet, and others
-NOT_HTTP = ApiError(400, "bad_request", "this is not a request of HTTP/1.1.")
+ACCEPTED_AT_ONCE = 32  # few, so that a rush of new connections does not keep the others waiting
+OTHER_FILES = 1000  # open files for connections just accepted and not counted yet, and for everything else
+NOT_HTTP = ApiError(400, "bad_request", "this is not an HTTP/1.1 request.")
 
 
 class Connection(H11Protocol):
-    """Ends when a request does not come whole in time, or an answer is not taken."""
+    """Closes when a request does not arrive in time, or an answer is not received."""
 
-    most: ClassVar[int] = MOST_CONNECTIONS  # one more, and the one that has been of no use for longest makes room
+    most: ClassVar[int] = MOST_CONNECTIONS  # with one more, the connection that has been idle for longest is closed
 
     _late: asyncio.TimerHandle | None = None  # set while the client owes us the rest of a request
-    _untaken: asyncio.TimerHandle | None = None  # set while it leaves an answer lying
-    _since = 0.0  # when it was made, or last had its answer
+    _unreceived: asyncio.TimerHandle | None = None  # set while it does not receive an answer
+    _since = 0.0  # when it was opened, or last got an answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -42,7 +42,7 @@ class Connection(H11Protocol):
             self._make_room()
 
     def data_received(self, data: bytes) -> None:
-        if self.conn.their_state is h11.ERROR:  # it has its answer; what still comes is not looked at
+        if self.conn.their_state is h11.ERROR:  # it has its answer; whatever still comes is ignored
             return
         super().data_received(data)
         state = self.conn.their_state
@@ -57,11 +57,11 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
-        self._was_taken()
+        self._was_received()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP gets the error that all mistakes get, unless an answer is already on its way."""
+        """What is not HTTP gets an error like any other, unless an answer is already on its way."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()
         else:
@@ -73,8 +73,8 @@ class Connection(H11Protocol):
                 h11.EndOfMessage(),
             )
             self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
-            self._await_the_client()  # closed at once, while more comes in, the answer would be lost on its way
-            with suppress(OSError):  # it has gone
+            self._await_the_client()  # closed at once, while more arrives, the answer would be lost
+            with suppress(OSError):  # the client is gone
                 self.transport.write_eof()
 
     def _all(self) -> list[Connection]:
@@ -96,37 +96,37 @@ class Connection(H11Protocol):
             self._late = None
 
     def _make_room(self) -> None:
-        """Whose request has come whole is answered; of the others the oldest go, some at once, as looking is slow."""
-        others = sorted((one for one in self._all() if one._is_of_no_use), key=lambda one: one._since)
+        """Close the oldest connections without a complete request: several at once, as sorting is slow."""
+        others = sorted((one for one in self._all() if one._is_idle), key=lambda one: one._since)
         for one in others[: max(1, self.most // 20)]:
             one.transport.abort()
 
     @property
-    def _is_of_no_use(self) -> bool:
+    def _is_idle(self) -> bool:
         whole = self.conn.their_state in (h11.DONE, h11.MUST_CLOSE)
         return not self.transport.is_closing() and (not whole or self._is_answered)
 
-    # --- clients that take nothing
+    # --- clients that receive nothing
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._untaken = self.loop.call_later(TAKE_SECONDS, self.transport.abort)
-        lying = sorted((one._untaken.when(), id(one), one) for one in self._all() if one._untaken is not None)
-        while sum(one.transport.get_write_buffer_size() for *_, one in lying) > MOST_UNTAKEN:
-            lying.pop(0)[-1].transport.abort()
+        self._unreceived = self.loop.call_later(RECEIVE_SECONDS, self.transport.abort)
+        pending = sorted((one._unreceived.when(), id(one), one) for one in self._all() if one._unreceived is not None)
+        while sum(one.transport.get_write_buffer_size() for *_, one in pending) > MOST_UNRECEIVED:
+            pending.pop(0)[-1].transport.abort()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._was_taken()
+        self._was_received()
 
-    def _was_taken(self) -> None:
-        if self._untaken is not None:
-            self._untaken.cancel()
-            self._untaken = None
+    def _was_received(self) -> None:
+        if self._unreceived is not None:
+            self._unreceived.cancel()
+            self._unreceived = None
 
 
 def connections_allowed() -> int:
-    """How many connections the open files of this process allow, once their limit is raised as far as it may be."""
+    """How many connections the open files of this process allow, once their limit is raised as far as possible."""
     if sys.platform == "win32":
         return MOST_CONNECTIONS
     import resource

@@ -20,4 +20,4 @@ def overloaded(code: str, message: str) -> ApiError:
 
 
 def internal() -> ApiError:
-    return ApiError(500, "internal", "the server made an error; its log tells more.")
+    return ApiError(500, "internal", "an error of the server; its log says more.")

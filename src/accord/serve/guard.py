@@ -1,4 +1,4 @@
-"""What stands before the API: who may ask, how much at once, for how long; and what every answer carries."""
+"""What protects the API: who may ask, how much at once, for how long; and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PROBES = ("/healthz", "/readyz")
-OPEN = (*PROBES, "/", "/docs")  # without a token: they tell nothing of the data
+OPEN = (*PROBES, "/", "/docs")  # without a token: they say nothing about the data
 OPEN_FOLDER = "/static/"
 SECURITY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
@@ -48,18 +48,18 @@ class Rules:
     token: str | None = None
     hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
     most_bytes: int = 2**20  # of a body
-    most_arriving: int = 2**26  # bytes of bodies that are not whole yet, all together
-    most_waiting: int = 128  # requests at once; more are refused, so that those who wait do not wait long
+    most_arriving: int = 2**26  # bytes of incomplete bodies, in all
+    most_waiting: int = 128  # requests at once; more are refused, so that nobody waits long
     seconds: float = 10.0  # for a body to arrive, and for an answer
     log_requests: bool = False
 
 
 class Guard:
-    """ASGI around ASGI."""
+    """An ASGI application around another."""
 
     def __init__(self, app: App, rules: Rules, meters: Meters) -> None:
         self.app, self.rules, self.meters = app, rules, meters
-        self.waiting = 0  # requests that have come whole and are not answered; those that come slowly take no place
+        self.waiting = 0  # complete requests without an answer yet; those that are still arriving do not count
         self.arriving = 0
         self._turns = _Turns()
 
@@ -73,7 +73,7 @@ class Guard:
         except ApiError as error:
             await answer.error(error)
         except Exception as error:
-            self._tell(error)
+            self._log_error(error)
             await answer.error(internal())
         finally:
             seconds = time.perf_counter() - began
@@ -83,11 +83,11 @@ class Guard:
                 path = f"{scope['path']}?{query}" if query else scope["path"]
                 log.info("%s %r %d %.1f ms", scope["method"], path, answer.status, 1000 * seconds)
 
-    def _tell(self, error: Exception) -> None:
-        """Where it happened; what the error itself says may have ids in it, so it is told only where requests are."""
-        said = traceback.format_exception_only(error) if self.rules.log_requests else [type(error).__name__]
+    def _log_error(self, error: Exception) -> None:
+        """Log where it happened; its message may have ids in it, so that is logged only if requests are."""
+        message = traceback.format_exception_only(error) if self.rules.log_requests else [type(error).__name__]
         where = "".join(traceback.format_tb(error.__traceback__))
-        log.error("an error of the server itself:\n%s%s", where, "".join(said).rstrip())
+        log.error("an error of the server itself:\n%s%s", where, "".join(message).rstrip())
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         path, rules = scope["path"], self.rules
@@ -123,11 +123,11 @@ class Guard:
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
         if self.rules.token is None:
-            # a page of another site whose name was made to point here would otherwise be let in by the browser
+            # otherwise the browser would let in a page of another site whose name was made to point here
             if _hostname(host) not in self.rules.hosts:
                 raise ApiError(400, "wrong_host", "this server answers only under its own name or address.")
             if scope["path"] == "/reload" and (b"forwarded" in headers or b"x-forwarded-for" in headers):
-                raise ApiError(403, "token_needed", "through a proxy this needs a server with a token.")
+                raise ApiError(403, "token_needed", "through a proxy this works only on a server with a token.")
         elif scope["path"] not in OPEN and not scope["path"].startswith(OPEN_FOLDER):
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, f"Bearer {self.rules.token}".encode()):
@@ -138,8 +138,8 @@ class Guard:
             raise ApiError(403, "cross_origin", "requests from pages of other sites are not answered.")
 
     async def _whole_body(self, scope: Scope, receive: Receive) -> Receive:
-        """The body read at once, so that its size and time are bounded before anything is made of it."""
-        too_large = ApiError(413, "too_large", f"a body has at most {self.rules.most_bytes} bytes.")
+        """The body read whole, so that its size and time are bounded before it is parsed."""
+        too_large = ApiError(413, "too_large", f"a body may have at most {self.rules.most_bytes} bytes.")
         length = dict(scope["headers"]).get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self.rules.most_bytes:
             raise too_large
@@ -159,7 +159,7 @@ class Guard:
                     if more and self.arriving > self.rules.most_arriving:
                         raise self._refusal("too many large bodies at once; try again in a second.")
         except TimeoutError:
-            raise ApiError(408, "too_slow", f"the body did not come within {self.rules.seconds:g} seconds.") from None
+            raise ApiError(408, "too_slow", f"the body did not arrive within {self.rules.seconds:g} seconds.") from None
         finally:
             self.arriving -= len(body)
         whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -171,7 +171,7 @@ class Guard:
 
 
 class _Turns:
-    """One after another, and between any two of them whatever else is to be done: a health check waits for one only."""
+    """Requests one after another, with other work in between: a health check waits for one request at most."""
 
     def __init__(self) -> None:
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -186,14 +186,14 @@ class _Turns:
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
         first = self._queue.popleft()
-        if not first.done():  # else it was given up
+        if not first.done():  # otherwise it was cancelled
             first.set_result(None)
         if self._queue:
             loop.call_soon(self._next, loop)
 
 
 class _Answer:
-    """Sends an answer with the headers that all have, and knows its status."""
+    """Sends an answer with the headers of every answer, and remembers its status."""
 
     def __init__(self, send: Send) -> None:
         self._send, self.status, self._begun = send, 500, False
@@ -206,7 +206,7 @@ class _Answer:
         await self._send(message)
 
     async def error(self, error: ApiError) -> None:
-        if self._begun:  # too late to say so
+        if self._begun:  # too late for an error
             return
         headers = {"Content-Type": "application/json", "Content-Length": str(len(error.body)), **error.headers}
         pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]

@@ -1,4 +1,4 @@
-"""The snapshot that answers now, and how another takes its place."""
+"""The snapshot that answers now, and how it is replaced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("accord.serve")
 
 
 class Holder:
-    """Requests take `snapshot` once and keep it to their end, so a swap is one assignment."""
+    """A request takes `snapshot` once and keeps it until it ends, so replacing it is one assignment."""
 
     def __init__(self, folder: Path, meters: Meters, audit: Path | None = None, allow_imports: bool = False) -> None:
         self.folder, self.meters, self._audit, self._allow_imports = folder, meters, audit, allow_imports
@@ -31,13 +31,13 @@ class Holder:
         return self._turn.locked()
 
     async def reload(self) -> bool:
-        """Read the folder again, in a thread of its own; if that fails, the old snapshot stays and the log says why."""
+        """Read the folder again, in a thread; if that fails, the old snapshot stays and the log says why."""
         async with self._turn:
             try:
                 snapshot = await asyncio.to_thread(self._load)
             except Exception as error:
-                told = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-                log.error("reload failed, the run that was loaded before goes on serving: %s", told)
+                reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+                log.error("reload failed, the old run is kept: %s", reason)
                 self.meters.reloads.labels("failed").inc()
                 return False
             self.snapshot = snapshot
@@ -47,7 +47,7 @@ class Holder:
         return True
 
     async def watch(self) -> None:
-        """Reload when another run lies in the folder and is no longer written to; a broken one is tried once."""
+        """Reload when there is another run in the folder that is no longer written to; a broken one is tried once."""
         tried = before = self.snapshot.identity
         while True:
             await asyncio.sleep(WATCH_SECONDS)

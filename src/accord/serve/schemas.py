@@ -1,4 +1,4 @@
-"""What the API takes and gives, for its description and for checking what comes in."""
+"""Requests and answers of the API, for its description and for checking requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_CHARACTERS = 1000
 
 
 def _as_integer(value: Any) -> Any:
-    """JSON knows one kind of number: 5.0 is an integer too."""
+    """JSON has only one type of number: 5.0 is an integer too."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -33,20 +33,22 @@ class Asked(BaseModel):
     k: Integer = Field(20, ge=1, le=MOST_K, description="items in each list")
     exclude: list[Id] = Field([], max_length=MOST_LISTED, description="items to leave out")
     allow: list[Id] | None = Field(None, max_length=MOST_LISTED, description="the only items to choose from")
-    why: bool = Field(False, strict=True, description="name the items of the history that are most like each item")
+    why: bool = Field(
+        False, strict=True, description="name the items of the history that are most similar to each item"
+    )
 
 
 class UsersAsked(Asked):
-    users: list[Id] = Field(min_length=1, max_length=MOST_USERS, description="whom the lists are for")
+    users: list[Id] = Field(min_length=1, max_length=MOST_USERS, description="users to recommend to")
 
 
 class HistoryAsked(Asked):
-    history: list[Id] = Field(max_length=MOST_HISTORY, description="items that somebody took")
+    history: list[Id] = Field(max_length=MOST_HISTORY, description="items that the user interacted with")
 
 
 class Item(BaseModel):
     item: Id
-    title: str | None = Field(description="null where none is known")
+    title: str | None = Field(description="null if it is not known")
 
 
 class Likeness(Item):
@@ -56,7 +58,7 @@ class Likeness(Item):
 class Recommended(Item):
     rank: int
     score: float
-    why: list[Likeness] | None = Field(None, description="only where it was asked for")
+    why: list[Likeness] | None = Field(None, description="only if it was asked for")
 
 
 class Recommendations(BaseModel):
@@ -71,7 +73,7 @@ class ManyRecommendations(BaseModel):
 
 
 class HistoryRecommendations(BaseModel):
-    unknown: list[Id] = Field(description="items of the history that the run does not know; they were passed over")
+    unknown: list[Id] = Field(description="items of the history that the run does not know; they were ignored")
     source: Source
     items: list[Recommended]
 
@@ -91,8 +93,8 @@ class Judged(BaseModel):
 
 
 class Taken(Item):
-    p_real: float | None = Field(description="probability of a real preference; null where the model gives none")
-    audit: Judged | None = Field(description="what the audit says of it, where one is served")
+    p_real: float | None = Field(description="probability of a real preference; null if the model gives none")
+    audit: Judged | None = Field(description="what the audit says about it, if one is served")
 
 
 class History(BaseModel):

@@ -1,4 +1,4 @@
-"""Finding users and items by what one types: ids and titles, without regard to case and accents."""
+"""Finding users and items by id and title, regardless of case and accents."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.data.interactions import IntArray
+from accord.data.csr import IntArray
 
 
 def folded(text: str) -> str:
-    """As it is compared: small letters without accents."""
+    """Text as it is compared: lower case, without accents."""
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKD", text.casefold())
@@ -21,7 +21,7 @@ def folded(text: str) -> str:
 
 
 class Search:
-    """Rows whose id or title holds every word: the id itself first, then the most frequent."""
+    """Rows whose id or title has every word: an equal id first, then the most frequent."""
 
     def __init__(self, ids: pa.Array, titles: Sequence[str | None] | None, counts: IntArray) -> None:
         self._order = np.argsort(-counts, kind="stable")

@@ -1,4 +1,4 @@
-"""Listening and stopping."""
+"""Starting and stopping the server."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from accord.serve.guard import App, Rules
 from accord.serve.holder import Holder
 from accord.serve.meters import Meters
 
-MOST_HEADER_BYTES = 2**16  # a thousand items to leave out fit into the first line
-SHORTEST_TOKEN = 16  # characters, where others can reach the server
+MOST_HEADER_BYTES = 2**16  # a thousand items to exclude fit into the first line
+SHORTEST_TOKEN = 16  # characters, if other machines can reach the server
 KEEP_ALIVE_SECONDS = 30
 STOP_SECONDS = 10  # for requests to end when the server stops
 log = logging.getLogger("accord.serve")
 
 
 class Server(uvicorn.Server):
-    """Stops on a signal when the requests at hand are answered; the signal is not raised a second time."""
+    """Stops on a signal once open requests are answered; the signal is not raised a second time."""
 
     stopped_by: int | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listening in sockets or ():
-            listening.listen(MOST_CONNECTIONS)  # so many may wait, of which few are accepted at once
+            listening.listen(MOST_CONNECTIONS)  # so many may wait, few of which are accepted at once
 
     def handle_exit(self, sig: int, frame: object) -> None:
         self.stopped_by = sig
@@ -65,14 +65,14 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=MOST_CONNECTIONS)
     except OverflowError:
-        raise InputError(f"--port {port} is no port; give a number from 0 to 65535.") from None
+        raise InputError(f"--port {port} is not a port; give a number from 0 to 65535.") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"cannot listen on {host} port {port} ({reason}); give another --host or --port.") from None
 
 
 def configuration(app: App) -> uvicorn.Config:
-    """How uvicorn is to run it: it tells nothing of itself, and the connections are ours."""
+    """The settings of uvicorn: it does not name itself, and connections are of our own class."""
     return uvicorn.Config(
         app, http=Connection, ws="none", log_config=None, access_log=False, server_header=False, proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS, lifespan="on",
@@ -93,19 +93,19 @@ def serve(
     """Serve until a signal comes; the exit code is 0, or 130 after Ctrl-C."""
     if not is_loopback(host) and token is None:
         raise InputError(
-            f"--host {host} lets others in, so it needs a token: set ACCORD_TOKEN, and send it as"
+            f"--host {host} lets other machines in, so it needs a token: set ACCORD_TOKEN, and send it as"
             " 'Authorization: Bearer TOKEN'."
         )
     if not is_loopback(host) and token is not None and len(token) < SHORTEST_TOKEN:
         raise InputError(
-            f"a token that others could guess is none: for --host {host} give {SHORTEST_TOKEN} characters or more, as"
-            " `openssl rand -hex 16` makes them."
+            f"the token is too short to be safe: for --host {host} give {SHORTEST_TOKEN} characters or more, for"
+            " example from `openssl rand -hex 16`."
         )
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="accord: %(message)s")
     log.setLevel(logging.INFO)
-    for library in ("uvicorn.error", "asyncio"):  # a line for each bad request would fill the disk of whoever keeps it
+    for library in ("uvicorn.error", "asyncio"):  # a line for each bad request could fill a disk
         logging.getLogger(library).setLevel(logging.ERROR)
-    torch.set_num_threads(1)  # one request is too small to share out
+    torch.set_num_threads(1)  # a request is too small for several threads
     holder = Holder(run, Meters(), audit, allow_imports)
     Connection.most = connections_allowed()
     with listen(host, port) as listening:

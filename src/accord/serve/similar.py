@@ -1,4 +1,4 @@
-"""How alike items are to a model: by what it learned of them, or by who took them where it learned nothing."""
+"""How similar two items are: by what the model learned about them or, where it learned nothing, by shared users."""
 
 from __future__ import annotations
 
@@ -10,50 +10,32 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from accord.data.interactions import Csr
+from accord.data.csr import Csr
 from accord.models.base import Model
-from accord.models.cdae import CDAE
-from accord.models.closed_form import EASE
-from accord.models.lightgcn import LightGCN
-from accord.models.mf import GMF, MF
-from accord.models.neumf import NeuMF
 
 
 class Similarity(Protocol):
-    """Similarities of items by row numbers; larger is more alike."""
+    """Similarities of items, given by row number; larger means more similar."""
 
     def to_all(self, item: int) -> Tensor:
-        """Of one item to every item: [I]."""
+        """One item to every item: [I]."""
 
     def between(self, items: Tensor, others: Tensor) -> Tensor:
-        """Of items [n] to others [m]: [n, m]."""
+        """Items [n] to others [m]: [n, m]."""
 
 
 @torch.inference_mode()
 def similarity_of(model: Model, train: Csr) -> Similarity:
-    """By the weights of EASE, by the cosine of item vectors, or else by the cosine of who took the items."""
-    if isinstance(model, EASE):
-        return ByWeight(model.weight)
-    vectors = _vectors(model)
+    """By the model's weights between items, by the cosine of its item vectors, or else by shared users."""
+    weights, vectors = model.item_to_item(), model.item_vectors()
+    if weights is not None:
+        return ByWeight(weights)
     return BySharedUsers(train) if vectors is None else ByVector(vectors)
 
 
-def _vectors(model: Model) -> Tensor | None:
-    """What the model's first run knows of each item: [I, d]."""
-    if isinstance(model, LightGCN):
-        return model.propagated()[0, model.num_users :]
-    if isinstance(model, GMF):  # a dimension counts as much as the output layer makes of it
-        return model.item.weight[0] * model.out.weight[0].abs().sqrt().T
-    if isinstance(model, NeuMF):
-        return torch.cat([F.normalize(model.item.weight[0]), F.normalize(model.wide_item.weight[0])], 1)
-    if isinstance(model, MF):
-        return model.item.weight[0]
-    if isinstance(model, CDAE):
-        return model.decoder.weight[0]
-    return None
-
-
 class ByVector:
+    """The cosine of two item vectors."""
+
     def __init__(self, vectors: Tensor) -> None:
         self._vectors = F.normalize(vectors.detach())
 
@@ -65,7 +47,7 @@ class ByVector:
 
 
 class ByWeight:
-    """EASE adds up, for each item, the weights that lead to it from the items of the history."""
+    """The weight that leads from one item to another."""
 
     def __init__(self, weight: Tensor) -> None:
         self._weight = weight
@@ -78,6 +60,8 @@ class ByWeight:
 
 
 class BySharedUsers:
+    """The cosine of the users of two items."""
+
     def __init__(self, train: Csr) -> None:
         size = 1 / np.sqrt(np.maximum(train.popularity(), 1)).astype(np.float32)
         shape = (train.num_users, train.num_items)

@@ -1,4 +1,4 @@
-"""A run folder in memory, ready to answer: never changed once it is made, and replaced as a whole."""
+"""A run folder in memory, ready to answer: never changed once it is made, only replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from accord.data.interactions import IdMap, IntArray
+from accord.data.csr import IntArray
+from accord.data.interactions import IdMap
 from accord.errors import InputError
 from accord.evaluation.ranking import tie_priority, top_k
 from accord.recommender.recommender import Recommender
@@ -21,9 +22,9 @@ from accord.serve.audited import Audited
 from accord.serve.search import Search
 from accord.serve.similar import similarity_of
 
-REASONS = 3  # items of the history that are named for a recommendation
-EXACT_IN_JSON = 2**53  # larger integers are rounded by JavaScript and others
-AT_ONCE = 10_000  # ids turned into Python at once; other threads get their turn in between
+REASONS = 3  # items of the history that are named as reasons for a recommendation
+EXACT_IN_JSON = 2**53  # larger integers are rounded by JavaScript
+AT_ONCE = 10_000  # ids converted to Python at once; other threads get their turn in between
 TRIES = 3
 PARTS = ("config.json", "metrics.json", "model.safetensors", "users.parquet", "items.parquet", "seen.parquet")
 Identity = tuple[tuple[int, int, int], ...]
@@ -32,7 +33,7 @@ Id = int | str
 
 
 def identity_of(folder: Path) -> Identity | None:
-    """Tells one state of a run folder from another, even if its files are overwritten one by one; None: not whole."""
+    """Tells one state of a run folder from another, even if its files are overwritten one by one; None: incomplete."""
     try:
         found = [(folder / name).stat() for name in PARTS]
     except OSError:
@@ -41,7 +42,7 @@ def identity_of(folder: Path) -> Identity | None:
 
 
 class Snapshot:
-    """Answers by external ids, as text; what an answer holds is plain enough for JSON."""
+    """Answers requests by external ids given as text; answers are plain enough for JSON."""
 
     def __init__(self, recommender: Recommender, identity: Identity | None, audit: Path | None = None) -> None:
         self.identity, self.loaded_at = identity, time.time()
@@ -63,7 +64,7 @@ class Snapshot:
 
     @classmethod
     def load(cls, folder: Path, audit: Path | None = None, allow_imports: bool = False) -> Snapshot:
-        """Read a run folder; if it is written anew meanwhile, read it again, so that parts are never mixed."""
+        """Read a run folder; if it changes meanwhile, read it again, so that two runs are never mixed."""
         for _ in range(TRIES):
             identity = identity_of(folder)
             try:
@@ -71,16 +72,16 @@ class Snapshot:
             except InputError:
                 raise
             except (LookupError, TypeError, ValueError, RuntimeError, pa.ArrowException) as error:
-                told = f"{type(error).__name__}: {error}".splitlines()[0]
-                raise InputError(f"{folder} is not a whole run folder ({told}); train again.") from None
+                reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                raise InputError(f"{folder} is not a complete run folder ({reason}); train again.") from None
             if identity_of(folder) == identity:
                 return made
-        raise InputError(f"{folder} was written again and again while it was read; try again when training is done.")
+        raise InputError(f"{folder} kept changing while it was read; try again when training is done.")
 
     # --- lists
 
     def recommend(self, user: Id, k: int, barred: Tensor | None = None, why: bool = False) -> Answer:
-        """The list of a user; somebody unknown gets the popular items."""
+        """The recommendations for a user; an unknown user gets the popular items."""
         row = self.user_rows.get(str(user))
         if row is None:
             return {"user": user, "known": False, **self._list(self.lists.of_history(NOTHING, k, barred), NOTHING, why)}
@@ -88,14 +89,14 @@ class Snapshot:
         return {"user": self.user_ids[row], "known": True, **self._list(found, self._history(row), why)}
 
     def from_history(self, items: Sequence[Id], k: int, barred: Tensor | None = None, why: bool = False) -> Answer:
-        """The list of somebody who is known by a history alone."""
+        """The recommendations for a user who is known only by a history."""
         rows = [self.item_rows.get(str(item)) for item in items]
         unknown = [item for item, row in zip(items, rows, strict=True) if row is None]
         known = np.unique(np.array([row for row in rows if row is not None], dtype=np.int64))
         return {"unknown": unknown, **self._list(self.lists.of_history(known, k, barred), known, why)}
 
     def barred(self, exclude: Sequence[Id], allow: Sequence[Id] | None) -> Tensor | None:
-        """Marks the items [I] that a list leaves out; None where it may have all."""
+        """Marks the items [I] to leave out; None if there are none."""
         if not exclude and allow is None:
             return None
         barred = torch.full((len(self.item_ids),), allow is not None)
@@ -118,7 +119,7 @@ class Snapshot:
         return {"source": source, "items": entries}
 
     def _reasons(self, items: Tensor, history: IntArray) -> list[list[Answer]]:
-        """For each item [n] the items of the history that are most like it."""
+        """For each item [n] the items of the history that are most similar to it."""
         if not len(history) or not len(items):
             return [[] for _ in range(len(items))]
         with torch.inference_mode():
@@ -151,7 +152,7 @@ class Snapshot:
         return {**self.item(row), "items": entries}
 
     def history(self, row: int) -> Answer:
-        """What a user took, the surest first, with the probability that it was a real preference."""
+        """The items of a user, the surest first, each with the probability that it was a real preference."""
         first, last = self.seen.ptr[row], self.seen.ptr[row + 1]
         audited = self.audited.of_user(row) if self.audited else {}
         entries = []
@@ -207,7 +208,7 @@ NOTHING = np.empty(0, dtype=np.int64)
 
 
 def _ids(ids: IdMap) -> tuple[list[Id], dict[str, int]]:
-    """Ids as answers give them, and the row of each by its text."""
+    """Ids as they are shown in answers, and the row of each by its text."""
     shown: list[Id] = []
     rows: dict[str, int] = {}
     for start in range(0, len(ids), AT_ONCE):
@@ -221,7 +222,7 @@ def _ids(ids: IdMap) -> tuple[list[Id], dict[str, int]]:
 
 
 def _posteriors(recommender: Recommender) -> np.ndarray[Any, np.dtype[np.float32]] | None:
-    """The probability of every seen pair; None where the model gives none."""
+    """The probability of every seen pair; None if the model gives none."""
     try:
         return recommender.posterior(recommender.seen.users, recommender.seen.items).astype(np.float32)
     except InputError:  # fitted in closed form

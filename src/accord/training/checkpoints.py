@@ -1,5 +1,5 @@
-"""Checkpoints. One process writes a file; ranks write a folder, each its own rows (torch.distributed.checkpoint), and
-any other number of ranks, or one process, can read it.
+"""Checkpoints. One process writes a file; several write a folder, each its own rows (torch.distributed.checkpoint), and
+any other number of processes can read it.
 
 All are safetensors: nothing in them is ever run. A folder's `state.json` is written last: without it, it is half
 written and not there.
@@ -22,33 +22,30 @@ from torch import Tensor
 from accord.errors import InputError
 from accord.io.files import read_json, write_json
 from accord.io.tensors import read_tensors, write_tensors
-from accord.nn.layers import Share
-from accord.nn.ranks import LOST, LostRank, Ranks
+from accord.nn.ranks import LOST, LostRank, Ranks, Share
 
 STATE = "state.json"
 Stored = tuple[dict[str, Tensor], dict[str, str]]  # tensors by name, and a header of text
-Shares = Mapping[str, Share]  # of tensors [R, rows, dim] whose rows are shared out among ranks
+Shares = Mapping[str, Share]  # of tensors [R, rows, dim] whose rows are split between processes
 
 
-def write(
-    path: Path, tensors: Mapping[str, Tensor], header: dict[str, str], shares: Shares, ranks: Ranks | None
-) -> None:
-    """Write a checkpoint in the place of the one before. Of tensors in `shares`, a rank has its own rows."""
-    if ranks is None:
+def write(path: Path, tensors: Mapping[str, Tensor], header: dict[str, str], shares: Shares, ranks: Ranks) -> None:
+    """Write a checkpoint in the place of the one before. Of tensors in `shares`, a process has its own rows."""
+    if ranks.size == 1:
         write_tensors(path, tensors, header)
         older = _folders(path)
     else:
         number = 1 + max(
             (int(folder.name.rpartition("-")[2]) for folder in path.parent.glob(f"{path.stem}-at-*")), default=0
         )
-        folder = path.with_name(f"{path.stem}-at-{ranks.said_by_first(number)}")
+        folder = path.with_name(f"{path.stem}-at-{ranks.from_first(number)}")
         _write_rows(folder, tensors, header, shares, ranks)
         older = [path, *(other for other in path.parent.glob(f"{path.stem}-at-*") if other != folder)]
-    if ranks is None or ranks.rank == 0:
+    if ranks.rank == 0:
         remove(older)
 
 
-def read(path: Path, shares: Shares, ranks: Ranks | None) -> Stored | None:
+def read(path: Path, shares: Shares, ranks: Ranks) -> Stored | None:
     """The latest checkpoint, whoever wrote it; None where there is none."""
     folders = _folders(path)
     if folders:
@@ -80,7 +77,7 @@ def remove(paths: list[Path]) -> None:
 
 
 def _folders(path: Path) -> list[Path]:
-    """What ranks have written, the latest last."""
+    """What several processes have written, the latest last."""
     whole = [folder for folder in path.parent.glob(f"{path.stem}-at-*") if (folder / STATE).exists()]
     return sorted(whole, key=lambda folder: int(folder.name.rpartition("-")[2]))
 
@@ -103,7 +100,7 @@ def _write_rows(
         write_json(folder / STATE, {"header": header, "shapes": shapes, "kinds": kinds})
 
 
-def _read_rows(folder: Path, shares: Shares, ranks: Ranks | None) -> Stored:
+def _read_rows(folder: Path, shares: Shares, ranks: Ranks) -> Stored:
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
     from torch.distributed.checkpoint.state_dict_loader import load
 
@@ -115,8 +112,9 @@ def _read_rows(folder: Path, shares: Shares, ranks: Ranks | None) -> Stored:
             shape[1] = shares[name].size
         here[name] = torch.empty(shape, dtype=getattr(torch, state["kinds"][name]))
     with _with_care(folder):
-        places = here if ranks is None else _placed(here, state["shapes"], shares)
-        load(places, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=ranks is None)
+        alone = ranks.size == 1
+        places = here if alone else _placed(here, state["shapes"], shares)
+        load(places, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=alone)
     return here, state["header"]
 
 

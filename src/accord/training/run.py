@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from accord.config import make_config
-from accord.data.interactions import Csr
-from accord.errors import InputError
-from accord.methods import ClosedForm, MethodSpec, find_method
+from accord.config import imports_allowed, make_config
+from accord.data.csr import Csr
+from accord.errors import unknown
+from accord.methods import METHODS, MethodSpec, method_for
 from accord.methods.base import Method
-from accord.models import ModelSpec, build_model
+from accord.models import MODELS, ModelSpec, build_model, own_class
 from accord.models.base import Model, Setup
-from accord.nn.layers import derive_seed
-from accord.protocol import Protocol
+from accord.protocol import OwnRules, Protocol, preset_values
+from accord.random import derive_seed
 from accord.training.trainer import TrainConfig
 
 MOST_SEEDS = 1000
@@ -28,7 +30,7 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     model: str = Field(description="name, or module:Class of a caller's own")
-    method: str | None = Field(description="name, or module:Class; none for models fitted in closed form")
+    method: str | None = Field(description="name, or module:Class; none for models that are solved")
     model_options: dict[str, Any]
     method_options: dict[str, Any]
     train: TrainConfig
@@ -36,7 +38,8 @@ class RunConfig(BaseModel):
     seeds: tuple[int, ...] = Field(min_length=1, max_length=MOST_SEEDS)
     ks: tuple[Annotated[int, Field(ge=1, le=MOST_K)], ...] = Field(min_length=1)
     varied: tuple[dict[str, Any], ...] = Field(
-        default=(), description="options in which the runs of a stack differ, one entry a run: method.NAME or train.l2"
+        default=(),
+        description="options in which the runs differ, one entry per run: method.NAME or train.l2",
     )
 
     def own_options(self, section: str) -> list[dict[str, Any]]:
@@ -52,33 +55,40 @@ class Run:
 
     config: RunConfig
     model: ModelSpec
-    method: MethodSpec | None
+    method: MethodSpec
+    trusted: bool = field(default=True, compare=False)  # whether names in the config may be imported
 
     @classmethod
     def load(cls, config: RunConfig, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool) -> Run:
         """The run of a saved config. A file names code to import only where the caller allows that."""
-        options = [config.method_options, *config.own_options("method")]
-        partners = [own.get("g") for own in options]
-        named = [None if model else config.model, None if method else config.method, *partners]
-        foreign = [name for name in named if isinstance(name, str) and ":" in name]
-        if foreign and not allow_imports:
-            raise InputError(
-                f"the run was made with {foreign[0]}, which loading would import and run; "
-                "allow that with --allow-imports if you trust it (in Python: allow_imports=True, or give the class)."
-            )
-        return cls(config, model or config.model, method or config.method)
+        run = cls(config, model or config.model, method or config.method or "none", allow_imports)
+        check_rules(config.protocol, run.rule_kinds)
+        return run
+
+    @cached_property
+    def kind(self) -> type[Method]:
+        """The class of its method."""
+        with imports_allowed(self.trusted):
+            return method_for(self.model, self.method)
+
+    @property
+    def rule_kinds(self) -> list[type[OwnRules]]:
+        """The rules that its own model and method declare."""
+        with imports_allowed(self.trusted):
+            own = own_class(self.model)
+        return [kind.Rules for kind in (own, self.kind) if kind is not None]
 
     def with_seeds(self, seeds: tuple[int, ...]) -> Run:
         """The same with other seeds; the runs' own options fall away, as they shape no network."""
-        return Run(self.config.model_copy(update={"seeds": seeds, "varied": ()}), self.model, self.method)
+        return self.updated(seeds=seeds, varied=())
+
+    def updated(self, **changes: Any) -> Run:
+        """The same with some fields of the config changed."""
+        return replace(self, config=self.config.model_copy(update=changes))
 
     def build(self, train: Csr) -> Method:
-        """The method with all its networks, each run at its own start."""
-        config = self.config
-        if self.method is None:
-            setup = Setup(train, config.seeds, config.protocol)
-            return ClosedForm(build_model(self.model, config.model_options, setup))
-        kind = find_method(self.method)
+        """The method with all its networks, each run at its own start; nothing is trained or solved."""
+        config, kind = self.config, self.kind
         options = [
             make_config(kind.Config, config.method_options | own, f"method {config.method}")
             for own in config.own_options("method")
@@ -91,4 +101,35 @@ class Run:
                 return build_model(self.model, config.model_options, setup, purpose)
             return build_model(spec, {}, setup, purpose)
 
-        return kind(options * kind.members, build, config.protocol)
+        with imports_allowed(self.trusted):
+            return kind(options * kind.members, build, config.protocol)
+
+
+def every_rule_kind() -> list[type[OwnRules]]:
+    """The rules that our models and methods declare, each once."""
+    kinds = [*(method.Rules for method in METHODS.values()), *(model.Rules for model in MODELS.values())]
+    return [kind for kind in dict.fromkeys(kinds) if kind.model_fields]
+
+
+def check_rules(protocol: Protocol, more: Iterable[type[OwnRules]] = ()) -> Protocol:
+    """The protocol, if all that it says of single models and methods is what one of them declares."""
+    kinds = [*every_rule_kind(), *more]
+    known = {name for kind in kinds for name in kind.model_fields}
+    for name in protocol.model_extra or {}:
+        if name not in known:
+            raise unknown("option of protocol", name, [*Protocol.model_fields, *sorted(known)])
+    for kind in kinds:
+        protocol.own(kind)
+    return protocol
+
+
+def recorded_rules(protocol: Protocol) -> dict[str, Any]:
+    """The whole protocol as results have it: with what single models and methods obey of it."""
+    own = {name: value for kind in every_rule_kind() for name, value in protocol.own(kind)}
+    return protocol.model_dump(mode="json") | own
+
+
+def preset_rules(name: str) -> dict[str, Any]:
+    """The same of a preset."""
+    kinds: list[type[BaseModel]] = [Protocol, *every_rule_kind()]
+    return {"name": name} | {key: value for kind in kinds for key, value in preset_values(kind, name).items()}

@@ -13,7 +13,7 @@ from torch import Tensor
 from accord.data.sampling import Batch
 from accord.nn.adam import Adam
 from accord.nn.layers import Streams, Trainable, is_recordable, shared_out
-from accord.nn.ranks import Ranks
+from accord.nn.ranks import ALONE, Ranks
 
 log = logging.getLogger("accord")
 MOST_GRAPHS = 16  # shapes beyond these are taken as usual
@@ -24,16 +24,16 @@ class Steps:
     as a graph, and all others replay that. What cannot be recorded is taken as usual, always.
     """
 
-    def __init__(self, method: Trainable, optimizer: Adam, l2: Tensor, ranks: Ranks | None = None) -> None:
+    def __init__(self, method: Trainable, optimizer: Adam, l2: Tensor, ranks: Ranks = ALONE) -> None:
         self.method, self.optimizer, self.l2, self.ranks = method, optimizer, l2, ranks
         own = shared_out(method)
-        self.shared = {name: p for name, p in method.named_parameters() if name not in own}  # by all ranks
+        self.shared = {name: p for name, p in method.named_parameters() if name not in own}  # held by all processes
         self.total = torch.zeros_like(l2)  # [R]: sum of the losses since it was last read
-        self.records = l2.is_cuda and is_recordable(method) and ranks is None
+        self.records = l2.is_cuda and is_recordable(method) and ranks.recordable
         self.seen: set[Hashable] = set()
         self.graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Batch]] = {}
         self.pool: Any = None
-        if l2.is_cuda and not self.records and ranks is None:
+        if l2.is_cuda and not self.records and ranks.recordable:
             log.info("steps are not recorded: %s or a model of it does not promise that they can be", type(method))
 
     @contextmanager
@@ -67,12 +67,10 @@ class Steps:
 
     def _take(self, batch: Batch) -> None:
         self.optimizer.zero_grad(set_to_none=True)
-        if self.ranks is not None:
-            self.ranks.present = None if batch.mask is None else batch.mask.any(1).tolist()
+        self.ranks.note_batch(batch.mask)
         losses = self.method.loss(batch)
         torch.autograd.backward(losses.sum())
-        if self.ranks is not None:
-            self.ranks.sum({name: p.grad for name, p in self.shared.items() if p.grad is not None})
+        self.ranks.sum({name: p.grad for name, p in self.shared.items() if p.grad is not None})
         self.optimizer.step(self.method.decay(self.l2))
         self.total += losses.detach()
 

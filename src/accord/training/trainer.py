@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -18,10 +18,11 @@ from accord.data.sampling import Sampler
 from accord.errors import InputError
 from accord.io.tensors import not_finite
 from accord.nn.adam import Adam
-from accord.nn.layers import Embedding, Share, Streams, Trainable, shared_out, tables_by_rows
-from accord.nn.ranks import Ranks
+from accord.nn.layers import Streams, Trainable, join, shared_out, tables_by_rows
+from accord.nn.ranks import ALONE, Ranks, Share
 from accord.training import checkpoints
 from accord.training.step import Steps
+from accord.training.stopping import Stopping
 from accord.training.threads import Threads
 
 
@@ -44,29 +45,13 @@ class TrainConfig(BaseModel):
     pretrain_early_stop: bool = Field(True, description="early_stop for what is trained before, as in DeCA(p)")
 
 
+STEADIER = "try a smaller train.lr, or smaller weights of the terms of the loss where the method has such options"
+
+
 class Diverged(InputError):
-    """Runs whose loss or weights are no numbers any more. `rest`: the others of their stack, where there are any."""
+    """Runs whose loss or weights became NaN or infinite. `rest`: the others of their stack, where there are any."""
 
     rest: Any = None
-
-
-@dataclass
-class Stopping:
-    """When to check and when to stop. `check` gives a value for each run.
-
-    best-ndcg: higher is better, stop after `patience` checks without a new best, keep the best weights.
-    loss-rise: lower is better, stop at the second rise over the value before (not the best), keep the last weights.
-    """
-
-    rule: Literal["best-ndcg", "loss-rise"]
-    check: Callable[[], Tensor]  # -> [R]
-    every: int  # steps
-    offset: int  # the first check is after `offset` steps
-    patience: int
-    streams: list[torch.Generator] = field(default_factory=list)  # what the check draws from
-
-    def due(self, steps_done: int) -> bool:
-        return steps_done >= self.offset and (steps_done - self.offset) % self.every == 0
 
 
 @dataclass
@@ -118,27 +103,27 @@ class Trainer:
         l2: Tensor,
         stopping: Stopping | None,
         stage: str,
+        *,
         watch: Callable[[Progress], None] | None = None,
+        each_epoch: Callable[[int], None] | None = None,
         checkpoint: Path | None = None,
         identity: str = "",
-        ranks: Ranks | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
-        """`ranks`: those who train the same, each with its own users; what all of them hold stays the same at all."""
+        """`each_epoch` is called with the epoch, the method ready to score. `identity` says what is trained: a
+        checkpoint of anything else is refused. `ranks`: the processes that train the same, each with its own users;
+        what all of them hold stays the same in all.
+        """
         self.ranks = ranks
         self.shares = shared_out(method)
         self.method, self.sampler, self.config, self.l2 = method, sampler, config, l2
-        self.stopping, self.stage, self.watch = stopping, stage, watch
-        self.checkpoint = checkpoint
-        self.each_epoch: Callable[[int], None] | None = None  # called with the epoch, the method ready to score
-        self.identity = identity  # what is trained: a checkpoint of anything else is refused
+        self.stopping, self.stage, self.watch, self.each_epoch = stopping, stage, watch, each_epoch
+        self.checkpoint, self.identity = checkpoint, identity
         self.parameters = dict(method.named_parameters())
         pairs = 2 * -(-len(sampler.pairs) // sampler.num_batches)
-        by_rows = tables_by_rows(method, pairs)
-        if ranks is not None:  # the gradient of a table that all hold is summed as a whole
-            by_rows = [table for table in by_rows if table.share is not None and not table.fetches]
-            for layer in method.modules():
-                if isinstance(layer, Streams | Embedding):
-                    layer.ranks = ranks
+        # the gradient of a table that several processes hold is summed as a whole
+        by_rows = [table for table in tables_by_rows(method, pairs) if ranks.owns(table.share)]
+        join(method, ranks)
         self.optimizer = Adam(self.parameters.values(), config.lr, by_rows)
         self.steps = Steps(method, self.optimizer, l2, ranks)
         self.threads = Threads(l2.device)
@@ -159,7 +144,8 @@ class Trainer:
         with self.steps.apart():
             while state.epoch < self.config.epochs and not all(state.stopped_at):
                 self._epoch()
-                if self.checkpoint and self._agreed(time.perf_counter() - saved_at > self.config.checkpoint_seconds):
+                late = time.perf_counter() - saved_at > self.config.checkpoint_seconds
+                if self.checkpoint and self.ranks.from_first(late):  # clocks may differ
                     self.save()
                     saved_at = time.perf_counter()
             self.optimizer.release()
@@ -167,10 +153,6 @@ class Trainer:
         if self.checkpoint:
             self.save()
         return state
-
-    def _agreed(self, decision: bool) -> bool:
-        """What rank 0 decides, where clocks may differ."""
-        return decision if self.ranks is None else bool(self.ranks.said_by_first(decision))
 
     def _epoch(self) -> None:
         state, began = self.state, time.perf_counter()
@@ -188,8 +170,7 @@ class Trainer:
                     break
         self.optimizer.settle()
         state.epoch += 1
-        if self.ranks is not None:
-            self.ranks.sum({"loss": self.steps.total})
+        self.ranks.sum({"loss": self.steps.total})
         loss = self.steps.total / max(1, steps)
         self._leave_out_diverged(loss)
         seconds = time.perf_counter() - began
@@ -212,18 +193,16 @@ class Trainer:
         state = self.state
         sums = [parameter.detach().flatten(1).sum(1) for parameter in self.parameters.values()]
         bad = (~torch.isfinite(torch.stack([loss, *sums])).all(0)).float()
-        if self.ranks is not None:
-            self.ranks.sum({"diverged": bad})
+        self.ranks.sum({"diverged": bad})
         for run in bad.nonzero().flatten().tolist():
-            if not state.stopped_at[run]:  # what becomes of a stopped run is nobody's
+            if not state.stopped_at[run]:  # the weights of a stopped run are kept already
                 state.stopped_at[run] = state.epoch
                 state.diverged.append(run)
         if len(state.diverged) == len(loss):
             folder = self.checkpoint and self.checkpoint.parent
             kept = f"the last good checkpoint is kept in {folder}; " if folder and checkpoints.found(folder) else ""
             raise Diverged(
-                f"training diverged in epoch {state.epoch}: loss or weights are no numbers any more; {kept}"
-                "try a smaller train.lr, method.c1 or method.c2."
+                f"training diverged in epoch {state.epoch}: loss or weights became NaN or infinite; {kept}{STEADIER}."
             )
 
     def _record(self, loss: Tensor, value: float) -> None:

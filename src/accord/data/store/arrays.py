@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from accord.data.interactions import Csr, IdMap, Interactions
+from accord.data.csr import Csr
+from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError
 
 Array = npt.NDArray[Any]
-Described = dict[str, tuple[str, int]]  # of each array its type and its length
-COLUMNS = ("user", "item", "value", "time")
+Described = dict[str, tuple[str, int]]  # type and length of each array
+COLUMNS = ("user", "item", "value", "time", "weight", "label")
 
 
 def file_of(folder: Path, name: str) -> Path:
@@ -25,10 +26,10 @@ def file_of(folder: Path, name: str) -> Path:
 
 
 class Appended:
-    """Arrays that grow at their ends. What is not known to be written whole is cut off and written again."""
+    """Arrays that are appended to. What is not known to be complete is cut off and written again."""
 
     def __init__(self, folder: Path, kept: Mapping[str, tuple[str, int]] | None = None) -> None:
-        """`kept`: the arrays that are there already, as `written` has described them."""
+        """`kept`: the arrays that are already there, as `sync` described them."""
         self.folder = folder
         self.written: Described = {name: (kind, size) for name, (kind, size) in (kept or {}).items()}
         self.files: dict[str, BinaryIO] = {}
@@ -51,7 +52,7 @@ class Appended:
         self.written[name] = kind, size + len(array)
 
     def sync(self) -> Described:
-        """Everything on the disk, and what that is."""
+        """Flush everything to disk, and describe it."""
         for file in self.files.values():
             file.flush()
             os.fsync(file.fileno())
@@ -73,28 +74,28 @@ def appending(folder: Path, kept: Mapping[str, tuple[str, int]] | None = None) -
 
 
 def mapped(folder: Path, described: Mapping[str, tuple[str, int]], whole: Path) -> dict[str, Array]:
-    """Arrays that stay in their files until they are looked at. `whole` is what to prepare again if one is damaged."""
+    """Arrays mapped from their files. `whole` is what to prepare again if one is damaged."""
     arrays: dict[str, Array] = {}
     for name, (kind, size) in described.items():
         path, dtype = file_of(folder, name), np.dtype(kind)
         found = path.stat().st_size if path.is_file() else None
         if found != size * dtype.itemsize:
-            told = "is missing" if found is None else f"has {found} bytes, not {size * dtype.itemsize}"
-            raise InputError(f"{whole} is damaged ({path.name} {told}); prepare it again with --overwrite.")
-        # copy on write: torch wants arrays that can be written to, and nobody does
+            problem = "is missing" if found is None else f"has {found} bytes, not {size * dtype.itemsize}"
+            raise InputError(f"{whole} is damaged ({path.name} {problem}); prepare it again with --overwrite.")
+        # copy on write: torch wants writable arrays, though nothing writes to them
         arrays[name] = np.asarray(np.memmap(path, dtype, "c", shape=(size,))) if size else np.empty(0, dtype)
     return arrays
 
 
 def read_slice(folder: Path, name: str, dtype: npt.DTypeLike, start: int, stop: int) -> Array:
-    """A part of an array, in memory."""
+    """A slice of an array, in memory."""
     kind = np.dtype(dtype)
     array: Array = np.fromfile(file_of(folder, name), kind, stop - start, offset=start * kind.itemsize)
     return array
 
 
 def add_ids(arrays: Appended, name: str, ids: pa.Array) -> None:
-    """Append ids: integers as they are, text end to end with where each ends."""
+    """Append ids: integers as they are, text end to end, with the end of each."""
     if ids.type == pa.int64():
         arrays.add(name, np.asarray(ids))
         return
@@ -120,11 +121,11 @@ def ids_of(arrays: Mapping[str, Array], name: str) -> IdMap:
 def interactions_of(
     arrays: Mapping[str, Array], ids: tuple[IdMap, IdMap], called: Mapping[str, str], missing: bool
 ) -> Interactions:
-    """The rows of arrays, by user and item, in their files. `missing`: whether some have no value."""
+    """The rows of arrays, sorted by user and item, in their files. `missing`: whether some have no value."""
     columns, fields = [], []
     for name in COLUMNS:
         if name in arrays:
-            column = pa.array(arrays[name], from_pandas=name == "value" and missing)
+            column = pa.array(arrays[name], from_pandas=name == "label" or (name == "value" and missing))
             columns.append(column)
             fields.append(
                 pa.field(name, column.type, metadata={"source": called[name]} if name in COLUMNS[2:] else None)

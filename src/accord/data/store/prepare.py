@@ -1,11 +1,11 @@
-"""A log of any size -> a store, in bounded memory. Stopped anywhere and run again, it goes on and gives the same bytes.
+"""A log of any size -> a store, in bounded memory. Interrupted and run again, it continues and gives the same bytes.
 
-1. read: the source in chunks, in each of which an id is its place among the chunk's own different ids;
-2. merge ids: these, sorted, become one list, and every chunk learns the rows of its own;
+1. read: the source in chunks; within a chunk, an id is its place among the distinct ids of the chunk;
+2. merge ids: the sorted ids of all chunks become one list, and every chunk gets the rows of its own ids;
 3. group: each chunk is sorted by user;
-4. merge rows: whole users out of all chunks, by item, each pair once, are appended to the store.
+4. merge rows: users are appended to the store, one range at a time, each with its rows of all chunks, each pair once.
 
-Each step leaves files behind that are complete once a file of JSON says so.
+Each step leaves files behind that are complete once a JSON file says so.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from accord.data import catalog, read
 from accord.data import columns as col
-from accord.data import read
 from accord.data.columns import Columns
+from accord.data.csr import IntArray
 from accord.data.encode import Ids, Numbers, have_none, left_out, refuse_only_one
-from accord.data.interactions import IdMap, IntArray, Interactions
+from accord.data.interactions import IdMap, Interactions
 from accord.data.sorting import lexsort
 from accord.data.sources import Opened, open_path
 from accord.data.store import sorted_ids
@@ -35,13 +36,13 @@ from accord.data.store.store import HEADER, LOCK, WORK, Header, Store, is_store,
 from accord.errors import InputError
 from accord.io.files import write_json
 
-MEMORY = 2 * 2**30  # bytes to stay within, about
+MEMORY = 2 * 2**30  # bytes to stay within, roughly
 LEAST_MEMORY = 2**24
-CHUNK_SHARE, BYTES_A_ROW = 12, 256  # a chunk as it is kept is so small a part of the memory; what sorting takes
-RANGES = 2**14  # of users, into which a chunk is grouped
-LEAST_BLOCK = 2**12  # ids of a run that are in memory at least
+CHUNK_SHARE, BYTES_A_ROW = 12, 256  # a chunk takes 1/CHUNK_SHARE of the memory, sorting so many bytes per row
+RANGES = 2**14  # of users, into which chunks are grouped
+LEAST_BLOCK = 2**12  # ids of a sorted file that are in memory at least
 ROLES = ("user", "item")
-Watch = Callable[[str, int, int | None], None]  # what is done, how much of it, of how much
+Watch = Callable[[str, int, int | None], None]  # step, done so far, in all
 
 
 def prepare(
@@ -66,7 +67,7 @@ def prepare(
             raise InputError(f"{out} is prepared already; give another --out, or --overwrite to replace it.")
         remove(out)
     elif out.is_dir() and any(out.iterdir()) and not (out / WORK).is_dir():
-        raise InputError(f"--out {out} holds something else; give a new folder.")
+        raise InputError(f"--out {out} is not empty and not a store; give a new folder.")
     (out / WORK).mkdir(parents=True, exist_ok=True)
     with _locked(out):
         given = {role for role in COLUMNS if columns and getattr(columns, role)}
@@ -83,7 +84,7 @@ def _open(path: Path) -> Opened:
 
 @contextmanager
 def _locked(out: Path) -> Iterator[None]:
-    """Nobody else prepares the same store meanwhile."""
+    """Keep other processes from preparing the same store."""
     import fcntl
 
     with (out / WORK / LOCK).open("w") as file:
@@ -96,15 +97,15 @@ def _locked(out: Path) -> Iterator[None]:
 
 @dataclass
 class _Chunk:
-    """What is known of a chunk of the source."""
+    """What is known about a chunk of the source."""
 
     rows: int
     whole: dict[str, bool | None]  # whether its ids are integers
-    no_id: dict[str, bool]  # whether some rows have none
-    kinds: dict[str, str]  # of the numbers it has, the type
+    no_id: dict[str, bool]  # whether some rows have no id
+    kinds: dict[str, str]  # the types of its numbers
     missing: dict[str, int]  # rows without a number
     errors: dict[str, str]  # why a column cannot be read
-    text_times: list[int]  # what later times may be, if they are text
+    text_times: list[int]  # the types that later times may have, if they are text
 
 
 class _Preparation:
@@ -126,14 +127,14 @@ class _Preparation:
         called = {role: self.names[role] for role in (*ROLES, *kinds)}
         rows = arrays["item"][1]
         missing = {role: sum(chunk.missing[role] for chunk in chunks) for role in kinds}
-        header = Header(read.name_of(self.source), called, arrays, bool(missing.get("value")),
+        header = Header(catalog.name_of(self.source), called, arrays, bool(missing.get("value")),
                         self._notes(chunks, kinds, missing, rows))  # fmt: skip
         write_json(self.out / HEADER, header.content())
         shutil.rmtree(self.work)
         return Store.open(self.out)
 
     def _begin(self) -> None:
-        """Go on where the same was begun, or else anew."""
+        """Continue if the same preparation was interrupted, or start from scratch."""
         files = [[str(file.resolve()), *_state(file)] for file in self.opened.files]
         identity = {"files": files, "columns": asdict(self.chosen), "memory": self.memory}
         begun = self.work / "begun.json"
@@ -145,7 +146,7 @@ class _Preparation:
         write_json(begun, identity)
 
     def _notes(self, chunks: list[_Chunk], kinds: dict[str, str], missing: dict[str, int], rows: int) -> list[str]:
-        """What was decided: the same sentences as when the log is read into memory."""
+        """What was decided: the same notes as when the log is read into memory."""
         notes = list(self.opened.notes)
         if self.opened.headed:
             notes.append(f"{self.source}: {col.describe(self.chosen)}")
@@ -153,7 +154,7 @@ class _Preparation:
         for role in COLUMNS[2:]:
             if role in chunks[-1].errors:
                 notes.append(left_out(InputError(chunks[-1].errors[role])))
-            elif missing.get(role):
+            elif missing.get(role) and role != "label":
                 notes.append(have_none(self.source, role, missing[role]))
         return notes + read.merged_note(self.source, sum(chunk.rows for chunk in chunks) - rows, "time" in kinds)
 
@@ -178,7 +179,7 @@ class _Preparation:
                 column.error = InputError(chunks[-1].errors[role]) if role in chunks[-1].errors else None
         total, rows = self.opened.num_rows(), 0
         for batch in self.opened.batches(list(self.names.values()), list(self.names.values())[:2]):
-            if skip or not batch.num_rows:  # chunks end where batches do
+            if skip or not batch.num_rows:  # a chunk ends where a batch does
                 skip -= batch.num_rows
                 continue
             for column_of_ids in ids.values():
@@ -204,7 +205,7 @@ class _Preparation:
         for role, column_of_ids in ids.items():
             different, codes = column_of_ids.taken()
             codes.tofile(self._file(number, role))
-            sorted_ids.write_run(self._file(number, f"{role}-ids"), different, max(1, len(different)))
+            sorted_ids.write_ids(self._file(number, f"{role}-ids"), different, max(1, len(different)))
             chunk.whole[role] = col.are_whole(different, self.opened.from_text)
             chunk.no_id[role] = bool((codes < 0).any())
         for role, column in numbers.items():
@@ -221,7 +222,7 @@ class _Preparation:
         return chunk
 
     def _numbers(self, chunks: list[_Chunk]) -> dict[str, str]:
-        """The type of value and time, where they can be read: whole numbers, unless fractions came."""
+        """The types of value and time, if they can be read: integers, unless there are fractions."""
         roles = [role for role in COLUMNS[2:] if role in self.names and role not in chunks[-1].errors]
         found = {role: {chunk.kinds[role] for chunk in chunks} for role in roles}
         return {role: kinds.pop() if len(kinds) == 1 else "<f8" for role, kinds in found.items()}
@@ -232,19 +233,19 @@ class _Preparation:
         return _json(self.work / f"{role}.json")
 
     def _merge_ids(self, role: str, chunks: list[_Chunk]) -> int:
-        """The ids of all chunks in the store; of each chunk the row of every code. How many ids there are."""
+        """Put the ids of all chunks into the store, and the rows of its codes beside each chunk; the number of ids."""
         if (self.work / f"{role}.json").exists():
             return int(self._ids_of(role)["size"])
         verdicts = {chunk.whole[role] for chunk in chunks}
         whole = True in verdicts and False not in verdicts
         block = max(LEAST_BLOCK, self.memory // CHUNK_SHARE // (64 * len(chunks)))
-        sorted_runs, no_id = [], list[IntArray]()
+        sorted_files, no_id = [], list[IntArray]()
         firsts = [0, *accumulate(chunk.rows for chunk in chunks)]
         for number, chunk in enumerate(chunks):
-            raw = sorted_ids.read_run(self._file(number, f"{role}-ids"))
+            raw = sorted_ids.read_ids(self._file(number, f"{role}-ids"))
             ids, place = sorted_ids.place_of(col.to_ids(raw, self.opened.from_text, whole))
-            sorted_runs.append(self._file(number, f"{role}-run"))
-            sorted_ids.write_run(sorted_runs[-1], ids, block)
+            sorted_files.append(self._file(number, f"{role}-run"))
+            sorted_ids.write_ids(sorted_files[-1], ids, block)
             place.astype(np.int32).tofile(self._file(number, f"{role}-place"))
             if chunk.no_id[role] or (place < 0).any():
                 codes = np.append(place, -1)[np.fromfile(self._file(number, role), np.int32)]
@@ -255,7 +256,7 @@ class _Preparation:
             raise col.no_id(self.source, role, self.names[role], sum(map(len, no_id)), int(no_id[0][0]))
         size = 0
         with appending(self.out) as arrays:
-            for step in sorted_ids.merged(sorted_runs):
+            for step in sorted_ids.merged(sorted_files):
                 add_ids(arrays, f"{role}_ids", step.ids)
                 size += len(step.ids)
                 for number, rows in step.rows:
@@ -268,14 +269,14 @@ class _Preparation:
                 self.source, role, self.names[role], ids_of(mapped(self.out, described, self.out), f"{role}_ids")
             )
         if size >= 2**31:
-            raise InputError(f"{self.source} has {size:,} {role} ids; at most {2**31 - 1:,} can be told apart.")
+            raise InputError(f"{self.source} has {size:,} {role} ids; at most {2**31 - 1:,} are supported.")
         write_json(self.work / f"{role}.json", {"size": size, "arrays": described})
         return size
 
     # --- 3. group
 
     def _group(self, number: int, chunks: list[_Chunk], kinds: dict[str, str], users: int) -> None:
-        """A chunk by user, with where each range of users begins."""
+        """Sort a chunk by user, and note where each range of users begins."""
         if self._file(number, "grouped.json").exists():
             return
         columns: dict[str, Array] = {}

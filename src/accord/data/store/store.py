@@ -1,4 +1,4 @@
-"""A prepared store: its interactions in place, and the splits that were made of it."""
+"""A prepared store: its interactions, read in place, and the splits made from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from accord.data import split as splitting
-from accord.data.interactions import PAIRS_AT_ONCE, Dataset, IdMap, Interactions
+from accord.data.csr import PAIRS_AT_ONCE
+from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.split import CleanRule, Ratios
 from accord.data.store.arrays import COLUMNS, Array, Described, appending, ids_of, interactions_of, mapped
 from accord.errors import InputError
@@ -27,7 +28,7 @@ PARTS = ("train", "valid", "test")
 
 
 def is_store(path: Path) -> bool:
-    """Whether a folder is a store, or was to become one."""
+    """Whether a folder is a finished store."""
     return (path / HEADER).is_file()
 
 
@@ -36,8 +37,8 @@ def is_unfinished(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Everything that belongs to a store, and nothing else that lies in its folder."""
-    (path / HEADER).unlink()  # first: what is left is no store
+    """Delete a store, and nothing else that is in its folder."""
+    (path / HEADER).unlink()  # first: what is left is not a store
     for folder in (WORK, SPLITS):
         shutil.rmtree(path / folder, ignore_errors=True)
     for file in path.glob("*.bin"):
@@ -70,15 +71,15 @@ class Header:
         except (KeyError, TypeError, ValueError, AttributeError):
             version = None
         if version is None:
-            raise InputError(f"{path} is not of a store that accord made; prepare the log again.")
+            raise InputError(f"{path} is not the header of a store; prepare the log again.")
         raise InputError(
-            f"{folder} is a store of version {version}, and this accord reads {VERSION}; prepare it again."
+            f"{folder} is a store of version {version}, and this Accord reads version {VERSION}; prepare it again."
         )
 
 
 @dataclass(frozen=True)
 class Store:
-    """Interactions by user and item, each pair once, in files."""
+    """Interactions sorted by user and item, each pair once, in files."""
 
     folder: Path
     header: Header
@@ -88,7 +89,7 @@ class Store:
     @classmethod
     def open(cls, folder: Path) -> Store:
         if is_unfinished(folder):
-            raise InputError(f"{folder} is not finished; run the same `accord data prepare` again, and it goes on.")
+            raise InputError(f"{folder} is not finished; run the same `accord data prepare` again, and it continues.")
         header = Header.read(folder)
         arrays = mapped(folder, header.arrays, folder)
         try:
@@ -104,7 +105,7 @@ class Store:
 
     @property
     def names(self) -> list[str]:
-        """What the source calls the columns that there are."""
+        """The columns, under the names that the source has for them."""
         return list(self.header.called.values())
 
     def table(self) -> pa.Table:
@@ -115,21 +116,21 @@ class Store:
     def dataset(
         self, split: str, ratios: Sequence[float], rule: CleanRule | None, seed: int, name: str | None = None
     ) -> Dataset:
-        """Train, valid and test, as they would be of the same log in memory."""
+        """Train, valid and test: the same as those of the log read into memory."""
         known = {
             word for role in COLUMNS[2:] if role in self.header.called for word in (role, self.header.called[role])
         }
         unknown = [word for word in (rule.names if rule else ()) if word not in known]
         if unknown:
             raise InputError(
-                f"{self.folder} holds no column '{unknown[0]}' that the clean rule speaks of;"
+                f"{self.folder} has no column '{unknown[0]}', which the clean rule names;"
                 f" prepare it with --value-col {unknown[0]}."
             )
         label = name or self.header.name
         return splitting.split(self.interactions, split, ratios, rule, seed, label, self.header.notes, cut=self._cut)
 
     def _cut(self, rows: Interactions, kind: str, ratios: Ratios, seed: int) -> list[Interactions]:
-        """The parts of a split, made once and kept within the store."""
+        """The parts of a split, made once and kept in the store."""
         shares = "" if kind == "leave-last-out" else "".join(f"-{share:g}" for share in ratios)
         folder = self.folder / SPLITS / f"{kind}{shares}-seed-{seed}"
         if not (folder / HEADER).is_file():
@@ -138,7 +139,7 @@ class Store:
             parts = json.loads((folder / HEADER).read_text(encoding="utf-8"))
             return [self._part(folder / part, parts[part]) for part in PARTS]
         except (ValueError, KeyError, TypeError):
-            raise InputError(f"{folder} is damaged; remove it, and it is made again.") from None
+            raise InputError(f"{folder} is damaged; remove it, and it will be made again.") from None
 
     def _part(self, folder: Path, described: Described) -> Interactions:
         ids: tuple[IdMap, IdMap] = self.interactions.user_ids, self.interactions.item_ids
@@ -165,7 +166,7 @@ class Store:
             try:
                 os.rename(unfinished, folder)  # noqa: PTH104  (a folder, onto nothing)
             except OSError:
-                if not (folder / HEADER).is_file():  # somebody else may have made the same meanwhile
+                if not (folder / HEADER).is_file():  # another process may have made the same meanwhile
                     raise
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from accord import paper
 from accord.errors import InputError
 from accord.experiments.compare import Cell, Request
-from accord.experiments.paper_tables.base import (
+from accord.experiments.paper_tables.drawing import DARK, LIGHT, display_name, drawn, legend_below, panels
+from accord.experiments.paper_tables.experiment import (
     CLEAN,
     DATASETS,
     NO_LABELS,
@@ -23,12 +24,11 @@ from accord.experiments.paper_tables.base import (
     Experiment,
     Found,
     Part,
-    believed,
     mean_sd,
+    posteriors,
     rated,
     spread,
 )
-from accord.experiments.paper_tables.figures import DARK, LIGHT, called, drawn, legend_below, panels
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Figure, Table
 
@@ -42,7 +42,7 @@ def _cells(request: Request, models: Sequence[str], methods: Sequence[str]) -> l
 
 
 def _settings(request: Request, model: str) -> tuple[tuple[str, Any], ...]:
-    """MF stands in none of the paper's tables: it trains as GMF does."""
+    """MF is in none of the paper's tables: it trains with the settings of GMF."""
     if model != "mf" or request.protocol != "published":
         return ()
     known = paper.settings(request.data.name, "gmf", "normal") or {}
@@ -53,13 +53,13 @@ def _prepare(request: Request) -> Request:
     users, items, _ = rated(request.data)
 
     def more(trained: Recommender) -> list[dict[str, Any]]:
-        return [{"predictions": packed(run >= 0.5)} for run in believed(trained, users, items)]
+        return [{"predictions": packed(run >= 0.5)} for run in posteriors(trained, users, items)]
 
     return replace(request, more=more)
 
 
 def packed(bits: Bits) -> str:
-    """One bit a pair, as text for a JSON line."""
+    """One bit per pair, as text for a JSON line."""
     return base64.b85encode(zlib.compress(np.packbits(bits).tobytes(), 9)).decode()
 
 
@@ -99,7 +99,7 @@ def show(found: Found) -> list[Part]:
 
 
 def _short(model: str) -> str:
-    return SHORT.get(model, called(model))
+    return SHORT.get(model, display_name(model))
 
 
 def _of(pairs: list[tuple[Bits, Bits]], group: Bits) -> npt.NDArray[np.float64]:
@@ -120,19 +120,19 @@ def _table(found: Found, kind: str, pairs: Pairs, groups: dict[str, Bits]) -> Ta
         _of(both, groups["noisy"])[:, 1].mean() < _of(both, groups["clean"])[:, 1].mean() for both in pairs.values()
     )
     notes = (
-        f"They differ more often on noisy pairs in {more} of {len(rows)} rows; κ, which takes away the disagreement "
-        f"that the shares of predictions alone make likely, is lower on noisy pairs in {less_kappa}.",
+        f"They differ more often on noisy pairs in {more} of {len(rows)} rows; κ, which corrects for the disagreement "
+        f"expected by chance, is lower on noisy pairs in {less_kappa}.",
     )
     return Table(f"{found.data.name}: {kind}", columns, tuple(rows), notes)
 
 
 def _shares(found: Found, bits: dict[str, list[Bits]], groups: dict[str, Bits]) -> Table:
     rows = tuple(
-        (called(model), *(mean_sd([run[group].mean() for run in runs]) for group in groups.values()))
+        (display_name(model), *(mean_sd([run[group].mean() for run in runs]) for group in groups.values()))
         for model, runs in bits.items()
     )
     columns = ("model", *(f"{name}: {int(group.sum()):,} pairs" for name, group in groups.items()))
-    notes = ("Share of the pairs with a probability of at least 0.5: the nearer to a half, the more room to differ.",)
+    notes = ("Share of the pairs with a probability of at least 0.5: the closer to one half, the more room to differ.",)
     return Table(f"{found.data.name}: predicted positive", columns, rows, notes)
 
 
@@ -154,7 +154,7 @@ def _figure(found: Found, kinds: dict[str, Pairs], groups: dict[str, Bits]) -> F
         axis.set(title=kind.capitalize(), ylabel="share of pairs that differ")
         axis.grid(axis="y")
     legend_below(canvas, axes)
-    title = f"{called(name)}: predictions that differ, on clean and on noisy positives"
+    title = f"{display_name(name)}: predictions that differ, on clean and on noisy positives"
     caption = "Mean over seeds, or pairs of seeds; the line on a bar is one standard deviation."
     return drawn(canvas, f"agreement-{name}.svg", title, caption)
 
@@ -171,10 +171,10 @@ AGREEMENT = Experiment(
     notes=(
         "As in the paper: normal training; clean positives have ratings 4 and 5, noisy ones 1 and 2; two models differ "
         "on a pair where one gives it a probability of at least 0.5 and the other does not. The paper has this as a "
-        "figure whose values its source does not hold, and says that predictions differ significantly more on noisy "
+        "figure without its values in the source, and says that predictions differ significantly more on noisy "
         "pairs than on clean ones, between models and between seeds of one model.",
         "Assumed: the pairs are those of training; models train with the settings of Normal in the overall table, MF "
         "with those of GMF; two models are compared seed by seed, and one model with itself by every pair of seeds. "
-        "The paper's text says MovieLens-100k, the caption of its figure Modcloth; both are here.",
+        "The paper's text says MovieLens-100k, the caption of its figure says Modcloth; both are here.",
     ),
 )

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from accord import paper
 from accord.evaluation.ranking import Ranker, Relevant, evaluate
 from accord.experiments.compare import Cell, Request
-from accord.experiments.paper_tables.base import KS, Experiment, Found, Part, deep, mean_sd, spread
-from accord.experiments.paper_tables.figures import STYLES, called, drawn, legend_below, panels
+from accord.experiments.paper_tables.drawing import STYLES, display_name, drawn, legend_below, panels
+from accord.experiments.paper_tables.experiment import KS, Experiment, Found, Part, deep, mean_sd, spread
 from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Figure, Table
@@ -28,14 +28,14 @@ def _cells(request: Request, models: Sequence[str], methods: Sequence[str]) -> l
 
 
 def _epochs(request: Request, model: str) -> tuple[tuple[str, int], ...]:
-    """As many for all methods as the paper gives the longest of them, so that the curves end at the same place."""
+    """The same number of epochs for all methods, the paper's largest, so that all curves end at the same epoch."""
     known = [paper.settings(request.data.name, model, method) for method in METHODS]
     longest = [settings["epochs"] for settings in known if settings is not None]
     return (("train.epochs", max(longest)),) if longest and request.protocol == "published" else ()
 
 
 class _Watcher:
-    """Ranks the test after every epoch. A stack that starts anew, in smaller parts, starts its curves anew."""
+    """Ranks the test after every epoch. A stack that starts again, as smaller ones, starts its curves again."""
 
     def __init__(self, request: Request) -> None:
         self.data = request.data
@@ -87,19 +87,21 @@ def _figure(found: Found, curves: dict[Cell, Curve]) -> Figure:
             epochs, mean = np.arange(1, values.shape[1] + 1), values.mean(0)
             sd = values.std(0, ddof=1) if len(values) > 1 else np.zeros_like(mean)
             every = max(1, len(epochs) // 10)
-            axis.plot(epochs, mean, label=called(cell.method or ""), markevery=every, markersize=5, **style)
+            axis.plot(epochs, mean, label=display_name(cell.method or ""), markevery=every, markersize=5, **style)
             axis.fill_between(epochs, mean - sd, mean + sd, color=style["color"], alpha=0.15, linewidth=0)
-        axis.set(title=f"{called(name)}, {called(model)}", xlabel="epoch", ylabel=f"{metric} on the clean test")
+        axis.set(
+            title=f"{display_name(name)}, {display_name(model)}", xlabel="epoch", ylabel=f"{metric} on the clean test"
+        )
         axis.grid(axis="y")
         axis.xaxis.get_major_locator().set_params(integer=True)
     legend_below(canvas, axes)
     seeds = len(next(iter(curves.values())))
     caption = f"Mean over {seeds} seed(s)" + ("; the band is one standard deviation." if seeds > 1 else ".")
-    return drawn(canvas, f"curves-{name}.svg", f"{called(name)}: {metric} along training", caption)
+    return drawn(canvas, f"curves-{name}.svg", f"{display_name(name)}: {metric} along training", caption)
 
 
 def _ends(found: Found, curves: dict[Cell, Curve]) -> Table:
-    """Where each curve is highest and where it ends: what the paper says of them."""
+    """Where each curve is highest and where it ends, which the paper writes about."""
     metric = deep(found.data.name)
     rows = []
     for cell, values in curves.items():
@@ -130,8 +132,10 @@ def _epoch_tables(found: Found, curves: dict[Cell, Curve]) -> list[Table]:
             (epoch + 1, *(mean_sd(v[:, epoch]) if epoch < v.shape[1] else None for v in own.values()))
             for epoch in range(longest)
         )
-        columns = ("epoch", *(called(cell.method or "") for cell in own))
-        tables.append(Table(f"{found.data.name}, {called(model)}: {deep(found.data.name)} by epoch", columns, rows))
+        columns = ("epoch", *(display_name(cell.method or "") for cell in own))
+        tables.append(
+            Table(f"{found.data.name}, {display_name(model)}: {deep(found.data.name)} by epoch", columns, rows)
+        )
     return tables
 
 
@@ -143,11 +147,11 @@ CURVES = Experiment(
     models=("gmf",),
     methods=METHODS,
     notes=(
-        "The paper shows this for Modcloth, Adressa and Electronics as figures whose values its source does not hold, "
+        "The paper shows this for Modcloth, Adressa and Electronics as figures without their values in the source, "
         "and says that recall on the clean test falls late in normal training, while DeCA and DeCA(p) stay better and "
         "more stable. MovieLens is ours.",
         "Assumed: recall at the larger K of the overall table; no early stopping of the last stage; every method "
-        "trains as many epochs as the longest of the three has in the overall table (the first stage of DeCA(p) too, "
+        "trains for as many epochs as the longest of the three in the overall table (the first stage of DeCA(p) too, "
         "which keeps its early stopping).",
     ),
 )

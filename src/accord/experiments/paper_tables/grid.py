@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.experiments.compare import Cell, Request
-from accord.experiments.paper_tables.base import DECAS, Experiment, Found, Part, deep
-from accord.experiments.paper_tables.figures import called, drawn, panels
+from accord.experiments.paper_tables.drawing import display_name, drawn, panels
+from accord.experiments.paper_tables.experiment import DECAS, Experiment, Found, Part, deep
 from accord.report.tables import Figure, Table
 
 C_GRID = (1.0, 10.0, 100.0, 1000.0)
@@ -34,7 +34,7 @@ def _cells(_: Request, models: Sequence[str], methods: Sequence[str]) -> list[Ce
 
 
 def maps(found: Found) -> Maps:
-    """Mean recall of every setting, of the models and methods whose grid is finished."""
+    """Mean recall of every setting, for the models and methods whose grid is finished."""
     metric = deep(found.data.name)
     whole = {}
     for model, method in {(cell.model, cell.method or ""): None for cell in found.lines}:
@@ -60,7 +60,8 @@ def _tables(found: Found, whole: Maps) -> list[Table]:
             rows: list[tuple[Any, ...]] = [
                 (f"C₁ = {c1:g}", *map(float, values[place, row])) for row, c1 in enumerate(C_GRID)
             ]
-            title = f"{found.data.name}, {called(model)}, {called(method)}, α = {alpha:g}: {deep(found.data.name)}"
+            name = found.data.name
+            title = f"{name}, {display_name(model)}, {display_name(method)}, α = {alpha:g}: {deep(name)}"
             columns = ("", *(f"C₂ = {c2:g}" for c2 in C_GRID))
             tables.append(Table(title, columns, tuple(rows), (), marked))
     return tables
@@ -71,13 +72,14 @@ def _figure(found: Found, whole: Maps) -> Figure:
 
     name = found.data.name
     canvas, axes = panels(len(ALPHA_GRID), len(whole), 3.0, 2.9)
-    said = []
+    captions = []
     for row, ((model, method), values) in enumerate(whole.items()):
         low, high = values.min(), values.max()
         best = np.unravel_index(values.argmax(), values.shape)
-        said.append(
-            f"{called(model)} with {called(method)} is best at C₁ = {C_GRID[best[1]]:g}, C₂ = {C_GRID[best[2]]:g}, "
-            f"α = {ALPHA_GRID[best[0]]:g} ({high:.4f}), framed; its worst setting has {low:.4f}."
+        captions.append(
+            f"{display_name(model)} with {display_name(method)} is best at C₁ = {C_GRID[best[1]]:g}, "
+            f"C₂ = {C_GRID[best[2]]:g}, α = {ALPHA_GRID[best[0]]:g} ({high:.4f}), framed; "
+            f"its worst setting has {low:.4f}."
         )
         own = axes[row * len(ALPHA_GRID) : (row + 1) * len(ALPHA_GRID)]
         for place, (alpha, axis) in enumerate(zip(ALPHA_GRID, own, strict=True)):
@@ -91,12 +93,12 @@ def _figure(found: Found, whole: Maps) -> Figure:
                 frame: dict[str, Any] = {"edgecolor": "#d55e00", "facecolor": "none", "linewidth": 3}
                 axis.add_patch(Rectangle((float(best[2]), float(best[1])), 1, 1, **frame))
             ticks = [f"{c:g}" for c in C_GRID]
-            axis.set(title=f"{called(model)}, {called(method)}, α = {alpha:g}", xlabel="C₂", ylabel="C₁")
+            axis.set(title=f"{display_name(model)}, {display_name(method)}, α = {alpha:g}", xlabel="C₂", ylabel="C₁")
             axis.set_xticks(np.arange(4) + 0.5, ticks)
             axis.set_yticks(np.arange(4) + 0.5, ticks)
-    title = f"{called(name)}: {deep(name)} over C₁, C₂ and α"
+    title = f"{display_name(name)}: {deep(name)} over C₁, C₂ and α"
     canvas.suptitle(title)
-    return drawn(canvas, f"grid-{name}.svg", title, " ".join(said))
+    return drawn(canvas, f"grid-{name}.svg", title, " ".join(captions))
 
 
 GRID = Experiment(
@@ -106,8 +108,8 @@ GRID = Experiment(
     models=("gmf",),
     methods=DECAS,
     notes=(
-        "The paper shows this as heat maps whose figures its source does not hold, so there is no value to set beside "
-        "ours. It says of Adressa that the best C₁ (1000) is larger than the best C₂ (10 or 100). Which α and metric "
-        "its maps are of it does not say: here are all α, with the recall at its larger K, mean over seeds.",
+        "The paper shows this as heat maps without their values in the source, so there is no value to compare ours "
+        "with. It says that on Adressa the best C₁ (1000) is larger than the best C₂ (10 or 100). It does not say "
+        "which α and metric its maps show: here are all α, with recall at its larger K, mean over seeds.",
     ),
 )

@@ -1,4 +1,4 @@
-"""The mean posterior of the training pairs by their rating, which no method is told."""
+"""The mean posterior of the training pairs by their rating, which no method sees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from accord.evaluation.noise import auc
 from accord.experiments.compare import Cell, Request
-from accord.experiments.paper_tables.base import (
+from accord.experiments.paper_tables.drawing import STYLES, display_name, drawn, legend_below, panels
+from accord.experiments.paper_tables.experiment import (
     CLEAN,
     DATASETS,
     DECAS,
@@ -19,12 +20,11 @@ from accord.experiments.paper_tables.base import (
     Experiment,
     Found,
     Part,
-    believed,
     mean_sd,
+    posteriors,
     rated,
     spread,
 )
-from accord.experiments.paper_tables.figures import STYLES, called, drawn, legend_below, panels
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Figure, Table
 
@@ -42,7 +42,7 @@ def _prepare(request: Request) -> Request:
 
     def more(trained: Recommender) -> list[dict[str, Any]]:
         fields = []
-        for run in believed(trained, users, items):
+        for run in posteriors(trained, users, items):
             by_rating = {
                 f"{rating:g}": float(run[ratings == rating].mean(dtype=float)) for rating in np.unique(ratings)
             }
@@ -70,11 +70,11 @@ def _table(found: Found) -> Table:
     rows: list[tuple[str | None, ...]] = [("training pairs", *(f"{count:,}" for count in counts.values()), None)]
     rising = 0
     for cell, lines in found.lines.items():
-        h = called(dict(cell.options)["method.h"])
+        h = display_name(dict(cell.options)["method.h"])
         means = [np.mean(_values(found, cell, rating)) for rating in counts]
         rising += bool(np.all(np.diff(means) > 0))
         values = [mean_sd(_values(found, cell, rating)) for rating in counts]
-        what = f"{called(cell.model)}, {called(cell.method or '')}, h: {h}"
+        what = f"{display_name(cell.model)}, {display_name(cell.method or '')}, h: {h}"
         rows.append((what, *values, mean_sd([line["auc"] for line in lines], 3)))
     judged = np.isin(ratings, CLEAN + NOISY)
     popularity = auc(np.bincount(items)[items][judged], np.isin(ratings, CLEAN)[judged])
@@ -95,18 +95,22 @@ def _figure(found: Found) -> Figure:
         for cell in (cell for cell in found.lines if (cell.model, cell.method) == (model, method)):
             h = dict(cell.options)["method.h"]
             values = [_values(found, cell, rating) for rating in ratings]
-            shift = 0.1 * (KINDS.index(h) - 1)  # beside each other, as they may be the same
+            shift = 0.1 * (KINDS.index(h) - 1)  # side by side, as they may coincide
             places = [float(rating) + shift for rating in ratings]
             axis.errorbar(
                 places, [np.mean(v) for v in values], yerr=[spread(v) for v in values],
-                capsize=3, label=f"h and h′: {called(h)}", **STYLES[KINDS.index(h)],
+                capsize=3, label=f"h and h′: {display_name(h)}", **STYLES[KINDS.index(h)],
             )  # fmt: skip
-        axis.set(title=f"{called(model)}, {called(method)}", xlabel="rating", ylabel="mean posterior (probability)")
+        axis.set(
+            title=f"{display_name(model)}, {display_name(method)}",
+            xlabel="rating",
+            ylabel="mean posterior (probability)",
+        )
         axis.set_xticks([float(rating) for rating in ratings], ratings)
         axis.grid(axis="y")
     legend_below(canvas, axes)
-    title = f"{called(name)}: mean posterior that a training pair is a real preference, by its rating"
-    caption = "Mean over seeds, one standard deviation either way; points of a rating are drawn side by side."
+    title = f"{display_name(name)}: mean posterior that a training pair is a real preference, by its rating"
+    caption = "Mean over seeds ± one standard deviation; points of a rating are drawn side by side."
     return drawn(canvas, f"posterior-{name}.svg", title, caption)
 
 
@@ -121,8 +125,8 @@ POSTERIOR = Experiment(
     lacking=NO_LABELS,
     notes=(
         "The posterior that a training pair is a real preference is h′f / (h′f + h(1 − f)) for DeCA and f for DeCA(p). "
-        "The paper has this as figures whose values its source does not hold, and says that the probability gets "
-        "larger as ratings go higher, whatever h and h′ are.",
+        "The paper has this as figures without their values in the source, and says that the probability grows with "
+        "the rating, whatever h and h′ are.",
         "Assumed: the pairs are those of training, the target is GMF, and the settings are those of the overall table.",
     ),
 )

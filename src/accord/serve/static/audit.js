@@ -3,14 +3,14 @@
 
 let auditShown = false;
 
-async function showAudit(place, complain) {
+async function showAudit(place, showProblem) {
   if (auditShown) return;
   try {
     const { summary, titles } = await ask("/v1/audit");
     auditShown = true;
-    place.replaceChildren(make("h1", { text: "What the log is worth" }), ...auditSections(summary, titles, complain));
+    place.replaceChildren(make("h1", { text: "What the log is worth" }), ...auditSections(summary, titles, showProblem));
   } catch (problem) {
-    complain(problem);
+    showProblem(problem);
   }
 }
 
@@ -35,13 +35,13 @@ function auditTable(caption, columns, rows, hideCaption = false) {
 const noiseCell = (row) => [bar(row.noise_rate, row.low, row.high), ` ${percent(row.noise_rate)}`];
 const sureCell = (row) => [bar(row.p_real, row.low, row.high), ` ${chance(row.p_real)}${rate(row.low, row.high)}`];
 
-function auditSections(summary, titles, complain) {
+function auditSections(summary, titles, showProblem) {
   const noise = summary.noise || {};
   const titled = (row) => titles[String(row.item)] || `item ${row.item}`;
   const pairs = (rows) => rows.map((row) => [String(row.user), titled(row), sureCell(row)]);
   const sections = [];
 
-  const verdict = summary.verdict ? summary.verdict.sentence : "There is nothing to test on, so whether denoising helps is not known.";
+  const verdict = summary.verdict ? summary.verdict.sentence : "There is nothing to test on, so it is not known whether denoising helps.";
   const figures = [];
   if (noise.rate !== undefined) {
     figures.push(make("p", { class: "quiet",
@@ -67,11 +67,11 @@ function auditSections(summary, titles, complain) {
       sections.push(section(title, auditTable(title, ["user", "item", "how sure"], pairs(noise[name].slice(0, 10)), true)));
     }
   }
-  sections.push(auditOfUser(complain));
+  sections.push(auditOfUser(showProblem));
   return sections;
 }
 
-function auditOfUser(complain) {
+function auditOfUser(showProblem) {
   const place = make("div", { "aria-live": "polite" });
   const input = make("input", { id: "audit-user", type: "search", autocomplete: "off" });
   const form = make("form", { class: "row", role: "search", onsubmit: async (event) => {
@@ -81,9 +81,9 @@ function auditOfUser(complain) {
       const rows = found.interactions.map((row) => [nameOf(row), sureCell(row)]);
       place.replaceChildren(rows.length
         ? auditTable(`Interactions of user ${input.value.trim()}, the noisiest first (${rows.length} of ${found.count})`, ["item", "how sure"], rows)
-        : make("p", { text: "The audit has nothing of this user." }));
+        : make("p", { text: "The audit has no interactions of this user." }));
     } catch (problem) {
-      if (problem.code !== "unknown_user") complain(problem);
+      if (problem.code !== "unknown_user") showProblem(problem);
       else place.replaceChildren(make("p", { text: "No such user." }));
     }
   } }, input, make("button", { text: "Show" }));

@@ -1,18 +1,18 @@
-// The API's own description made readable, without anything from another host.
+// The OpenAPI description as a page, without anything from another host.
 "use strict";
 
-function kindOf(schema, all) {
+function typeOf(schema, all) {
   if (!schema) return "";
-  if (schema.$ref) return kindOf(all[schema.$ref.split("/").pop()], all);
-  if (schema.anyOf) return schema.anyOf.map((part) => kindOf(part, all)).join(" or ");
+  if (schema.$ref) return typeOf(all[schema.$ref.split("/").pop()], all);
+  if (schema.anyOf) return schema.anyOf.map((part) => typeOf(part, all)).join(" or ");
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" or ");
-  if (schema.type === "array") return `list of ${kindOf(schema.items, all)}`;
+  if (schema.type === "array") return `list of ${typeOf(schema.items, all)}`;
   const bounds = [["minimum", "from"], ["maximum", "to"], ["maxLength", "at most"]]
     .filter(([name]) => schema[name] !== undefined).map(([name, word]) => `${word} ${schema[name]}`);
   return [schema.type || "anything", ...bounds].join(" ");
 }
 
-// The shape of an answer, with kinds in the place of values.
+// The shape of an answer, with types in place of values.
 function shape(schema, all, depth = 0) {
   if (!schema || depth > 6) return "…";
   if (schema.$ref) return shape(all[schema.$ref.split("/").pop()], all, depth + 1);
@@ -22,7 +22,7 @@ function shape(schema, all, depth = 0) {
   if (schema.properties) {
     return Object.fromEntries(Object.entries(schema.properties).map(([name, one]) => [name, shape(one, all, depth + 1)]));
   }
-  return kindOf(schema, all);
+  return typeOf(schema, all);
 }
 
 function example(path, method, parameters, body) {
@@ -44,10 +44,10 @@ function operation(path, method, about, all) {
   })) : [];
   const rows = [...parameters, ...fields].map((one) => make("tr", {},
     make("th", { scope: "row", text: one.name }),
-    make("td", { text: one.required ? "needed" : "" }),
-    make("td", { text: kindOf(one.schema, all) }),
+    make("td", { text: one.required ? "required" : "" }),
+    make("td", { text: typeOf(one.schema, all) }),
     make("td", { text: one.description || "" })));
-  const head = make("tr", {}, ...["name", "", "kind", "what it is"].map((text) => make("th", { scope: "col", text: text || "needed?" })));
+  const head = make("tr", {}, ...["name", "", "type", "description"].map((text) => make("th", { scope: "col", text: text || "required?" })));
   const title = `${method.toUpperCase()} ${path}`;
   const content = (about.responses["200"] || {}).content || {};
   const answer = (content["application/json"] || {}).schema;

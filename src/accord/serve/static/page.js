@@ -1,19 +1,19 @@
-// The view of recommendations: find a user, look at the history, change it, and see what becomes of the list.
+// The view of recommendations: find a user, look at the history, change it, and see how the recommendations change.
 "use strict";
 
 const LENGTH = 20;
-const SHOWN = 200; // of a history; the rest is counted
+const SHOWN = 200; // items of a history; the rest is only counted
 let about = null;
 let person = null; // {user, history: [items], used: Set of places, added: [items], base: {item: rank}}
-let turn = 0; // answers of an earlier turn are dropped
+let turn = 0; // answers to an earlier turn are dropped
 
-function complain(problem) {
+function showProblem(problem) {
   $("problem").textContent = problem.message;
   $("problem").hidden = false;
   if (problem.code === "unauthorized") $("token-form").hidden = false;
 }
 
-function calm() {
+function hideProblem() {
   $("problem").hidden = true;
 }
 
@@ -23,7 +23,7 @@ const showUsers = lookup(
   $("user-query"),
   (query) => ask("/v1/users", { q: query, limit: 12 }),
   (found) => {
-    calm();
+    hideProblem();
     const buttons = found.users.map((entry) =>
       make("li", {}, make("button", {
         text: entry.user, class: "chip", onclick: () => choose(entry.user),
@@ -31,7 +31,7 @@ const showUsers = lookup(
       })));
     $("user-found").replaceChildren(...(buttons.length ? buttons : [make("li", { text: "No such user.", class: "quiet" })]));
   },
-  complain,
+  showProblem,
 );
 
 $("user-form").addEventListener("submit", (event) => {
@@ -44,14 +44,14 @@ $("newcomer").addEventListener("click", () => start(null, []));
 $("reset").addEventListener("click", () => start(person.user, person.history));
 
 async function choose(user) {
-  calm();
+  hideProblem();
   try {
     const { user: id, items } = await ask("/v1/history", { user });
     items.sort((one, other) => (judged(other).p_real || 0) - (judged(one).p_real || 0));
     await start(id, items);
   } catch (problem) {
     if (problem.code === "unknown_user") await start(user, [], true);
-    else complain(problem);
+    else showProblem(problem);
   }
 }
 
@@ -59,7 +59,7 @@ async function start(user, history, unknown = false) {
   person = { user, history, unknown, used: new Set(history.keys()), added: [], base: null };
   $("person").hidden = false;
   $("person-heading").textContent =
-    user === null ? "Somebody new" : unknown ? `User ${user}, not in the training data` : `User ${user}`;
+    user === null ? "New user" : unknown ? `User ${user}, not in the training data` : `User ${user}`;
   $("item-found").replaceChildren();
   $("item-query").value = "";
   showHistory();
@@ -75,7 +75,7 @@ const usedItems = () => [
   ...person.added,
 ];
 
-// What is shown: the audit's word where there is one, else the model's.
+// The audit's probability if there is one, else the model's.
 const judged = (entry) => (entry.audit && entry.audit.p_real !== null ? entry.audit : { p_real: entry.p_real, low: null, high: null });
 
 function sureness(entry) {
@@ -116,11 +116,11 @@ function showHistory() {
   $("history").replaceChildren(...added, ...rows);
   const more = person.history.length - SHOWN;
   const notes = [];
-  if (!person.history.length) notes.push("Nothing yet. Add items and see what would be recommended.");
+  if (!person.history.length) notes.push("Nothing yet. Add items to see what would be recommended.");
   else {
     notes.push(`${thousands(person.history.length)} items. Untick one to leave it out.`);
     if (more > 0) notes.push(`${SHOWN} are shown.`);
-    if (person.history.some((entry) => entry.audit)) notes.push("How sure: the audit’s probability of a real preference, from runs that did not see it, and their spread.");
+    if (person.history.some((entry) => entry.audit)) notes.push("How sure: the audit’s probability of a real preference, from runs that did not see it, and the range of these runs.");
     else if (about.has_p_real) notes.push("How sure: the model’s probability of a real preference.");
     else notes.push("This model gives no probability of a real preference.");
   }
@@ -135,7 +135,7 @@ const showItems = lookup(
   $("item-query"),
   (query) => (query.trim() ? ask("/v1/items", { q: query, limit: 8 }) : { items: [] }),
   (found) => {
-    calm();
+    hideProblem();
     const known = new Set(usedItems().map((entry) => String(entry.item)));
     const rows = found.items.map((entry) =>
       make("li", {}, make("button", {
@@ -145,7 +145,7 @@ const showItems = lookup(
     if (!rows.length && $("item-query").value.trim()) rows.push(make("li", { text: "No such item.", class: "quiet" }));
     $("item-found").replaceChildren(...rows);
   },
-  complain,
+  showProblem,
 );
 
 function add(entry) {
@@ -187,16 +187,16 @@ async function refresh() {
     }
     if (mine === turn) showList(found);
   } catch (problem) {
-    if (mine === turn) complain(problem);
+    if (mine === turn) showProblem(problem);
   }
 }
 
-function told(source) {
+function explained(source) {
   if (source === "model") return "What the model recommends to this user.";
-  if (source === "popularity") return "The popular items: nothing is known of this user that the model could use.";
+  if (source === "popularity") return "The popular items: nothing is known about this user that the model could use.";
   return changed() && person.history.length
-    ? "What the changed history leads to. Marks say how a place differs from the list of the history as it was."
-    : "What this history leads to.";
+    ? "Recommendations for the changed history. Badges show what moved compared with the original history."
+    : "Recommendations for this history.";
 }
 
 function mark(entry) {
@@ -212,11 +212,11 @@ function mark(entry) {
 }
 
 function showList(found) {
-  calm();
-  $("source").textContent = told(found.source);
+  hideProblem();
+  $("source").textContent = explained(found.source);
   $("recommended").replaceChildren(...found.items.map((entry) => {
     const reasons = (entry.why || []).map(nameOf);
-    const place = make("ul", { class: "found", hidden: true, "aria-label": `Items like ${nameOf(entry)}` });
+    const place = make("ul", { class: "found", hidden: true, "aria-label": `Items similar to ${nameOf(entry)}` });
     const similar = make("button", {
       class: "plain", text: "Similar", "aria-expanded": "false", "aria-label": `Items similar to ${nameOf(entry)}`,
       onclick: () => toggleSimilar(entry, similar, place),
@@ -226,7 +226,7 @@ function showList(found) {
       reasons.length ? make("p", { class: "why", text: `because of ${reasons.join(" · ")}` }) : "",
       place);
   }));
-  $("said").textContent = `${found.items.length} recommendations shown.`;
+  $("status").textContent = `${found.items.length} recommendations shown.`;
 }
 
 async function toggleSimilar(entry, button, place) {
@@ -237,7 +237,7 @@ async function toggleSimilar(entry, button, place) {
     const found = await ask("/v1/similar", { item: entry.item, k: 5 });
     place.replaceChildren(...found.items.map((other) => make("li", { text: nameOf(other) })));
   } catch (problem) {
-    complain(problem);
+    showProblem(problem);
   }
 }
 
@@ -252,7 +252,7 @@ function route() {
     else $(id).removeAttribute("aria-current");
   }
   document.title = audit ? "Audit · Accord" : "Recommendations · Accord";
-  if (audit) showAudit($("audit-view"), complain);
+  if (audit) showAudit($("audit-view"), showProblem);
 }
 
 $("token-form").addEventListener("submit", (event) => {
@@ -266,10 +266,10 @@ async function begin() {
   try {
     about = await ask("/v1/about");
   } catch (problem) {
-    complain(problem);
+    showProblem(problem);
     return;
   }
-  calm();
+  hideProblem();
   $("about").textContent =
     `${about.dataset} · ${about.model}${about.method === "none" ? "" : ` + ${about.method}`} · ` +
     `${thousands(about.users)} users, ${thousands(about.items)} items`;

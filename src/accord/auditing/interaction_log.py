@@ -1,0 +1,159 @@
+"""The log that is audited: every (user, item) pair once, all rows as they came, and labels from the values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from accord.data import catalog, read
+from accord.data.columns import Columns
+from accord.data.csr import Csr, IntArray
+from accord.data.interactions import Dataset, Interactions
+from accord.data.load import load
+from accord.data.split import CleanRule, pairs
+from accord.evaluation import noise
+
+PARTS = ("train", "valid", "test")
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Which rows are real and which are noise by their values, and by which rules. Never used for training."""
+
+    real_rule: str
+    noise_rule: str
+    known: Bools  # [n]
+    real: Bools  # [n], where known
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log with the split that denoising is tested on."""
+
+    data: Dataset
+    rows: Interactions  # one per pair, of all parts
+    users: IntArray  # [n] rows in data.users
+    items: IntArray
+    part: IntArray  # [n] place in PARTS
+    raw: Interactions  # as they came, with repeated pairs
+    columns: pa.Table  # as `raw`, with every column of the source
+    clean: str | None  # the rule that made the test clean; None where the test came with the data
+    labels: Labels | None
+    was_split: bool  # whether the split came with the data
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def csr(self) -> Csr:
+        return Csr.of(self.users, self.items, len(self.data.users), len(self.data.items))
+
+    def value_name(self) -> str | None:
+        return self.rows.source_name("value") if self.rows.has_value else None
+
+    def time_name(self) -> str | None:
+        return self.rows.source_name("time") if self.rows.has_time else None
+
+    def titles(self, items: Sequence[Any]) -> list[str | None]:
+        """The titles of items, None where an item has none."""
+        info = self.data.item_info
+        if info is None:
+            return [None] * len(items)
+        rows = self.data.items.rows(items)
+        return list(info.column("title").combine_chunks().take(pa.array(rows, mask=rows < 0)).to_pylist())
+
+
+def open_log(
+    source: Any,
+    *,
+    columns: Columns | None = None,
+    split: str = "auto",
+    ratios: Sequence[float] = (0.8, 0.1, 0.1),
+    clean: str | None = None,
+    seed: int = 0,
+    items: Any = None,
+) -> Log:
+    """Open whatever `accord.load` takes. Without a clean rule, values that tell real from noise give one."""
+    table = _table_of(source)
+    if table is None:
+        data = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, items=items)
+        raw = _joined(data)
+        sizes = [len(one) for one in _parts(data)]
+        whole, labels = raw.table.append_column("part", pa.array(np.repeat(PARTS, sizes))), _labels(raw.merged(), None)
+        rule = None
+    else:
+        rule_names = CleanRule.parse(clean).names if clean else ()
+        raw, _ = read.read_table(table, columns, rule_names, merge=False)
+        whole, _ = read.whole_table(table)
+        labels = _labels(raw.merged(), clean)
+        rule = clean or (None if labels is None else labels.real_rule)
+        data = load(source, columns=columns, split=split, ratios=ratios, clean=rule, seed=seed, items=items)
+    rows = raw.merged()
+    keys = pairs(data, rows)
+    part = np.where(
+        np.isin(keys, pairs(data, data.train)), 0, np.where(np.isin(keys, pairs(data, data.valid)), 1, 2)
+    ).astype(np.int64)
+    user_rows, item_rows = data.users.rows(rows.users), data.items.rows(rows.items)
+    return Log(data, rows, user_rows, item_rows, part, raw, whole, rule, labels, table is None)
+
+
+def _table_of(source: Any) -> Any:
+    """The file or frame that holds the log, None where the source is already split."""
+    if isinstance(source, Dataset):
+        return None
+    if not isinstance(source, str | Path):
+        return source
+    path = Path(source).expanduser()
+    if not path.exists() and isinstance(source, str) and catalog.is_name(source):
+        found = catalog.get(source)
+        return None if found is None or read.is_split_folder(found) else found
+    return None if read.is_split_folder(path) else source
+
+
+def _parts(data: Dataset) -> list[Interactions]:
+    """Train, valid and the whole test, without the pairs of valid where the test still contains them."""
+    test = data.test if data.test_noisy is None else data.test_noisy
+    valid_keys, test_keys = pairs(data, data.valid), pairs(data, test)
+    if len(data.valid) and np.isin(valid_keys, test_keys).all():
+        test = test.filter(~np.isin(test_keys, valid_keys))
+    return [data.train, data.valid, test]
+
+
+def _joined(data: Dataset) -> Interactions:
+    """All parts of a split, one after another. Columns that only some parts have are null in the others."""
+    tables = []
+    for part in _parts(data):
+        ids = [data.users.ids.type, data.items.ids.type]
+        table = part.table
+        for place, kind in enumerate(ids):
+            table = table.set_column(place, table.column_names[place], table.column(place).cast(kind))
+        tables.append(table)
+    return Interactions(pa.concat_tables(tables, promote_options="default").combine_chunks())
+
+
+def _labels(rows: Interactions, clean: str | None) -> Labels | None:
+    """Labels from the values: by the clean rule where one is given, else by what labels and ratings usually mean."""
+    if clean is not None:
+        rule = CleanRule.parse(clean)
+        real = rule.mask(rows)  # a row without the value does not count as real
+        mixed = real.any() and not real.all()
+        return Labels(clean, f"not {clean}", np.ones(len(rows), dtype=bool), real) if mixed else None
+    if not rows.has_value:
+        return None
+    present = ~np.isnan(rows.column("value").astype(np.float64))
+    found = noise.labels(rows.filter(present)) if present.any() else None
+    if found is None:
+        return None
+    known, real = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
+    places = np.flatnonzero(present)[found[0]]
+    known[places], real[places] = True, found[1]
+    two = set(np.unique(rows.column("value")[known])) <= {0, 1}
+    rules = ("value>=1", "value<=0") if two else (f"value>={noise.REAL_FROM}", f"value<={noise.NOISE_TO}")
+    return Labels(*rules, known, real)

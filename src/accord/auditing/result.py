@@ -1,0 +1,51 @@
+"""The result of an audit: its tables, its summary, and the folder they are written to."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from accord.auditing.clean_log import Cleaned, write_clean
+from accord.auditing.interaction_log import Log
+from accord.auditing.page import write_page
+from accord.io.files import replacing, write_json
+
+WORK = "unfinished"  # folder inside the audit folder: what an interrupted audit has finished so far
+TABLES = ("interactions", "users", "items")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found: three tables, and a summary whose keys docs/audit.md describes."""
+
+    log: Log
+    interactions: pa.Table
+    users: pa.Table
+    items: pa.Table
+    summary: dict[str, Any]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the audit folder. `summary.json` is written last: a folder without it is not finished."""
+        folder = Path(folder)
+        (folder / "summary.json").unlink(missing_ok=True)
+        for name in TABLES:
+            with replacing(folder / f"{name}.parquet") as path:
+                pq.write_table(getattr(self, name), path)
+        write_page(folder / "report.html", self.summary, self.log)
+        write_json(folder / "summary.json", self.summary)
+        shutil.rmtree(folder / WORK, ignore_errors=True)
+        return folder
+
+    def write_clean(self, path: str | Path, drop_below: float = 0.5, weights: bool = False) -> Cleaned:
+        """Write the log without the interactions whose p_real is below `drop_below`, or all with p_real as weight."""
+        return write_clean(Path(path), self.log, self.interactions, drop_below, weights)
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether an audit was begun here and not finished. A finished one that it replaces may still be there."""
+    return (folder / WORK).exists()

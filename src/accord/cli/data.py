@@ -1,0 +1,155 @@
+"""`accord data`: list, fetch and check datasets, and make a store of a log larger than memory."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from accord.cli.options import (
+    Clean,
+    DataArgument,
+    ItemColumn,
+    Ratios,
+    Split,
+    TimeColumn,
+    UserColumn,
+    ValueColumn,
+    WeightColumn,
+    load_data,
+)
+from accord.errors import InputError
+
+if TYPE_CHECKING:
+    from accord.data.store.prepare import Watch
+
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+data_app = typer.Typer(help="List, fetch and check datasets.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """Named datasets, and where they were found."""
+    from accord.cli.display import print_table
+    from accord.data import catalog
+
+    rows = [(name, catalog.describe(name)["title"], catalog.found(name) or "not here yet") for name in catalog.names()]
+    print_table(["name", "what it is", "found"], rows)
+
+
+@data_app.command("get")
+def data_get(name: Annotated[str, typer.Argument(help="a named dataset")]) -> None:
+    """Fetch a named dataset, if it is not here yet."""
+    from accord.data import catalog
+
+    place = catalog.get(name)
+    typer.echo(place or "built in")
+    try:
+        catalog.get_titles(name)
+    except InputError as error:
+        warnings.warn(f"the titles of {name} could not be fetched: {error}", stacklevel=1)
+
+
+@data_app.command("check")
+def data_check(
+    data: DataArgument,
+    user_col: UserColumn = None,
+    item_col: ItemColumn = None,
+    value_col: ValueColumn = None,
+    time_col: TimeColumn = None,
+    weight_col: WeightColumn = None,
+    clean: Clean = None,
+    split: Split = "auto",
+    ratios: Ratios = "0.8,0.1,0.1",
+    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+) -> None:
+    """Counts, sparsity, duplicates, shared pairs, cold users and items, constant columns."""
+    from accord.data.check import check
+
+    report = check(load_data(data, (user_col, item_col, value_col, time_col, weight_col), clean, split, ratios, 0))
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=1))
+        return
+    from accord.cli.display import check_report
+
+    check_report(report)
+
+
+@data_app.command()
+def prepare(
+    source: Annotated[str, typer.Argument(help="a CSV, TSV or Parquet file of any size, or a folder of them")],
+    out: Annotated[Path, typer.Option(help="folder of the store")],
+    memory: Annotated[str, typer.Option(help="memory to stay within, about: 500MB, 4GB")] = "2GB",
+    user_col: UserColumn = None,
+    item_col: ItemColumn = None,
+    value_col: ValueColumn = None,
+    time_col: TimeColumn = None,
+    weight_col: WeightColumn = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store in --out")] = False,
+) -> None:
+    """Make a store of a log larger than memory; stopped, it goes on where it was when run again."""
+    limit = parse_bytes(memory)
+
+    from accord.cli.display import say
+    from accord.data.columns import Columns
+    from accord.data.store.prepare import prepare as run
+
+    given = (user_col, item_col, value_col, time_col, weight_col)
+    began = time.perf_counter()
+    try:
+        with _progress() as watch:
+            store = run(
+                source, out, columns=Columns(*given) if any(given) else None, memory=limit, overwrite=overwrite,
+                watch=watch,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        say("\naccord: stopped; run the same command again, and it goes on from here.")
+        raise typer.Exit(130) from None
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise InputError(f"the disk of {out} is full; make room and run the same command again.") from None
+    for note in store.header.notes:
+        say(f"note: {note}")
+    rows = store.interactions
+    say(
+        f"store: {out}, {len(rows):,} interactions of {len(rows.user_ids):,} users with {len(rows.item_ids):,} items,"
+        f" {store.nbytes / 1e9:.2f} GB, in {time.perf_counter() - began:.0f} s"
+    )
+
+
+def parse_bytes(text: str) -> int:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", text.upper().replace("IB", "B"))
+    if match is None:
+        raise InputError(f"--memory '{text}': write it as 500MB or 4GB.")
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+@contextmanager
+def _progress() -> Iterator[Watch]:
+    """A bar for each step, on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def watch(step: str, done: int, total: int | None) -> None:
+            told = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=total, told=told)
+            bar.update(tasks[step], completed=done, total=total, told=told)
+
+        yield watch

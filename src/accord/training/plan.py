@@ -1,0 +1,127 @@
+"""From what a caller asked for to a run: everything that can be checked before a second is spent on training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from accord import paper
+from accord.config import make_config
+from accord.data.interactions import Dataset
+from accord.errors import InputError, shown, unknown
+from accord.methods import MethodSpec, method_for, method_name
+from accord.models import ModelSpec, model_name, own_class
+from accord.protocol import PRESETS, Protocol
+from accord.training.run import MOST_K, MOST_SEEDS, Run, RunConfig, check_rules, recorded_rules
+from accord.training.trainer import TrainConfig
+
+FIRST_SEED = 2019  # the paper's seeds are 2019, 2020 and 2021
+SECTIONS = ("model", "method", "train", "protocol")
+KS = {"electronics": (5, 10, 20, 50)}  # the paper ranks deeper there
+DEFAULT_KS = (3, 5, 10, 20)
+
+
+def plan(
+    data: Dataset,
+    model: ModelSpec = "gmf",
+    method: MethodSpec = "deca",
+    protocol: str | Protocol = "corrected",
+    seeds: int | Sequence[int] = 1,
+    options: Mapping[str, Any] | None = None,
+    epochs: int | None = None,
+    ks: Sequence[int] | None = None,
+) -> Run:
+    """The run that is asked for, or an error that says what is wrong with it."""
+    if not len(data.train):
+        raise InputError(f"{data.name} has no training interaction; give more data or other --ratios.")
+    given = _by_section(options or {})
+    rules = _rules(protocol, given["protocol"], model, method)
+    own, kind = own_class(model), method_for(model, method)
+    if own is not None:
+        make_config(own.Config, given["model"], f"model {model_name(model)}")
+    if given["method"] and not kind.learns:
+        raise InputError(
+            f"model '{model_name(model)}' is solved, not trained with a method; it takes no method options."
+        )
+    train_options: dict[str, Any] = {}
+    method_options: dict[str, Any] = {}
+    known = paper.settings(data.name, model_name(model), method_name(method)) if rules.settings == "paper" else None
+    for key, value in (known or {}).items():
+        if key in TrainConfig.model_fields and kind.learns:
+            train_options[key] = value
+        elif key in kind.Config.model_fields:
+            method_options[key] = value
+    method_options |= given["method"]
+    make_config(kind.Config, method_options, f"method {method_name(method)}")
+    train_options |= given["train"] | ({} if epochs is None else {"epochs": epochs})
+    config = RunConfig(
+        model=_reference(model),
+        method=_reference(method) if kind.learns else None,
+        model_options=given["model"],
+        method_options=method_options,
+        train=make_config(TrainConfig, train_options, "train"),
+        protocol=rules,
+        seeds=_seeds(seeds)[: None if kind.learns else 1],
+        ks=_ks(ks, data.name),
+    )
+    return Run(config, model, method)
+
+
+def _by_section(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    for key, value in options.items():
+        section, _, name = key.partition(".")
+        if section not in sections or not name:
+            raise InputError(f"unknown option '{key}'; options are written {', '.join(f'{s}.NAME' for s in SECTIONS)}.")
+        sections[section][name] = value
+    return sections
+
+
+def _rules(protocol: str | Protocol, given: Mapping[str, Any], model: ModelSpec, method: MethodSpec) -> Protocol:
+    """The protocol with what was given, and with the rules of single models and methods written out."""
+    if isinstance(protocol, str):
+        if protocol not in PRESETS:
+            raise unknown("protocol", protocol, PRESETS)
+        protocol = PRESETS[protocol]
+    general = {name: value for name, value in given.items() if name in Protocol.model_fields}
+    rules = make_config(Protocol, protocol.model_dump(include=set(Protocol.model_fields)) | general, "protocol")
+    own = (protocol.model_extra or {}) | {name: value for name, value in given.items() if name not in general}
+    rules = Protocol(**rules.model_dump() | own)
+    kinds = [kind.Rules for kind in (own_class(model), method_for(model, method)) if kind is not None]
+    return Protocol(**recorded_rules(check_rules(rules, kinds)))
+
+
+def _reference(spec: Any) -> str:
+    """The name or dotted path by which a result says what it was made with."""
+    return spec if isinstance(spec, str) else f"{spec.__module__}:{spec.__qualname__}"
+
+
+def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    if not isinstance(seeds, int):
+        if not seeds or len(set(seeds)) < len(seeds):
+            raise InputError(f"seeds are {list(seeds)}; give one or more different numbers.")
+        return tuple(seeds)
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InputError(f"seeds is {seeds}; give a number from 1 to {MOST_SEEDS:,}.")
+    return tuple(range(FIRST_SEED, FIRST_SEED + seeds))
+
+
+def _ks(ks: Sequence[int] | None, dataset: str) -> tuple[int, ...]:
+    if ks is None:
+        return KS.get(dataset, DEFAULT_KS)
+    if not ks or min(ks) < 1 or max(ks) > MOST_K:
+        raise InputError(f"k is {shown(list(ks))}; give one or more numbers from 1 to {MOST_K:,}.")
+    return tuple(sorted(set(ks)))
+
+
+def find_device(name: str) -> torch.device:
+    """The device of a name; 'auto' is CUDA where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.partition(":")[0] not in ("cpu", "cuda"):
+        raise unknown("device", name, ["auto", "cpu", "cuda"])
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError("device 'cuda' was asked for, but torch finds none here; use --device cpu.")
+    return torch.device(name)

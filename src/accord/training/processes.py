@@ -1,0 +1,65 @@
+"""What several processes do together besides training: they refuse what they cannot share, evaluate, and gather."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from accord.data.interactions import Dataset
+from accord.data.user_shard import rows_of, shard_of
+from accord.errors import InputError
+from accord.evaluation.ranking import Evaluation, Ranker, Relevant, evaluate
+from accord.methods.base import Method
+from accord.nn.layers import shared_out, whole_tables
+from accord.nn.ranks import Ranks
+from accord.training.run import Run
+
+
+def require_shardable(ranks: Ranks, run: Run, data: Dataset) -> None:
+    """Refuse a model or method that needs all users, or all pairs of a batch, in one process, if there are several."""
+    if ranks.size == 1:
+        return
+    method = run.with_seeds(run.config.seeds[:1]).build(rows_of(data.training_csr(), 0, 1))  # small: it is only asked
+    for part in method.modules():
+        if not getattr(part, "shardable", True):
+            what = f"method '{part.name}'" if part is method else f"model '{part.name}'"
+            raise InputError(
+                f"{what} cannot be trained by several processes: it needs all users, or all pairs of a batch, in one; "
+                "start it without torchrun."
+            )
+
+
+def evaluate_together(
+    ranks: Ranks, run: Run, data: Dataset, method: Method, relevant: Relevant, device: torch.device
+) -> Evaluation | None:
+    """The test, each process ranking for its own users; all of it in the first process, None elsewhere."""
+    if not len(relevant.users):
+        raise InputError("the test holds no pair to evaluate on; give more data, another split or another clean rule.")
+    rules, train = run.config.protocol, data.training_csr()
+    first, size = ranks.share(train.num_users)
+    own, shard = relevant.of_users(first, size), shard_of(train, (first, size))
+    ranker = Ranker.of(method.target, method.score_all, len(run.config.seeds), own.seen, shard, rules, device)
+    with whole_tables(method.target), torch.no_grad():
+        method.target.ready_to_score()
+        found = evaluate(ranker, own, run.config.ks)
+    names = list(found.per_user)
+    every = ranks.collect(torch.from_numpy(np.stack([found.per_user[name] for name in names])), 2, "test figures")
+    if every is None:
+        return None
+    per_user = {name: every[place].numpy() for place, name in enumerate(names)}
+    return Evaluation(relevant.users, per_user, train.counts[relevant.users] > 0)
+
+
+def gathered(ranks: Ranks, run: Run, data: Dataset, method: Method) -> Method | None:
+    """The method with all users' rows, in the first process; None elsewhere."""
+    shares = shared_out(method)
+    if all(share.size == share.whole for share in shares.values()):
+        return method
+    weights, device = {}, next(iter(method.state_dict().values())).device
+    for name, tensor in method.state_dict().items():
+        weights[name] = ranks.collect(tensor, 1, name) if name in shares else tensor
+    if ranks.rank:
+        return None
+    whole = run.build(data.training_csr())
+    whole.load_state_dict(weights)
+    return whole.to(device).eval()

@@ -1,0 +1,243 @@
+"""Trains all runs of a stack together, stage by stage: what a method asks for in `stages` is done here."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+
+from accord.data.csr import Csr
+from accord.data.folds import Fold, cut
+from accord.data.interactions import Dataset, Interactions
+from accord.data.sampling import TrainingPairs, entries_of
+from accord.data.user_shard import sampler_of, shard_of
+from accord.errors import InputError
+from accord.evaluation.ranking import validation_part
+from accord.methods import MethodSpec, method_for
+from accord.methods.base import Method
+from accord.models import ModelSpec
+from accord.models.base import Model
+from accord.nn.ranks import ALONE, Ranks
+from accord.random import generators
+from accord.training import checkpoints
+from accord.training.run import Run, RunConfig
+from accord.training.stopping import Stopping
+from accord.training.trainer import STEADIER, Diverged, Progress, Trainer, TrainState
+from accord.training.validation import by_loss, by_ndcg
+
+LEAST_IN_A_BATCH, MOST_IN_A_BATCH = 64, 2048
+SCORED_AT_ONCE = 2**24
+
+
+def train_stack(
+    data: Dataset,
+    run: Run,
+    device: torch.device,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    watch: Callable[[Progress], None] | None = None,
+    each_epoch: Callable[[Method, int], None] | None = None,
+    ranks: Ranks = ALONE,
+) -> tuple[Method, list[TrainState]]:
+    """The trained method of a run, and the state in which each of its stages ended.
+
+    Checkpoints go to `folder`, and `resume` continues from there. `each_epoch` sees the method, ready to score, after
+    each epoch of the last stage. With several processes, what comes back has this one's users alone.
+    """
+    if device.type == "cpu":
+        ready_cpu()
+    whole = data.training_csr(run.kind.columns)
+    train = shard_of(whole, ranks.share(whole.num_users), ranks.item_share(whole.num_items))
+    method = run.build(train).to(device)
+    if folder is not None and not resume and ranks.rank == 0:
+        # what an earlier training left must not come back when this one is resumed
+        checkpoints.remove(checkpoints.found(folder))
+    bench = Bench(data, run, train, method, device, folder, resume, watch, each_epoch, ranks)
+    method.stages(bench)
+    lost = {row % len(run.config.seeds) for state in bench.states for row in state.diverged}
+    if lost:
+        raise _diverged(run, train, method, bench.states, lost)
+    return method.to(device).eval(), bench.states
+
+
+class Bench:
+    """What a method is trained on: the lab that `Method.stages` is handed."""
+
+    def __init__(
+        self, data: Dataset, run: Run, train: Csr, method: Method, device: torch.device, folder: Path | None = None,
+        resume: bool = False, watch: Callable[[Progress], None] | None = None,
+        each_epoch: Callable[[Method, int], None] | None = None, ranks: Ranks = ALONE,
+    ) -> None:  # fmt: skip
+        self.data, self.run, self.train_pairs, self.method, self.device = data, run, train, method, device
+        self.folder, self.resume, self.watch, self.each_epoch, self.ranks = folder, resume, watch, each_epoch, ranks
+        self.states: list[TrainState] = []
+
+    def train(self, stage: Method) -> None:
+        """Train a stage with its own sampler, and keep the state in which it ended."""
+        trainer = self.trainer(stage)
+        if self.resume and self.folder is not None:
+            trainer.resume()
+        self.states.append(trainer.train())
+
+    def solve(self, model: Model) -> None:
+        model.fit(self.train_pairs, self.train_pairs.columns.get("weight"))
+        model.to(self.device)
+
+    def out_of_fold(self, model: ModelSpec, method: str = "normal", folds: int = 5) -> npt.NDArray[np.float64]:
+        """Scores of every training interaction by models that were trained without it: [runs, n]."""
+        whole, config = self.train_pairs, self.run.config
+        if whole.num_users < whole.all_users:
+            raise InputError("out-of-fold scores need all users in one process; start it without torchrun.")
+        pairs = pa.table({"user": pa.array(whole.users, pa.int32()), "item": pa.array(whole.items, pa.int32())})
+        rows = Interactions(pairs, (self.data.users, self.data.items))
+        judge = plan_judge(config, model, method)
+        found = np.empty((len(config.seeds) if judge.kind.learns else 1, len(rows)))
+        for fold in cut(whole.users, whole.items, whole.num_users, whole.num_items, folds):
+            trained, held = trained_without(self.data, rows, judge, fold, self.device, self.watch)
+            found[:, fold.held] = pair_scores(trained, held, self.device)
+        return found
+
+    def set_column(self, name: str, values: npt.NDArray[np.float64]) -> None:
+        if len(values) != len(self.train_pairs.items):
+            raise InputError(
+                f"column '{name}' has {len(values)} values for {len(self.train_pairs.items)} training interactions."
+            )
+        self.train_pairs = replace(self.train_pairs, columns={**self.train_pairs.columns, name: np.asarray(values)})
+
+    def trainer(self, stage: Method) -> Trainer:
+        """What trains the next stage."""
+        number, last = len(self.states) + 1, stage is self.method
+        name = f"{number}/{self.method.num_stages}"
+        config, train, device = self.run.config, self.train_pairs, self.device
+        rules, settings, seeds = config.protocol, config.train, stage.target.seeds
+        pairs = TrainingPairs.of(train, device, ("weight", *stage.columns))
+        ptr = train.all_ptr
+        size = int(ptr[-1]) if stage.target.batching == "pairs" else int((np.diff(ptr) > 0).sum())
+        sampler = sampler_of(
+            train,
+            pairs,
+            generators(seeds, f"sampling {name}", device),
+            settings.batch_size or min(MOST_IN_A_BATCH, max(LEAST_IN_A_BATCH, size // 40)),
+            negatives=stage.negatives or rules.negatives,
+            batching=stage.target.batching,
+            user_negatives=stage.rules.user_negatives,
+        )
+        stops = settings.early_stop if last else settings.pretrain_early_stop
+        own = [options.get("l2", settings.l2) for options in config.own_options("train")]
+        return Trainer(
+            stage,
+            sampler,
+            settings,
+            torch.tensor(own * (len(seeds) // len(own)), device=device),
+            self._stopping(stage, pairs, sampler.num_batches) if stops else None,
+            name,
+            watch=self.watch,
+            each_epoch=partial(self.each_epoch, stage) if self.each_epoch is not None and last else None,
+            checkpoint=None if self.folder is None else self.folder / f"checkpoint-{number}.safetensors",
+            identity=self.identity,
+            ranks=self.ranks,
+        )
+
+    @cached_property
+    def identity(self) -> str:
+        """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
+        config, data = self.run.config, self.data
+        told = config.model_dump_json(exclude={"train": {"epochs", "checkpoint_seconds"}, "ks": True})
+        train, valid = data.training_csr(self.run.kind.columns), data.csr(validation_part(data, config.protocol))
+        digest = hashlib.sha256()
+        for keys in itertools.chain(train.key_parts(), valid.key_parts()):
+            digest.update(keys.tobytes())
+        for name in sorted(train.columns):
+            digest.update(name.encode() + np.ascontiguousarray(train.columns[name]).tobytes())
+        return f"{told} {digest.hexdigest()}"
+
+    def _stopping(self, stage: Method, pairs: TrainingPairs, steps: int) -> Stopping | None:
+        rules, data = self.run.config.protocol, self.data
+        if not len(validation_part(data, rules)):
+            return None
+        if rules.early_stop == "loss-rise":
+            return by_loss(data, self.train_pairs, rules, stage, pairs, self.device, self.ranks)
+        patience = self.run.config.train.patience
+        return by_ndcg(data, self.train_pairs, rules, stage, steps, patience, self.device, self.ranks)
+
+
+def plan_judge(config: RunConfig, model: ModelSpec, method: MethodSpec) -> Run:
+    """A run of another model and method with the seeds, training and rules of a config."""
+    learns = method_for(model, method).learns
+    return Run(
+        config.model_copy(
+            update={
+                "model": str(model), "method": str(method) if learns else None, "model_options": {},
+                "method_options": {}, "varied": (), "seeds": config.seeds if learns else config.seeds[:1],
+            }
+        ),
+        model,
+        method,
+    )  # fmt: skip
+
+
+def trained_without(
+    data: Dataset, rows: Interactions, run: Run, fold: Fold, device: torch.device,
+    watch: Callable[[Progress], None] | None = None,
+) -> tuple[Method, Csr]:  # fmt: skip
+    """A run trained on all rows but those of a fold, and these as a matrix."""
+    train, valid, held = (rows.filter(part) for part in (fold.trained(run.kind.learns), fold.valid, fold.held))
+    parts = replace(data, train=train, valid=valid, test=held, valid_clean=None, test_noisy=None)
+    return train_stack(parts, run, device, watch=watch)[0], parts.csr(held)
+
+
+@torch.inference_mode()
+def pair_scores(method: Method, pairs: Csr, device: torch.device) -> npt.NDArray[np.float64]:
+    """Scores of pairs, in their order: [runs, n]."""
+    found = []
+    users = np.flatnonzero(pairs.counts)
+    for block in np.array_split(users, max(1, -(-len(users) * pairs.num_items // SCORED_AT_ONCE))):
+        scores = method.score_all(torch.from_numpy(block).to(device))  # [R, B, I]
+        owner, items, _ = entries_of(*(torch.from_numpy(part) for part in (pairs.ptr, pairs.items, block)))
+        found.append(scores[:, owner.to(device), items.to(device)].double().cpu().numpy())
+    return np.concatenate(found, 1)
+
+
+def _diverged(run: Run, train: Csr, method: Method, states: Sequence[TrainState], lost: set[int]) -> Diverged:
+    """The error that some runs of a stack have diverged, with a stack of the others."""
+    config, runs = run.config, len(run.config.seeds)
+    seeds = ", ".join(str(config.seeds[number]) for number in sorted(lost))
+    error = Diverged(
+        f"training diverged with seed {seeds} of {config.model} + {config.method}: loss or weights became NaN or "
+        f"infinite, so that run is left out; {STEADIER}."
+    )
+    keep = [number for number in range(runs) if number not in lost]
+    if keep and train.num_users == train.all_users:
+        kept = {
+            name: tuple(getattr(config, name)[n] for n in keep) for name in ("seeds", "varied") if getattr(config, name)
+        }
+        rest = run.updated(**kept)
+        rows = [member * runs + n for member in range(len(method.target.seeds) // runs) for n in keep]
+        made = rest.build(train)
+        made.load_state_dict({name: tensor[rows].cpu() for name, tensor in method.state_dict().items()})
+        device = next(iter(method.state_dict().values())).device
+        error.rest = rest, made.to(device).eval(), [state.of(rows) for state in states]
+    return error
+
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # in malloc.h
+
+
+def ready_cpu() -> None:
+    """Two settings of the process that training on a CPU gains a third from."""
+    torch.set_flush_denormal(True)  # weights that only decay become denormal numbers, which are slow
+    with contextlib.suppress(OSError, AttributeError):  # glibc alone: keep freed memory, or each step faults it in anew
+        malloc_options = ctypes.CDLL(None).mallopt
+        malloc_options(TRIM_THRESHOLD, 2**30)
+        malloc_options(MMAP_THRESHOLD, 2**26)  # less than a block of scores, which would leave holes that nothing fits

@@ -1,0 +1,174 @@
+"""Commands in processes that are killed at random moments, and what became of them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+LIVES = 12  # of one command at most, the last of which is not disturbed
+POLL = 0.002
+
+
+@dataclass
+class Tally:
+    """What became of one kind of command."""
+
+    kind: str
+    kills: int = 0
+    commands: int = 0  # brought to their end
+    whole: int = 0  # kills after which a right folder or file was there
+    resumed: int = 0  # lives that went on from what a killed one left
+    wrong: list[str] = field(default_factory=list)
+
+
+def life(work: Callable[[], None], seconds: float | None, log: Path) -> int | None:
+    """Do it in a process of its own. Its exit code; None if it was killed after so many seconds."""
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            sys.stdout = sys.stderr = log.open("a", buffering=1)
+            os.dup2(sys.stdout.fileno(), 1)
+            os.dup2(sys.stdout.fileno(), 2)
+            work()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if deadline is not None and time.monotonic() >= deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+        time.sleep(POLL)
+
+
+def accord(*words: Any) -> Callable[[], None]:
+    """A command, as a user types it."""
+
+    def run() -> None:
+        from accord.cli.app import main
+
+        sys.argv = ["accord", *map(str, words)]
+        main()
+
+    return run
+
+
+def undisturbed(work: Callable[[], None], log: Path) -> float:
+    """How long it takes when it is left alone."""
+    began = time.monotonic()
+    code = life(work, None, log)
+    if code != 0:
+        raise SystemExit(f"an undisturbed command ended with {code}:\n{log.read_text()[-2000:]}")
+    return time.monotonic() - began
+
+
+@dataclass
+class Victim:
+    """A command to kill. `command` is given whether there is something to resume; `look` says whether the folder is
+    whole (True), not there yet (False), or raises AssertionError because it is wrong; `leaves` whether a killed life
+    left something to go on from.
+    """
+
+    tally: Tally
+    folder: Path
+    command: Callable[[bool], Callable[[], None]]
+    look: Callable[[], bool]
+    leaves: Callable[[], bool]
+    took: float
+    log: Path
+
+    def torment(self, draw: random.Random, kills: int) -> None:
+        """Start, kill, look, go on; the last life is left alone. It ends where something is wrong."""
+        while kills > 0 and not self.tally.wrong:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            for _ in range(min(kills, LIVES - 1)):
+                if self.live(draw.uniform(0, 1.1 * self.took)):
+                    break
+                kills -= 1
+            else:
+                self.live(None)
+            self.tally.commands += 1
+            self.final()
+
+    def live(self, seconds: float | None) -> bool:
+        """One life; True if it came to its end."""
+        resume = self.leaves()
+        self.tally.resumed += resume
+        self.log.touch()
+        before = self.log.stat().st_size
+        code = life(self.command(resume), seconds, self.log)
+        said = self.log.read_text()[before:]
+        if "Traceback" in said or code not in (0, None):
+            self.complain(f"exit {code}: {said[-400:]}")
+        self.tally.kills += code is None
+        try:
+            whole = self.look()
+            self.tally.whole += whole and code is None
+        except AssertionError as error:
+            self.complain(str(error))
+            whole = True
+        return whole  # finished: a command that is repeated would refuse to replace it
+
+    def final(self) -> None:
+        try:
+            if not self.look():
+                self.complain("not whole at the end")
+        except AssertionError as error:
+            self.complain(str(error))
+
+    def complain(self, what: str) -> None:
+        self.tally.wrong.append(f"{self.tally.kind}: {what}")
+        print(f"WRONG {self.tally.kind}: {what}", flush=True)
+
+
+@functools.cache
+def dataset() -> Any:
+    """A log of 200 users with known noise."""
+    import accord as library
+
+    return library.simulate(users=200, items=120, interactions=3_000, seed=4).dataset
+
+
+@functools.cache
+def clicks(folder: Path) -> Path:
+    """The same as a file."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    parts = (dataset().train, dataset().valid)
+    rows = pa.concat_tables([part.table.select(["user", "item", "value"]) for part in parts])
+    pyarrow.csv.write_csv(rows, folder / "clicks.csv")
+    return folder / "clicks.csv"
+
+
+def warm() -> None:
+    """Import what a life needs, so that it begins with its work; no thread may be there when a process forks."""
+    for name in (
+        "torch._dynamo",
+        "accord.cli.app",
+        "accord.report.run_report",
+        "accord.report.comparison_report",
+        "accord.auditing.page",
+    ):
+        importlib.import_module(name)
+    importlib.import_module("torch").set_num_threads(1)

@@ -1,0 +1,62 @@
+"""Cross-fitting: every interaction is judged by models that were trained without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accord.auditing import crossfit
+from accord.auditing.crossfit import cross_fit, cut
+from accord.auditing.interaction_log import open_log
+from accord.errors import InputError
+from audit_logs import random_frame
+from helpers import CPU, dataset, small_data
+
+
+def test_every_interaction_is_held_out_once_and_users_evenly():
+    log = open_log(random_frame())
+    folds = cut(log, 4)
+    assert (np.sum([fold.held for fold in folds], 0) == 1).all()
+    for fold in folds:
+        assert not (fold.held & fold.valid).any()
+    sizes = np.stack([np.bincount(log.users[fold.held], minlength=len(log.data.users)) for fold in folds])
+    assert (sizes.max(0) - sizes.min(0)).max() <= 1
+
+
+def test_no_model_judges_what_it_was_trained_on(monkeypatch):
+    log = open_log(small_data())
+    judged = []
+
+    def spy(data, run, device, watch=None):
+        held, trained, valid = (set(data.csr(part).keys.tolist()) for part in (data.test, data.train, data.valid))
+        assert not held & trained
+        assert not held & valid
+        judged.append((run.config.model, run.config.method, frozenset(held)))
+        return original(data, run, device, watch=watch)
+
+    original = crossfit.train_stack
+    monkeypatch.setattr(crossfit, "train_stack", spy)
+    monkeypatch.setattr(crossfit, "EPOCHS", 1)
+    opinion = cross_fit(log, seeds=2, folds=2, device=CPU)
+    everything = set(log.csr().keys.tolist())
+    for kind in {(model, method) for model, method, _ in judged}:
+        parts = [held for model, method, held in judged if (model, method) == kind]
+        assert set().union(*parts) == everything
+    assert len({(run["model"], run["method"]) for run in opinion.runs}) >= 3
+    assert opinion.p_real.shape == (len(opinion.runs), len(log))
+    assert np.isfinite(opinion.p_real[:, opinion.known]).all()
+
+
+def test_finished_parts_are_kept(monkeypatch, tmp_path):
+    log = open_log(small_data())
+    monkeypatch.setattr(crossfit, "EPOCHS", 1)
+    first = cross_fit(log, seeds=1, folds=2, device=CPU, work=tmp_path)
+    monkeypatch.setattr(crossfit, "train_stack", lambda *_args, **_more: pytest.fail("trained again"))
+    again = cross_fit(log, seeds=1, folds=2, device=CPU, work=tmp_path)
+    assert np.array_equal(first.p_real, again.p_real, equal_nan=True)
+
+
+def test_somebody_must_have_two_interactions():
+    data = dataset(4, 4, [(0, 0), (1, 1)], [(2, 2)], [(3, 3)])
+    with pytest.raises(InputError, match="no user has two interactions"):
+        cross_fit(open_log(data), device=CPU)

@@ -1,0 +1,82 @@
+"""What in a log should make one careful."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from accord.auditing.health import health, lorenz
+from accord.auditing.interaction_log import open_log
+from audit_logs import frame, random_frame
+from helpers import dataset
+
+
+def found_in(log):
+    return {finding["name"]: finding for finding in health(log)["findings"]}
+
+
+def test_duplicates_are_counted_with_examples():
+    table = random_frame()
+    twice = pa.concat_tables([table, table.slice(0, 3), table.slice(0, 1)])
+    finding = found_in(open_log(twice))["duplicates"]
+    assert (finding["level"], finding["count"], finding["of"]) == ("notice", 4, 304)
+    user, item = table.slice(0, 1).to_pylist()[0].values()
+    assert finding["examples"][0] == f"{user} · {item}: 3 times"
+    assert found_in(open_log(table))["duplicates"]["level"] == "fine"
+
+
+def test_pairs_in_train_and_test_are_serious():
+    data = dataset(4, 4, [(0, 0), (0, 1), (1, 1), (2, 2)], [(3, 3)], [(0, 0), (1, 2)])
+    finding = found_in(open_log(data))["shared"]
+    assert (finding["level"], finding["count"], finding["examples"]) == ("serious", 1, ("0 · 0",))
+
+
+def test_bots_and_people_with_everything():
+    rng = np.random.default_rng(0)
+    rows = [(f"u{u}", f"i{i}") for u in range(60) for i in rng.choice(400, 6, replace=False)]
+    rows += [("robot", f"i{i}") for i in range(390)]
+    found = found_in(open_log(frame(rows, "user", "item")))
+    assert found["bots"]["count"] == 1
+    assert found["bots"]["examples"][0].startswith("robot: 390 interactions (65 times")
+    assert found["nearly_all"]["level"] == "serious"
+    assert found["nearly_all"]["examples"][0].startswith("robot: 390 of ")
+    ordinary = found_in(open_log(random_frame()))
+    assert ordinary["bots"]["level"] == ordinary["nearly_all"]["level"] == "fine"
+
+
+def test_columns_that_tell_nothing():
+    log = open_log(random_frame(rating=lambda _rng, keys: np.full(len(keys), 3.0)))
+    assert found_in(log)["constant_value"]["examples"] == ("3",)
+    assert "no_columns" in found_in(open_log(random_frame()))
+    rows = [(f"u{n}", f"i{n % 20}") for n in range(100)]
+    assert found_in(open_log(frame(rows, "user", "item"), split="random"))["unique_user"]["level"] == "serious"
+
+
+def test_gaps_and_odd_times():
+    day = 86_400
+    start = 1_600_000_000
+
+    def with_gap(_rng, keys):
+        return start + np.sort(keys) * 10 + np.where(np.arange(len(keys)) > 150, 90 * day, 0)
+
+    found = found_in(open_log(random_frame(time=with_gap), split="random"))
+    assert found["gaps"]["count"] == 1
+    assert found["gaps"]["examples"][0].startswith("2020-09-")
+    assert "odd_times" not in found
+
+    def in_milliseconds(rng, keys):
+        return 1000 * (start + rng.integers(0, day, len(keys)))
+
+    found = found_in(open_log(random_frame(time=in_milliseconds), split="random"))
+    assert found["odd_times"]["count"] == 300
+
+
+def test_a_small_log_is_called_small():
+    assert found_in(open_log(random_frame()))["small"]["count"] == 300
+    assert "small" not in found_in(open_log(random_frame(50, 40, 1200)))
+
+
+def test_the_lorenz_curve():
+    curve = lorenz(np.array([1, 1, 2, 4]))
+    assert curve["items"] == [0, 0.25, 0.5, 0.75, 1]
+    assert curve["interactions"] == [0, 0.125, 0.25, 0.5, 1]

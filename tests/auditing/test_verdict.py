@@ -1,0 +1,36 @@
+"""Whether denoising helps, in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from accord.auditing.interaction_log import open_log
+from accord.auditing.verdict import in_words, verdict
+from accord.evaluation.significance import Comparison
+from helpers import dataset
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p", "helps", "words"),
+    [
+        (0.01, 0.03, 0.001, True, "Denoising helps here: DeCA(p)"),
+        (-0.01, 0.03, 0.2, False, "does not help here, as far as"),
+        (-0.03, -0.01, 0.001, False, "it harms"),
+        (0.01, 0.03, 0.2, False, "does not help here, as far as"),
+    ],
+)
+def test_the_verdict_in_words(low, high, p, helps, words):
+    middle = (low + high) / 2
+    means = {"popularity": 0.05, "ease": 0.15, "gmf + normal": 0.2, "gmf + deca": 0.1, "gmf + deca-p": 0.2 + middle}
+    tests = {name: Comparison(middle, low, high, p, p, 0.1, 0.1) for name in ("gmf + deca", "gmf + deca-p")}
+    found, sentence = in_words(means, tests)
+    assert found is helps
+    assert words in sentence
+    assert "EASE" not in sentence
+    assert "Simple EASE" in in_words(means | {"ease": 0.3}, tests)[1]
+
+
+def test_with_one_user_to_test_on_there_is_no_verdict(tmp_path):
+    log = open_log(dataset(3, 4, [(0, 0), (1, 1), (2, 2)], [(0, 1)], [(1, 2)]))
+    assert verdict(log, device="cpu", work=tmp_path) is None
+    assert not list(tmp_path.iterdir())

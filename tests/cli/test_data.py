@@ -1,0 +1,58 @@
+"""`accord data` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from accord.cli.data import parse_bytes
+from accord.data import catalog
+from accord.errors import InputError
+from commands import run
+
+
+def test_named_datasets_are_listed_and_one_is_checked(monkeypatch, capsys):
+    code, out, _ = run(monkeypatch, capsys, "data", "list")
+    assert code == 0
+    assert "built in" in out
+    code, out, _ = run(monkeypatch, capsys, "data", "check", "demo")
+    assert code == 0
+    assert "sparsity" in out
+
+
+def test_every_named_dataset_is_listed(monkeypatch, capsys):
+    _, out, _ = run(monkeypatch, capsys, "data", "list")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == list(catalog.names())
+
+
+def test_built_in_data_need_not_be_fetched(monkeypatch, capsys):
+    code, out, _ = run(monkeypatch, capsys, "data", "get", "demo")
+    assert (code, out) == (0, "built in\n")
+    code, _, err = run(monkeypatch, capsys, "data", "get", "dmo")
+    assert code == 2
+    assert "did you mean 'demo'" in err
+
+
+def test_a_check_as_json(clicks, monkeypatch, capsys):
+    code, out, _ = run(monkeypatch, capsys, "data", "check", "clicks.csv", "--json")
+    assert code == 0
+    found = json.loads(out)
+    lines = (clicks / "clicks.csv").read_text().splitlines()[1:]
+    assert found["name"] == "clicks"
+    assert sum(found["interactions"].values()) == len(lines)
+
+
+def test_a_store_is_made_and_read_like_the_log(clicks, monkeypatch, capsys):
+    code, _, err = run(monkeypatch, capsys, "data", "prepare", "clicks.csv", "--out", "store", "--memory", "64MB")
+    assert code == 0
+    assert "store: store, " in err
+    whole, store = (run(monkeypatch, capsys, "data", "check", name, "--json")[1] for name in ("clicks.csv", "store"))
+    assert whole == store
+
+
+def test_amounts_of_memory_have_units():
+    assert parse_bytes("1KB") == 1024
+    assert parse_bytes("1.5 G") == 1.5 * 2**30
+    with pytest.raises(InputError, match="write it as 500MB or 4GB"):
+        parse_bytes("4 apples")

@@ -1,0 +1,24 @@
+"""`accord demo`: every row trained, and a report of all."""
+
+from __future__ import annotations
+
+import accord
+from accord.data.simulate import Simulation
+from commands import run
+
+
+def test_every_row_has_a_run_folder_and_the_report_shows_them(tmp_path, monkeypatch, capsys):
+    small: Simulation = accord.simulate(users=60, items=40, interactions=900, seed=1, liked=0.4)
+    monkeypatch.setattr("accord.data.simulate.simulate", lambda: small)
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(monkeypatch, capsys, "demo", "--seeds", "1", "--out", "here", "--device", "cpu")
+    assert code == 0, err
+    assert "noise that the models are not told of" in err
+    rows = [line.split() for line in out.splitlines()[1:]]
+    assert [row[-1] for row in rows] == [
+        f"here/{name}" for name in ("popularity", "ease", "gmf-normal", "gmf-deca", "gmf-deca-p")
+    ]
+    for row in rows:
+        loaded = accord.Recommender.load(tmp_path / row[-1])
+        assert f"{loaded.metrics['mean']['recall@20']:.4f}" in row
+    assert (tmp_path / "here" / "report.html").exists()

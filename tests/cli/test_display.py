@@ -1,0 +1,70 @@
+"""What the command line shows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from accord.cli.display import metrics_table, print_table, say, table_as_text, training_progress, write_table
+from accord.training.trainer import Progress
+
+TABLE = pa.table({"user": ["a", "[bold]b"], "score": [0.5, None]})
+
+
+def test_a_table_is_aligned_and_shows_markup_as_it_is(capsys):
+    print_table(["name", "value"], [["[red]x", 0.123456], ["y", None]], "A [title]")
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["A [title]", "name    value", "[red]x  0.1235", "y"]
+
+
+def test_notes_go_to_standard_error_without_control_characters(capsys):
+    say("a\x1b[31mb")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "\x1b" not in printed.err
+    assert printed.err.endswith("\n")
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("table", "user     score\na        0.5000\n[bold]b"),
+        ("json", '{"user": "a", "score": 0.5}\n{"user": "[bold]b", "score": null}'),
+        ("csv", '"user","score"\n"a",0.5\n"[bold]b",'),
+    ],
+)
+def test_a_table_as_text(tmp_path, form, text):
+    assert table_as_text(TABLE, form) == text
+    write_table(TABLE, tmp_path / "x", form)
+    assert (tmp_path / "x").read_text() == text + "\n"
+
+
+def test_a_table_as_parquet(tmp_path):
+    write_table(TABLE, tmp_path / "x.parquet", "parquet")
+    assert pq.read_table(tmp_path / "x.parquet").equals(TABLE)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.parquet"]
+
+
+def test_metrics_of_several_runs_have_a_deviation(capsys):
+    groups = {"warm": {"users": 3, "mean": {"recall@20": 0.25}}, "cold": {"users": 0, "mean": {}}}
+    dataset = dict.fromkeys(("users", "items", "train", "valid", "test"), 1000) | {"name": "clicks"}
+    metrics = {"dataset": dataset, "runs": [{}, {}], "groups": groups, "model": "gmf", "method": "deca"}
+    metrics |= {"protocol": {"name": "corrected"}, "mean": {"recall@20": 0.2}, "std": {"recall@20": 0.01}}
+    metrics_table(metrics)
+    printed = capsys.readouterr()
+    assert "clicks: 1,000 users" in printed.err
+    assert "gmf · deca · corrected · 2 run(s)" in printed.err
+    assert printed.out.startswith("metric ")
+    assert "0.2000 ± 0.0100" in printed.out
+    assert "warm (3)" in printed.out
+    assert "cold" not in printed.out
+
+
+def test_progress_is_silent_where_nobody_looks(capsys):
+    with training_progress() as watch:
+        watch(Progress("1/1", 1, 2, 3, 0.5, 6.0, 0.1))
+        watch(Progress("1/1", 2, 2, 3, 0.4, 6.0, None))
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.strip() == ""

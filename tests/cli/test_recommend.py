@@ -1,0 +1,71 @@
+"""`accord recommend` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+import accord
+from commands import run
+from helpers import small_data
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("recommend") / "run"
+    accord.fit(small_data(), "mf", "normal", epochs=1, options={"model.dim": 4}, out=folder)
+    return str(folder)
+
+
+def listed(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_some_users_on_the_screen_are_those_of_the_file(folder, tmp_path, monkeypatch, capsys):
+    users = small_data().users.ids.to_pylist()[:2]
+    words = ["recommend", folder, "--k", "4", "--format", "json"]
+    code, out, _ = run(monkeypatch, capsys, *words, "--user", users[0], "--user", users[1])
+    assert code == 0
+    assert [row["user"] for row in listed(out)] == [users[0]] * 4 + [users[1]] * 4
+    assert [row["rank"] for row in listed(out)] == [1, 2, 3, 4] * 2
+    (tmp_path / "ids.txt").write_text("\n".join(users))
+    assert run(monkeypatch, capsys, *words, "--users", str(tmp_path / "ids.txt"))[1] == out
+
+
+def test_all_users_in_a_parquet_file(folder, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "all.parquet"
+    code, out, err = run(monkeypatch, capsys, "recommend", folder, "--all", "--k", "3", "-o", str(path))
+    assert (code, out) == (0, "")
+    assert str(path) in err
+    assert pq.read_table(path).equals(accord.Recommender.load(folder).recommend(None, 3).combine_chunks())
+
+
+def test_a_new_user_by_the_items_they_had(folder, monkeypatch, capsys):
+    items = small_data().items.ids.to_pylist()[:3]
+    words = ["recommend", folder, "--user", "new", "--history", ",".join(items), "--k", "40", "--format", "json"]
+    code, out, _ = run(monkeypatch, capsys, *words)
+    assert code == 0
+    found = {row["item"] for row in listed(out)}
+    assert found
+    assert not found & set(items)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("", "say for whom"),
+        ("--user a --all", "say for whom"),
+        ("--all --history a,b", "--history goes with one --user"),
+        ("--user a --k 0", "--k is 0"),
+        ("--user a --format xml", "unknown format 'xml'"),
+        ("--users nowhere.txt", "no such file"),
+    ],
+)
+def test_mistakes_are_one_sentence(folder, tmp_path, monkeypatch, capsys, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(monkeypatch, capsys, "recommend", folder, *words.split())
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1

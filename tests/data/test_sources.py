@@ -1,0 +1,153 @@
+"""Files, folders, frames and matrices of every known layout are opened, and others refused in one sentence."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+from accord.data.columns import Columns
+from accord.data.load import load
+from accord.data.read import read_table
+from accord.errors import InputError
+from logs import FRAME, ROWS, rows, write
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "user,item,rating,timestamp\nann,x,5,10\nbob,y,3,20\nann,y,1,30\n"),
+        ("crlf.csv", "user,item,rating,timestamp\r\nann,x,5,10\r\nbob,y,3,20\r\nann,y,1,30"),
+        ("bom.csv", "\ufeffuser,item,rating,timestamp\nann,x,5,10\nbob,y,3,20\nann,y,1,30\n"),
+        ("semicolon.csv", "Visitor ID;Article;Dwell Time;Date\nann;x;5;10\nbob;y;3;20\nann;y;1;30\n"),
+        (
+            "order.tsv",
+            "timestamp\tsku\textra\tscore\tcustomerId\n10\tx\t-\t5\tann\n20\ty\t-\t3\tbob\n30\ty\t-\t1\tann\n",
+        ),
+        (
+            "r.inter",
+            "user_id:token\titem_id:token\trating:float\ttimestamp:float\nann\tx\t5\t10\nbob\ty\t3\t20\nann\ty\t1\t30\n",
+        ),
+    ],
+)
+def test_text_files(tmp_path: Path, name: str, text: str) -> None:
+    interactions, _ = read_table(write(tmp_path / name, text))
+    assert rows(interactions) == ROWS
+
+
+def test_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"user,item\na,x\nb,y\n"))
+    assert rows(read_table(path)[0]) == [("a", "x"), ("b", "y")]
+
+
+@pytest.mark.parametrize(
+    "text", ["1\t7\t5\t100\n2\t8\t3\t200\n", "1::7::5::100\n2::8::3::200\n", "1,7,5,100\n2,8,3,200\n"]
+)
+def test_files_without_header(tmp_path: Path, text: str) -> None:
+    interactions, notes = read_table(write(tmp_path / "ratings.dat", text))
+    assert rows(interactions) == [(1, 7, 5.0, 100), (2, 8, 3.0, 200)]
+    assert any("no header line; its columns were read as user, item, value, time" in note for note in notes)
+
+
+def test_text_ids_without_header_and_numbers_beside_them(tmp_path: Path) -> None:
+    interactions, notes = read_table(write(tmp_path / "a.csv", "ann,x,5\nbob,y,3\n"))
+    assert rows(interactions) == [("ann", "x", 5.0), ("bob", "y", 3.0)]
+    assert "no header line" in notes[0]
+
+
+def test_a_header_may_hold_a_number(tmp_path: Path) -> None:
+    interactions, _ = read_table(write(tmp_path / "a.csv", "user,item,2020\nann,x,5\nbob,y,3\n"), Columns(value="2020"))
+    assert rows(interactions) == [("ann", "x", 5.0), ("bob", "y", 3.0)]
+
+
+def test_the_row_of_a_bad_line_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Row #3"):
+        read_table(write(tmp_path / "bad.csv", "user,item\na,x\nb,y,z\n"))
+
+
+def test_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes("user,item\nj\u00f6rg,x\nann,y\n".encode("latin-1"))
+    with pytest.raises(InputError, match="save it as UTF-8"):
+        read_table(path)
+    path.write_bytes("user,item\nann,x\nbob,y\n".encode("utf-16"))
+    with pytest.raises(InputError, match="save it as UTF-8"):
+        read_table(path)
+
+
+def test_missing_files_and_folders(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no file or folder '.*nowhere\.csv'"):
+        read_table(tmp_path / "nowhere.csv")
+    with pytest.raises(InputError, match="no file or folder ''"):
+        load("")
+    with pytest.raises(InputError, match="nothing that can be read"):
+        read_table(tmp_path)
+    write(tmp_path / "a.csv", "user,item\na,x\nb,y\n")
+    assert rows(read_table(tmp_path)[0]) == [("a", "x"), ("b", "y")]
+    write(tmp_path / "b.csv", "user,item\na,x\nb,y\n")
+    with pytest.raises(InputError, match=r"several tables \(a\.csv, b\.csv\)"):
+        read_table(tmp_path)
+    write(tmp_path / "bad.parquet", "not parquet")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_table(tmp_path / "bad.parquet")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames(make: object) -> None:
+    interactions, notes = read_table(make(FRAME))  # type: ignore[operator]
+    assert rows(interactions) == ROWS
+    assert "user column 'user_id'" in notes[0]
+    again, _ = read_table(interactions)
+    assert rows(again) == ROWS
+    assert again.source_name("value") == "rating"
+
+
+def test_difficult_pandas_columns() -> None:
+    frame = pd.DataFrame(
+        {"user": pd.Categorical(["a", "b"]), "item": [1, "x"], "time": pd.to_datetime([10**9, 2 * 10**9])}
+    )
+    assert rows(read_table(frame)[0]) == [("a", "1", 1), ("b", "x", 2)]
+    floats = pd.DataFrame({"user": [1.0, 2.0], "item": [1.5, 2.0]})
+    assert rows(read_table(floats)[0]) == [(1, "1.5"), (2, "2")]
+    with pytest.raises(InputError, match=r"1 row has no user id in column 'user' \(first: row 2\)"):
+        read_table(pd.DataFrame({"user": ["a", None], "item": [1, 2]}))
+    with pytest.raises(InputError, match=r"1 row has no item id in column 'item' \(first: row 1\)"):
+        read_table(pl.DataFrame({"user": ["a", "b"], "item": [float("nan"), 2.0]}))
+
+
+def test_sparse_matrices() -> None:
+    matrix = sp.csr_matrix(np.array([[0, 2.0], [1.0, 0], [3.0, 4.0]]))
+    expected = [(0, 1, 2.0), (1, 0, 1.0), (2, 0, 3.0), (2, 1, 4.0)]
+    assert rows(read_table(matrix)[0]) == expected
+    assert rows(read_table(sp.coo_array(matrix))[0]) == expected
+    with_zero = sp.coo_matrix(([1.0, 0.0, 1.0], ([0, 0, 1], [0, 1, 1])))
+    assert rows(read_table(with_zero)[0]) == [(0, 0, 1.0), (1, 1, 1.0)]
+
+
+def test_what_cannot_be_read() -> None:
+    with pytest.raises(InputError, match="cannot read a int"):
+        read_table(3)
+    with pytest.raises(InputError, match="unknown dataset 'ml-100'; did you mean 'ml-100k'"):
+        load("ml-100")
+    with pytest.raises(InputError, match="is empty"):
+        read_table(pd.DataFrame({"user": [], "item": []}))
+
+
+def test_parquet_file_and_folder(tmp_path: Path) -> None:
+    table = pa.table(FRAME)
+    pq.write_table(table, tmp_path / "one.parquet")
+    assert rows(read_table(tmp_path / "one.parquet")[0]) == ROWS
+    folder = tmp_path / "many" / "day=1"
+    folder.mkdir(parents=True)
+    pq.write_table(table.slice(0, 1), folder / "a.parquet")
+    pq.write_table(table.slice(1), folder / "b.parquet")
+    (tmp_path / "many" / "_SUCCESS").touch()
+    assert rows(read_table(tmp_path / "many")[0]) == ROWS

@@ -1,0 +1,87 @@
+"""Small logs of interactions, as text, tables, split folders and archives."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from accord.data.interactions import Dataset, Interactions
+
+ROWS = [("ann", "x", 5.0, 10), ("bob", "y", 3.0, 20), ("ann", "y", 1.0, 30)]
+FRAME = {"user_id": ["ann", "bob", "ann"], "item_id": ["x", "y", "y"], "rating": [5, 3, 1], "timestamp": [10, 20, 30]}
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+def rows(interactions: Interactions) -> list[tuple[object, ...]]:
+    return list(zip(*(column.to_pylist() for column in interactions.table.columns), strict=True))
+
+
+def split_folder(folder: Path, **parts: str) -> Path:
+    files = {
+        "train.rating": "0\t0\t5\r\n1\t1\t3\r\n1\t1\t4\r\n4\t2\t1\r\n",
+        "valid.rating": "0\t1\t5",
+        "test.negative": "1\t0\t5\n",
+    }
+    for part, text in (files | {name.replace("_", "."): text for name, text in parts.items()}).items():
+        if text:
+            write(folder / f"toy.{part}", text)
+    return folder
+
+
+def log_table(rows: int = 700, text: bool = False, seed: int = 0, times: bool = True, gaps: bool = False) -> pa.Table:
+    """A log with repeated pairs, equal times and users of very different activity."""
+    rng = np.random.default_rng(seed)
+    users = (60 * rng.random(rows) ** 2).astype(np.int64) * 7 - 20
+    items = (40 * rng.random(rows) ** 1.5).astype(np.int64) + 1000
+    values = rng.integers(1, 6, rows).astype(np.float64)
+    columns: dict[str, Any] = {
+        "userId": [f"u-{user}é" for user in users] if text else users,
+        "movieId": items,
+        "rating": pa.array(values, mask=rng.random(rows) < 0.1 if gaps else None),
+    }
+    if times:
+        columns["timestamp"] = rng.integers(0, 300, rows)
+    return pa.table(columns)
+
+
+def write_log(path: Path, table: pa.Table) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=100)
+    else:
+        pyarrow.csv.write_csv(table, path)
+    return path
+
+
+def assert_same(one: Dataset, other: Dataset) -> None:
+    assert one.name == other.name
+    assert one.notes == other.notes
+    for part in ("train", "valid", "test", "valid_clean", "test_noisy"):
+        mine, theirs = getattr(one, part), getattr(other, part)
+        assert (mine is None) == (theirs is None), part
+        if mine is not None:
+            assert mine.table.equals(theirs.table.combine_chunks()) or mine.table.combine_chunks().equals(
+                theirs.table.combine_chunks()
+            ), part
+            assert mine.rows.schema.equals(theirs.rows.schema, check_metadata=True)
+            assert np.array_equal(one.csr(mine).keys, other.csr(theirs).keys)
+    assert one.users.ids.equals(other.users.ids)
+    assert one.items.ids.equals(other.items.ids)
+
+
+def wheel(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as bundle:
+        for name, content in members.items():
+            bundle.writestr(name, content)
+    return buffer.getvalue()

@@ -1,0 +1,60 @@
+"""Charts carry the rows they were given, and a colour for each name that is the same in all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from accord.report import charts
+from accord.report.page import NOISE, REAL, SERIES, SOFT
+
+INTERVAL = {"mean": 0.2, "low": 0.1, "high": 0.3}
+NAMES = ["mf", "gmf", "popularity"]
+
+
+def rows_of(spec):
+    (rows,) = spec["datasets"].values()
+    return rows
+
+
+def scale_of(spec):
+    layer = spec["layer"][-1] if "layer" in spec else spec
+    scale = layer["encoding"]["color"]["scale"]
+    return dict(zip(scale["domain"], scale["range"], strict=True))
+
+
+def test_runs_have_colours_and_what_is_only_beside_them_is_grey():
+    rows = [{"run": name, **INTERVAL} for name in NAMES]
+    groups = [{"group": "1 to 5", **row} for row in rows]
+    expected = {"mf": SERIES[0], "gmf": SERIES[1], "popularity": SOFT}
+    dots = charts.dots(rows, "ndcg@20", NAMES, ["popularity"]).to_dict()
+    grouped = charts.groups(groups, "ndcg@20", ["1 to 5"], NAMES, ["popularity"]).to_dict()
+    assert scale_of(dots) == scale_of(grouped) == expected
+    assert rows_of(dots) == rows
+    assert rows_of(grouped) == groups
+
+
+def test_more_names_than_colours_begin_again():
+    names = [f"run {number}" for number in range(len(SERIES) + 1)]
+    rows = [{"run": name, **INTERVAL} for name in names]
+    assert scale_of(charts.dots(rows, "ndcg@20", names, []).to_dict())[names[-1]] == SERIES[0]
+
+
+def test_noise_and_real_have_colours_of_their_own():
+    rows = [{"what": name, "left": 0.0, "right": 0.5, "share": 1.0} for name in ("0", "1")]
+    assert scale_of(charts.beliefs(rows, ["0", "1"]).to_dict()) == {"0": NOISE, "1": REAL}
+    assert scale_of(charts.beliefs(rows[:1], ["all"]).to_dict()) == {"all": REAL}
+
+
+@pytest.mark.parametrize("names", [["mf"], ["mf", "gmf"]])
+def test_one_line_needs_no_legend(names):
+    learned = [{"what": name, "epoch": 1, **INTERVAL} for name in names]
+    by_value = [{"run": name, "value": "1", "mean": 0.5} for name in names]
+    tenths = [{"what": name, "tenth": 1, "share": 0.1} for name in names]
+    for chart in (
+        charts.learning(learned, "loss", names).to_dict()["layer"][1],
+        charts.by_value(by_value, "stars", ["1"], names).to_dict(),
+        charts.popularity(tenths, names, []).to_dict(),
+    ):
+        legend = chart["encoding"]["color"]["legend"]
+        assert (legend is None) == (len(names) == 1)
+        assert legend is None or legend["symbolType"] == "stroke"  # shows the dashes too
