@@ -32,7 +32,7 @@ NAMES = {
 }
 
 # Of a test with more sets of parameters than this, so many are run, evenly spread over all.
-MOST = 13
+MOST = 10
 
 T = TypeVar("T")
 
