@@ -137,11 +137,10 @@ def evaluate(
 ) -> None:
     """Evaluate a saved run on the test that belongs to it."""
     from accord.cli.display import metrics_table, say
-    from accord.recommender.figures import summarise
 
     recommender = open_run(run, device, allow_imports)
     evaluation = recommender.evaluate(ks=parse_numbers(k, "--k") if k else None)
-    metrics_table({**recommender.metrics, **summarise(evaluation)})
+    metrics_table({**recommender.metrics, **evaluation.summary()})
     if per_user:
         put_table(recommender.per_user(evaluation), per_user, "parquet")
         say(f"metrics of {len(evaluation.users)} users: {per_user}")

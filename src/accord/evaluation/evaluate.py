@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +83,25 @@ class Evaluation:
             {name: float(values[run, keep].mean()) if keep.any() else 0.0 for name, values in self.per_user.items()}
             for run in range(runs)
         ]
+
+    def summary(self) -> dict[str, Any]:
+        """Mean and standard deviation over runs, and the means of warm and cold users apart."""
+        runs = self.mean()
+        names = list(runs[0])
+        groups = {}
+        for name, keep in (("warm", self.warm), ("cold", ~self.warm)):
+            means = self.mean(keep)
+            groups[name] = {
+                "users": int(keep.sum()),
+                "mean": {metric: statistics.fmean(run[metric] for run in means) for metric in names}
+                if keep.any()
+                else {},
+            }
+        return {
+            "mean": {metric: statistics.fmean(run[metric] for run in runs) for metric in names},
+            "std": {m: statistics.stdev(run[m] for run in runs) if len(runs) > 1 else 0.0 for m in names},
+            "groups": groups,
+        }
 
 
 def evaluate(ranker: Ranker, relevant: Relevant, ks: Sequence[int]) -> Evaluation:

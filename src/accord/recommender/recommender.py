@@ -28,11 +28,10 @@ from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
 from accord.recommender import run_folder
-from accord.recommender.figures import run_entries, summarise
 from accord.recommender.seen_pairs import read_seen, write_seen
 from accord.recommender.top_n import Lists
 from accord.training import checkpoints
-from accord.training.run import Run, RunConfig
+from accord.training.run import Run, RunConfig, run_entries
 from accord.training.trainer import TrainState
 from accord.version import __version__
 
@@ -92,7 +91,7 @@ class Recommender:
             "method": config.method or "none",
             "protocol": config.protocol.model_dump(),
             "runs": run_entries(config, made.evaluation, states, lambda: made._validated(data)),
-            **summarise(made.evaluation),
+            **made.evaluation.summary(),
             "seconds": {},
             "device": str(made.device),
         }

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from accord.config import imports_allowed, make_config
 from accord.data.csr import Csr
 from accord.errors import unknown
+from accord.evaluation.evaluate import Evaluation
 from accord.methods import METHODS, MethodSpec, method_for
 from accord.methods.base import Method
 from accord.models import MODELS, ModelSpec, build_model, own_class
 from accord.models.base import Model, Setup
 from accord.protocol import OwnRules, Protocol, preset_values
 from accord.random import derive_seed
-from accord.training.trainer import TrainConfig
+from accord.training.trainer import TrainConfig, TrainState
 
 MOST_SEEDS = 1000
 MOST_K = 10**6
@@ -133,3 +136,24 @@ def preset_rules(name: str) -> dict[str, Any]:
     """The same of a preset."""
     kinds: list[type[BaseModel]] = [Protocol, *every_rule_kind()]
     return {"name": name} | {key: value for kind in kinds for key, value in preset_values(kind, name).items()}
+
+
+def run_entries(
+    config: RunConfig, evaluation: Evaluation, states: Sequence[TrainState], validate: Callable[[], float | None]
+) -> list[dict[str, Any]]:
+    """One entry per run. Where no stage was trained, nothing was watched: `validate` then measures NDCG@20."""
+    entries = []
+    watched = config.protocol.early_stop == "best-ndcg"
+    for number, (seed, values) in enumerate(zip(config.seeds, evaluation.mean(), strict=True)):
+        entry: dict[str, Any] = {"seed": seed, "metrics": values, "epochs": 0, "train_seconds": 0.0}
+        found: float | None = None
+        if states:
+            last = states[-1]
+            entry["epochs"] = last.stopped_at[number] or last.epoch
+            entry["train_seconds"] = round(sum(state.seconds for state in states) / len(config.seeds), 3)
+            best = last.best[number :: len(config.seeds)]  # of each member
+            found = statistics.fmean(best) if watched and np.isfinite(best).all() else None
+        elif watched:
+            found = validate()
+        entries.append(entry | ({} if found is None else {"valid_ndcg@20": found}))
+    return entries
