@@ -34,19 +34,19 @@ ROOMS: dict[str, set[str]] = {
     "models": {"config", "data", "errors", "kernels", "nn", "protocol", "random"},  # a model only scores
     "methods": {"config", "data", "errors", "kernels", "models", "nn", "protocol"},  # a method only gives a loss
     "training": {
-        *("config", "data", "errors", "evaluation", "io", "methods", "models", "nn", "paper"),
+        *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn", "paper"),
         *("protocol", "random"),
     },
-    "recommender": {"data", "errors", "evaluation", "io", "methods", "models", "training", "version"},
+    "recommender": {"data", "errors", "evaluation", "io", "kernels", "methods", "models", "training", "version"},
     "report": {"data", "evaluation", "io", "recommender", "training", "version"},
     "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},
-    "serve": {"data", "errors", "evaluation", "io", "models", "recommender"},
+    "serve": {"data", "errors", "evaluation", "io", "kernels", "models", "recommender"},
     "experiments": {
         *("data", "errors", "evaluation", "fitting", "io", "methods", "models", "paper", "protocol"),
         *("recommender", "report", "training", "version"),
     },
     "auditing": {
-        *("data", "errors", "evaluation", "experiments", "io", "models", "protocol", "report"),
+        *("data", "errors", "evaluation", "experiments", "io", "kernels", "models", "protocol", "report"),
         *("training", "version"),
     },
     "cli": {

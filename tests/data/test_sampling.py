@@ -9,9 +9,10 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from accord.data.sampling import Batch, Negatives, Sampler, TrainingPairs, entries_of
+from accord.data.sampling import Batch, Negatives, Sampler, TrainingPairs
 from accord.errors import InputError
 from accord.kernels.cpu import rank_in_rows
+from accord.kernels.lookups import entries_of
 from accord.random import generators
 from helpers import CPU, csr, random_csr
 

@@ -11,8 +11,9 @@ from hypothesis.extra import numpy as hnp
 
 from accord.evaluation import ranking
 from accord.evaluation.evaluate import Relevant, evaluate
-from accord.evaluation.ranking import Ranker, Seen, tie_priority, top_k
+from accord.evaluation.ranking import Ranker, tie_priority
 from accord.kernels import cpu
+from accord.kernels.top_k import Seen, top_k
 from accord.protocol import CORRECTED, PUBLISHED
 from helpers import CPU, csr, dataset, random_csr
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from accord.data.csr import Csr, IntArray
-from accord.data.sampling import entries_of
+from accord.kernels.lookups import entries_of
 
 AT_ONCE = 2**24  # scores held in memory
 BINS = 50  # of the density of percentiles, where there are enough pairs

@@ -14,6 +14,7 @@ from torch import Tensor
 from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.cpu import rank_in_rows
+from accord.kernels.lookups import entries_of
 from accord.random import DRAWN_AT_ONCE, random_numbers
 
 LAID_OUT_WHOLE = 2**24  # training pairs up to which all users' items are laid out once, and not for each draw anew
@@ -113,21 +114,6 @@ class TrainingPairs:
 
     def __len__(self) -> int:
         return len(self.items)
-
-
-def places_of(ptr: Tensor, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The CSR rows of some users, end to end: each entry's place in `users`, in the CSR, and each row's start."""
-    counts = ptr[users + 1] - ptr[users]
-    starts = counts.cumsum(0) - counts
-    owner = torch.repeat_interleave(torch.arange(len(users), device=users.device), counts)
-    within = torch.arange(len(owner), device=users.device) - starts[owner]
-    return owner, ptr[users][owner] + within, starts
-
-
-def entries_of(ptr: Tensor, items: Tensor, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same with each entry's item."""
-    owner, places, starts = places_of(ptr, users)
-    return owner, items[places].long(), starts
 
 
 class Negatives:

@@ -1,4 +1,4 @@
-"""What runs as one kernel on CUDA. Each has a plain torch form beside its caller, which is its definition and its test.
+"""What runs as one kernel on CUDA. The plain torch in `lookups` and `agreement` defines them.
 
 A step of a small model is bound by the number of its kernels, a step of a large one by the bytes that they move: both
 are fewer here. Without Triton (a CPU, or torch without it) nothing of this is used.
@@ -256,7 +256,7 @@ class _AgreementTerms(torch.autograd.Function):
 def agreement_terms(
     f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool, guard: float
 ) -> Tensor:
-    """K − L of each pair from logits [R, P + N] and options [R, 1]: `methods.deca.agreement_terms`."""
+    """K − L of each pair from logits [R, P + N] and options [R, 1]: `agreement.plain_terms`."""
     f, p, h = f.contiguous(), p.contiguous(), h.contiguous()
     terms: Tensor = _AgreementTerms.apply(f, p, h, alpha, c, num_positives, dp, guard)  # type: ignore[no-untyped-call]
     return terms

@@ -16,34 +16,10 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.sampling import Batch
-from accord.kernels import cuda
+from accord.kernels.agreement import agreement, agreement_terms, log
 from accord.methods.base import Build, Lab, Method
 from accord.methods.normal import Pretrain
 from accord.protocol import OwnRules, Protocol, rule
-
-GUARD = 1e-5  # under every logarithm, as in the released code
-
-
-def log(x: Tensor) -> Tensor:
-    return torch.log(x + GUARD)
-
-
-def agreement(f: Tensor, p: Tensor, alpha: Tensor) -> Tensor:
-    """K = α D[p‖f] + (1 − α) D[f‖p], where D[a‖b] = a log(a/b) + (1 − a) log((1 − a)/(1 − b)).
-
-    Both directions share their logarithms: with w = α p − (1 − α) f, K = w log(p/f) + (2α − 1 − w) log((1−p)/(1−f)).
-    """
-    weight = alpha * p - (1 - alpha) * f
-    return weight * (log(p) - log(f)) + (2 * alpha - 1 - weight) * (log(1 - p) - log(1 - f))
-
-
-def agreement_terms(f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool) -> Tensor:
-    """K − L of each pair, from the logits of f, p and of h (a DP step, C₁) or h' (DN, C₂): [R, P + N]."""
-    f, p, h = torch.sigmoid(f), torch.sigmoid(p), torch.sigmoid(h)
-    positive = torch.arange(f.shape[1], device=f.device) < num_positives
-    likelihood = log(torch.where(positive, h, 1 - h))  # of what was observed
-    likely = likelihood * (1 - f) - c * f * ~positive if dp else likelihood * f - c * (1 - f) * positive
-    return agreement(f, p, alpha) - likely
 
 
 class AgreementConfig(BaseConfig):
@@ -116,11 +92,7 @@ class DeCA(Method):
             return batch.mean(agreement(f, p, self.alpha) - log(1 - h) * (1 - f) - log(1 - h_real) * f)
         dp = self.phase == "dp"
         h, c = (self.h(*pairs), self.c1) if dp else (self.h_real(*pairs), self.c2)
-        if cuda.usable(f):
-            terms = cuda.agreement_terms(f, p, h, self.alpha, c, batch.num_positives, dp, GUARD)
-        else:
-            terms = agreement_terms(f, p, h, self.alpha, c, batch.num_positives, dp)
-        return batch.mean(terms)
+        return batch.mean(agreement_terms(f, p, h, self.alpha, c, batch.num_positives, dp))
 
     def posterior(self, users: Tensor, items: Tensor) -> Tensor:
         """P(r=1 | observed) = h'f / (h'f + h(1 − f))."""

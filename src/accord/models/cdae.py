@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from accord.config import BaseConfig
-from accord.data.sampling import entries_of
+from accord.kernels.lookups import entries_of, row_dot, run_offsets
 from accord.models.base import MOST_WIDE, Model, Setup
-from accord.nn.layers import Embedding, Linear, Streams, dots, run_offsets
+from accord.nn.layers import Embedding, Linear, Streams
 from accord.protocol import OwnRules, rule
 
 
@@ -98,7 +98,7 @@ class CDAE(Model):
             hidden = pad_sequence(list(torch.split(flat, among.sum(1).tolist())), batch_first=True)
             place = (among.cumsum(1) - 1).gather(1, users)
         bias: Tensor = self.decoder_bias(items).squeeze(-1)
-        return dots(hidden, self.decoder.weight, place, items) + bias
+        return row_dot(hidden, self.decoder.weight, place, items) + bias
 
     def encode_all(self, present: Tensor) -> Tensor:
         """Hidden vectors of every user of every run, [R * U, dim]; `present` [R * U] is 1 for those of the batch."""

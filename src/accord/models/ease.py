@@ -14,8 +14,8 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
-from accord.data.sampling import places_of
 from accord.errors import InputError
+from accord.kernels.lookups import places_of
 from accord.models.base import Model, Setup
 
 

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
-from accord.kernels import cuda
+from accord.kernels.lookups import node_dot
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.graph import propagate
-from accord.nn.layers import Embedding, dots
+from accord.nn.layers import Embedding
 
 
 class LightGCN(Model):
@@ -49,10 +49,7 @@ class LightGCN(Model):
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         vectors = self.propagated() if self.training or torch.is_grad_enabled() else self._vectors()
-        if cuda.usable(vectors):  # which there lie node by node
-            runs, by_node = len(vectors), vectors.transpose(0, 1)
-            return cuda.pair_dot(by_node, by_node, users, items, None, (runs, 1, 1, self.num_users * runs))
-        return dots(vectors, vectors, users, items + self.num_users)
+        return node_dot(vectors, users, items, self.num_users)
 
     def score_all(self, users: Tensor) -> Tensor:
         vectors = self._vectors()

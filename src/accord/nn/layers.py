@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from accord.kernels import cpu, cuda
+from accord.kernels import cpu
+from accord.kernels.lookups import row_dot, take_rows
 from accord.nn.ranks import ALONE, Ranks, Share
 from accord.nn.remote_rows import fetch
 from accord.nn.row_adam import Rows
@@ -85,11 +86,7 @@ class Embedding(RunLayer):
     def forward(self, ids: Tensor) -> Tensor:
         if self.share is not None and self.share.fetched:
             return fetch(self.weight, ids, self.share.first, self.share.whole, self.ranks, "items")
-        if cuda.usable(self.weight):
-            return cuda.take_rows(self.weight, ids, 1, self.weight.shape[1])
-        if cpu.usable(self.weight):
-            return cpu.take_rows(self.weight, ids, self._looked_up(ids))
-        return _rows_of(self.weight, ids)
+        return take_rows(self.weight, ids, self._looked_up(ids))
 
     def _looked_up(self, ids: Tensor) -> cpu.Floats | None:
         """Bring rows up to date where they are trained row by row; where their gradient then belongs."""
@@ -105,27 +102,7 @@ def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, wei
         product: Tensor = user(users) * item(items)
         return product.sum(-1) if weight is None else (product @ weight.unsqueeze(-1)).squeeze(-1)
     gradients = user._looked_up(users), item._looked_up(items)
-    return dots(user.weight, item.weight, users, items, weight, gradients)
-
-
-def dots(
-    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None = None,
-    gradients: tuple[cpu.Floats | None, cpu.Floats | None] = (None, None),
-) -> Tensor:  # fmt: skip
-    """The same of any two [R, rows, dim]; with `gradients`, those of the rows are added there."""
-    if cuda.usable(a):
-        return cuda.pair_dot(a, b, a_ids, b_ids, weight, (1, a.shape[1], b.shape[1], 0))
-    if cpu.usable(a):
-        return cpu.pair_dot(a, b, a_ids, b_ids, weight, gradients)
-    product = _rows_of(a, a_ids) * _rows_of(b, b_ids)
-    return product.sum(-1) if weight is None else (product @ weight.unsqueeze(-1)).squeeze(-1)
-
-
-def _rows_of(table: Tensor, ids: Tensor) -> Tensor:
-    runs, rows, dim = table.shape
-    flat = ids if runs == 1 else ids + run_offsets(runs, rows, ids.device)
-    # not F.embedding: the gradient of index_select is a plain index_add, a third of the cost of embedding's own
-    return table.reshape(runs * rows, dim).index_select(0, flat.view(-1)).view(*ids.shape, dim)
+    return row_dot(user.weight, item.weight, users, items, weight, gradients)
 
 
 class Linear(RunLayer):
@@ -172,11 +149,6 @@ class Streams(nn.Module):
         if self.streams[0].device.type != device.type:
             self.streams = generators(self.seeds, self.purpose, device)
         return self.streams
-
-
-def run_offsets(runs: int, rows: int, device: torch.device) -> Tensor:
-    """[R, 1]: where each run's rows begin in the [R * rows, dim] view."""
-    return torch.arange(0, runs * rows, rows, device=device).unsqueeze(1)
 
 
 def tables_by_rows(module: nn.Module, pairs: int) -> list[Embedding]:

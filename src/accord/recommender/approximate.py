@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from accord.data.csr import IntArray
-from accord.data.sampling import entries_of
 from accord.errors import InputError
+from accord.kernels.lookups import entries_of
 from accord.recommender.top_n import Lists
 
 BLOCK = 4096  # users whose lists are given at once

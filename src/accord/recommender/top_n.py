@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from accord.data.csr import Csr, IntArray
-from accord.data.sampling import entries_of
-from accord.evaluation.ranking import Ranker, tie_priority, top_k_of_one
+from accord.evaluation.ranking import Ranker, tie_priority
+from accord.kernels.lookups import entries_of
+from accord.kernels.top_k import top_k_of_one
 from accord.methods.base import Method
 
 NEIGHBOURS = 10  # users of training who stand in for a newcomer where the model cannot fold in a history

@@ -15,7 +15,8 @@ from torch import Tensor
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
 from accord.errors import InputError
-from accord.evaluation.ranking import tie_priority, top_k
+from accord.evaluation.ranking import tie_priority
+from accord.kernels.top_k import top_k
 from accord.recommender.recommender import Recommender
 from accord.recommender.top_n import List
 from accord.serve.audited import Audited

@@ -19,10 +19,11 @@ import torch
 from accord.data.csr import Csr
 from accord.data.folds import Fold, cut
 from accord.data.interactions import Dataset, Interactions
-from accord.data.sampling import TrainingPairs, entries_of
+from accord.data.sampling import TrainingPairs
 from accord.data.user_shard import sampler_of, shard_of
 from accord.errors import InputError
 from accord.evaluation.evaluate import validation_part
+from accord.kernels.lookups import entries_of
 from accord.methods import MethodSpec, method_for
 from accord.methods.base import Method
 from accord.models import ModelSpec
