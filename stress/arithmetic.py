@@ -4,7 +4,7 @@
 
 Every method's loss and gradients, of logits from nothing to a thousand, with C₁ and C₂ up to a million: finite, and how
 far float32 lies from float64. Then training on the smallest data there can be, and with learning rates that are too
-large. Exits with 1 where a number is not finite that should be, or a divergence is not said.
+large. Exits with 1 where a number is not finite that should be, or a divergence is not reported.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def made(name: str, scale: float, sure: float, protocol: str, step: int, precisi
 
 def loss_and_slopes(method: Method, pairs: int = PAIRS) -> tuple[Tensor, list[Tensor]]:
     """Loss [R] and the gradient of every network, of `pairs` positives and as many negatives."""
-    nobody = torch.zeros(len(method.target.value), 2 * pairs, dtype=torch.long)
-    loss = method.loss(Batch(nobody, nobody, pairs))
+    rows = torch.zeros(len(method.target.value), 2 * pairs, dtype=torch.long)
+    loss = method.loss(Batch(rows, rows, pairs))
     loss.sum().backward()
     return loss.detach(), [p.grad for p in method.parameters() if p.grad is not None]
 
@@ -172,8 +172,8 @@ def empty_batches() -> bool:
     ok = True
     for name in LEARNED:
         method = made(name, 1.0, 10.0, "corrected", 1, torch.float32)
-        nobody = torch.zeros(len(method.target.value), 2 * PAIRS, dtype=torch.long)
-        loss = method.loss(Batch(nobody, nobody, PAIRS, torch.zeros(nobody.shape)))
+        rows = torch.zeros(len(method.target.value), 2 * PAIRS, dtype=torch.long)
+        loss = method.loss(Batch(rows, rows, PAIRS, torch.zeros(rows.shape)))
         loss.sum().backward()
         slopes = [p.grad for p in method.parameters() if p.grad is not None]
         ok &= bool(torch.isfinite(loss).all()) and all(bool((slope == 0).all()) for slope in slopes)
@@ -181,14 +181,14 @@ def empty_batches() -> bool:
 
 
 def diverging(models: Sequence[str], methods: Sequence[str]) -> tuple[Table, bool]:
-    """Learning rates that are too large: a divergence is said, and what does not diverge is finite."""
+    """Learning rates that are too large: a divergence is reported, and what does not diverge is finite."""
     data = simulate(users=60, items=40, interactions=700, seed=1, liked=0.4).dataset
     table = Table(
-        "Learning rates that are too large", ["learning rate", "trained, all finite", "said to diverge", "wrong"]
+        "Learning rates that are too large", ["learning rate", "trained, all finite", "reported as diverged", "wrong"]
     )
     good = True
     for rate in (1.0, 1e3, 1e6, 1e20, 1e38):
-        trained = said = wrong = 0
+        trained = reported = wrong = 0
         for model in models:
             for method in methods:
                 options = {"train.lr": rate, "train.batch_size": 128, "train.early_stop": False}
@@ -197,12 +197,12 @@ def diverging(models: Sequence[str], methods: Sequence[str]) -> tuple[Table, boo
                         warnings.simplefilter("ignore")
                         made = fit(data, model, method, epochs=4, device="cpu", options=options)
                 except InputError as error:
-                    said += "diverged" in str(error)
+                    reported += "diverged" in str(error)
                     wrong += "diverged" not in str(error)
                     continue
                 finite = all(bool(torch.isfinite(w).all()) for w in made.method.state_dict().values())
                 trained, wrong = trained + finite, wrong + (not finite)
-        table.rows.append([f"{rate:g}", trained, said, wrong])
+        table.rows.append([f"{rate:g}", trained, reported, wrong])
         good &= wrong == 0
     return table, good
 
@@ -255,7 +255,7 @@ def main() -> int:
     small.notes.append(
         "Batches in which a run has no pair give the loss 0 and no gradient, with every method."
         if empty
-        else "**Batches in which a run has no pair give numbers that are none.**"
+        else "**Batches in which a run has no pair give NaN or infinite numbers.**"
     )
     how = ["`python stress/arithmetic.py`: methods on logits of every size, models on data of hardly any."]
     tables = [losses, slopes, float32_training(models), small, rates]

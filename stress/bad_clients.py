@@ -1,4 +1,4 @@
-"""Clients that do what a server must survive: each knows how the server should end it, and says when it did not."""
+"""Clients that do what a server must survive: each knows how the server should react, and reports when it did not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Wrong(Exception):
 
 
 class BadClients:
-    """So many of each kind at once, one after another until they are told to stop."""
+    """Several of each kind at once, again and again until they are stopped."""
 
     KINDS: ClassVar[dict[str, tuple[str, int, str]]] = {
         "half_a_request": ("half a request, then a byte a second", 40, "closed"),

@@ -2,10 +2,9 @@
 
     python stress/crash.py [--times 200] [--seed 1] [--only train compare reproduce download audit serve]
 
-`--times` is about how often each of them is killed. A process that has imported everything forks for each life, so that
-most of a life is work and not imports. After every kill what lies on the disk is looked at: a run folder either does
-not load, or is the right one. At the end everything equals, bit for bit where it is of weights, what an undisturbed
-process wrote.
+`--times` is about how often each of them is killed. A process that has imported everything forks for each command, so
+that most of its time is work and not imports. After every kill the files on the disk are checked: a run folder either
+does not load, or is the right one. At the end everything equals what an undisturbed process wrote, weights bit for bit.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def has_checkpoint(folder: Path) -> bool:
 
 
 def train_victim(root: Path, model: str, method: str, tally: Tally) -> Victim:
-    """Training as the command does it, without the report behind it, which would take most of a life."""
+    """Training as the command does it, without the report at its end, which would take most of the time."""
     data, name = dataset(), f"{model}-{method}"
     options = {} if model == "popularity" else {"train.checkpoint_seconds": 0, "train.batch_size": 512}
     reference, folder, log = root / f"{name}-reference", root / name, root / f"{name}.log"
@@ -56,7 +55,7 @@ def train_victim(root: Path, model: str, method: str, tally: Tally) -> Victim:
             data, model, method, seeds=2, epochs=12, device="cpu", ks=(5, 20), options=options, out=out, resume=resume
         )
 
-    training(reference, False)  # here, so that everything is warm in those who fork
+    training(reference, False)  # here, so that everything is warm in the forked processes
     took = undisturbed(functools.partial(training, folder, False), log)
     return Victim(
         tally, folder, lambda resume: functools.partial(training, folder, resume),
@@ -80,7 +79,7 @@ def compare(root: Path, draw: random.Random, times: int) -> Tally:
 
 
 def reproduce(root: Path, draw: random.Random, times: int) -> Tally:
-    """On a folder in the form of Electronics."""
+    """On a folder in the format of Electronics."""
     import numpy as np
 
     place = root / "data" / "electronics"
@@ -137,7 +136,7 @@ CONTENT = random.Random(0).randbytes(3_000_000)
 
 
 class Slowly(BaseHTTPRequestHandler):
-    """A file that takes its time, from where it is asked."""
+    """Serves a file slowly, from the byte that is asked for."""
 
     def do_GET(self) -> None:
         first = int(re.sub(r"\D", "", self.headers.get("Range", "0")) or 0)
@@ -169,7 +168,7 @@ def download(root: Path, draw: random.Random, times: int) -> Tally:
     def look() -> bool:
         if not target.exists():
             return False
-        assert target.read_bytes() == CONTENT, "the file is there, but it is another"
+        assert target.read_bytes() == CONTENT, "the file is there, but its bytes are others"
         return True
 
     def work() -> None:
@@ -194,11 +193,10 @@ def main() -> int:
     options.add_argument("--only", nargs="+", default=list(CAMPAIGNS), choices=list(CAMPAIGNS))
     options.add_argument("--results", type=Path, default=RESULTS, help="folder of crash.json")
     given = options.parse_args()
-    os.environ["OMP_NUM_THREADS"] = "1"  # no thread may be there when a process forks
     warm()
-    heads = ["what was killed", "kills", "whole after a kill", "commands brought to their end"]
-    table = Table("Killed at random moments", [*heads, "lives that went on from an earlier one", "wrong or lost"])
-    if len(given.only) < len(CAMPAIGNS) and (given.results / "crash.json").exists():  # the others as they were
+    heads = ["what was killed", "kills", "complete after a kill", "commands that finished"]
+    table = Table("Killed at random moments", [*heads, "processes that continued from a killed one", "wrong or lost"])
+    if len(given.only) < len(CAMPAIGNS) and (given.results / "crash.json").exists():  # the others stay as they were
         table.rows = json.loads((given.results / "crash.json").read_text())["tables"][0]["rows"]
     wrong: list[str] = []
     began = time.monotonic()
@@ -224,8 +222,8 @@ def main() -> int:
         "`train` is "
         + ", ".join(f"{model} + {method}" for model, method in TRAINED[:-1])
         + " and popularity, two runs "
-        "at once, with a checkpoint after every epoch. `serve --watch` is asked all the time while its folder is "
-        "trained anew and killed.",
+        "at once, with a checkpoint after every epoch. `serve --watch` gets requests all the time while the "
+        "training into its folder is repeated and killed.",
     ]
     Found("Killed at any moment", how, [table]).write("crash", given.results)
     print(table_as_text(table))

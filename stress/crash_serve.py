@@ -1,4 +1,4 @@
-"""A server that watches a folder whose training is killed: it only ever serves whole runs."""
+"""A server that watches a folder into which training is killed: it serves complete runs only."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SMALL = ["--device", "cpu", "--k", "5,20"]
 
 
 def serve(root: Path, draw: random.Random, times: int) -> Tally:
-    """A server that watches a folder, which is trained anew with other seeds and killed; every answer is of one of
-    the whole runs, and the server never fails.
+    """A server watches a folder into which training with other seeds is repeated and killed. Every answer is of one of
+    the complete runs, and the server never fails.
     """
     tally = Tally("serve --watch")
     words = ["train", clicks(root), "--method", "normal", "--epochs", 3, *SMALL]
@@ -38,7 +38,7 @@ def serve(root: Path, draw: random.Random, times: int) -> Tally:
             code = life(replaced, draw.uniform(0, 1.1 * took), log)
             tally.kills += code is None
             tally.whole += code is None and (folder / "metrics.json").exists()
-            if number % 5 == 4:  # now and then one is let through, and must arrive
+            if number % 5 == 4:  # now and then one may finish, and must be served
                 life(replaced, None, log)
                 tally.commands += 1
                 if not arrives(asked, seed):
@@ -68,7 +68,7 @@ def arrives(asked: list[int], seed: int) -> bool:
 
 @contextlib.contextmanager
 def watching(folder: Path, known: dict[int, list[Any]]) -> Iterator[tuple[list[int], list[str]]]:
-    """A server, and somebody who asks it all the time: the seeds that answered, and what was wrong."""
+    """A server, and a thread that asks it all the time: the seeds that answered, and what was wrong."""
     command = [sys.executable, "-m", "accord", "serve", str(folder), "--port", "0", "--watch"]
     asked: list[int] = []
     wrong: list[str] = []

@@ -1,9 +1,9 @@
-"""Faults of the surroundings, one by one: disk full, read-only folder, vanished input, a clock that goes backwards, two
+"""Faults of the environment, one by one: disk full, read-only folder, vanished input, a clock that goes backwards, two
 processes on one folder. Each ends in one sentence, and nothing that was there before is lost.
 
     python stress/faults.py
 
-The disk is a small tmpfs, which only root can mount; what cannot be tried is said.
+The disk is a small tmpfs, which only root can mount; what cannot be tried is reported.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def disk_full(root: Path) -> tuple[End, str]:
         again = accord(*train(data, disk / "run", *left, "--set", "model.dim=64"), folder=root)
         assert again.code == 0, again.said
         assert is_whole(disk / "run")
-    return end, "with room, the same command goes on to its end"
+    return end, "with free space, the same command continues to its end"
 
 
 def disk_full_over_a_finished_run(root: Path) -> tuple[End, str]:
@@ -170,7 +170,7 @@ def vanished_while_trained(root: Path) -> tuple[End, str]:
     assert end.code == 0, end.said
     assert not data.exists()
     assert is_whole(root / "run")
-    return end, "the run is finished and whole"
+    return end, "the run is finished and complete"
 
 
 def go_backwards() -> None:
@@ -190,7 +190,7 @@ def clock_backwards(root: Path) -> tuple[End, str]:
 
 
 def two_processes(root: Path) -> tuple[End, str]:
-    """Both are started at once on one folder: one writes, the other is told."""
+    """Both are started at once on one folder: one writes, the other is refused."""
     data = clicks(root)
     words = train(data, root / "run", "--overwrite", "--set", "train.early_stop=false")
     words[words.index("3")] = "60"
@@ -207,7 +207,7 @@ def two_processes(root: Path) -> tuple[End, str]:
     assert "another process" in end.said
     assert first.exitcode == 0
     assert is_whole(root / "run")
-    return end, "the first goes on to its end, and its run is whole"
+    return end, "the first continues to its end, and its run is complete"
 
 
 FAULTS: dict[str, Callable[[Path], tuple[End, str]]] = {
@@ -222,7 +222,7 @@ FAULTS: dict[str, Callable[[Path], tuple[End, str]]] = {
 
 
 def main() -> int:
-    table = Table("Faults", ["fault", "exit", "what is said", "what is kept"])
+    table = Table("Faults", ["fault", "exit", "message", "what is kept"])
     bad = 0
     killing.warm()
     for name, fault in FAULTS.items():
@@ -238,8 +238,8 @@ def main() -> int:
                 row, bad = [name, "", "", f"**{str(error)[:300]}**"], bad + 1
         table.rows.append(row)
         print(*row, sep=" | ", flush=True)
-    how = ["`python stress/faults.py`: each in a process of its own, on a log of some thousand interactions."]
-    Found("Faults of the surroundings", how, [table]).write("faults")
+    how = ["`python stress/faults.py`: each in a process of its own, on a log of a few thousand interactions."]
+    Found("Faults of the environment", how, [table]).write("faults")
     print(table_as_text(table))
     return 1 if bad else 0
 

@@ -79,7 +79,7 @@ class End:
 
     @property
     def sentence(self) -> str:
-        """The last line, which is what an error is said in."""
+        """The last line, which holds the error."""
         return (self.said.strip().splitlines() or [""])[-1]
 
 
@@ -102,7 +102,7 @@ def run(case: Case, folder: Path) -> End:
     return End(None if killed else child.exitcode, said, **used, harmed=(folder / "harmed").exists())
 
 
-def told(case: Case, end: End, folder: Path) -> str:
+def outcome(case: Case, end: End, folder: Path) -> str:
     """How it ended, for the page: the sentence without the folder, or the line that shows that it was read."""
     lines = [line.strip() for line in end.said.splitlines() if case.says in line]
     text = end.sentence.removeprefix("accord: ") if case.refused else f"read: {lines[0] if lines else ''}"
@@ -124,7 +124,7 @@ def cases() -> tuple[list[Table], list[str]]:
                 bad = end.wrong(case)
                 wrong += [f"{case.name}: {bad}"] if bad else []
                 table.rows.append(
-                    [case.name, f"**wrong**: {bad}" if bad else told(case, end, Path(name)), f"{end.seconds:.1f}",
+                    [case.name, f"**wrong**: {bad}" if bad else outcome(case, end, Path(name)), f"{end.seconds:.1f}",
                      end.megabytes]
                 )  # fmt: skip
         print(table_as_text(table), flush=True)

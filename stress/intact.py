@@ -1,4 +1,4 @@
-"""Whether what lies on the disk is whole, and equal to what an undisturbed process wrote."""
+"""Whether the files on the disk are complete, and equal to those that an undisturbed process wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def weights_of(folder: Path) -> str:
 
 
 def run_is_right(reference: Path, folder: Path) -> bool:
-    """Whether a run folder loads; if it does, it is the reference's, bit for bit."""
+    """Whether a run folder loads; if it does, it must equal the reference bit for bit."""
     import accord as library
 
     try:
@@ -41,7 +41,7 @@ def lines_of(folder: Path, name: str) -> dict[str, Any]:
 
 
 def results_are_right(reference: Path, folder: Path, name: str, last: str) -> bool:
-    """Whether all results are there; those that are, are the reference's. `last`: a file that is written from them."""
+    """Whether all results are there; all that are must equal the reference. `last`: a file written from them."""
     found, expected = lines_of(folder, name), lines_of(reference, name)
     for key, line in found.items():
         assert line == expected[key], f"{name}.jsonl has another result for {line['model']} + {line['method']}"
@@ -58,9 +58,9 @@ def audit_is_right(reference: Path, folder: Path) -> bool:
     summary = folder / "summary.json"
     if not summary.exists():
         return False
-    said, expected = (json.loads((one / "summary.json").read_text()) for one in (folder, reference))
+    found, expected = (json.loads((one / "summary.json").read_text()) for one in (folder, reference))
     for part in ("health", "noise", "detection", "verdict"):
-        assert said[part] == expected[part], f"the summary says something else of {part}"
+        assert found[part] == expected[part], f"the summary has another {part}"
     for name in ("interactions", "users", "items"):
         one, other = (pq.read_table(place / f"{name}.parquet") for place in (folder, reference))
         assert one.equals(other), f"{name}.parquet differs"

@@ -1,4 +1,4 @@
-"""Commands in processes that are killed at random moments, and what became of them."""
+"""Commands in processes that are killed at random moments, and a count of what happened."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-LIVES = 12  # of one command at most, the last of which is not disturbed
+LIVES = 12  # how often a command is started at most; the last time it is not disturbed
 POLL = 0.002
 
 
 @dataclass
 class Tally:
-    """What became of one kind of command."""
+    """What happened to one kind of command."""
 
     kind: str
     kills: int = 0
-    commands: int = 0  # brought to their end
-    whole: int = 0  # kills after which a right folder or file was there
-    resumed: int = 0  # lives that went on from what a killed one left
+    commands: int = 0  # that finished
+    whole: int = 0  # kills after which a correct folder or file was there
+    resumed: int = 0  # processes that continued from what a killed one left
     wrong: list[str] = field(default_factory=list)
 
 
 def life(work: Callable[[], None], seconds: float | None, log: Path) -> int | None:
-    """Do it in a process of its own. Its exit code; None if it was killed after so many seconds."""
+    """Run `work` in a forked process. Returns its exit code, or None if it was killed after so many seconds."""
     child = os.fork()
     if child == 0:
         code = 70
@@ -74,7 +74,7 @@ def accord(*words: Any) -> Callable[[], None]:
 
 
 def undisturbed(work: Callable[[], None], log: Path) -> float:
-    """How long it takes when it is left alone."""
+    """Run `work` undisturbed; returns the seconds that it took."""
     began = time.monotonic()
     code = life(work, None, log)
     if code != 0:
@@ -84,9 +84,9 @@ def undisturbed(work: Callable[[], None], log: Path) -> float:
 
 @dataclass
 class Victim:
-    """A command to kill. `command` is given whether there is something to resume; `look` says whether the folder is
-    whole (True), not there yet (False), or raises AssertionError because it is wrong; `leaves` whether a killed life
-    left something to go on from.
+    """A command to kill. `command` is told whether there is something to resume; `look` returns whether the folder is
+    complete, or raises AssertionError because it is wrong; `leaves` returns whether a killed process left something to
+    continue from.
     """
 
     tally: Tally
@@ -98,7 +98,7 @@ class Victim:
     log: Path
 
     def torment(self, draw: random.Random, kills: int) -> None:
-        """Start, kill, look, go on; the last life is left alone. It ends where something is wrong."""
+        """Start, kill, check, start again; the last process is not disturbed. Stops where something is wrong."""
         while kills > 0 and not self.tally.wrong:
             shutil.rmtree(self.folder, ignore_errors=True)
             for _ in range(min(kills, LIVES - 1)):
@@ -111,7 +111,7 @@ class Victim:
             self.final()
 
     def live(self, seconds: float | None) -> bool:
-        """One life; True if it came to its end."""
+        """Start it once; True if it finished."""
         resume = self.leaves()
         self.tally.resumed += resume
         self.log.touch()
@@ -127,12 +127,12 @@ class Victim:
         except AssertionError as error:
             self.complain(str(error))
             whole = True
-        return whole  # finished: a command that is repeated would refuse to replace it
+        return whole  # if finished, the same command would refuse to replace it
 
     def final(self) -> None:
         try:
             if not self.look():
-                self.complain("not whole at the end")
+                self.complain("not complete at the end")
         except AssertionError as error:
             self.complain(str(error))
 
@@ -162,7 +162,8 @@ def clicks(folder: Path) -> Path:
 
 
 def warm() -> None:
-    """Import what a life needs, so that it begins with its work; no thread may be there when a process forks."""
+    """Import what the commands need, so that each begins with its work; no thread may exist when a process forks."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
     for name in (
         "torch._dynamo",
         "accord.cli.app",

@@ -54,7 +54,7 @@ def make_runs(folder: Path) -> dict[str, Path]:
 
 @contextmanager
 def server(run: Path, said: Path) -> Iterator[tuple[int, int]]:
-    """The port and the process of `accord serve`, as a user starts it; it has to end well when it is told to."""
+    """The port and the process of `accord serve`, as a user starts it; it must end with exit code 0 when stopped."""
     command = [sys.executable, "-m", "accord", "serve", str(run), "--port", "0", "--watch"]
     with said.open("w") as out:
         process = subprocess.Popen(command, stderr=out, env={**os.environ, "ACCORD_TOKEN": TOKEN})
@@ -94,7 +94,7 @@ class Watch:
             await asyncio.sleep(1)
 
     def check(self, stop: threading.Event) -> None:
-        """On a connection of its own each time, as those do who watch over servers; in a thread, not to wait for us."""
+        """On a new connection each time, as monitoring does; in a thread, so that it does not wait for our clients."""
         number = 0
         while not stop.wait(HEALTH_EVERY):
             began, number = self.clock.now(), number + 1
@@ -150,7 +150,7 @@ async def soak(port: int, process: int, link: Path, runs: dict[str, Path], secon
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     passed, waited, _ = (now - before for now, before in zip(clock.now(), began, strict=True))
-    await clients.offer(20, min(5.0, seconds / 5))  # and afterwards it is as if nothing had been
+    await clients.offer(20, min(5.0, seconds / 5))  # and afterwards it answers as before
     clients.close()
     return Soaked(seconds, saturated, waited / passed, clients, watch, folder, bad), troubles
 

@@ -11,22 +11,22 @@ PAGE = HERE.parent / "docs" / "reliability.md"
 
 INTRODUCTION = """# Reliability
 
-Faults, load and hostile input that Accord was put to, and what became of it. Every figure below comes from a command
-that anybody can run: `make stress` runs all of them and writes this page, `make stress STRESS="--only crash"` one.
+Faults, load and hostile input that Accord was tested with, and what happened. Every figure below comes from a command
+that you can run: `make stress` runs all of them and writes this page, `make stress STRESS="--only crash"` only one.
 A small version of each is among the tests of `make test`; 200 kills and five minutes of load are `make heavy`.
 """
 
 # in this order; what a reader should know that the figures do not say
 TEXTS = {
     "crash": """
-Whatever is written goes to a temporary name first and is renamed when it is whole. A run folder is replaced only when
-all files of the new run lie ready on the disk; `metrics.json` is taken away before the first of them is moved and comes
-back with the last, and a folder without it does not load. A stack of results is added as a whole or not at all. What a
-killed process left behind is removed by the next one. In the tests, training dies before every single change of the
-disk.
+Every file is written under a temporary name first and renamed when it is complete. A run folder is replaced only when
+all files of the new run are on the disk; `metrics.json` is removed before the first of them is moved and comes back
+with the last, and a folder without it does not load. The results of a stack are added all at once or not at all. What a
+killed process left behind is removed by the next one. In the tests, training is killed before every single change of
+the disk.
 """,
     "faults": """
-One process at a time writes to a folder (a lock that ends with the process, however it ends); another is told so.
+One process at a time writes to a folder (a lock that ends with the process, however it ends); another one is refused.
 """,
     "determinism": """
 The same seed on the same machine gives the same bits, without being asked to. Three things were in the way: MKL's
@@ -42,13 +42,13 @@ leaves our own kernels out, which do not, and multiplies the graph of LightGCN w
     "arithmetic": """
 All methods work on logits, and guard their logarithms. The gradients of DeCA are a thousandth off where probabilities
 are nearly 0 or 1: there 1 − p has few digits in float32, and the released code's guard of 10⁻⁵ is of the same size.
-Training that diverges, its loss or weights no numbers any more, is noticed at the end of the epoch, said in one
-sentence and ended with exit code 2, and the last good checkpoint stays. In a stack only the runs that diverged are left
-out: the others train on and are saved, and the exit code is 2 all the same.
+Training that diverges, whose loss or weights became NaN or infinite, is noticed at the end of the epoch and ends with
+one sentence and exit code 2; the last good checkpoint stays. In a stack only the runs that diverged are left out: the
+others continue and are saved, and the exit code is still 2.
 """,
     "inputs": """
 Nothing that comes from a file is trusted: not its size, its encoding, its counts, nor what it says it is. Each of the
-inputs below was made to do harm or is what a crash leaves behind. It is read whole, or refused in one sentence.
+inputs below was made to do harm or is what a crash leaves behind. It is read completely, or refused in one sentence.
 Limits that make this so: a compressed log may hold 100 times its size, Parquet may have 100 rows a byte, a run 1,000
 seeds and embeddings 16,384 wide. What is not noticed: numbers in a log or in weights that were changed into other
 numbers; run folders have no checksums.
@@ -69,7 +69,7 @@ the service cannot be reached; that is not taken for an answer. See [SECURITY.md
 
 
 def page(results: dict[str, dict[str, Any]]) -> str:
-    """The page; campaigns without a text of their own come last."""
+    """The page as Markdown; campaigns without a text here come last."""
     names = [*(name for name in TEXTS if name in results), *sorted(set(results) - set(TEXTS))]
     return "\n".join([INTRODUCTION, *(_section(results[name], TEXTS.get(name, "")) for name in names)])
 

@@ -1,4 +1,4 @@
-"""Every long campaign, one after another: `make stress`, or parts of it by STRESS="--only crash inputs".
+"""Every long campaign, one after another: `make stress`, or some of them by STRESS="--only crash inputs".
 
 Each is a file of this folder that runs alone and writes its own results; afterwards the page is written from them.
 """

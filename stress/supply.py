@@ -255,7 +255,7 @@ def vulnerabilities(url: str | None = None, pins: Path = ROOT / "constraints.txt
     if unknown:
         raise Trouble(f"{len(unknown)} of {len(found)} versions could not be looked up: {', '.join(unknown)}", 3)
     known = [
-        f"{one['name']} {one['version']}: {flaw['id']}, mended in {', '.join(flaw['fix_versions']) or 'no version'}"
+        f"{one['name']} {one['version']}: {flaw['id']}, fixed in {', '.join(flaw['fix_versions']) or 'no version'}"
         for one in found
         for flaw in one["vulns"]
     ]

@@ -1,4 +1,4 @@
-"""Questions to a server with the only answers that are right, and clients that ask them as fast as they are told."""
+"""Requests to a server with the only correct answers, and clients that send them at a given rate."""
 
 from __future__ import annotations
 

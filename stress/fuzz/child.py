@@ -1,4 +1,4 @@
-"""A command in a process of its own, forked from one that has loaded everything: what it uses is its own doing."""
+"""A command in a process of its own, forked from one that has loaded everything: only its own use is measured."""
 
 from __future__ import annotations
 

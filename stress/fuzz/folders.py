@@ -139,7 +139,7 @@ def _double(found: dict[str, Any], _: dict[str, str]) -> None:
 
 
 def cut(change: Change) -> Callable[[Path], list[str]]:
-    """A checkpoint that was changed, and the command that goes on from it."""
+    """A checkpoint that was changed, and the command that continues from it."""
 
     def make(folder: Path) -> list[str]:
         shutil.copytree(honest() / "cut", folder / "run")

@@ -28,7 +28,7 @@ class Fuzzed:
 
 
 def fuzz(name: str, seconds: int, seed: int = 1, broken: bool = False) -> Fuzzed:
-    """Fuzz a target in a process of its own; a `broken` one fails at its first input, to show that this is told."""
+    """Fuzz a target in a process of its own; a `broken` one fails at its first input, to show that it is reported."""
     from fuzz.targets import TARGETS
 
     with tempfile.TemporaryDirectory() as folder:

@@ -177,7 +177,7 @@ class Folder(Target):
 
 
 class Checkpoint(Target):
-    what = "a checkpoint, from which training goes on"
+    what = "a checkpoint, from which training continues"
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,7 +200,9 @@ class Checkpoint(Target):
             method, _ = train_stack(self.data, self.run, torch.device("cpu"), folder=self.folder, resume=True)
         except InputError:
             return
-        assert all(torch.isfinite(tensor).all() for tensor in method.state_dict().values()), "weights are no numbers"
+        assert all(torch.isfinite(tensor).all() for tensor in method.state_dict().values()), (
+            "weights became NaN or infinite"
+        )
 
 
 class Api(Target):

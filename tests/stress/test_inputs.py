@@ -115,7 +115,7 @@ def test_what_is_shown_is_short_and_plain():
 def test_the_page_tells_nothing_of_this_machine(tmp_path):
     case = LOGS[0]
     end = inputs.End(2, f"accord: {tmp_path}/log.csv is empty: <b>.", 1.0, 100, False)
-    assert inputs.told(case, end, Path(tmp_path)) == "log.csv is empty: \\<b\\>."
+    assert inputs.outcome(case, end, Path(tmp_path)) == "log.csv is empty: \\<b\\>."
 
 
 def test_the_audit_names_ids_that_look_alike(tmp_path):

@@ -1,4 +1,4 @@
-"""Builds that are the same twice, components, licences, and what is said where nobody could be asked."""
+"""Builds that are the same twice, components, licences, and the message where a service cannot be reached."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_known_vulnerabilities_are_found(supply: ModuleType, pins: Path) -> None
     with service(200, "jinja2") as url:
         number, known = supply.vulnerabilities(url, pins)
     assert number == 2
-    assert known == ["jinja2 3.1.6: TEST-1, mended in 99.0"]
+    assert known == ["jinja2 3.1.6: TEST-1, fixed in 99.0"]
 
 
 @needs_tools
