@@ -15,7 +15,7 @@ NAMES = {
     "implicit": "implicit",
     "products": "products alone",
 }
-GPU_COPY = 4.3e12  # bytes a second, read and written, measured on an H200
+GPU_COPY = 4.3e12  # bytes per second, read and written, measured on an H200
 GPU_SHAPES = {  # of the training pairs, where the tables are larger than the caches: users, items, pairs, runs
     "adressa-gmf-deca": (212_231, 6_596, 419_491, 1),
     "grid-144": (944, 1_611, 79_619, 144),
@@ -28,8 +28,8 @@ Times = Sequence[Sequence[float]]  # [wall, CPU] of each turn
 
 class Limit(NamedTuple):
     case: str
-    bytes: float  # a step
-    least: float  # seconds a step
+    bytes: float  # per step
+    least: float  # seconds per step
     took: float
 
 

@@ -123,7 +123,7 @@ def measure(what: str, path: Path) -> None:
 
 
 def peak_bytes() -> int:
-    """Resident memory at its highest; what getrusage tells is the parent's too."""
+    """Resident memory at its highest; what getrusage says includes the parent's."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 

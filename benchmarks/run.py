@@ -1,4 +1,4 @@
-"""Everything that docs/performance.md shows of the CPU, measured in one run: `make bench`.
+"""Everything that docs/performance.md shows about the CPU, measured in one run: `make bench`.
 
     python benchmarks/run.py [--huge] [--rounds N] [--only PART ...] [--results FILE]
 
@@ -26,7 +26,7 @@ import data
 
 RESULTS = Path(__file__).with_name("results.json")
 Found = dict[str, Any]
-# part: what everybody gets, and the libraries besides ours
+# part: the case that every library gets, and the libraries besides ours
 PEERS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "neumf": ({"model": "neumf", "dim": 32, "batch": 2048}, ["recbole", "cornac", "products"]),
     "lightgcn-64": ({"model": "lightgcn", "dim": 64, "batch": 2048}, ["recbole", "cornac", "products"]),
@@ -90,7 +90,7 @@ def size(sizes: tuple[int, ...], folder: Path) -> Found:
 
 
 def bandwidth() -> float:
-    """Bytes a second, read and written, of one thread that copies, or scales in place: the best of several.
+    """Bytes per second, read and written, of one thread that copies, or scales in place: the best of several.
 
     A copy may read what it overwrites, too, which is not counted; scaling in place does not.
     """
@@ -130,9 +130,9 @@ def machine() -> Found:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--huge", action="store_true", help="the size sweep up to 10^8 interactions; takes 16 GB")
-    options.add_argument("--rounds", type=int, default=5, help="how often everybody has a turn")
+    options.add_argument("--rounds", type=int, default=5, help="turns of each library")
     options.add_argument("--only", nargs="+", default=[], metavar="PART", help="measure these parts again")
-    options.add_argument("--results", type=Path, default=RESULTS, help="the page is written for the usual file alone")
+    options.add_argument("--results", type=Path, default=RESULTS, help="the page is written only for the default file")
     given = options.parse_args()
     rounds, sizes = given.rounds, (*SIZES, *([10**8] if given.huge else []))
     parts: dict[str, Callable[[Path], Found]] = {

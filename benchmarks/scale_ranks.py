@@ -1,4 +1,4 @@
-"""One large run on several ranks: is it what one process gives, what it takes and moves, and what a killed rank does.
+"""One large run on several ranks: whether the results are those of one process, its memory, its traffic, a killed rank.
 
     python benchmarks/scale_ranks.py [PART …]     writes benchmarks/scale/ranks.json
 
@@ -82,7 +82,7 @@ def torchrun(ranks: int, *words: str) -> list[str]:
 
 
 def work(task: str, ranks: int, apart: bool = False) -> Any:
-    """What rank 0 of so many found out; 0 ranks: one process."""
+    """What rank 0 of this many measured; 0 ranks: one process."""
     with tempfile.TemporaryDirectory() as folder:
         script = [str(Path(__file__).resolve()), "--task", task, folder]
         command = [sys.executable, *script] if ranks == 0 else torchrun(ranks, *script)
@@ -133,7 +133,7 @@ def task_float32(ranks: Ranks) -> dict[str, Any]:
 
 
 def task_nudged(ranks: Ranks) -> dict[str, Any]:
-    """One process again, each weight moved by its last bit at the start: what float32 makes of next to nothing."""
+    """One process again, each weight moved by its last bit at the start: how much float32 makes of almost nothing."""
     build = Run.build
 
     def nudged(self: Run, train: Csr) -> Method:
@@ -274,7 +274,7 @@ def shared_elements(model: str, method: str, items: int, dim: int = 32) -> int:
 
 def formula(model: str, method: str, items: int, ranks: int, fetched: float | None) -> float:
     """Bytes that a rank sends in a step. `fetched`: rows that it asks others for, of each of the networks."""
-    if fetched is None:  # a ring: each element goes once round to be summed and once to be told
+    if fetched is None:  # a ring: each element goes once round to be summed and once to be handed out
         return 2 * (ranks - 1) / ranks * 4 * shared_elements(model, method, items)
     networks = {"normal": 1, "deca": 3, "deca-p": 3}[method]  # DeCA(p)'s frozen partner only reads
     dense = 2 * (ranks - 1) / ranks * 4 * shared_elements(model, method, 0)
@@ -320,9 +320,9 @@ def killed() -> dict[str, Any]:
         time.sleep(0.5)
         rank(job.pid, 2).send_signal(signal.SIGKILL)
         began = time.perf_counter()
-        said = job.communicate()[1]
+        printed = job.communicate()[1]
         found["seconds_until_the_job_ended"] = round(time.perf_counter() - began, 2)
-        found["said"] = [line for line in said.splitlines() if line.startswith("accord: ")]
+        found["said"] = [line for line in printed.splitlines() if line.startswith("accord: ")]
         found["left"] = [path.name for path in cut.iterdir()]
         expected = json.loads((whole / "metrics.json").read_text())["mean"]
         for ranks in (0, 1, 2, 3):

@@ -84,13 +84,13 @@ def traffic(found: dict[str, Any]) -> str:
 
 def killed(found: dict[str, Any]) -> str:
     resumed = {name: of for name, of in found.items() if name.startswith("resumed")}
-    said_by = {
+    labels = {
         name: name if "process" in name else f"{name} rank{'' if name.endswith(' 1') else 's'}" for name in resumed
     }
-    rows = [[said_by[name], *(small(of[part]) for part in ("loss", "test"))] for name, of in resumed.items()]
+    rows = [[labels[name], *(small(of[part]) for part in ("loss", "test"))] for name, of in resumed.items()]
     seconds = f"{found['seconds_until_the_job_ended']:.0f} seconds"
-    said = f"The job of four ranks ended {seconds} after the kill of one, and said:\n\n    {found['said'][0]}\n\n"
-    return said + table(["", "largest relative difference, loss of an epoch", "figures of the test"], rows)
+    text = f"The job of four ranks ended {seconds} after one was killed, and printed:\n\n    {found['said'][0]}\n\n"
+    return text + table(["", "largest relative difference, loss of an epoch", "figures of the test"], rows)
 
 
 # --- the plan: arithmetic from what was measured
@@ -104,7 +104,7 @@ def plan(measured: dict[str, Any]) -> str:
     """Every figure of it is extrapolated."""
     steps_there, users_there, items_there, tested = 15 * 503, 1_157_633, 9_560, 75_000
     moved = 32 * TRAINED * DIM * (users_there + items_there) + 32 * DIM * TRAINED * 2 * 2048
-    speed = moved * steps_there / measured["train"]  # bytes a second, of whole steps
+    speed = moved * steps_there / measured["train"]  # bytes per second, of whole steps
     user_rows = 4 * DIM * USERS * NETWORKS / RANKS
     item_rows = 4 * DIM * ITEMS * NETWORKS / RANKS
     pairs = PAIRS / RANKS
@@ -121,8 +121,8 @@ def plan(measured: dict[str, Any]) -> str:
         ["the same with gradient, two moments and the best weights so far", gigabytes(5 * user_rows)],
         ["item tables of a rank, shared out, the same", gigabytes(5 * item_rows)],
         ["pairs of a rank: users, items, negatives, order, 8 bytes each", gigabytes(32 * pairs)],
-        ["where everybody's pairs begin, at every rank", gigabytes(8 * USERS)],
-        ["**the order of an epoch while it is drawn, at every rank**", f"**{gigabytes(8 * PAIRS)}**"],
+        ["where the pairs of each user begin, on every rank", gigabytes(8 * USERS)],
+        ["**the order of an epoch while it is drawn, on every rank**", f"**{gigabytes(8 * PAIRS)}**"],
         [f"steps of an epoch, batches of {BATCH:,}", f"{steps:,.0f}"],
         ["bytes that a step moves in a rank's memory", gigabytes(dense)],
         [f"time of that at {speed / 1e12:.1f} TB/s", f"{dense / speed * 1e3:.1f} ms"],

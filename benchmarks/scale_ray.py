@@ -63,8 +63,8 @@ def disturbed(words: list[str], out: Path, disturb: Callable[[subprocess.Popen[s
         while process.poll() is None and not (lines(out) and any(map(is_ours, ray_processes()))):
             time.sleep(0.1)
         disturb(process)
-        said = process.communicate()[1]
-    return process.returncode, said
+        printed = process.communicate()[1]
+    return process.returncode, printed
 
 
 def is_ours(process: psutil.Process) -> bool:
@@ -89,21 +89,21 @@ def measure(data: str, folder: Path) -> dict[str, Any]:
         ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
         before = ray.available_resources()["object_store_memory"]
         kept = ray.put(load(data))
-        time.sleep(2)  # resources are counted now and then
+        time.sleep(2)  # resources are counted only now and then
         found["dataset_bytes"] = int(before - ray.available_resources()["object_store_memory"])
         del kept
         ray.shutdown()
         found["ray_processes_bytes"] = sum(one.memory_info().rss for one in ray_processes() if not is_ours(one))
 
         out = folder / "worker"
-        code, said = disturbed(command(data, out, *there), out, kill_a_worker)
-        found["worker_killed"] = {"exit": code, "run_again": said.count("again, as"), "equal": equal(here, out)}
+        code, printed = disturbed(command(data, out, *there), out, kill_a_worker)
+        found["worker_killed"] = {"exit": code, "run_again": printed.count("again, as"), "equal": equal(here, out)}
 
         out = folder / "node"
-        code, said = disturbed(
+        code, printed = disturbed(
             command(data, out, *there), out, lambda _: cluster.remove_node(second, allow_graceful=False)
         )
-        found["node_killed"] = {"exit": code, "run_again": said.count("again, as"), "equal": equal(here, out)}
+        found["node_killed"] = {"exit": code, "run_again": printed.count("again, as"), "equal": equal(here, out)}
 
         cluster.add_node(**NODE)
         out = folder / "stopped"
@@ -113,9 +113,9 @@ def measure(data: str, folder: Path) -> dict[str, Any]:
             began.append(time.monotonic())
             process.send_signal(signal.SIGINT)
 
-        code, said = disturbed(command(data, out, *there), out, interrupt)
+        code, printed = disturbed(command(data, out, *there), out, interrupt)
         stopped = {"exit": code, "seconds": round(time.monotonic() - began[0], 1), "kept": len(lines(out))}
-        stopped["said"] = said.strip().splitlines()[-1]
+        stopped["said"] = printed.strip().splitlines()[-1]
         stopped["left_running"] = sum(map(is_ours, ray_processes()))
         subprocess.run(command(data, out, *there), check=True, capture_output=True)
         found["stopped"] = stopped | {"equal_when_continued": equal(here, out)}

@@ -1,4 +1,4 @@
-"""Logs larger than memory, measured: a log is generated, prepared, trained on for an epoch; and lists for everybody.
+"""Logs larger than memory, measured: generated, prepared, trained on for an epoch; and recommendations for all users.
 
     python benchmarks/scale_store.py [--rows N --users N --items N] [--folder FOLDER] [STEP ...]
 
@@ -33,13 +33,13 @@ FITTED = (
     *("--model", "gmf", "--epochs", "1", "--k", "20", "--set", "train.early_stop=false"),
     # exact Adam changes every row in every step, so the time of an epoch grows with the number of steps
     *("--set", "train.batch_size=131072"),
-    *("--clean", "time>=1657600000"),  # few are judged: that is not what is measured
+    *("--clean", "time>=1657600000"),  # few users are evaluated: that is not what is measured
 )
 STEPS = ("make", "read", "prepare", "train", "run", "recommend")
 
 
 def watched(command: list[str]) -> dict[str, Any]:
-    """Run a command; its seconds, and its resident memory at the highest, and how much of it is of files."""
+    """Run a command; its seconds, its peak of resident memory, and how much of that is files."""
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(command)
     peak: dict[str, int] = {"VmHWM": 0, "VmRSS": 0, "RssAnon": 0, "RssFile": 0}
@@ -100,11 +100,11 @@ def table(results: dict[str, Any]) -> str:
             continue
         found = results[step]
         resident, of_files = found["resident_bytes"] / 1e9, found["file_bytes_at_peak"] / 1e9
-        told = "" if bound is None else f"{bound} GB, {'met' if resident <= bound else '**missed**'}"
+        verdict = "" if bound is None else f"{bound} GB, {'met' if resident <= bound else '**missed**'}"
         seconds = f"{found['cpu_seconds']:,.0f} s"
         if step == "prepare":
             seconds += f", {found['cpu_seconds'] / plain:.1f} times the plain read"
-        lines.append(f"| {what} | {resident:.2f} GB | {of_files:.2f} GB | {told} | {seconds} |")
+        lines.append(f"| {what} | {resident:.2f} GB | {of_files:.2f} GB | {verdict} | {seconds} |")
     return "\n".join(lines) + "\n"
 
 

@@ -24,7 +24,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pyarrow.parquet as pq
 
-USERS = 1000  # different ones that are asked for
+USERS = 1000  # distinct ones that are asked for
 SECONDS = 15
 CONNECTIONS = {"at a rate": 40, "saturated": 8}
 RELOADS = 10
@@ -75,18 +75,18 @@ class Load:
         self.address, self.folder = address, folder
 
     def put(self, seconds: float, rate: int | None = None) -> dict[str, float]:
-        """Requests, failures, requests a second and latencies in milliseconds; without a rate as many as it can."""
+        """Requests, failures, requests per second and latencies in milliseconds; without a rate as many as it can."""
         connections = CONNECTIONS["at a rate" if rate else "saturated"]
-        # at random, lest all connections ask at the same moment
+        # at random, so that connections do not all ask at the same moment
         delay = (
             "" if rate is None else f"delay = function() return math.random(0, {round(2000 * connections / rate)}) end"
         )
         script = self.folder / "load.lua"
         script.write_text(SCRIPT.format(users=self.users, delay=delay))
         command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "-s", str(script), self.address]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        figures = re.search(r"FIGURES (.*)", said)
-        assert figures is not None, said
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        figures = re.search(r"FIGURES (.*)", printed)
+        assert figures is not None, printed
         names = ("requests", "failed", "microseconds", "p50", "p90", "p99")
         result = dict(zip(names, map(float, figures[1].split()), strict=True))
         return {**result, "rate": result["requests"] / result["microseconds"] * 1e6}

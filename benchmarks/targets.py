@@ -1,4 +1,4 @@
-"""What was asked for, what was reached, and what bounds it where it is missed."""
+"""The targets: what was asked for, what was reached, and what bounds it if it is missed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Check(NamedTuple):
     asked: str
     reached: str
     met: bool
-    bound: str  # what bounds it, said where it is missed
+    bound: str  # what bounds it, shown if it is missed
 
 
 def _faster(results: Results, part: str, command: str, factor: float, what: str) -> Check:
-    """So many times faster than the fastest peer."""
+    """This many times faster than the fastest peer."""
     libraries = results[part]["libraries"]
     reached, rival = min((ratio(results, part, name, command), name) for name in peers_of(results, part))
     ours, theirs = cpu_of(libraries["ours"][command]), cpu_of(libraries[rival][command])

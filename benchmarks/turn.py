@@ -1,4 +1,4 @@
-"""The driver's side of the turns: libraries in processes of their own, told what to do one after the other."""
+"""The driver's side of the turns: libraries in processes of their own, which take turns."""
 
 from __future__ import annotations
 

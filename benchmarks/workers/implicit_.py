@@ -15,10 +15,10 @@ def train(pairs, case, turns):
     log = sp.csr_matrix((ones, (pairs["users"], pairs["items"])), shape=shape)
     threads = int(os.environ["THREADS"])
     model = BayesianPersonalizedRanking(factors=case["dim"], iterations=10**6, num_threads=threads, random_state=0)
-    everybody = np.arange(shape[0])
+    all_users = np.arange(shape[0])
 
     def rank(block):
-        for users in np.array_split(everybody, -(-len(everybody) // block)):
+        for users in np.array_split(all_users, -(-len(all_users) // block)):
             model.recommend(users, log[users], N=TOP, filter_already_liked_items=True)
 
     ways = {f"{block:,} users at a time": partial(rank, block) for block in (64, 256, shape[0])}

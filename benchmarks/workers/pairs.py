@@ -6,7 +6,7 @@ from accord.data.interactions import Dataset, IdMap, Interactions
 
 
 def dataset(pairs):
-    nobody = np.zeros(0, dtype=np.int64)
+    none = np.zeros(0, dtype=np.int64)
     users, items = (IdMap.range(int(pairs[name])) for name in ("num_users", "num_items"))
-    log, empty = Interactions.of(pairs["users"], pairs["items"]), Interactions.of(nobody, nobody)
+    log, empty = Interactions.of(pairs["users"], pairs["items"]), Interactions.of(none, none)
     return Dataset("pairs", log, empty, empty, users, items)

@@ -17,7 +17,7 @@ PAIRS_AT_ONCE = 1_024  # what lies in the cache is multiplied fastest
 
 
 def neumf(rows, case):
-    """The first layer once a row of its tables, since it is linear before its ReLU; the others once a pair."""
+    """The first layer once per row of its tables, since it is linear before its ReLU; the others once per pair."""
     dim = case["dim"]
     widths = [4 * dim, 2 * dim, dim]
     tables = torch.randn(rows.num_users + rows.num_items, 4 * dim)

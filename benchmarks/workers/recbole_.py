@@ -40,10 +40,10 @@ def settings(case):
 
 
 def write_atomic(folder, pairs):
-    """RecBole reads its own files. Everybody needs a test pair to be ranked: any item will do."""
+    """RecBole reads its own files. A user needs a test pair to be ranked: any item will do."""
     (folder / "pairs").mkdir()
-    everybody = np.arange(int(pairs["num_users"]))
-    other = {"valid": (everybody[:1], everybody[:1]), "test": (everybody, everybody % int(pairs["num_items"]))}
+    all_users = np.arange(int(pairs["num_users"]))
+    other = {"valid": (all_users[:1], all_users[:1]), "test": (all_users, all_users % int(pairs["num_items"]))}
     for name, (users, items) in {"train": (pairs["users"], pairs["items"]), **other}.items():
         rows = np.stack([users, items], 1)
         head = "user_id:token\titem_id:token"
@@ -68,13 +68,13 @@ def train(pairs, case, turns):
     train_data, _, test_data = data_preparation(config, dataset)
     model = get_model(name)(config, train_data.dataset)
     kind = get_trainer(config["MODEL_TYPE"], config["model"])
-    everybody = np.arange(1, dataset.user_num)
+    all_users = np.arange(1, dataset.user_num)
 
     def rank(block):
-        for users in np.array_split(everybody, -(-len(everybody) // block)):
+        for users in np.array_split(all_users, -(-len(all_users) // block)):
             full_sort_topk(users, model, test_data, TOP)
 
-    ways = {f"full_sort_topk, {block:,} users at a time": partial(rank, block) for block in (64, 256, len(everybody))}
+    ways = {f"full_sort_topk, {block:,} users at a time": partial(rank, block) for block in (64, 256, len(all_users))}
 
     class Timed(kind):
         def _train_epoch(self, *arguments, **options):

@@ -1,8 +1,8 @@
-"""A worker's side of the benchmark: one library in a process of its own, which trains and ranks when it is told to.
+"""A worker's side of the benchmark: one library in a process of its own, which trains and ranks on request.
 
 The driver gives every library the same turn, one after the other, again and again, so that all of them see the same
-noise of the machine. A worker is told "epoch", "ways" (in which it can rank), "rank WAY", "forget" or "stop", and
-answers each with a line of JSON.
+noise of the machine. A worker reads the commands "epoch", "ways" (in which it can rank), "rank WAY", "forget"
+and "stop", and answers each with a line of JSON.
 """
 
 import json
@@ -18,13 +18,13 @@ TOP = 20
 
 
 class Stop(Exception):
-    """The driver has seen enough."""
+    """The driver is done."""
 
 
 class Turns:
     def __init__(self):
         self.answers = os.fdopen(os.dup(1), "w")
-        os.dup2(2, 1)  # whatever a library prints must not be taken for an answer
+        os.dup2(2, 1)  # what a library prints must not be mistaken for an answer
         self.began = None
 
     def wait(self, ways):
@@ -77,4 +77,4 @@ def work(train):
         train(pairs, case, turns)
     turns.answer()
     turns.answers.close()
-    os._exit(0)  # without the libraries' own farewells
+    os._exit(0)  # without the libraries' own cleanup

@@ -40,7 +40,7 @@ MISTAKES = {
     "no module": ("train clicks.csv --model not_there:Model", "cannot import 'not_there'"),
     "no class": ("train clicks.csv --model json:Model", "has no 'Model'"),
     "no run folder": ("evaluate nowhere", "no such folder"),
-    "for whom": ("recommend nowhere", "say for whom"),
+    "for whom": ("recommend nowhere", "name the users"),
     "parquet on the screen": ("recommend nowhere --all --format parquet", "-o FILE"),
     "unknown command": ("trian clicks.csv", "train"),
     "unknown option": ("train clicks.csv --epoch 3", "--epoch"),

@@ -49,7 +49,7 @@ def test_audit_and_write_a_clean_log(quick, monkeypatch, capsys):
         (("audit", "clicks.csv", "--weights"), "give that too"),
         (("audit", "clicks.csv", "--write-clean", "x.xlsx"), "must end in"),
         (("audit", "clicks.csv", "--write-clean", "x.csv", "--weights", "--drop-below", "0.2"), "not both"),
-        (("audit", "clicks.csv", "--folds", "1"), "--folds is at least 2"),
+        (("audit", "clicks.csv", "--folds", "1"), "--folds must be at least 2"),
         (("audit", "clicks.csv", "--clean", "rating>3"), "rating"),
         (("audit", "clicks.csv", "--out", "clicks.csv"), "is a file"),
         (("audit", "demo", "--clean", "value>=1"), "already split"),

@@ -27,7 +27,7 @@ def command(monkeypatch, capsys, words):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("leaderboard demo --seeds 0", "--seeds is at least 1"),
+        ("leaderboard demo --seeds 0", "--seeds must be at least 1"),
         ("leaderboard demo --models gmff", "did you mean 'gmf'"),
         ("leaderboard demo --methods dca", "did you mean 'deca'"),
         ("leaderboard nowhere.csv", "nowhere.csv"),

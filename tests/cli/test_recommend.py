@@ -55,8 +55,8 @@ def test_a_new_user_by_the_items_they_had(folder, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("", "say for whom"),
-        ("--user a --all", "say for whom"),
+        ("", "name the users"),
+        ("--user a --all", "name the users"),
         ("--all --history a,b", "--history goes with one --user"),
         ("--user a --k 0", "--k is 0"),
         ("--user a --format xml", "unknown format 'xml'"),

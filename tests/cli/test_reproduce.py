@@ -138,7 +138,7 @@ def test_the_corrected_overall_comparison_is_the_leaderboard(tmp_path, monkeypat
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2
-    assert "--seeds is at least 1" in capsys.readouterr().err
+    assert "--seeds must be at least 1" in capsys.readouterr().err
 
 
 def test_mistakes_end_in_one_sentence(tmp_path, monkeypatch, capsys):

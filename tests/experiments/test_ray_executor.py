@@ -162,7 +162,7 @@ def test_an_audit_is_the_same(data: Any, workers: Workers, monkeypatch: pytest.M
 
 def test_more_ranks_than_there_is_room_for(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_launcher, "SECONDS_FOR_ROOM", 1.0)
-    with pytest.raises(InputError, match=r"^--ranks 9: the cluster has no free CPU for each of so many"):
+    with pytest.raises(InputError, match=r"^--ranks 9: the cluster has no free CPU for every process"):
         ray_launcher._start(workers.ray, 9, {"num_cpus": 1, "num_gpus": 0})
 
 

@@ -191,7 +191,7 @@ def test_the_recall_is_printed(tmp_path: Path, run: Path) -> None:
     pytest.importorskip("usearch")
     done = invoke(run, "--all", "--approximate", "--k", "5", "--out", tmp_path / "lists.parquet")
     assert done.exit_code == 0, done.output
-    assert "of the items of the exact lists of" in done.stderr
+    assert "of the exact top 5 of 60 users are found" in done.stderr
     assert pc.max(pq.read_table(tmp_path / "lists.parquet").column("rank")).as_py() == 5
 
 

@@ -41,8 +41,8 @@ def test_more_names_than_colours_begin_again():
 
 def test_noise_and_real_have_colours_of_their_own():
     rows = [{"what": name, "left": 0.0, "right": 0.5, "share": 1.0} for name in ("0", "1")]
-    assert scale_of(charts.beliefs(rows, ["0", "1"]).to_dict()) == {"0": NOISE, "1": REAL}
-    assert scale_of(charts.beliefs(rows[:1], ["all"]).to_dict()) == {"all": REAL}
+    assert scale_of(charts.probabilities(rows, ["0", "1"]).to_dict()) == {"0": NOISE, "1": REAL}
+    assert scale_of(charts.probabilities(rows[:1], ["all"]).to_dict()) == {"all": REAL}
 
 
 @pytest.mark.parametrize("names", [["mf"], ["mf", "gmf"]])

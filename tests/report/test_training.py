@@ -1,4 +1,4 @@
-"""How runs were learned and what they believe, as sections of a report."""
+"""How runs were trained and how real they consider interactions, as sections of a report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from accord.report.measure import Runs, curves
 from accord.report.page import Section
-from accord.report.training import beliefs, learning
+from accord.report.training import learning, probabilities
 
 
 def charts_of(section):
@@ -19,7 +19,7 @@ def tables_of(section):
 
 def test_curves_of_a_run_in_two_stages(trained):
     runs = Runs([trained["mf-deca-p"], trained["ease-normal"]])  # the second has no epochs
-    section = Section("How it was learned")
+    section = Section("Training")
     learning(runs, section)
     charts = charts_of(section)
     assert set(charts) == {"Validation ndcg@20", "Training loss of mf + deca-p"}
@@ -40,17 +40,17 @@ def test_curves_by_hand():
     assert curves(history, "valid") == []
 
 
-def test_beliefs_are_the_methods_own(trained):
+def test_probabilities_are_the_methods_own(trained):
     runs = Runs([trained["mf-normal"], trained["mf-deca-p"], trained["ease-normal"]])
-    section = Section("Beliefs")
-    beliefs(runs, section)
+    section = Section("Which interactions are real")
+    probabilities(runs, section)
     how_much, *extremes = tables_of(section)
     names = [row[0] for row in how_much.rows]
     assert names == ["mf + normal", "mf + deca-p", "popularity of the item"]  # ease gives no probability
-    believed = runs.runs[1].believed
-    assert how_much.rows[1][1:3] == (f"{believed.mean():.3f}", f"{(believed < 0.5).mean():.1%}")
+    p_real = runs.runs[1].p_real
+    assert how_much.rows[1][1:3] == (f"{p_real.mean():.3f}", f"{(p_real < 0.5).mean():.1%}")
     assert len(extremes) == 4
     least = extremes[2]
-    assert float(least.rows[0][-1]) == np.round(believed.min(), 4)
+    assert float(least.rows[0][-1]) == np.round(p_real.min(), 4)
     assert least.columns == ("user", "item", "title", "value", "probability")
     assert len([title for title in charts_of(section) if "mf" in title]) == 2

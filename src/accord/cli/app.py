@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. What takes long to import is imported when a command needs it."""
+"""The command line: the app, its commands, and what is printed when one fails. Slow imports wait for their command."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ def _version(version: Annotated[bool, typer.Option("--version", help="print the 
 
 
 def main() -> None:
-    """Run a command; what a user can cause ends in one sentence and exit code 2."""
+    """Run a command. An error that a user can cause ends in one sentence and exit code 2."""
     warnings.showwarning = lambda message, *_args, **_kw: print(f"accord: {printable(str(message))}", file=sys.stderr)
     try:
-        code = app(standalone_mode=False)  # typer gives back the code of an exit, and 130 for Ctrl-C
+        code = app(standalone_mode=False)  # typer returns the code of an exit, and 130 for Ctrl-C
         if code == 130:
             raise KeyboardInterrupt
         sys.exit(code or 0)
     except InputError as error:
         sys.exit(_fail(str(error)))
     except (KeyboardInterrupt, typer.Abort):
-        if _reports_failure():
-            print("\naccord: stopped; a training that was cut short goes on with --resume.", file=sys.stderr)
+        if _prints_errors():
+            print("\naccord: stopped; an interrupted training continues with --resume.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)
@@ -89,16 +89,18 @@ def _sentence(error: OSError) -> str:
 
 
 def _memory_error(error: Exception) -> str | None:
-    """The sentence of an error that more memory would mend, None if it is another."""
-    if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch has no kind of its own on a CPU
-        return "there is not enough memory for that; give less data, or make the model or the batch smaller."
+    """The sentence for an error that more memory would fix, None if it is another error."""
+    if isinstance(error, MemoryError) or "allocate memory" in str(
+        error
+    ):  # torch has no exception of its own for it on a CPU
+        return "there is not enough memory; use less data, or a smaller model or batch."
     return None
 
 
 def _usage_error(error: Exception) -> str | None:
-    """The sentence of a mistake in the command itself, None if the error is something else."""
+    """The sentence for a mistake in the command itself, None if it is another error."""
     if "deterministic implementation" in str(error):
-        return "the model or method does what cannot be done deterministically on CUDA; leave --deterministic away."
+        return "the model or method has no deterministic implementation on CUDA; run without --deterministic."
     message = getattr(error, "format_message", None)
     if message is None or not hasattr(error, "exit_code"):
         return None
@@ -107,13 +109,13 @@ def _usage_error(error: Exception) -> str | None:
 
 
 def _fail(sentence: str) -> int:
-    if _reports_failure():
+    if _prints_errors():
         print(f"accord: {printable(sentence)}", file=sys.stderr)
     return 2
 
 
-def _reports_failure() -> bool:
-    """Of several processes, one reports why all of them end."""
+def _prints_errors() -> bool:
+    """Of several processes that train one model, only one prints why all of them end."""
     if "RANK" not in os.environ:
         return True
     from accord.nn.ranks import reports_failure

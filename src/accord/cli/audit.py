@@ -1,4 +1,4 @@
-"""`accord audit`: what a log is worth."""
+"""`accord audit`: how healthy a log is, and how much of it is noise."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def audit(
         Path | None, typer.Option(help="write the log without its noise to this .csv, .tsv or .parquet file")
     ] = None,
     drop_below: Annotated[
-        float | None, typer.Option(help="with --write-clean: least p_real of what is kept; 0.5 if not given")
+        float | None, typer.Option(help="with --write-clean: smallest p_real to keep; 0.5 if not given")
     ] = None,
     weights: Annotated[
         bool, typer.Option("--weights", help="with --write-clean: keep every row, with p_real as its weight")
     ] = False,
-    folds: Annotated[int, typer.Option(help="parts of the log that are held out in turn")] = 5,
+    folds: Annotated[int, typer.Option(help="how many folds of the log are held out in turn")] = 5,
     seeds: Annotated[int, typer.Option(help="runs of each model that judges the interactions")] = 2,
     deterministic: Deterministic = False,
     device: Device = "auto",
@@ -62,9 +62,9 @@ def audit(
 ) -> None:
     """Say how healthy a log is, which interactions are probably noise, and whether denoising helps."""
     if write_clean is None and (weights or drop_below is not None):
-        raise InputError("--drop-below and --weights say what --write-clean FILE writes: give that too.")
+        raise InputError("--drop-below and --weights go with --write-clean FILE: give that too.")
     if folds < 2 or seeds < 1:
-        raise InputError("--folds is at least 2, and --seeds at least 1.")
+        raise InputError("--folds must be at least 2 and --seeds at least 1.")
 
     from accord.auditing.clean_log import check_target
     from accord.data.columns import Columns
@@ -89,7 +89,7 @@ def audit(
         from accord.io.files import read_table
 
         log = open_log(data, seed=split_seed, **reading)
-        say(f"{out} holds a finished audit, which is used; --overwrite makes it anew.")
+        say(f"{out} holds a finished audit, which is used; --overwrite replaces it.")
         judged = read_table(out / "interactions.parquet")
         _written(write(write_clean, log, judged, least, weights), write_clean)
         return
@@ -112,7 +112,7 @@ def audit(
 
 
 def _folder(data: str, given: Path | None, resume: bool, overwrite: bool) -> Path:
-    """Where the audit goes. A folder of the caller's choice is never overwritten unasked; ours gets a number."""
+    """Where the audit goes. A folder given by the caller is never overwritten unasked; our own gets a number."""
     from accord.auditing.result import is_unfinished
 
     if given is None:
@@ -125,12 +125,12 @@ def _folder(data: str, given: Path | None, resume: bool, overwrite: bool) -> Pat
         return folder
     if given.is_file():
         raise InputError(f"--out {given} is a file; give a folder.")
-    going_on = resume and is_unfinished(given)
-    if not overwrite and not going_on and (given / "summary.json").exists():
+    continues = resume and is_unfinished(given)
+    if not overwrite and not continues and (given / "summary.json").exists():
         raise InputError(f"{given} holds a finished audit; give another --out, or --overwrite to replace it.")
     if not overwrite and not resume and is_unfinished(given):
         raise InputError(
-            f"{given} holds an interrupted audit; continue it with --resume, or --overwrite to start anew."
+            f"{given} holds an interrupted audit; continue it with --resume, or --overwrite to start again."
         )
     return given
 

@@ -1,4 +1,4 @@
-"""`accord compare`: a comparison on anybody's data."""
+"""`accord compare`: models and methods compared on your own data."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from accord.errors import InputError
 
 @contextmanager
 def continuing() -> Iterator[None]:
-    """Ctrl-C is no loss: what has finished is written."""
+    """Nothing is lost by Ctrl-C: everything that has finished is written."""
     try:
         yield
     except KeyboardInterrupt:
-        print("\naccord: stopped; the same command goes on where it was.", file=sys.stderr)
+        print("\naccord: stopped; the same command continues where it stopped.", file=sys.stderr)
         sys.exit(130)
 
 
 def compare(
     data: DataArgument,
-    models: Annotated[str, typer.Option(help="models, with commas between")] = "gmf",
-    methods: Annotated[str, typer.Option(help="methods, with commas between")] = "normal,deca,deca-p",
+    models: Annotated[str, typer.Option(help="models, separated by commas")] = "gmf",
+    methods: Annotated[str, typer.Option(help="methods, separated by commas")] = "normal,deca,deca-p",
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="an option, or several values of it: method.c1=1,10")
     ] = None,
     seeds: Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")] = 3,
-    tune: Annotated[int, typer.Option(help="trials for each row first, chosen by validation NDCG@20")] = 0,
+    tune: Annotated[int, typer.Option(help="tuning trials for each row first, chosen by validation NDCG@20")] = 0,
     baseline: Annotated[str | None, typer.Option(help="the row that the others are tested against")] = None,
     protocol: Annotated[str, typer.Option(help="published or corrected")] = "corrected",
     epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
@@ -66,12 +66,12 @@ def compare(
     split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0,
     out: Annotated[Path | None, typer.Option(help="folder of the results; runs/DATA-compare if not given")] = None,
     render_only: Annotated[
-        bool, typer.Option("--render-only", help="only write the tables anew, from the results")
+        bool, typer.Option("--render-only", help="only write the tables again, from the results")
     ] = False,
 ) -> None:
     """Compare models and methods, with popularity and EASE among them. Continues where it was interrupted."""
     if seeds < 1 or tune < 0:
-        raise InputError("--seeds is at least 1, and --tune at least 0.")
+        raise InputError("--seeds must be at least 1 and --tune at least 0.")
     grid: dict[str, list[Any]] = {}
     for pair in set_ or []:
         key, equals, values = pair.partition("=")

@@ -1,4 +1,4 @@
-"""`accord data`: list, fetch and check datasets, and make a store of a log larger than memory."""
+"""`accord data`: list, download and check datasets, and make a store of a log larger than memory."""
 
 from __future__ import annotations
 
@@ -34,22 +34,24 @@ if TYPE_CHECKING:
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-data_app = typer.Typer(help="List, fetch and check datasets.", no_args_is_help=True, rich_markup_mode=None)
+data_app = typer.Typer(help="List, download, check and prepare datasets.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @data_app.command("list")
 def data_list() -> None:
-    """Named datasets, and where they were found."""
+    """Named datasets, and where they are on this machine."""
     from accord.cli.display import print_table
     from accord.data import catalog
 
-    rows = [(name, catalog.describe(name)["title"], catalog.found(name) or "not here yet") for name in catalog.names()]
+    rows = [
+        (name, catalog.describe(name)["title"], catalog.found(name) or "not downloaded yet") for name in catalog.names()
+    ]
     print_table(["name", "what it is", "found"], rows)
 
 
 @data_app.command("get")
 def data_get(name: Annotated[str, typer.Argument(help="a named dataset")]) -> None:
-    """Fetch a named dataset, if it is not here yet."""
+    """Download a named dataset, if it is not here yet."""
     from accord.data import catalog
 
     place = catalog.get(name)
@@ -89,7 +91,7 @@ def data_check(
 def prepare(
     source: Annotated[str, typer.Argument(help="a CSV, TSV or Parquet file of any size, or a folder of them")],
     out: Annotated[Path, typer.Option(help="folder of the store")],
-    memory: Annotated[str, typer.Option(help="memory to stay within, about: 500MB, 4GB")] = "2GB",
+    memory: Annotated[str, typer.Option(help="memory to use, about: 500MB, 4GB")] = "2GB",
     user_col: UserColumn = None,
     item_col: ItemColumn = None,
     value_col: ValueColumn = None,
@@ -97,7 +99,7 @@ def prepare(
     weight_col: WeightColumn = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store in --out")] = False,
 ) -> None:
-    """Make a store of a log larger than memory; stopped, it goes on where it was when run again."""
+    """Make a store of a log larger than memory. If it is stopped, the same command continues where it stopped."""
     limit = parse_bytes(memory)
 
     from accord.cli.display import say
@@ -113,7 +115,7 @@ def prepare(
                 watch=watch,
             )  # fmt: skip
     except KeyboardInterrupt:
-        say("\naccord: stopped; run the same command again, and it goes on from here.")
+        say("\naccord: stopped; the same command continues where it stopped.")
         raise typer.Exit(130) from None
     except OSError as error:
         if error.errno != errno.ENOSPC:
@@ -142,14 +144,14 @@ def _progress() -> Iterator[Watch]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         tasks: dict[str, Any] = {}
 
         def watch(step: str, done: int, total: int | None) -> None:
-            told = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
             if step not in tasks:
-                tasks[step] = bar.add_task(step, total=total, told=told)
-            bar.update(tasks[step], completed=done, total=total, told=told)
+                tasks[step] = bar.add_task(step, total=total, count=count)
+            bar.update(tasks[step], completed=done, total=total, count=count)
 
         yield watch

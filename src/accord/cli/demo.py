@@ -16,7 +16,7 @@ ROWS = (("popularity", None), ("ease", None), ("gmf", "normal"), ("gmf", "deca")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="where the runs and the report go")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(help="folder of the runs and the report")] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option(help="runs of each method")] = 3,
     device: Device = "auto",
 ) -> None:
@@ -34,7 +34,7 @@ def demo(
     data, real = simulation.dataset, simulation.is_real
     say(
         f"demo data: {len(data.users):,} users, {len(data.items):,} items, {len(data.train):,} training interactions, "
-        f"{1 - real.mean():.0%} of them noise that the models are not told of"
+        f"{1 - real.mean():.0%} of them noise, which the models do not know"
     )
     runs: list[tuple[str, Recommender]] = []
     rows = []

@@ -48,7 +48,7 @@ def _plain(cell: Any) -> str:
 
 
 def metrics_table(metrics: dict[str, Any]) -> None:
-    """Mean ± sd of every metric, all users, warm and cold apart."""
+    """Mean ± standard deviation of every metric, for all users and for warm and cold users."""
     data, runs = metrics["dataset"], metrics["runs"]
     groups = metrics["groups"]
     say(
@@ -67,7 +67,7 @@ def metrics_table(metrics: dict[str, Any]) -> None:
 
 @contextmanager
 def training_progress() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar with loss, speed and the validation figure."""
+    """A progress bar with the loss, the speed and the validation metric."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
@@ -88,8 +88,8 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
                 figures += f" · valid {progress.value:.4f}"
             if progress.stage not in tasks:
                 tasks[progress.stage] = bar.add_task(progress.stage, total=progress.epochs, figures=figures)
-            going = progress.epoch < progress.epochs
-            bar.update(tasks[progress.stage], completed=progress.epoch, figures=figures, visible=going)
+            unfinished = progress.epoch < progress.epochs
+            bar.update(tasks[progress.stage], completed=progress.epoch, figures=figures, visible=unfinished)
 
         yield watch
 
@@ -154,7 +154,7 @@ def _csv(table: Any) -> bytes:
 
 
 def write_table(table: Any, path: Path, format_: str) -> None:
-    """Write an Arrow table; the file is whole or not there."""
+    """Write an Arrow table; the file is complete or not there."""
     with replacing(path) as temporary:
         if format_ == "parquet":
             import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""`accord doctor`: what is installed, what device and data are there, and whether training works."""
+"""`accord doctor`: what is installed, which device and data are available, and whether training works."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def examine() -> bool:
             rows.append((name, "missing: install accord again"))
     cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     rows += [("cpu threads", str(torch.get_num_threads())), ("cuda", cuda)]
-    rows += [(f"data: {name}", catalog.found(name) or "not here yet") for name in catalog.names()]
-    passed, said = self_test()
-    print_table(["what", "found"], [*rows, ("self-test", said)])
+    rows += [(f"data: {name}", catalog.found(name) or "not downloaded yet") for name in catalog.names()]
+    passed, sentence = self_test()
+    print_table(["what", "found"], [*rows, ("self-test", sentence)])
     if not passed:
         say("accord: the self-test failed; reinstall accord, or report this with the table above.")
     return passed
 
 
 def self_test() -> tuple[bool, str]:
-    """Train DeCA for a few epochs on a small simulation: the loss must fall and the list must beat chance."""
+    """Train MF for a few epochs on a small simulation: the loss must fall, and recall must beat chance."""
     from accord.data.simulate import simulate
     from accord.fitting import fit
 
     began = time.perf_counter()
     data = simulate(users=200, items=100, interactions=4000, seed=1).dataset
-    # agreement over a few steps says little, so plain training with a fast learning rate
+    # a few steps say little about agreement, so this is plain training with a fast learning rate
     trained = fit(data, "mf", "normal", epochs=8, options={"train.lr": 0.02, "train.early_stop": False}, device="cpu")
     losses = [entry["loss"][0] for entry in trained.history]
     recall = trained.metrics["mean"]["recall@20"]

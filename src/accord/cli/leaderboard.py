@@ -1,4 +1,4 @@
-"""`accord leaderboard` and `accord injected`: what methods are worth under rules that hold."""
+"""`accord leaderboard` and `accord injected`: what methods are worth under the corrected protocol."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 Datasets = Annotated[
     list[str] | None, typer.Argument(help="named datasets, files or folders; those found if not given")
 ]
-Models = Annotated[str | None, typer.Option(help="models, with commas between")]
-Methods = Annotated[str | None, typer.Option(help="methods, with commas between; all if not given")]
-Tune = Annotated[int, typer.Option(help="trials for each row first, chosen by validation NDCG@20; 0: defaults")]
+Models = Annotated[str | None, typer.Option(help="models, separated by commas")]
+Methods = Annotated[str | None, typer.Option(help="methods, separated by commas; all if not given")]
+Tune = Annotated[int, typer.Option(help="tuning trials for each row first, chosen by validation NDCG@20; 0: defaults")]
 Epochs = Annotated[int | None, typer.Option(help="passes over the training data, at most")]
 Known = Annotated[
-    list[Path] | None, typer.Option("--from", help="take over finished runs from another --out; may be given often")
+    list[Path] | None, typer.Option("--from", help="reuse finished runs of another --out; may be given more than once")
 ]
-RenderOnly = Annotated[bool, typer.Option("--render-only", help="only write the page anew, from the results")]
+RenderOnly = Annotated[bool, typer.Option("--render-only", help="only write the page again, from the results")]
 
 
 def leaderboard(
@@ -43,7 +43,7 @@ def leaderboard(
     known: Known = None,
     render_only: RenderOnly = False,
 ) -> None:
-    """Every model with every method, equally tuned, tested against Normal and the best that needs no denoising."""
+    """Every model with every method, equally tuned, tested against Normal and the best row without denoising."""
     from accord.experiments import leaderboard as board
 
     if render_only:
@@ -74,7 +74,7 @@ def injected(
     known: Known = None,
     render_only: RenderOnly = False,
 ) -> None:
-    """Noise put into training data: whether it is found, and what it costs the ranking."""
+    """Inject noise into training data: whether it is found, and what it costs the ranking."""
     from accord.experiments import noise_injection as noise
 
     if render_only:
@@ -98,7 +98,7 @@ def injected(
 
 def _check(seeds: int, tune: int) -> None:
     if seeds < 1 or tune < 0:
-        raise InputError("--seeds is at least 1, and --tune at least 0.")
+        raise InputError("--seeds must be at least 1 and --tune at least 0.")
 
 
 def _named(models: str | None, methods: str | None) -> dict[str, list[str]]:
@@ -123,7 +123,7 @@ def _watched(
     cluster: str | None,
     known: list[Path] | None,
 ) -> list[Table | Figure]:
-    """Run with a progress bar; an interruption is no loss."""
+    """Run with a progress bar; nothing is lost by an interruption."""
     from accord.cli.display import say, training_progress
     from accord.experiments.compare import Request
     from accord.experiments.ray_executor import workers_on
@@ -147,7 +147,7 @@ def _watched(
 
 
 def show(parts: Iterable[Table | Figure]) -> None:
-    """The tables on the screen, their widest columns left to the files."""
+    """Print the tables without some columns, which are in the files."""
     from accord.cli.display import print_table
     from accord.report.tables import Table
 

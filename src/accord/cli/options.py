@@ -1,4 +1,4 @@
-"""The options that commands share, and how what is written on the command line is read."""
+"""The options that commands share, and how their values are read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ItemsFile = Annotated[Path | None, typer.Option("--items", help="file of item ti
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="train on a Ray cluster: its HOST:PORT, or auto for the one here, which is started if need be"),
+    typer.Option(help="train on a Ray cluster: its HOST:PORT, or auto for one on this machine, started if need be"),
 ]
 RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
 AllowImports = Annotated[
@@ -40,7 +40,7 @@ AllowImports = Annotated[
 
 
 def _be_deterministic(wanted: bool) -> bool:
-    """As soon as the command line is read: it must be said before CUDA is used."""
+    """Called as soon as the command line is read: it must be set before CUDA is used."""
     if wanted:
         from accord.fitting import deterministic
 
@@ -53,13 +53,13 @@ Deterministic = Annotated[
     typer.Option(
         "--deterministic",
         callback=_be_deterministic,
-        help="the same bits every time on CUDA too, which takes longer; a CPU gives them always",
+        help="the same bits every time on CUDA too, which takes longer; always so on a CPU",
     ),
 ]
 
 
 def run_folder(given: Path | None, usual: Path, resume: bool, overwrite: bool) -> Path:
-    """Where the run goes. A folder of the caller's choice is never overwritten unasked; ours gets a number."""
+    """Where the run goes. A folder given by the caller is never overwritten unasked; our own gets a number."""
     if given is None:
         folder, number = usual, 1
         while folder.exists() and not overwrite and not (resume and interrupted(folder)):
@@ -69,7 +69,7 @@ def run_folder(given: Path | None, usual: Path, resume: bool, overwrite: bool) -
     if not overwrite and (given / "metrics.json").exists():
         raise InputError(f"{given} holds a finished run; give another --out, or --overwrite to replace it.")
     if not overwrite and not resume and interrupted(given):
-        raise InputError(f"{given} holds an interrupted run; continue it with --resume, or --overwrite to start anew.")
+        raise InputError(f"{given} holds an interrupted run; continue it with --resume, or --overwrite to start again.")
     return given
 
 
@@ -78,12 +78,12 @@ def interrupted(folder: Path) -> bool:
 
 
 def typed() -> str:
-    """The command as it was typed, to be typed again: whether it went on or replaced something is left out."""
+    """The command as it was typed, to be repeated: without --resume and --overwrite."""
     return shlex.join(["accord", *(word for word in sys.argv[1:] if word not in ("--resume", "--overwrite"))])
 
 
 def without(words: list[str], options: tuple[str, ...]) -> list[str]:
-    """The words of a command less some options that have values."""
+    """The words of a command without some options and their values."""
     kept, skip = [], False
     for word in words:
         if not skip and word.partition("=")[0] not in options:
@@ -102,7 +102,7 @@ def parse_options(pairs: list[str]) -> dict[str, Any]:
             options[key] = json.loads(text)
         except json.JSONDecodeError:
             options[key] = text
-        except (ValueError, RecursionError):  # an integer of thousands of digits, or nested as deep
+        except (ValueError, RecursionError):  # an integer with thousands of digits, or lists nested thousands deep
             raise InputError(f"--set {shown(pair)} has no value; write it as method.c1=100.") from None
     return options
 
@@ -111,7 +111,7 @@ def parse_numbers(text: str, option: str, kind: type = int) -> list[Any]:
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} {shown(text)}: write numbers with commas between, as 5,20.") from None
+        raise InputError(f"{option} {shown(text)}: give numbers separated by commas, as 5,20.") from None
 
 
 def read_ids(path: Path | None) -> list[str]:
@@ -123,7 +123,7 @@ def read_ids(path: Path | None) -> list[str]:
     except UnicodeDecodeError as error:
         raise InputError(f"--users {path} is not UTF-8 text ({error}); save it as UTF-8.") from None
     if not ids:
-        raise InputError(f"--users {path}: the file is empty; write one id a line.")
+        raise InputError(f"--users {path}: the file is empty; write one id per line.")
     return ids
 
 

@@ -1,4 +1,4 @@
-"""One large run on a Ray cluster: the ranks that torchrun starts on one machine, on whichever nodes have room."""
+"""One large run on a Ray cluster: processes as torchrun starts them on one machine, on the nodes that have room."""
 
 from __future__ import annotations
 
@@ -19,44 +19,45 @@ SECONDS_FOR_ROOM = 60.0
 SECONDS_BETWEEN_LOOKS = 0.3
 
 
-def train_on(cluster: str, ranks: int, device: str, words: Sequence[str]) -> int:
-    """Run a command as so many ranks, and show what they say; the exit code is that of a rank that failed, or 0."""
+def train_on(cluster: str, processes: int, device: str, words: Sequence[str]) -> int:
+    """Run a command in several processes and print their output; the exit code is that of one that failed, or 0."""
     from accord.cli.display import say
     from accord.experiments.ray_executor import Cluster, workers_on
 
-    if ranks < 1:
-        raise InputError(f"--ranks {ranks}: there is at least one.")
+    if processes < 1:
+        raise InputError(f"--ranks {processes}: give at least 1.")
     with workers_on(cluster, say) as workers:
         assert isinstance(workers, Cluster)
         needs = {"num_cpus": 1, "num_gpus": int(workers.device(device).type == "cuda")}
-        started = _start(workers.ray, ranks, needs)
+        started = _start(workers.ray, processes, needs)
         address, port = workers.ray.get(started[0].meeting_place.remote())
-        meeting = {"MASTER_ADDR": address, "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0"}
+        meeting = {"MASTER_ADDR": address, "MASTER_PORT": str(port), "WORLD_SIZE": str(processes), "LOCAL_RANK": "0"}
         lines = importlib.import_module("ray.util.queue").Queue(actor_options={"num_cpus": 0})
         running = [
-            rank.run.remote(list(words), str(Path.cwd()), meeting | {"RANK": str(number)}, lines)
-            for number, rank in enumerate(started)
+            process.run.remote(list(words), str(Path.cwd()), meeting | {"RANK": str(number)}, lines)
+            for number, process in enumerate(started)
         ]
-        return _shown(workers.ray, running, lines)
+        return _print_lines(workers.ray, running, lines)
 
 
-def _start(ray: Any, ranks: int, needs: dict[str, int]) -> list[Any]:
-    """All ranks or none: some alone would wait for the others, and hold what these need."""
+def _start(ray: Any, processes: int, needs: dict[str, int]) -> list[Any]:
+    """All processes or none: a few alone would wait for the others, and hold what those need."""
     groups = importlib.import_module("ray.util.placement_group")
     where = importlib.import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy
     names = {"CPU": needs["num_cpus"], "GPU": needs["num_gpus"]}
-    group = groups.placement_group([{name: size for name, size in names.items() if size}] * ranks, strategy="PACK")
-    if not group.wait(SECONDS_FOR_ROOM):  # not its ready(), a task for which a busy node may need minutes
+    group = groups.placement_group([{name: size for name, size in names.items() if size}] * processes, strategy="PACK")
+    if not group.wait(SECONDS_FOR_ROOM):  # not its ready(), a task that may wait for minutes on a busy node
         groups.remove_placement_group(group)
         kind = "GPU" if needs["num_gpus"] else "CPU"
-        raise InputError(f"--ranks {ranks}: the cluster has no free {kind} for each of so many; see 'ray status'.")
+        raise InputError(f"--ranks {processes}: the cluster has no free {kind} for every process; see 'ray status'.")
     return [
-        ray.remote(Rank).options(**needs, scheduling_strategy=where(group, number)).remote() for number in range(ranks)
+        ray.remote(Process).options(**needs, scheduling_strategy=where(group, number)).remote()
+        for number in range(processes)
     ]
 
 
-def _shown(ray: Any, running: list[Any], lines: Any) -> int:
-    """Print the lines of all ranks until they have ended."""
+def _print_lines(ray: Any, running: list[Any], lines: Any) -> int:
+    """Print the lines of all processes until they have ended; the largest exit code."""
     codes: list[int] = []
     while running:
         ready, running = ray.wait(running, timeout=SECONDS_BETWEEN_LOOKS)
@@ -66,12 +67,12 @@ def _shown(ray: Any, running: list[Any], lines: Any) -> int:
             try:
                 codes.append(ray.get(one))
             except ray.exceptions.RayActorError:
-                codes.append(2)  # the others notice it, and say so
+                codes.append(2)  # the other processes notice, and print it
     return max(codes)
 
 
-class Rank:
-    """A process of the cluster that becomes one of the ranks."""
+class Process:
+    """A process on the cluster that takes part in the training."""
 
     def meeting_place(self) -> tuple[str, int]:
         """An address of this node, and a port that is free there."""
@@ -81,7 +82,7 @@ class Rank:
         return importlib.import_module("ray").util.get_node_ip_address(), port
 
     def run(self, words: list[str], folder: str, environment: dict[str, str], lines: Any) -> int:
-        """Run the command in this process, which ends with the cluster's job; what it says goes to `lines`."""
+        """Run the command in this process, which ends with the job on the cluster; its output goes to `lines`."""
         os.environ.update(environment)
         os.chdir(folder)
         sys.argv = ["accord", *words]

@@ -1,4 +1,4 @@
-"""`accord recommend`: lists for some users on the screen, or for everybody in a file."""
+"""`accord recommend`: recommendations for some users on the screen, or for all users in a file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def recommend(
     run: RunArgument,
     user: Annotated[list[str] | None, typer.Option(help="a user's id; may be given more than once")] = None,
-    users: Annotated[Path | None, typer.Option(help="a file with one id a line")] = None,
-    everybody: Annotated[bool, typer.Option("--all", help="every user of the data")] = False,
-    history: Annotated[str | None, typer.Option(help="items of one --user who is new, as id,id,…")] = None,
+    users: Annotated[Path | None, typer.Option(help="a file with one id per line")] = None,
+    all_users: Annotated[bool, typer.Option("--all", help="all users of the data")] = False,
+    history: Annotated[str | None, typer.Option(help="items of one new --user, as id,id,…")] = None,
     k: Annotated[int, typer.Option(help="items for each user")] = 20,
     format_: Annotated[
         str | None, typer.Option("--format", help="table, json, csv or parquet; parquet for a file of that name")
@@ -38,9 +38,9 @@ def recommend(
     device: Device = "auto",
     allow_imports: AllowImports = False,
 ) -> None:
-    """Recommend items to users, by their own ids; to everybody as a Parquet file, in bounded memory."""
-    if sum([bool(user), users is not None, everybody]) != 1:
-        raise InputError("say for whom: --user ID (more than once if you like), --users FILE or --all.")
+    """Recommend items to users, by their own ids; for all users as a Parquet file, in bounded memory."""
+    if sum([bool(user), users is not None, all_users]) != 1:
+        raise InputError("name the users: give --user ID (more than once if you like), --users FILE or --all.")
     format_ = format_ or ("parquet" if output is not None and output.suffix == ".parquet" else "table")
     if format_ not in FORMATS:
         raise unknown("format", format_, FORMATS)
@@ -48,16 +48,16 @@ def recommend(
         raise InputError("--format parquet needs a file: give -o FILE.")
     if history is not None and (not user or len(user) != 1):
         raise InputError("--history goes with one --user.")
-    if (part is not None or approximate) and not (everybody and format_ == "parquet"):
+    if (part is not None or approximate) and not (all_users and format_ == "parquet"):
         asked = "--part" if part is not None else "--approximate"
         raise InputError(f"{asked} goes with --all and a Parquet file: give --all --out FILE.parquet.")
     if k < 1:
-        raise InputError(f"--k is {k}; give a number from 1 up.")
-    if everybody and format_ == "parquet":
+        raise InputError(f"--k is {k}; give a number of at least 1.")
+    if all_users and format_ == "parquet":
         assert output is not None
         _stream(run, output, part, k, approximate, device, allow_imports)
         return
-    ids = None if everybody else user or read_ids(users)
+    ids = None if all_users else user or read_ids(users)
     recommender = open_run(run, device, allow_imports)
     given = {user[0]: history.split(",")} if history is not None and user else None
     table = recommender.with_titles(recommender.recommend(ids, k, history=given))
@@ -67,19 +67,19 @@ def recommend(
 def _stream(
     run: Path, output: Path, part: str | None, k: int, approximate: bool, device: str, allow_imports: bool
 ) -> None:
-    """Lists of all users, or of this part of them, into a file."""
+    """Write the recommendations for all users, or for one share of them, to a file."""
     from accord.cli.display import say
     from accord.recommender.batch import Part, write_lists
 
     of_rank = Part.of_rank()
     chosen = Part.parse(part) if part is not None else of_rank or Part()
-    if part is None and of_rank is not None:  # each rank its own file, all in one folder
+    if part is None and of_rank is not None:  # each process writes its own file, all in one folder
         output = of_rank.file_in(output)
     recommender = open_run(run, device, allow_imports)
     rank = _nearest(recommender, k).rank if approximate else None
     with _progress() as watch:
         written = write_lists(recommender, output, k, chosen, rank, watch)
-    say(f"lists of {written:,} users: {output}")
+    say(f"recommendations for {written:,} users: {output}")
 
 
 def _nearest(recommender: Any, k: int) -> Nearest:
@@ -88,7 +88,7 @@ def _nearest(recommender: Any, k: int) -> Nearest:
 
     nearest = Nearest(recommender.lists)
     recall, users = nearest.recall(k)
-    say(f"approximate lists: {recall:.2%} of the items of the exact lists of {users:,} users are found")
+    say(f"approximate recommendations: {recall:.2%} of the exact top {k} of {users:,} users are found")
     return nearest
 
 

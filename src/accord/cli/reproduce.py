@@ -19,12 +19,12 @@ NAMES = "overall, ablation, selection, curves, agreement, posterior, grid, or al
 
 def reproduce(
     name: Annotated[str, typer.Argument(help=NAMES)],
-    dataset: Annotated[str | None, typer.Option(help="datasets, with commas between; those found if not given")] = None,
-    model: Annotated[str | None, typer.Option(help="models, with commas between; the paper's if not given")] = None,
-    method: Annotated[str | None, typer.Option(help="methods, with commas between; the paper's if not given")] = None,
+    dataset: Annotated[str | None, typer.Option(help="datasets, separated by commas; those found if not given")] = None,
+    model: Annotated[str | None, typer.Option(help="models, separated by commas; the paper's if not given")] = None,
+    method: Annotated[str | None, typer.Option(help="methods, separated by commas; the paper's if not given")] = None,
     protocol: Annotated[str, typer.Option(help="published or corrected")] = "published",
     seeds: Annotated[
-        int | None, typer.Option(help="runs of each cell, with seeds 2019, 2020, …; 3, of the leaderboard 10")
+        int | None, typer.Option(help="runs of each cell, with seeds 2019, 2020, …; 3, or 10 for the leaderboard")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="passes over the data, instead of the paper's")] = None,
     deterministic: Deterministic = False,
@@ -32,7 +32,7 @@ def reproduce(
     cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help="folder of the pages and raw results")] = Path("runs/reproduction"),
     render_only: Annotated[
-        bool, typer.Option("--render-only", help="only write the pages anew, from the results")
+        bool, typer.Option("--render-only", help="only write the pages again, from the results")
     ] = False,
 ) -> None:
     """The paper's tables and figures from real data, its values beside ours. Continues where it was interrupted.
@@ -74,7 +74,7 @@ def reproduce(
 def _applicable(
     experiments: dict[str, Experiment], name: str, wanted: dict[str, list[str]]
 ) -> dict[str, list[str]] | None:
-    """Of what was asked of all experiments, what this one has; None if that is nothing. Unknown names are errors."""
+    """The names asked for that this experiment has; None if it has none of them. Unknown names are errors."""
     given = {}
     for what, names in wanted.items():
         known: set[str] = set()

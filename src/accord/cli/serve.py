@@ -1,4 +1,4 @@
-"""`accord serve`."""
+"""`accord serve`: a run over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accord.errors import InputError
 
 def serve(
     run: RunArgument,
-    host: Annotated[str, typer.Option(help="address to listen on; others than this machine's own need a token")] = (
+    host: Annotated[str, typer.Option(help="address to listen on; any but this machine's own needs a token")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(help="port to listen on; 0 takes a free one")] = 8000,
@@ -34,7 +34,7 @@ def serve(
             "the server needs libraries that are not installed; install them: pip install 'accord[serve]'."
         )
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
-        raise InputError("--token must be of visible ASCII characters, one at least.")
+        raise InputError("--token must be visible ASCII characters, at least one.")
     from accord.serve.server import serve as run_server
 
     raise SystemExit(run_server(run, host, port, token, watch, audit, log_requests, allow_imports))

@@ -51,7 +51,7 @@ def train(
         list[str] | None, typer.Option("--set", help="an option, as method.c1=100 or train.l2=0.01")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
-    k: Annotated[str | None, typer.Option(help="lengths of the lists that are judged, as 5,20")] = None,
+    k: Annotated[str | None, typer.Option(help="top-n lengths to evaluate, as 5,20")] = None,
     deterministic: Deterministic = False,
     device: Device = "auto",
     cluster: Cluster = None,
@@ -78,7 +78,7 @@ def train(
 
         raise typer.Exit(train_on(cluster, num_ranks or 1, device, without(sys.argv[1:], ("--cluster", "--ranks"))))
     if num_ranks is not None:
-        raise InputError("--ranks goes with --cluster; without one, torchrun starts ranks.")
+        raise InputError("--ranks goes with --cluster; without a cluster, start the processes with torchrun.")
     if seeds is not None and seed is not None:
         raise InputError("give --seeds or --seed, not both.")
     options = parse_options(set_ or [])
@@ -96,7 +96,7 @@ def train(
         read_seconds = time.perf_counter() - began
         chosen = [seed] if seed is not None else 1 if seeds is None else seeds
         ks = parse_numbers(k, "--k") if k else None
-        # mistakes first, before a folder is made
+        # mistakes are found before a folder is made
         run = plan(dataset, model, method, protocol, chosen, options, epochs, ks)
         find_device(device)
         name = "-".join([dataset.name, *(part.replace(":", ".") for part in (model, run.config.method) if part)])
@@ -120,16 +120,18 @@ def train(
     try:
         say(f"report: {write_report(folder / 'report.html', [(str(folder), recommender)])}")
     except OSError as error:
-        mend = f"the run in {folder} is whole; write its report with 'accord report {folder}'"
-        raise InputError(f"the report cannot be written ({(error.strerror or str(error)).lower()}); {mend}.") from error
+        advice = f"the run in {folder} is whole; write its report with 'accord report {folder}'"
+        raise InputError(
+            f"the report cannot be written ({(error.strerror or str(error)).lower()}); {advice}."
+        ) from error
     if "diverged" in recommender.metrics:
         raise InputError(f"{folder} holds the runs that did not diverge; train the others with a smaller train.lr.")
 
 
 def evaluate(
     run: RunArgument,
-    k: Annotated[str | None, typer.Option(help="lengths of the lists, as 5,20; as trained if not given")] = None,
-    per_user: Annotated[Path | None, typer.Option(help="Parquet file for every user's own figures")] = None,
+    k: Annotated[str | None, typer.Option(help="top-n lengths, as 5,20; those of the training if not given")] = None,
+    per_user: Annotated[Path | None, typer.Option(help="Parquet file for the metrics of every user")] = None,
     device: Device = "auto",
     allow_imports: AllowImports = False,
 ) -> None:
@@ -142,4 +144,4 @@ def evaluate(
     metrics_table({**recommender.metrics, **summarise(evaluation)})
     if per_user:
         put_table(recommender.per_user(evaluation), per_user, "parquet")
-        say(f"figures of {len(evaluation.users)} users: {per_user}")
+        say(f"metrics of {len(evaluation.users)} users: {per_user}")

@@ -1,1 +1,1 @@
-"""Reports: HTML files that open from disk. `page` is the look they share, `run` the report of run folders."""
+"""Reports: HTML files that open from disk. `page` is what they share, `run_report` the report of run folders."""

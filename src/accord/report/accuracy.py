@@ -12,15 +12,15 @@ from accord.report.tables import Cell, Table
 
 PAIRED = (
     "Paired by user: sign-flip test on the users' differences, p corrected for the number of rows (Holm); the interval "
-    "is for other users and seeds. The last column is the share of users for whom it is better less the share for whom "
-    "it is worse."
+    "holds for other users and seeds. The last column is the share of users for whom it is better minus the share for "
+    "whom it is worse."
 )
 
 
 def in_short(runs: Runs, section: Section) -> None:
-    """The best figures, and of whom; of a single run their intervals."""
-    if not runs.together:
-        section.callout("The runs are of different data or tests: their figures cannot be compared.", "warning")
+    """The best figures and the runs that have them; for a single run, their intervals."""
+    if not runs.comparable:
+        section.callout("The runs have different data or tests, so their figures cannot be compared.", "warning")
         return
     if runs.testable:
         _verdict(runs, section)
@@ -46,7 +46,7 @@ def in_short(runs: Runs, section: Section) -> None:
 
 
 def _verdict(runs: Runs, section: Section) -> None:
-    """How the best run stands to the best of the others."""
+    """How the best run compares with the best of the others."""
     best = max(runs.runs, key=lambda one: one.figures[runs.ndcg].mean)
     other = max((one for one in runs.subjects if one is not best), key=lambda one: one.figures[runs.ndcg].mean)
     means = (best.figures[runs.ndcg].mean, other.figures[runs.ndcg].mean)
@@ -67,7 +67,7 @@ def verdict(
 
 
 def figures(runs: Runs, section: Section) -> None:
-    if runs.together:
+    if runs.comparable:
         section.charts([_dots(runs, metric) for metric in (runs.recall, runs.ndcg)])
     section.table(_means(runs))
     if runs.testable:
@@ -102,9 +102,9 @@ def _means(runs: Runs) -> Table:
         for metric in (runs.recall, runs.ndcg):
             row += [one.figures[metric].mean, _between(one.figures[metric])]
         rows.append((*row, one.spread.get(runs.ndcg)) if several else tuple(row))
-    notes = ["Mean over the test's users and the seeds; the interval is where it would lie for other users and seeds."]
+    notes = ["Mean over the test's users and the seeds; the interval is where it would be for other users and seeds."]
     marked = set()
-    if runs.together:
+    if runs.comparable:
         notes.append("The best of each column is marked.")
         for column, metric in ((1, runs.recall), (3, runs.ndcg)):
             means = [one.figures[metric].mean for one in runs.subjects]
@@ -132,7 +132,7 @@ def _tests(runs: Runs) -> Table:
 
 def users(runs: Runs, section: Section) -> None:
     section.text("Users by how many interactions they have in training; those with none are cold.")
-    if not runs.together:
+    if not runs.comparable:
         for one in runs.subjects:
             section.table(_by_history(f"{runs.ndcg} by history: {one.name}", [one], _of_groups(runs, [one])))
         return
@@ -149,7 +149,7 @@ def users(runs: Runs, section: Section) -> None:
     section.chart(Chart(f"{runs.ndcg} by history, with 95% intervals", chart, summary, table))
 
 
-Groups = list[tuple[str, int, list[Interval]]]  # a group of users, how many they are, and the figure of each run
+Groups = list[tuple[str, int, list[Interval]]]  # name of a group, its users, and the figure of each run
 
 
 def _of_groups(runs: Runs, subjects: Sequence[Subject]) -> Groups:

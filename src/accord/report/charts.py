@@ -67,7 +67,7 @@ def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
     return alt.layer(band, base.mark_line(strokeWidth=2).encode(y="mean:Q", strokeDash=dash))
 
 
-def beliefs(rows: Sequence[Row], names: Sequence[str]) -> Drawing:
+def probabilities(rows: Sequence[Row], names: Sequence[str]) -> Drawing:
     """Histograms over the probability of being real, one for each value. Rows: what, left, right, share."""
     scale = alt.Scale(domain=list(names), range=[NOISE, REAL] if len(names) == 2 else [REAL])
     axis = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f")

@@ -1,4 +1,4 @@
-"""The report of a comparison: its tables, and the same figures drawn."""
+"""The report of a comparison: its tables and charts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_comparison(
     per_user: Mapping[str, Mapping[str, Floats]],
     command: str,
 ) -> Path:
-    """`per_user`: of each metric, what every user got from each row [S, N]; the last metric says who is best."""
+    """`per_user`: for each metric and row, the values of seeds and users [S, N]; the last metric says which is best."""
     page = Page(f"Comparison on {name}", lead)
     metric, values = list(per_user.items())[-1]
     best, other = sorted(values, key=lambda row: -values[row].mean())[:2]  # popularity and EASE are always there

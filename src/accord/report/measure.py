@@ -1,4 +1,4 @@
-"""What a report says of a run, as numbers: figures with intervals, groups of users, beliefs, what is recommended."""
+"""What a report says about a run, as numbers: intervals, groups of users, probabilities, recommendations."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from accord.evaluation.significance import Comparison, compare_to, interval_of_m
 from accord.recommender.recommender import Recommender
 from accord.training.run import Run
 
-MOST_JUDGED = 2_000_000  # interactions: more of them would say the same
-SAMPLE = 5_000  # users whose lists are looked at: enough for shares to the percent
+MOST_JUDGED = 2_000_000  # interactions: more would give the same figures
+SAMPLE = 5_000  # users whose lists are counted: enough for shares to the percent
 TENTHS = 10
 BINS = 20
-MOST_VALUES = 10  # more different values than this are grouped by fifths
+MOST_VALUES = 10  # with more distinct values than this, they are grouped into fifths
 EXAMPLES = 10
 
 Floats = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over users and seeds, and where it would lie for other users and seeds."""
+    """A mean over users and seeds, and where it would be for other users and seeds."""
 
     mean: float
     low: float
@@ -41,7 +41,7 @@ class Interval:
 
     @classmethod
     def of(cls, values: Floats) -> list[Interval]:
-        """Of each of several metrics [M, S, N], for S seeds and N users."""
+        """One for each of several metrics [M, S, N], for S seeds and N users."""
         lows, highs = interval_of_means(values)
         means = values.mean((1, 2))
         return [cls(*map(float, figures)) for figures in zip(means, lows, highs, strict=True)]
@@ -57,7 +57,7 @@ class Subject:
     name: str
     recommender: Recommender
     evaluation: Evaluation
-    folder: str | None = None  # None: not a run of the caller's, fitted for comparison
+    folder: str | None = None  # None: not a run of the user, but fitted for comparison
 
     @property
     def is_run(self) -> bool:
@@ -84,8 +84,8 @@ class Subject:
         return every.take(np.sort(np.random.default_rng(0).choice(len(every), MOST_JUDGED, False, shuffle=False)))
 
     @cached_property
-    def believed(self) -> Floats | None:
-        """Of each of these the probability that it is real; None for a model without such a thing."""
+    def p_real(self) -> Floats | None:
+        """The probability that each of these is real; None if the model gives none."""
         if self.recommender.run.config.method is None:
             return None
         recommender = self.recommender
@@ -93,8 +93,8 @@ class Subject:
 
     @cached_property
     def found_noise(self) -> dict[str, float] | None:
-        """How well that tells real interactions from noise, where values say which is which."""
-        return None if self.believed is None else found_noise(self.judged, self.believed)
+        """How well that tells real interactions from noise, if their values say which is which."""
+        return None if self.p_real is None else found_noise(self.judged, self.p_real)
 
     @cached_property
     def recommended(self) -> Recommended:
@@ -102,7 +102,7 @@ class Subject:
 
 
 def depth(evaluation: Evaluation) -> int:
-    """The length of list that a report speaks of first: 20, or the longest there is."""
+    """The list length that a report shows first: 20, or the longest there is."""
     lengths = {int(name.split("@")[1]) for name in evaluation.per_user}
     return 20 if 20 in lengths else max(lengths)
 
@@ -130,7 +130,7 @@ def popularity_beside(recommender: Recommender, ks: Sequence[int]) -> Subject:
 
 
 def same_data(subjects: Sequence[Subject]) -> bool:
-    """Whether all have the same ids, history and test, so that a difference between them is theirs."""
+    """Whether all have the same ids, history and test, so that their figures can be compared."""
     first, *others = (subject.recommender for subject in subjects)
     test = first.relevant()
     return all(
@@ -153,30 +153,30 @@ def user_groups(subject: Subject) -> list[tuple[str, Bools]]:
         starts = [edges[0], *(edge + 1 for edge in edges[1:-1])] if len(edges) > 1 else [edges[0]]
         ends = edges[1:] if len(edges) > 1 else edges
         for start, end in zip(starts, ends, strict=True):
-            said = f"{start:,}" if start == end else f"{start:,} to {end:,}"
-            groups.append((said, (counts >= start) & (counts <= end)))
+            name = f"{start:,}" if start == end else f"{start:,} to {end:,}"
+            groups.append((name, (counts >= start) & (counts <= end)))
     return [(name, keep) for name, keep in groups if keep.any()]
 
 
 class Runs:
-    """The runs of a report side by side, with popularity among them where all have the same data."""
+    """The runs of a report side by side, with popularity beside them if all have the same data."""
 
     def __init__(self, runs: Sequence[tuple[str, Recommender]]) -> None:
-        """Each run with the folder it lies in."""
+        """Each run with its folder."""
         ks = sorted({k for _, recommender in runs for k in recommender.run.config.ks})
         self.runs = [
             Subject(name, recommender, _evaluated(recommender, ks), folder)
             for name, (folder, recommender) in zip(_names(runs), runs, strict=True)
         ]
-        self.together = same_data(self.runs)
+        self.comparable = same_data(self.runs)
         self.subjects = list(self.runs)
-        if self.together and not any(one.recommender.run.config.model == "popularity" for one in self.runs):
+        if self.comparable and not any(one.recommender.run.config.model == "popularity" for one in self.runs):
             self.subjects.append(popularity_beside(self.runs[0].recommender, ks))
         self.names = [one.name for one in self.subjects]
         self.beside = [one.name for one in self.subjects if not one.is_run]
         self.k = depth(self.runs[0].evaluation)
         self.recall, self.ndcg = f"recall@{self.k}", f"ndcg@{self.k}"
-        self.testable = self.together and len(self.subjects) > 1 and len(self.runs[0].evaluation.users) > 1
+        self.testable = self.comparable and len(self.subjects) > 1 and len(self.runs[0].evaluation.users) > 1
         self._tested: dict[tuple[str, ...], dict[str, Comparison]] = {}
 
     def test(self, baseline: Subject, others: Sequence[Subject]) -> dict[str, Comparison]:
@@ -196,7 +196,7 @@ class Runs:
 
 
 def _names(runs: Sequence[tuple[str, Recommender]]) -> list[str]:
-    """Model and method, with the folder where two are alike."""
+    """Model and method, with the folder where two have the same."""
     configs = [recommender.run.config for _, recommender in runs]
     plain = [one.model if one.method is None else f"{one.model} + {one.method}" for one in configs]
     return [
@@ -212,14 +212,14 @@ def _evaluated(recommender: Recommender, ks: Sequence[int]) -> Evaluation:
     return recommender.evaluate(ks=ks)
 
 
-# --- what a run believes of the interactions
+# --- how real a run considers the interactions
 
 
 @dataclass(frozen=True)
 class Values:
     """The training interactions in groups by their value, lowest first."""
 
-    column: str  # what the source calls it
+    column: str  # its name in the source
     names: list[str]
     group: IntArray  # of each interaction; -1 where it has no value
 
@@ -244,7 +244,7 @@ class Values:
 
 
 def found_noise(interactions: Interactions, scores: Floats) -> dict[str, float] | None:
-    """How well scores tell real interactions from noise, where values say which is which."""
+    """How well scores tell real interactions from noise, if their values say which is which."""
     marks = labels(interactions)
     if marks is None:
         return None
@@ -252,22 +252,22 @@ def found_noise(interactions: Interactions, scores: Floats) -> dict[str, float] 
     return detection(scores[known], real)
 
 
-def histogram(believed: Floats) -> Floats:
+def histogram(p_real: Floats) -> Floats:
     """Share of the interactions in each of equally wide bins from 0 to 1."""
-    counts, _ = np.histogram(believed, bins=BINS, range=(0, 1))
-    return counts / max(1, len(believed))
+    counts, _ = np.histogram(p_real, bins=BINS, range=(0, 1))
+    return counts / max(1, len(p_real))
 
 
 def extremes(subject: Subject) -> tuple[pa.Table, pa.Table]:
-    """The interactions least and most believed, with titles and values where they are known."""
-    believed = subject.believed
-    assert believed is not None
-    order = np.argsort(believed, kind="stable")
+    """The interactions that are least and most probably real, with titles and values if they are known."""
+    p_real = subject.p_real
+    assert p_real is not None
+    order = np.argsort(p_real, kind="stable")
     number = min(EXAMPLES, len(order) // 2)
     tables = []
     for rows in (order[:number], order[::-1][:number]):
         table = subject.judged.take(rows).table
-        table = table.append_column("p_real", pa.array(believed[rows]))
+        table = table.append_column("p_real", pa.array(p_real[rows]))
         tables.append(subject.recommender.with_titles(table))
     return tables[0], tables[1]
 
@@ -280,9 +280,9 @@ class Recommended:
     """The lists of the users, counted by item."""
 
     k: int
-    users: int  # whose lists were looked at
+    users: int  # whose lists were counted
     counts: IntArray  # [I] how often each item is recommended
-    coverage: float  # share of the items that anybody is recommended
+    coverage: float  # share of the items that are recommended to any user
 
     @classmethod
     def of(cls, recommender: Recommender, k: int) -> Recommended:
@@ -296,7 +296,7 @@ class Recommended:
 
 
 def gini(counts: IntArray) -> float:
-    """How unequally counts are spread: 0 where every item has as many, near 1 where one has all."""
+    """How unequal counts are: 0 if all items have the same, near 1 if one item has all."""
     if not counts.sum():
         return 0.0
     ordered = np.sort(counts).astype(np.float64)
@@ -311,12 +311,12 @@ def by_tenth(counts: IntArray, popularity: IntArray) -> list[float]:
     return [float(counts[part].sum() / total) for part in np.array_split(order, TENTHS)]
 
 
-# --- how it was learned
+# --- how it was trained
 
 
 @dataclass(frozen=True)
 class Point:
-    """A figure after an epoch, over the runs of a stack."""
+    """A figure after an epoch, over the runs of a batch."""
 
     stage: str
     epoch: int

@@ -1,4 +1,4 @@
-"""The page that every report is: one HTML file that opens from disk, with its charts inside.
+"""The page of every report: one HTML file that opens from disk, with its charts inside.
 
 A page is a title, a lead and sections; a section is a list of blocks, in the order in which they are added:
 
@@ -61,7 +61,7 @@ AXIS = {
     "titleFontSize": 12,
 }
 LOOK = {
-    "aria": False,  # the figure has one label; hundreds of points read aloud help nobody
+    "aria": False,  # the figure has one label; hundreds of points read aloud would not help
     "background": None,
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
@@ -85,7 +85,7 @@ LOOK = {
 
 @dataclass(frozen=True)
 class Fact:
-    """A number that stands for itself."""
+    """A number with a label."""
 
     label: str
     value: str
@@ -94,7 +94,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something found: what, how bad, examples by the user's own ids, and what to do."""
+    """Something found: what, how serious, examples by the user's own ids, and what to do."""
 
     level: Level
     title: str
@@ -105,7 +105,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Chart:
-    """An altair chart with what it shows in words and, where that helps, in figures."""
+    """An altair chart, with a summary in words and, if that helps, its data as a table."""
 
     title: str
     chart: Any  # of altair
@@ -121,7 +121,7 @@ class Chart:
 
 
 class Section:
-    """A part of the page with a heading of its own."""
+    """A section of the page with its heading."""
 
     def __init__(self, title: str, lead: str = "") -> None:
         self.title, self.lead = title, lead
@@ -131,7 +131,7 @@ class Section:
         self._add("text", paragraphs=paragraphs)
 
     def note(self, text: str) -> None:
-        """A paragraph that may be passed over."""
+        """A paragraph that may be skipped."""
         self._add("note", text=text)
 
     def heading(self, title: str) -> None:
@@ -149,7 +149,7 @@ class Section:
         self._add("findings", findings=findings)
 
     def table(self, table: Table, folded: str = "") -> None:
-        """A table; its title is the caption, its first column names the rows. `folded`: shown on a click on this."""
+        """A table; its title is the caption, its first column names the rows. `folded`: a text to click to show it."""
         self._add("table", table=_Grid.of(table), folded=folded)
 
     def chart(self, chart: Chart) -> None:
@@ -160,7 +160,7 @@ class Section:
         self._add("charts", charts=[(one, None if one.data is None else _Grid.of(one.data)) for one in charts])
 
     def code(self, text: str, folded: str = "") -> None:
-        """Commands or a file's content. `folded`: shown only on a click on this."""
+        """Commands or a file's content. `folded`: the text to click to show it."""
         self._add("code", text=text, folded=folded)
 
     def _add(self, kind: str, **content: Any) -> None:
@@ -169,7 +169,7 @@ class Section:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A table as the template wants it: texts already safe, kinds of the columns known."""
+    """A table as the template needs it: text already escaped, numeric columns known."""
 
     table: Table
     numeric: list[bool]
@@ -220,7 +220,7 @@ class Page:
         )
 
     def write(self, path: Path) -> Path:
-        """Write the page; the file is whole or not there."""
+        """Write the page; the file is complete or not there."""
         html = self.html()
         with replacing(path) as temporary:
             temporary.write_text(html, encoding="utf-8")
@@ -228,7 +228,7 @@ class Page:
 
 
 def _names(titles: Sequence[str]) -> list[str]:
-    """An anchor for each section: its title in plain letters, numbered where two are alike."""
+    """An anchor for each section: its title in plain letters, numbered where two are the same."""
     names: list[str] = []
     for title in titles:
         name = "-".join(re.findall(r"[a-z0-9]+", title.lower())) or "section"
@@ -243,7 +243,7 @@ def _inside(name: str) -> str:
 
 @cache
 def _vega() -> str:
-    """The script that draws. Making it takes seconds, so that it is kept in the cache folder, where that can be had."""
+    """The script that draws. Making it takes seconds, so it is kept in the cache folder if possible."""
     import vl_convert
 
     kept = cache_folder() / f"vega-{version('vl-convert-python')}.js"

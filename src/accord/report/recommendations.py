@@ -1,4 +1,4 @@
-"""What the runs recommend, against what was seen: a section of a run's report."""
+"""What the runs recommend, compared with what was seen: a section of a run's report."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ SEEN = "seen in training"
 
 def recommended(runs: Runs, section: Section) -> None:
     users = runs.runs[0].recommended.users
-    section.text(f"The first {runs.k} items for each of {users:,} users, against what was seen in training.")
-    if runs.together:
+    section.text(f"The first {runs.k} items for each of {users:,} users, compared with what was seen in training.")
+    if runs.comparable:
         section.chart(_tenths(runs))
     rows: list[tuple[Cell, ...]] = []
-    if runs.together:
+    if runs.comparable:
         seen = runs.runs[0].recommender.train.popularity()
         rows.append(_row(SEEN, seen, seen))
     for one in runs.subjects:
         rows.append(_row(one.name, one.recommended.counts, one.recommender.train.popularity()))
-    note = "Gini: 0 where every item comes as often, near 1 where a few items have all the places."
+    note = "Gini: 0 if all items are recommended equally often, near 1 if a few items take all places."
     columns = ("what", "items covered", "Gini", "share of the most popular tenth")
     section.table(Table("How the recommendations are spread over the items", columns, tuple(rows), (note,)))
     for one in runs.runs:
-        said = f"What {one.name} recommends most"
-        section.table(_most(one, said), said)
+        title = f"What {one.name} recommends most"
+        section.table(_most(one, title), title)
 
 
 def _row(name: str, counts: IntArray, popularity: IntArray) -> tuple[Cell, ...]:
@@ -50,9 +50,9 @@ def _tenths(runs: Runs) -> Chart:
     cells = tuple((str(n + 1), *(f"{own[n]:.1%}" for own in shares.values())) for n in range(measure.TENTHS))
     summary = ", ".join(f"{name} {own[-1]:.0%}" for name, own in shares.items())
     return Chart(
-        "Where the recommendations fall, by the items' popularity",
+        "Recommendations by popularity of the items",
         charts.popularity(rows, list(shares), [SEEN, *runs.beside]),
-        f"On the most popular tenth of the items fall: {summary}.",
+        f"Share of the most popular tenth of the items: {summary}.",
         Table("Share of each tenth of the items, the least popular first", ("tenth", *shares), cells),
     )
 

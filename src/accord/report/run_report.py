@@ -1,4 +1,4 @@
-"""The report of one or several runs: how good they are and for whom, what they believe, what they were run on."""
+"""The report of one or several runs: how good they are, for whom, what they recommend, and how they were trained."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from accord.report.measure import Runs, Subject
 from accord.report.page import Fact, Page, Section
 from accord.report.recommendations import recommended
 from accord.report.tables import Table
-from accord.report.training import beliefs, learning
+from accord.report.training import learning, probabilities
 from accord.training.run import preset_rules
 
 PARTS = ("users", "items", "train", "valid", "test")
 
 
 def write_report(path: Path, runs: Sequence[tuple[str, Recommender]]) -> Path:
-    """One HTML file about runs, each given with the folder it lies in.
+    """One HTML file about runs, each given with its folder.
 
     The others are tested against the first; one alone against popularity.
     """
@@ -32,35 +32,35 @@ def _page(runs: Runs) -> Page:
     first = runs.runs[0]
     data = first.recommender.metrics["dataset"]
     what = first.name if len(runs.runs) == 1 else f"{len(runs.runs)} runs"
-    page = Page(f"{what} on {data['name'] if runs.together else 'different data'}", _lead(runs, data))
+    page = Page(f"{what} on {data['name'] if runs.comparable else 'different data'}", _lead(runs, data))
     in_short(runs, page.section("In short"))
     figures(runs, page.section("Figures"))
     users(runs, page.section("For whom"))
     if any(one.recommender.history for one in runs.runs):
-        learning(runs, page.section("How it was learned"))
-    if any(one.believed is not None for one in runs.runs):
-        beliefs(runs, page.section("What is believed of the interactions"))
+        learning(runs, page.section("Training"))
+    if any(one.p_real is not None for one in runs.runs):
+        probabilities(runs, page.section("Which interactions are real"))
     recommended(runs, page.section("What is recommended"))
-    _what_was_run(runs, page.section("What was run on what"))
+    _data_and_settings(runs, page.section("Data and settings"))
     _how_to_repeat(runs, page.section("How to repeat it"))
     return page
 
 
 def _lead(runs: Runs, data: Mapping[str, Any]) -> str:
-    if not runs.together:
+    if not runs.comparable:
         return ", ".join(f"{one.name} on {one.recommender.metrics['dataset']['name']}" for one in runs.runs) + "."
-    judged = len(runs.runs[0].evaluation.users)
+    tested = len(runs.runs[0].evaluation.users)
     return (
         f"{data['users']:,} users, {data['items']:,} items, {data['train']:,} training interactions; "
-        f"judged on {data['test']:,} held-out pairs of {judged:,} users."
+        f"evaluated on {data['test']:,} held-out pairs of {tested:,} users."
     )
 
 
-def _what_was_run(runs: Runs, section: Section) -> None:
-    if runs.together:
+def _data_and_settings(runs: Runs, section: Section) -> None:
+    if runs.comparable:
         data = runs.runs[0].recommender.metrics["dataset"]
         section.facts([Fact(part, f"{data[part]:,}") for part in PARTS])
-    about = [_about(one, not runs.together) for one in runs.runs]
+    about = [_about(one, not runs.comparable) for one in runs.runs]
     section.table(Table("Runs", tuple(about[0]), tuple(tuple(own.values()) for own in about)))
     for note in dict.fromkeys(note for one in runs.runs for note in one.recommender.metrics["dataset"]["notes"]):
         section.note(note)
@@ -105,7 +105,7 @@ def _how_to_repeat(runs: Runs, section: Section) -> None:
         if len(runs.runs) > 1:
             section.heading(one.name)
         section.code(one.recommender.metrics.get("command") or _in_python(one.recommender))
-    section.text("This page again, from the run folders:")
+    section.text("To make this page again from the run folders:")
     section.code(shlex.join(["accord", "report", *(str(one.folder) for one in runs.runs)]))
 
 

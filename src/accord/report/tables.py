@@ -1,4 +1,4 @@
-"""Tables of results as Markdown, HTML, CSV and LaTeX. Every text is shown as it is: none is read as markup."""
+"""Tables of results as Markdown, HTML, CSV and LaTeX. Text is shown as it is, never read as markup."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Table:
         assert all(0 <= row < len(self.rows) and 0 <= column < len(self.columns) for row, column in self.marked)
 
     def numeric(self) -> list[bool]:
-        """Of each column, whether all that is in it are numbers, with ± or % or not."""
+        """For each column, whether all its cells are numbers, with or without ± and %."""
         columns = [[_text(row[place]) for row in self.rows] for place in range(len(self.columns))]
         return [any(texts) and all(_NUMBER.match(text) for text in texts if text) for texts in columns]
 
@@ -59,7 +59,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing of our own: the SVG goes into the page as it is, and beside it as a file."""
+    """A drawing made by Accord: its SVG is put into the page unescaped, and into a file beside it."""
 
     title: str
     svg: str
@@ -115,7 +115,7 @@ def page(title: str, parts: Sequence[Table | Figure | str]) -> str:
 
 
 def csv_text(table: Table) -> str:
-    """Columns and rows alone, so that it reads back as a table."""
+    """Only columns and rows, so that it can be read back as a table."""
     return _csv([list(table.columns), *table.cells(str, str)])
 
 
@@ -142,7 +142,7 @@ def write_all(
 ) -> list[Path]:
     """NAME.md, NAME.html, NAME.csv and NAME.tex, and each figure's own file.
 
-    A CSV of several tables has each under its title, a gap between.
+    A CSV of several tables has each under its title, with an empty line between them.
     """
     title = title or name.replace("-", " ").replace("_", " ").capitalize()
     tables = [part for part in parts if isinstance(part, Table)]

@@ -1,4 +1,4 @@
-"""How the runs were learned and what they believe of the interactions: sections of a run's report."""
+"""How the runs were trained, and how real they consider the interactions: sections of a run's report."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from accord.report.measure import Floats, Runs, Subject, Values
 from accord.report.page import Chart, Section
 from accord.report.tables import Cell, Table
 
-MOST_CHARTS = 6  # of a kind, one for each run
-Believer = tuple[Subject, Floats]
+MOST_CHARTS = 6  # of one kind, one for each run
+Judge = tuple[Subject, Floats]
 
 
 def learning(runs: Runs, section: Section) -> None:
     learned = [one for one in runs.runs if one.recommender.history]
     if any(entry["stage"] == "1/2" for one in learned for entry in one.recommender.history):
-        section.text("Stage 1/2 is a model that the method trains before, stage 2/2 the one that recommends.")
+        section.text("Stage 1/2 is a model that the method trains first, stage 2/2 the one that recommends.")
     watched = [(one, measure.curves(one.recommender.history, "valid")) for one in learned]
     charts = []
     if any(points for _, points in watched):
@@ -46,61 +46,63 @@ def _curve(title: str, figure: str, found: Sequence[tuple[Subject, list[measure.
     return Chart(title, charts.learning(rows, figure, names), f"{summary}.", table)
 
 
-def beliefs(runs: Runs, section: Section) -> None:
+def probabilities(runs: Runs, section: Section) -> None:
     section.text(
-        "The probability that a training interaction is a real preference, as each method gives it. No method was told "
-        "the values. A method judges interactions that it was trained on here; accord audit has each judged by models "
-        "that were not."
+        "The probability that a training interaction is a real preference, according to each method. No method saw the "
+        "values. Here a method judges interactions that it was trained on; accord audit has each judged by models that "
+        "were not trained on it."
     )
     for one in runs.runs:
         if len(one.judged) < len(one.recommender.trained_on):
             which = f" of {one.name}" if len(runs.runs) > 1 else ""
-            section.text(f"Looked at are {len(one.judged):,} of the {len(one.recommender.trained_on):,}{which}, drawn.")
-    believers = [(one, one.believed) for one in runs.runs if one.believed is not None]
-    values = Values.of(runs.runs[0].judged) if runs.together else None
-    section.table(_how_much(runs, believers))
+            section.text(
+                f"This is a random sample of {len(one.judged):,} of the {len(one.recommender.trained_on):,}{which}."
+            )
+    judges = [(one, one.p_real) for one in runs.runs if one.p_real is not None]
+    values = Values.of(runs.runs[0].judged) if runs.comparable else None
+    section.table(_how_much(runs, judges))
     if values is not None and len(values.names) > 2:
-        section.chart(_by_value(believers, values))
-    section.charts([_histogram(one, believed, values) for one, believed in believers[:MOST_CHARTS]])
-    for one, _ in believers:
+        section.chart(_by_value(judges, values))
+    section.charts([_histogram(one, p_real, values) for one, p_real in judges[:MOST_CHARTS]])
+    for one, _ in judges:
         for word, table in zip(("least", "most"), measure.extremes(one), strict=True):
-            said = f"The interactions that {one.name} believes {word}"
+            title = f"The interactions that {one.name} trusts {word}"
             rows = tuple(tuple(_cell(name, value) for name, value in row.items()) for row in table.to_pylist())
             columns = tuple("probability" if name == "p_real" else name for name in table.column_names)
-            section.table(Table(said, columns, rows), said if len(believers) > 1 else "")
+            section.table(Table(title, columns, rows), title if len(judges) > 1 else "")
 
 
-def _how_much(runs: Runs, believers: Sequence[Believer]) -> Table:
+def _how_much(runs: Runs, judges: Sequence[Judge]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for one, believed in believers:
-        shares = (f"{believed.mean():.3f}", f"{(believed < 0.5).mean():.1%}")
+    for one, p_real in judges:
+        shares = (f"{p_real.mean():.3f}", f"{(p_real < 0.5).mean():.1%}")
         rows.append((one.name, *shares, *_detected(one.found_noise)))
     first, judged = runs.runs[0].recommender, runs.runs[0].judged
     popular = first.train.popularity()[judged.rows_in(first.users, first.items)[1]].astype(np.float64)
-    marks = measure.found_noise(judged, popular) if runs.together else None
+    marks = measure.found_noise(judged, popular) if runs.comparable else None
     columns = ("what", "mean probability", "below one half", "noise found (AUC)", "average precision")
     if marks is None:
-        return Table("How much is believed", columns[:3], tuple(row[:3] for row in rows))
+        return Table("Probability of being real", columns[:3], tuple(row[:3] for row in rows))
     rows.append(("popularity of the item", None, None, *_detected(marks)))
     note = (
         "AUC: how often a real interaction gets a higher probability than a noisy one; 0.5 is chance. Average "
         f"precision: of finding the noisy ones, which are {marks['noise_rate']:.0%} of those with a label. Values 0 "
         "and 1 are labels; of ratings up to 5, 1 and 2 count as noise, 4 and 5 as real."
     )
-    return Table("How much is believed, and how much noise is found", columns, tuple(rows), (note,))
+    return Table("Probability of being real, and how well noise is found", columns, tuple(rows), (note,))
 
 
 def _detected(noise: dict[str, float] | None) -> tuple[Cell, Cell]:
     return (None, None) if noise is None else (f"{noise['auc']:.3f}", f"{noise['average_precision']:.3f}")
 
 
-def _by_value(believers: Sequence[Believer], values: Values) -> Chart:
+def _by_value(judges: Sequence[Judge], values: Values) -> Chart:
     means = {
-        (one.name, value): float(believed[values.group == number].mean())
-        for one, believed in believers
+        (one.name, value): float(p_real[values.group == number].mean())
+        for one, p_real in judges
         for number, value in enumerate(values.names)
     }
-    names = [one.name for one, _ in believers]
+    names = [one.name for one, _ in judges]
     cells: tuple[tuple[Cell, ...], ...] = tuple(
         (value, f"{(values.group == number).sum():,}", *(means[name, value] for name in names))
         for number, value in enumerate(values.names)
@@ -116,10 +118,10 @@ def _by_value(believers: Sequence[Believer], values: Values) -> Chart:
     )
 
 
-def _histogram(one: Subject, believed: Floats, values: Values | None) -> Chart:
-    parts = {"all": believed}
+def _histogram(one: Subject, p_real: Floats, values: Values | None) -> Chart:
+    parts = {"all": p_real}
     if values is not None and len(values.names) == 2:
-        parts = {f"{values.column} {name}": believed[values.group == n] for n, name in enumerate(values.names)}
+        parts = {f"{values.column} {name}": p_real[values.group == n] for n, name in enumerate(values.names)}
     edges = np.linspace(0, 1, measure.BINS + 1)
     shares = {name: measure.histogram(part) for name, part in parts.items()}
     rows = [
@@ -133,7 +135,7 @@ def _histogram(one: Subject, believed: Floats, values: Values | None) -> Chart:
     )
     summary = "; ".join(f"{name}: mean {part.mean():.3f}" for name, part in parts.items())
     table = Table(f"Share of interactions by probability, {one.name}", ("probability", *shares), cells)
-    return Chart(f"What {one.name} believes", charts.beliefs(rows, list(parts)), f"{summary}.", table)
+    return Chart(f"Probabilities of {one.name}", charts.probabilities(rows, list(parts)), f"{summary}.", table)
 
 
 def _cell(name: str, value: Any) -> Cell:

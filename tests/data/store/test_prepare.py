@@ -179,7 +179,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare_module, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     stopped = CliRunner().invoke(app, ["data", "prepare", "log.csv", "--out", "other"])
     assert stopped.exit_code == 130
-    assert "run the same command again, and it goes on from here" in stopped.stderr
+    assert "the same command continues where it stopped" in stopped.stderr
 
 
 def test_amounts_of_memory() -> None:
