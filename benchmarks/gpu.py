@@ -17,7 +17,8 @@ import torch
 
 from accord.data.interactions import Dataset, Interactions
 from accord.data.load import load_named
-from accord.evaluation.ranking import Ranker, Relevant, evaluate
+from accord.evaluation.evaluate import Relevant, evaluate
+from accord.evaluation.ranking import Ranker
 from accord.training.plan import plan
 from accord.training.run import Run
 from accord.training.stack import train_stack

@@ -14,7 +14,7 @@ import torch
 
 from accord.data.interactions import Dataset
 from accord.data.load import load
-from accord.evaluation.ranking import Relevant
+from accord.evaluation.evaluate import Relevant
 from accord.io.files import only_writer
 from accord.methods import MethodSpec
 from accord.models import ModelSpec

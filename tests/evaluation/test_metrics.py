@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from accord.evaluation.evaluate import Evaluation, Relevant, evaluate
 from accord.evaluation.metrics import METRICS, at_each_k
-from accord.evaluation.ranking import Evaluation, Ranker, Relevant, evaluate, tie_priority
+from accord.evaluation.ranking import Ranker, tie_priority
 from accord.protocol import CORRECTED, PUBLISHED
 from helpers import CPU, dataset
 

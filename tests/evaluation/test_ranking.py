@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from accord.evaluation import ranking
-from accord.evaluation.ranking import Ranker, Relevant, Seen, evaluate, tie_priority, top_k
+from accord.evaluation.evaluate import Relevant, evaluate
+from accord.evaluation.ranking import Ranker, Seen, tie_priority, top_k
 from accord.kernels import cpu
 from accord.protocol import CORRECTED, PUBLISHED
 from helpers import CPU, csr, dataset, random_csr

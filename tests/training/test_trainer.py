@@ -12,7 +12,8 @@ from torch import nn
 
 from accord.data.sampling import Sampler, TrainingPairs
 from accord.errors import InputError
-from accord.evaluation.ranking import Ranker, Relevant, evaluate
+from accord.evaluation.evaluate import Relevant, evaluate
+from accord.evaluation.ranking import Ranker
 from accord.fitting import fit
 from accord.io.tensors import read_tensors, write_tensors
 from accord.nn.layers import Trainable

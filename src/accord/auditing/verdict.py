@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.auditing.interaction_log import Log
-from accord.evaluation.ranking import Relevant
+from accord.evaluation.evaluate import Relevant
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
 from accord.experiments.compare import Request, cells_of, compare, users_of
 from accord.experiments.executor import Here, Workers

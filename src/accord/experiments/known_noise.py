@@ -13,8 +13,8 @@ import torch
 from accord.data.csr import IntArray
 from accord.data.interactions import Dataset
 from accord.data.simulate import inject
+from accord.evaluation.evaluate import Relevant
 from accord.evaluation.noise import calibration, detection, labels
-from accord.evaluation.ranking import Relevant
 from accord.recommender.recommender import Recommender
 
 PAIRS_AT_ONCE = 1_000_000  # over all runs of a stack

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from accord.data.interactions import Dataset
 from accord.errors import InputError
-from accord.evaluation.ranking import Relevant
+from accord.evaluation.evaluate import Relevant
 from accord.evaluation.significance import Comparison, compare_to, holm
 from accord.experiments import charts
 from accord.experiments.charts import display_name

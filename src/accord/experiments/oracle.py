@@ -11,7 +11,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from accord.evaluation.ranking import Ranker, Relevant, evaluate
+from accord.evaluation.evaluate import Relevant, evaluate
+from accord.evaluation.ranking import Ranker
 from accord.experiments.compare import Request
 from accord.models.ease import item_weights
 from accord.protocol import PRESETS

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from accord.evaluation.ranking import Evaluation
+from accord.evaluation.evaluate import Evaluation
 from accord.training.run import RunConfig
 from accord.training.trainer import TrainState
 

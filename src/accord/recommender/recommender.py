@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from accord.data.csr import Csr, IntArray, Rows
 from accord.data.interactions import Dataset, IdMap, Ids, Interactions
 from accord.errors import InputError
-from accord.evaluation.ranking import Evaluation, Rank, Ranker, Relevant, evaluate, validation_part
+from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, validation_part
+from accord.evaluation.ranking import Rank, Ranker
 from accord.io.files import read_json, replacing, staged, write_json
 from accord.io.tensors import write_tensors
 from accord.methods import MethodSpec

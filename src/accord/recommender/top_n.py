@@ -11,7 +11,7 @@ from torch import Tensor
 
 from accord.data.csr import Csr, IntArray
 from accord.data.sampling import entries_of
-from accord.evaluation.ranking import Ranker, tie_priority, top_k
+from accord.evaluation.ranking import Ranker, tie_priority, top_k_of_one
 from accord.methods.base import Method
 
 NEIGHBOURS = 10  # users of training who stand in for a newcomer where the model cannot fold in a history
@@ -38,8 +38,8 @@ class Lists:
 
     def of_user(self, user: int, k: int, barred: Tensor | None = None) -> List:
         """The k best unseen items of a user; `barred` [I] marks items that are left out."""
-        items, values = self.ranker.rank_block(np.array([user]), k, barred)
-        return *_present(items[0, 0], values[0, 0]), str(self.sources(user))
+        items, values = self.ranker.rank_one(user, k, barred)
+        return *_present(items, values), str(self.sources(user))
 
     @torch.inference_mode()
     def of_history(self, history: IntArray, k: int, barred: Tensor | None = None) -> List:
@@ -49,11 +49,7 @@ class Lists:
         source, priority = "history", self.priority
         if scores is None:
             scores, source, priority = self._popular, "popularity", self._popular_priority
-        scores = scores.clone()
-        scores[rows] = -torch.inf
-        if barred is not None:
-            scores[barred] = -torch.inf
-        values, items = top_k(scores, k, priority)
+        values, items = top_k_of_one(scores.clone(), k, priority, rows, barred)
         return *_present(items, values), source
 
     def _folded_in(self, history: Tensor) -> Tensor | None:

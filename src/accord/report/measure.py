@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from accord.data.csr import IntArray
 from accord.data.interactions import Interactions
+from accord.evaluation.evaluate import Evaluation
 from accord.evaluation.noise import detection, labels
-from accord.evaluation.ranking import Evaluation
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
 from accord.recommender.recommender import Recommender
 from accord.training.run import Run

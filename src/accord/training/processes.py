@@ -8,7 +8,8 @@ import torch
 from accord.data.interactions import Dataset
 from accord.data.user_shard import rows_of, shard_of
 from accord.errors import InputError
-from accord.evaluation.ranking import Evaluation, Ranker, Relevant, evaluate
+from accord.evaluation.evaluate import Evaluation, Relevant, evaluate
+from accord.evaluation.ranking import Ranker
 from accord.methods.base import Method
 from accord.nn.layers import shared_out, whole_tables
 from accord.nn.ranks import Ranks

@@ -22,7 +22,7 @@ from accord.data.interactions import Dataset, Interactions
 from accord.data.sampling import TrainingPairs, entries_of
 from accord.data.user_shard import sampler_of, shard_of
 from accord.errors import InputError
-from accord.evaluation.ranking import validation_part
+from accord.evaluation.evaluate import validation_part
 from accord.methods import MethodSpec, method_for
 from accord.methods.base import Method
 from accord.models import ModelSpec

@@ -12,7 +12,8 @@ from accord.data.csr import Csr
 from accord.data.interactions import Dataset
 from accord.data.sampling import Negatives, TrainingPairs
 from accord.data.user_shard import rows_of
-from accord.evaluation.ranking import Ranker, Relevant, evaluate, validation_part
+from accord.evaluation.evaluate import Relevant, evaluate, validation_part
+from accord.evaluation.ranking import Ranker
 from accord.methods.base import Method
 from accord.nn.layers import whole_tables
 from accord.nn.ranks import Ranks

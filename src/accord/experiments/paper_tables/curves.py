@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from accord import paper
-from accord.evaluation.ranking import Ranker, Relevant, evaluate
+from accord.evaluation.evaluate import Relevant, evaluate
+from accord.evaluation.ranking import Ranker
 from accord.experiments.compare import Cell, Request
 from accord.experiments.paper_tables.drawing import STYLES, display_name, drawn, legend_below, panels
 from accord.experiments.paper_tables.experiment import KS, Experiment, Found, Part, deep, mean_sd, spread

@@ -1,0 +1,104 @@
+"""What counts as a hit, and how many there are: the metrics of every user and run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from accord.data.csr import Csr, IntArray
+from accord.data.interactions import Dataset, Interactions
+from accord.data.user_shard import rows_of
+from accord.evaluation.metrics import at_each_k
+from accord.evaluation.ranking import Ranker
+from accord.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class Relevant:
+    """What counts as a hit, for whom, and what is removed before ranking."""
+
+    users: IntArray  # [N] rows of the users with something relevant
+    pairs: Csr
+    counts: IntArray  # [N] relevant items of each user; duplicates counted where the protocol keeps them
+    seen: Csr
+
+    @classmethod
+    def of_test(cls, data: Dataset, protocol: Protocol) -> Relevant:
+        train, valid = data.csr(data.train), data.csr(validation_part(data, protocol))
+        pairs = data.csr(data.test, unique=protocol.duplicate_test == "merge")
+        if protocol.test_overlap == "remove" and _cut_from_test(valid, data):
+            keep = ~valid.contains(pairs.users, pairs.items)
+            pairs = Csr.of(pairs.users[keep], pairs.items[keep], pairs.num_users, pairs.num_items, unique=False)
+        return cls.of_pairs(pairs, train.merge(valid))
+
+    @classmethod
+    def of_validation(cls, data: Dataset, protocol: Protocol) -> Relevant:
+        """Validation pairs of users with history: for the others every run gives the same list."""
+        train, pairs = data.csr(data.train), data.csr(validation_part(data, protocol))
+        warm = train.counts[pairs.users] > 0
+        return cls.of_pairs(Csr.of(pairs.users[warm], pairs.items[warm], pairs.num_users, pairs.num_items), train)
+
+    def of_users(self, first: int, size: int) -> Relevant:
+        """The same for users first, first + 1, … only, who are numbered from 0 in the result."""
+        keep = (self.users >= first) & (self.users < first + size)
+        pairs, seen = rows_of(self.pairs, first, size), rows_of(self.seen, first, size)
+        return Relevant(self.users[keep] - first, pairs, self.counts[keep], seen)
+
+    @classmethod
+    def of_pairs(cls, pairs: Csr, seen: Csr) -> Relevant:
+        """Pairs to which every rule has been applied already."""
+        users = np.flatnonzero(pairs.counts)
+        return cls(users, pairs, pairs.counts[users], seen)
+
+
+def _cut_from_test(valid: Csr, data: Dataset) -> bool:
+    """Whether the whole validation lies inside the test (MovieLens); stray shared pairs are the data's own."""
+    whole = data.csr(data.test if data.test_noisy is None else data.test_noisy)
+    return len(valid.items) > 0 and bool(whole.contains(valid.users, valid.items).all())
+
+
+def validation_part(data: Dataset, protocol: Protocol) -> Interactions:
+    return data.valid_clean if protocol.validation == "clean" and data.valid_clean is not None else data.valid
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics of every user and run."""
+
+    users: IntArray  # [N]
+    per_user: dict[str, npt.NDArray[np.float64]]  # each [R, N]
+    warm: npt.NDArray[np.bool_]  # [N]
+
+    def mean(self, keep: npt.NDArray[np.bool_] | None = None) -> list[dict[str, float]]:
+        """Mean over users (those of `keep`), for each run."""
+        keep = np.ones(len(self.users), dtype=bool) if keep is None else keep
+        runs = len(next(iter(self.per_user.values())))
+        return [
+            {name: float(values[run, keep].mean()) if keep.any() else 0.0 for name, values in self.per_user.items()}
+            for run in range(runs)
+        ]
+
+
+def evaluate(ranker: Ranker, relevant: Relevant, ks: Sequence[int]) -> Evaluation:
+    """Rank all items for every user with something relevant, and say where the hits are."""
+    ks = sorted(set(ks))
+    keys = torch.from_numpy(relevant.pairs.keys).to(ranker.device)
+    none = torch.zeros(ranker.runs, 0, ks[-1], dtype=torch.bool, device=ranker.device)
+    parts = {name: [value] for name, value in at_each_k(none, none.new_zeros(0, dtype=torch.long), ks).items()}
+    done = 0
+    for block, items, values in ranker.rank(relevant.users, ks[-1]):
+        wanted = torch.from_numpy(block).to(ranker.device)[:, None] * relevant.pairs.num_items + items
+        place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+        hits = (keys[place] == wanted) & (values > -torch.inf)
+        if hits.shape[-1] < ks[-1]:  # fewer items than K: the places after the last are misses
+            hits = torch.nn.functional.pad(hits, (0, ks[-1] - hits.shape[-1]))
+        counts = torch.from_numpy(relevant.counts[done : done + len(block)]).to(ranker.device)
+        done += len(block)
+        for name, value in at_each_k(hits, counts, ks).items():
+            parts[name].append(value)
+    per_user = {name: torch.cat(values, 1).double().cpu().numpy() for name, values in parts.items()}
+    return Evaluation(relevant.users, per_user, ranker.train.counts[relevant.users] > 0)
