@@ -1,4 +1,4 @@
-"""Write the generated parts of the docs: `python docs/generate.py`. A test checks that they are current."""
+"""Write the generated parts of the docs: `python docs/generate.py`. Tests check that they are current."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, get_args
 
+import draw_architecture
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -21,6 +22,7 @@ WIDTH = {"COLUMNS": "80", "NO_COLOR": "1", "FORCE_COLOR": None}
 
 
 def main() -> None:
+    draw_architecture.main()
     for page in sorted(DOCS.glob("*.md")):
         text = page.read_text(encoding="utf-8")
         page.write_text(filled(text), encoding="utf-8")
@@ -87,6 +89,7 @@ PARTS = {
     "commands": commands,
     "models": lambda: _block(["models"]),
     "methods": lambda: _block(["methods"]),
+    "rooms": draw_architecture.rooms_table,
 }
 
 if __name__ == "__main__":
