@@ -20,7 +20,7 @@ from accord.data.load import load_named
 from accord.evaluation.evaluate import Relevant, evaluate
 from accord.evaluation.ranking import Ranker
 from accord.training.plan import plan
-from accord.training.run import Run
+from accord.training.run import RunSpec
 from accord.training.stack import train_stack
 
 CUDA = torch.device("cuda")
@@ -56,7 +56,7 @@ def electronics_shape() -> Dataset:
     return Dataset.of("electronics-shape", part(pair), part(valid), part(tested))
 
 
-def varied(run: Run) -> Run:
+def varied(run: RunSpec) -> RunSpec:
     """The paper's grid with three seeds in one stack."""
     seeds, options = [], []
     for c1 in (1.0, 10.0, 100.0, 1000.0):
@@ -65,10 +65,12 @@ def varied(run: Run) -> Run:
                 for seed in (2019, 2020, 2021):
                     seeds.append(seed)
                     options.append({"method.c1": c1, "method.c2": c2, "method.alpha": alpha})
-    return Run(run.config.model_copy(update={"seeds": tuple(seeds), "varied": tuple(options)}), run.model, run.method)
+    return RunSpec(
+        run.config.model_copy(update={"seeds": tuple(seeds), "varied": tuple(options)}), run.model, run.method
+    )
 
 
-def timed(data: Dataset, run: Run) -> tuple[float, float]:
+def timed(data: Dataset, run: RunSpec) -> tuple[float, float]:
     """Seconds of training and of ranking every user of the test."""
     torch.cuda.synchronize()
     method, states = train_stack(data, run, CUDA)

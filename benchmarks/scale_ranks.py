@@ -39,7 +39,7 @@ from accord.nn.layers import shared_out
 from accord.nn.ranks import LARGE_TABLE, Ranks, SeveralRanks, joined
 from accord.random import generators
 from accord.training.plan import plan
-from accord.training.run import Run
+from accord.training.run import RunSpec
 from accord.training.stack import train_stack
 
 HERE = Path(__file__).parent
@@ -134,9 +134,9 @@ def task_float32(ranks: Ranks) -> dict[str, Any]:
 
 def task_nudged(ranks: Ranks) -> dict[str, Any]:
     """One process again, each weight moved by its last bit at the start: how much float32 makes of almost nothing."""
-    build = Run.build
+    build = RunSpec.build
 
-    def nudged(self: Run, train: Csr) -> Method:
+    def nudged(self: RunSpec, train: Csr) -> Method:
         method = build(self, train)
         stream = torch.Generator().manual_seed(0)
         with torch.no_grad():
@@ -144,7 +144,7 @@ def task_nudged(ranks: Ranks) -> dict[str, Any]:
                 weight *= 1 + 2**-23 * torch.randint(-1, 2, weight.shape, generator=stream)
         return method
 
-    Run.build = nudged  # type: ignore[method-assign]
+    RunSpec.build = nudged  # type: ignore[method-assign]
     return trained(accord.load(DATA), SOME, ranks)
 
 

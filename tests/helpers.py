@@ -25,7 +25,7 @@ from accord.models import ModelSpec, build_model
 from accord.models.base import Model, Setup
 from accord.protocol import CORRECTED, Protocol
 from accord.training.plan import plan
-from accord.training.run import Run
+from accord.training.run import RunSpec
 from accord.training.stack import train_stack
 from accord.training.trainer import TrainState
 
@@ -144,7 +144,7 @@ def plan_small(
     protocol: str | Protocol = "corrected",
     epochs: int = 2,
     **options: Any,
-) -> Run:
+) -> RunSpec:
     """A run on little data with narrow networks; options are written `train__lr=0.1`."""
     given = with_dim(model) | {"train.batch_size": 128, "train.lr": 0.01}
     given |= {name.replace("__", "."): value for name, value in options.items()}

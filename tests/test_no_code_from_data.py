@@ -17,7 +17,7 @@ import accord
 from accord.errors import InputError
 from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
-from accord.training.run import Run, RunConfig
+from accord.training.run import RunConfig, RunSpec
 from helpers import random_csr
 
 PACKAGE = Path(accord.__file__).parent
@@ -207,7 +207,7 @@ def test_a_config_that_names_code_is_not_followed(change, tmp_path, monkeypatch)
     content = json.loads((honest() / "run" / "config.json").read_text())
     content.pop("accord")
     with pytest.raises(InputError, match="would import and run"):
-        Run.load(RunConfig(**content | change), None, None, allow_imports=False).build(random_csr(5, 4, 0.5))
+        RunSpec.load(RunConfig(**content | change), None, None, allow_imports=False).build(random_csr(5, 4, 0.5))
     assert not (tmp_path / "harmed").exists()
 
 
@@ -229,10 +229,10 @@ def test_an_option_of_a_class_that_the_caller_gives_is_not_followed_either(tmp_p
     content = json.loads((honest() / "run" / "config.json").read_text())
     content.pop("accord")
     config = RunConfig(**content | {"method": "mine:Asks", "method_options": {"second": "harm:Harm"}})
-    run = Run.load(config, None, Asks, allow_imports=False)
+    run = RunSpec.load(config, None, Asks, allow_imports=False)
     with pytest.raises(InputError, match="would import and run"):
         run.build(random_csr(5, 4, 0.5))
     assert not (tmp_path / "harmed").exists()
     with pytest.raises(InputError, match="'harm' has no 'Harm'"):
-        Run.load(config, None, Asks, allow_imports=True).build(random_csr(5, 4, 0.5))
+        RunSpec.load(config, None, Asks, allow_imports=True).build(random_csr(5, 4, 0.5))
     assert (tmp_path / "harmed").exists(), "else the test above could not fail"

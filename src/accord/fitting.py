@@ -23,7 +23,7 @@ from accord.protocol import Protocol
 from accord.recommender.recommender import Recommender
 from accord.training.plan import find_device, plan
 from accord.training.processes import evaluate_together, gathered, require_shardable
-from accord.training.run import Run
+from accord.training.run import RunSpec
 from accord.training.stack import train_stack
 from accord.training.trainer import Diverged, Progress
 
@@ -60,7 +60,7 @@ def fit(
 
 def fit_run(
     data: Dataset,
-    run: Run,
+    run: RunSpec,
     *,
     device: str = "auto",
     out: str | Path | None = None,

@@ -21,7 +21,7 @@ from accord.protocol import CORRECTED
 from accord.random import generators
 from accord.recommender.recommender import Recommender
 from accord.training import validation
-from accord.training.run import Run
+from accord.training.run import RunSpec
 from accord.training.stack import Bench, train_stack
 from accord.training.stopping import Stopping
 from accord.training.trainer import Diverged, TrainConfig, Trainer
@@ -376,7 +376,7 @@ def test_a_stack_gives_back_the_runs_that_did_not_diverge(method, monkeypatch):
 
 def spoil(monkeypatch, model, seed):
     """Let a run of a seed start from weights that are no numbers."""
-    build = Run.build
+    build = RunSpec.build
 
     def spoilt(run, train):
         made = build(run, train)
@@ -386,7 +386,7 @@ def spoil(monkeypatch, model, seed):
                     made.target.item.weight[number] = float("nan")
         return made
 
-    monkeypatch.setattr(Run, "build", spoilt)
+    monkeypatch.setattr(RunSpec, "build", spoilt)
 
 
 def test_fit_keeps_what_did_not_diverge(monkeypatch, tmp_path):

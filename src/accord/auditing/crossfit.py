@@ -23,7 +23,7 @@ from accord.experiments.memory import bytes_of_a_run
 from accord.io.tensors import read_tensors, write_tensors
 from accord.models import can_hold
 from accord.training.plan import plan
-from accord.training.run import Run
+from accord.training.run import RunSpec
 from accord.training.stack import trained_without
 from accord.training.trainer import Progress
 from accord.version import __version__
@@ -109,7 +109,7 @@ def cross_fit(
 
 def _judge(
     log: Log,
-    task: tuple[Run, Fold],
+    task: tuple[RunSpec, Fold],
     device: torch.device,
     watch: Callable[[Progress], None] | None,
     say: Callable[[str], None],
@@ -124,7 +124,7 @@ def _judge(
     yield found[:, np.searchsorted(held.keys, log.users[fold.held] * held.num_items + log.items[fold.held])]
 
 
-def _key(log: Log, run: Run, fold: Fold) -> str:
+def _key(log: Log, run: RunSpec, fold: Fold) -> str:
     """Identifies a file of percentiles: the version, the log, the fold and everything that the run depends on."""
     digest = hashlib.sha256(f"{__version__} {run.config.model_dump_json()}".encode())
     for array in (log.users, log.items, fold.held, fold.valid):

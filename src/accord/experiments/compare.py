@@ -26,14 +26,14 @@ from accord.methods.base import Method
 from accord.models import is_solved, own_class
 from accord.recommender.recommender import Recommender
 from accord.training.plan import plan
-from accord.training.run import Run
+from accord.training.run import RunSpec
 from accord.training.trainer import Progress, TrainConfig
 
 KEPT = ("recall@20", "ndcg@20")  # of every user, for the paired tests
 ALWAYS = ("popularity", "ease")  # part of every comparison
 DIGITS = 8  # of a figure in the raw results
 
-EachEpoch = Callable[[Run, Method, int], None]
+EachEpoch = Callable[[RunSpec, Method, int], None]
 More = Callable[[Recommender], list[dict[str, Any]]]
 
 
@@ -112,7 +112,7 @@ def has_option(model: str, method: str | None, name: str) -> bool:
 class Stack:
     """Runs that differ only in seeds and in options that may differ within a stack."""
 
-    first: Run
+    first: RunSpec
     names: list[str] = field(default_factory=list)  # of the cells
     members: list[tuple[int, dict[str, Any], str]] = field(
         default_factory=list
@@ -122,7 +122,7 @@ class Stack:
     def name(self) -> str:
         return self.names[0] if len(self.names) == 1 else f"{self.names[0]} and {len(self.names) - 1} other settings"
 
-    def without(self, done: Iterable[str]) -> Run | None:
+    def without(self, done: Iterable[str]) -> RunSpec | None:
         """The runs that are not done yet, None if all are."""
         left = [(seed, varied) for seed, varied, key in self.members if key not in done]
         update = {"seeds": tuple(seed for seed, _ in left), "varied": tuple(varied for _, varied in left)}
@@ -133,7 +133,7 @@ class Stack:
 class Finished:
     """What is kept of trained runs: everything that goes into their lines of results."""
 
-    run: Run
+    run: RunSpec
     entries: list[dict[str, Any]]
     groups: dict[str, list[dict[str, float]]]  # metrics by group of users; empty where a group has no users
     more: list[dict[str, Any]]
@@ -177,7 +177,7 @@ def _train(
     each_epoch: EachEpoch | None,
     more: More | None,
     data: Dataset,
-    stack: Run,
+    stack: RunSpec,
     device: torch.device,
     watch: Callable[[Progress], None] | None,
     say: Callable[[str], None],
@@ -198,7 +198,7 @@ def _train(
         )
 
 
-def _plan(request: Request, cell: Cell) -> Run:
+def _plan(request: Request, cell: Cell) -> RunSpec:
     common = {name: value for name, value in request.common if has_option(cell.model, cell.method, name)}
     options = common | dict(cell.options)
     return plan(
@@ -253,13 +253,13 @@ def keys_of(request: Request, cell: Cell) -> list[str]:
     return _keys(request, _plan(request, cell))
 
 
-def _keys(request: Request, run: Run) -> list[str]:
+def _keys(request: Request, run: RunSpec) -> list[str]:
     varied = run.config.varied or ({},) * len(run.config.seeds)
     pairs = zip(run.config.seeds, varied, strict=True)
     return [run_key(_result(request, _single(run, seed, own))) for seed, own in pairs]
 
 
-def _single(run: Run, seed: int, varied: Mapping[str, Any] | None = None) -> Run:
+def _single(run: RunSpec, seed: int, varied: Mapping[str, Any] | None = None) -> RunSpec:
     """One run of a stack, with its own options in their places."""
     config = run.config
     own = dict(varied or {})
@@ -271,7 +271,7 @@ def _single(run: Run, seed: int, varied: Mapping[str, Any] | None = None) -> Run
     return run.updated(**update)
 
 
-def _result(request: Request, run: Run) -> dict[str, Any]:
+def _result(request: Request, run: RunSpec) -> dict[str, Any]:
     """The fields of a line of results that identify its run."""
     config = run.config
     kind = run.kind

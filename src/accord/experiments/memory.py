@@ -13,7 +13,7 @@ from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
-from accord.training.run import Run
+from accord.training.run import RunSpec
 from accord.training.stack import train_stack
 from accord.training.trainer import Diverged, Progress
 
@@ -22,10 +22,10 @@ MOST_RUNS = 256  # in one stack
 
 def train_in_memory(
     data: Dataset,
-    stack: Run,
+    stack: RunSpec,
     device: torch.device,
     watch: Callable[[Progress], None] | None = None,
-    each_epoch: Callable[[Run, Method, int], None] | None = None,
+    each_epoch: Callable[[RunSpec, Method, int], None] | None = None,
     say: Callable[[str], None] = print,
 ) -> Iterator[Recommender]:
     """Train and evaluate a stack that should fit. If memory runs out all the same, continue in halves.
@@ -68,7 +68,7 @@ def _out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
-def bytes_of_a_run(run: Run, data: Dataset) -> int:
+def bytes_of_a_run(run: RunSpec, data: Dataset) -> int:
     """A careful guess: weights with gradients, moments, the best weights and intermediate results, and a batch."""
     one = run.with_seeds(run.config.seeds[:1]).build(data.training_csr())
     if one.target.solved:
@@ -81,14 +81,14 @@ def bytes_of_a_run(run: Run, data: Dataset) -> int:
     return 12 * weights + 16 * 64 * 4 * pairs
 
 
-def stacks_that_fit(run: Run, data: Dataset, room: int) -> Iterator[tuple[Run, int]]:
+def stacks_that_fit(run: RunSpec, data: Dataset, room: int) -> Iterator[tuple[RunSpec, int]]:
     """Cut a stack into smaller ones that fit into so many bytes, each with the bytes that it takes, about."""
     each = bytes_of_a_run(run, data)
     for stack in _smaller_stacks(run, max(1, min(MOST_RUNS, room // each))):
         yield stack, each * len(stack.config.seeds)
 
 
-def _smaller_stacks(run: Run, most: int) -> Iterator[Run]:
+def _smaller_stacks(run: RunSpec, most: int) -> Iterator[RunSpec]:
     """Cut a stack into smaller ones of at most so many runs."""
     config = run.config
     for start in range(0, len(config.seeds), most):

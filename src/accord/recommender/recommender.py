@@ -31,7 +31,7 @@ from accord.recommender import run_folder
 from accord.recommender.seen_pairs import read_seen, write_seen
 from accord.recommender.top_n import Lists
 from accord.training import checkpoints
-from accord.training.run import Run, RunConfig, run_entries
+from accord.training.run import RunConfig, RunSpec, run_entries
 from accord.training.trainer import TrainState
 from accord.version import __version__
 
@@ -42,7 +42,7 @@ class Recommender:
     """A trained method with the ids, the seen pairs and the results that belong to it."""
 
     def __init__(
-        self, run: Run, method: Method, users: IdMap, items: IdMap, train: Csr, seen: Csr, metrics: dict[str, Any]
+        self, run: RunSpec, method: Method, users: IdMap, items: IdMap, train: Csr, seen: Csr, metrics: dict[str, Any]
     ) -> None:
         self.run, self.method = run, method.eval()
         self.users, self.items, self.train, self.seen = users, items, train, seen
@@ -58,7 +58,7 @@ class Recommender:
     @classmethod
     def of_training(
         cls,
-        run: Run,
+        run: RunSpec,
         data: Dataset,
         method: Method,
         states: Sequence[TrainState],
@@ -363,7 +363,7 @@ class Recommender:
         content = read_json(config_file)
         try:
             content.pop("accord", None)
-            run = Run.load(RunConfig(**content), model, method, allow_imports)
+            run = RunSpec.load(RunConfig(**content), model, method, allow_imports)
         except (ValidationError, AttributeError, TypeError) as error:
             raise InputError(f"{config_file} is not the config of a run ({str(error).splitlines()[0]}).") from None
         metrics = run_folder.read_metrics(folder / "metrics.json", len(run.config.seeds))

@@ -18,7 +18,7 @@ from accord.evaluation.evaluate import Evaluation
 from accord.evaluation.noise import detection, labels
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
 from accord.recommender.recommender import Recommender
-from accord.training.run import Run
+from accord.training.run import RunSpec
 
 MOST_JUDGED = 2_000_000  # interactions: more would give the same figures
 SAMPLE = 5_000  # users whose lists are counted: enough for shares to the percent
@@ -118,7 +118,7 @@ def popularity_beside(recommender: Recommender, ks: Sequence[int]) -> Subject:
     """Popularity on the same data and under the same rules: what a model has to beat."""
     config = recommender.run.config
     update: dict[str, Any] = {"model": "popularity", "method": None, "model_options": {}, "method_options": {}}
-    run = Run(config.model_copy(update=update | {"seeds": config.seeds[:1], "varied": ()}), "popularity", "none")
+    run = RunSpec(config.model_copy(update=update | {"seeds": config.seeds[:1], "varied": ()}), "popularity", "none")
     method = run.build(recommender.train)
     method.target.fit(recommender.train)
     method.to(recommender.device)

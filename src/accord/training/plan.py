@@ -14,7 +14,7 @@ from accord.errors import InputError, shown, unknown
 from accord.methods import MethodSpec, method_for, method_name
 from accord.models import ModelSpec, model_name, own_class
 from accord.protocol import PRESETS, Protocol
-from accord.training.run import MOST_K, MOST_SEEDS, Run, RunConfig, check_rules, recorded_rules
+from accord.training.run import MOST_K, MOST_SEEDS, RunConfig, RunSpec, check_rules, recorded_rules
 from accord.training.trainer import TrainConfig
 
 FIRST_SEED = 2019  # the paper's seeds are 2019, 2020 and 2021
@@ -32,7 +32,7 @@ def plan(
     options: Mapping[str, Any] | None = None,
     epochs: int | None = None,
     ks: Sequence[int] | None = None,
-) -> Run:
+) -> RunSpec:
     """The run that is asked for, or an error that says what is wrong with it."""
     if not len(data.train):
         raise InputError(f"{data.name} has no training interaction; give more data or other --ratios.")
@@ -66,7 +66,7 @@ def plan(
         seeds=_seeds(seeds)[: None if kind.learns else 1],
         ks=_ks(ks, data.name),
     )
-    return Run(config, model, method)
+    return RunSpec(config, model, method)
 
 
 def _by_section(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -13,10 +13,10 @@ from accord.evaluation.ranking import Ranker
 from accord.methods.base import Method
 from accord.nn.layers import shared_out, whole_tables
 from accord.nn.ranks import Ranks
-from accord.training.run import Run
+from accord.training.run import RunSpec
 
 
-def require_shardable(ranks: Ranks, run: Run, data: Dataset) -> None:
+def require_shardable(ranks: Ranks, run: RunSpec, data: Dataset) -> None:
     """Refuse a model or method that needs all users, or all pairs of a batch, in one process, if there are several."""
     if ranks.size == 1:
         return
@@ -31,7 +31,7 @@ def require_shardable(ranks: Ranks, run: Run, data: Dataset) -> None:
 
 
 def evaluate_together(
-    ranks: Ranks, run: Run, data: Dataset, method: Method, relevant: Relevant, device: torch.device
+    ranks: Ranks, run: RunSpec, data: Dataset, method: Method, relevant: Relevant, device: torch.device
 ) -> Evaluation | None:
     """The test, each process ranking for its own users; all of it in the first process, None elsewhere."""
     if not len(relevant.users):
@@ -51,7 +51,7 @@ def evaluate_together(
     return Evaluation(relevant.users, per_user, train.counts[relevant.users] > 0)
 
 
-def gathered(ranks: Ranks, run: Run, data: Dataset, method: Method) -> Method | None:
+def gathered(ranks: Ranks, run: RunSpec, data: Dataset, method: Method) -> Method | None:
     """The method with all users' rows, in the first process; None elsewhere."""
     shares = shared_out(method)
     if all(share.size == share.whole for share in shares.values()):

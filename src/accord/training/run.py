@@ -53,7 +53,7 @@ class RunConfig(BaseModel):
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSpec:
     """A config with the classes that it names, which need not be importable by name."""
 
     config: RunConfig
@@ -62,7 +62,9 @@ class Run:
     trusted: bool = field(default=True, compare=False)  # whether names in the config may be imported
 
     @classmethod
-    def load(cls, config: RunConfig, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool) -> Run:
+    def load(
+        cls, config: RunConfig, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
+    ) -> RunSpec:
         """The run of a saved config. A file names code to import only where the caller allows that."""
         run = cls(config, model or config.model, method or config.method or "none", allow_imports)
         check_rules(config.protocol, run.rule_kinds)
@@ -81,11 +83,11 @@ class Run:
             own = own_class(self.model)
         return [kind.Rules for kind in (own, self.kind) if kind is not None]
 
-    def with_seeds(self, seeds: tuple[int, ...]) -> Run:
+    def with_seeds(self, seeds: tuple[int, ...]) -> RunSpec:
         """The same with other seeds; the runs' own options fall away, as they shape no network."""
         return self.updated(seeds=seeds, varied=())
 
-    def updated(self, **changes: Any) -> Run:
+    def updated(self, **changes: Any) -> RunSpec:
         """The same with some fields of the config changed."""
         return replace(self, config=self.config.model_copy(update=changes))
 

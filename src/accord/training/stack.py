@@ -31,7 +31,7 @@ from accord.models.base import Model
 from accord.nn.ranks import ALONE, Ranks
 from accord.random import generators
 from accord.training import checkpoints
-from accord.training.run import Run, RunConfig
+from accord.training.run import RunConfig, RunSpec
 from accord.training.stopping import Stopping
 from accord.training.trainer import STEADIER, Diverged, Progress, Trainer, TrainState
 from accord.training.validation import by_loss, by_ndcg
@@ -42,7 +42,7 @@ SCORED_AT_ONCE = 2**24
 
 def train_stack(
     data: Dataset,
-    run: Run,
+    run: RunSpec,
     device: torch.device,
     *,
     folder: Path | None = None,
@@ -76,7 +76,7 @@ class Bench:
     """What a method is trained on: the lab that `Method.stages` is handed."""
 
     def __init__(
-        self, data: Dataset, run: Run, train: Csr, method: Method, device: torch.device, folder: Path | None = None,
+        self, data: Dataset, run: RunSpec, train: Csr, method: Method, device: torch.device, folder: Path | None = None,
         resume: bool = False, watch: Callable[[Progress], None] | None = None,
         each_epoch: Callable[[Method, int], None] | None = None, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
@@ -173,10 +173,10 @@ class Bench:
         return by_ndcg(data, self.train_pairs, rules, stage, steps, patience, self.device, self.ranks)
 
 
-def plan_judge(config: RunConfig, model: ModelSpec, method: MethodSpec) -> Run:
+def plan_judge(config: RunConfig, model: ModelSpec, method: MethodSpec) -> RunSpec:
     """A run of another model and method with the seeds, training and rules of a config."""
     learns = method_for(model, method).learns
-    return Run(
+    return RunSpec(
         config.model_copy(
             update={
                 "model": str(model), "method": str(method) if learns else None, "model_options": {},
@@ -189,7 +189,7 @@ def plan_judge(config: RunConfig, model: ModelSpec, method: MethodSpec) -> Run:
 
 
 def trained_without(
-    data: Dataset, rows: Interactions, run: Run, fold: Fold, device: torch.device,
+    data: Dataset, rows: Interactions, run: RunSpec, fold: Fold, device: torch.device,
     watch: Callable[[Progress], None] | None = None,
 ) -> tuple[Method, Csr]:  # fmt: skip
     """A run trained on all rows but those of a fold, and these as a matrix."""
@@ -210,7 +210,7 @@ def pair_scores(method: Method, pairs: Csr, device: torch.device) -> npt.NDArray
     return np.concatenate(found, 1)
 
 
-def _diverged(run: Run, train: Csr, method: Method, states: Sequence[TrainState], lost: set[int]) -> Diverged:
+def _diverged(run: RunSpec, train: Csr, method: Method, states: Sequence[TrainState], lost: set[int]) -> Diverged:
     """The error that some runs of a stack have diverged, with a stack of the others."""
     config, runs = run.config, len(run.config.seeds)
     seeds = ", ".join(str(config.seeds[number]) for number in sorted(lost))

@@ -18,7 +18,7 @@ from accord.experiments.paper_tables.experiment import KS, Experiment, Found, Pa
 from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Figure, Table
-from accord.training.run import Run
+from accord.training.run import RunSpec
 
 METHODS = ("normal", "deca", "deca-p")
 Curve = npt.NDArray[np.float64]  # [seeds, epochs]
@@ -44,7 +44,7 @@ class _Watcher:
         self.ks = KS.get(request.data.name, (5, 20))
         self.curves: list[list[dict[str, float]]] = []
 
-    def each_epoch(self, run: Run, method: Method, epoch: int) -> None:
+    def each_epoch(self, run: RunSpec, method: Method, epoch: int) -> None:
         if epoch == 1:
             self.curves = [[] for _ in run.config.seeds]
         rules, device = run.config.protocol, next(method.parameters()).device
