@@ -101,8 +101,8 @@ def fit_run(
         seconds["evaluate"] = time.perf_counter() - began
 
         made.metrics["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
-        told = {"ranks": ranks.size if ranks.size > 1 else None, "diverged": lost or None, "command": command}
-        made.metrics |= {name: value for name, value in told.items() if value is not None}
+        more = {"ranks": ranks.size if ranks.size > 1 else None, "diverged": lost or None, "command": command}
+        made.metrics |= {name: value for name, value in more.items() if value is not None}
         if folder is not None:
             made.save(folder)
         return made

@@ -170,7 +170,7 @@ def stacked(
     lengths = [max(1, *(len(users) for users, _ in kind)) for kind in (positives, negatives)]
     runs = []
     for of_run in zip(positives, negatives, strict=True):
-        # by repeating a pair, so that nobody is in the batch who is not; where there is none, whichever
+        # by repeating a pair, so that no other user is in the batch; where there is none, by any pair
         some = next(
             (pairs for pairs in of_run if len(pairs[0])), (of_run[0][0].new_zeros(1), of_run[0][1].new_zeros(1))
         )

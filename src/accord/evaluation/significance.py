@@ -38,7 +38,7 @@ class Comparison:
 
 
 def compare_to(baseline: npt.ArrayLike, others: Mapping[str, npt.ArrayLike], seed: int = 0) -> dict[str, Comparison]:
-    """Each of `others` against `baseline`. One run [1, N] stands for every seed, as a closed-form model's does.
+    """Each of `others` against `baseline`. One run [1, N] stands for every seed, as a solved model's does.
 
     All are tested with the same flips and draws, so a result does not depend on which others are there (`p_holm` does).
     """

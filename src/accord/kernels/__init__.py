@@ -1,1 +1,1 @@
-"""The hot loops for CUDA and for the CPU; the plain torch that defines each stands where it is called."""
+"""The hot loops for CUDA and for the CPU, beside the plain torch that defines them."""

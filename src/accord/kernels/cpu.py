@@ -1,6 +1,6 @@
 """What torch does slowly on a CPU, compiled by numba where it is installed (`accord[fast]`): rows of tables, looked up,
-multiplied and changed; the best of many scores. The loops themselves are in `cpu_loops`. Each has a plain torch form
-beside its caller, which is its definition and its test.
+multiplied and changed; the best of many scores. The loops themselves are in `cpu_loops`. The plain torch in `lookups`
+and `top_k`, or beside the caller, defines each and is its test.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Method(Trainable):
     learns: ClassVar[bool] = True  # by a training loop: it has seeds, epochs and something to stop by
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
-        """`configs`: one a run; only options named in `per_run` may differ."""
+        """`configs`: one per run; only options named in `per_run` may differ."""
         super().__init__()
         self.config = configs[0]
         self.protocol = protocol

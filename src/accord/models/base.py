@@ -105,7 +105,7 @@ class Model(nn.Module):
         """Do what scoring does once and processes do together: they score different numbers of users."""
 
     def fold_in(self, history: Tensor) -> Tensor | None:
-        """Logits of every item for somebody with this history [n] of item rows: [R, I]; None if the model cannot."""
+        """Logits of every item of a new user with this history [n] of item rows: [R, I]; None if the model cannot."""
         return None
 
 

@@ -89,7 +89,7 @@ class CDAE(Model):
         runs = len(users)
         keys = (users + run_offsets(runs, self.num_users, users.device)).view(-1)
         present = torch.zeros(runs * self.num_users, dtype=torch.long, device=users.device).index_fill_(0, keys, 1)
-        if users.is_cuda:  # everybody is encoded, so that shapes stay the same and the step can be recorded
+        if users.is_cuda:  # all users are encoded, so that shapes stay the same and the step can be recorded
             hidden, place = self.encode_all(present.float()).view(runs, self.num_users, -1), users
         else:
             everyone = present.nonzero().squeeze(1)  # each user is encoded once

@@ -45,7 +45,7 @@ class EASE(Model):
     """Item-to-item weights of a ridge regression with a zero diagonal."""
 
     name = "ease"
-    summary = "linear item-to-item model with a closed-form solution"
+    summary = "linear item-to-item model, solved in one step"
     solved = True
     logits = False
     most_items = 30_000  # the inverse is dense: 30,000 items are 7 GB in float64

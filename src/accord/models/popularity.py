@@ -1,4 +1,4 @@
-"""Popularity: the same list for everybody, and hard to beat."""
+"""Popularity: the same list for all users, and hard to beat."""
 
 from __future__ import annotations
 

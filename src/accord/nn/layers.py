@@ -131,7 +131,7 @@ class Linear(RunLayer):
 
 
 class Streams(nn.Module):
-    """Random streams of a stochastic layer, one a run. Their states travel with the training checkpoint."""
+    """Random streams of a stochastic layer, one per run. Their states travel with the training checkpoint."""
 
     def __init__(self, seeds: Sequence[int], purpose: str) -> None:
         super().__init__()

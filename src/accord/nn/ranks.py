@@ -145,7 +145,7 @@ class SeveralRanks(Ranks):
         with _answered():
             dist.all_reduce(flat)
         for name, tensor in named.items():
-            # a ring passes each element on when it is summed and when the sum is told
+            # a ring passes each element on when it is summed and when the sum is passed back
             self._count(name, tensor, 2 * (self.size - 1) / self.size)
         parts = torch.split(flat, [tensor.numel() for tensor in named.values()])
         for tensor, part in zip(named.values(), parts, strict=True):

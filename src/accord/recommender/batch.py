@@ -1,4 +1,4 @@
-"""Recommendations for everybody: streamed into a Parquet file, all users or one of several parts of them."""
+"""Recommendations for all users: streamed into a Parquet file, for all of them or for one of several parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP_ROWS = 2**18  # rows of the file that are written at once
 
 @dataclass(frozen=True)
 class Part:
-    """Part `number` of `of`, counted from 1: parts of consecutive users, which in their order are everybody."""
+    """Part `number` of `of`, counted from 1: parts of consecutive users, which together are all users."""
 
     number: int = 1
     of: int = 1

@@ -75,8 +75,8 @@ def as_sentences(folder: Path) -> Iterator[None]:
     except InputError:
         raise
     except (LookupError, TypeError, ValueError, RuntimeError, AssertionError, pa.ArrowException) as error:
-        told = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"{folder} is not a whole run folder ({told}); train again.") from None
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{folder} is not a complete run folder ({what}); train again.") from None
 
 
 def read_metrics(path: Path, runs: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Ranked lists of one run by row numbers: for a user of training, for a history, for nobody in particular."""
+"""Ranked lists of one run by row numbers: for a known user, for a history, for an unknown user."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Lists:
 
     @torch.inference_mode()
     def of_history(self, history: IntArray, k: int, barred: Tensor | None = None) -> List:
-        """The k best items for somebody of whom only these different items are known."""
+        """The k best items for a user of whom only these different items are known."""
         rows = torch.from_numpy(history).to(self.ranker.device)
         scores = self._folded_in(rows) if len(history) else None
         source, priority = "history", self.priority

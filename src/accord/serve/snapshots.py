@@ -226,5 +226,5 @@ def _posteriors(recommender: Recommender) -> np.ndarray[Any, np.dtype[np.float32
     """The probability of every seen pair; None if the model gives none."""
     try:
         return recommender.posterior(recommender.seen.users, recommender.seen.items).astype(np.float32)
-    except InputError:  # fitted in closed form
+    except InputError:  # a solved model gives no probability
         return None

@@ -1,1 +1,1 @@
-"""The training loop, what surrounds it and what it leaves behind. It knows no model and no method."""
+"""The training loop, which knows no model and no method, and what plans, feeds, stops and saves it."""

@@ -154,14 +154,14 @@ class Bench:
     def identity(self) -> str:
         """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
         config, data = self.run.config, self.data
-        told = config.model_dump_json(exclude={"train": {"epochs", "checkpoint_seconds"}, "ks": True})
+        settings = config.model_dump_json(exclude={"train": {"epochs", "checkpoint_seconds"}, "ks": True})
         train, valid = data.training_csr(self.run.kind.columns), data.csr(validation_part(data, config.protocol))
         digest = hashlib.sha256()
         for keys in itertools.chain(train.key_parts(), valid.key_parts()):
             digest.update(keys.tobytes())
         for name in sorted(train.columns):
             digest.update(name.encode() + np.ascontiguousarray(train.columns[name]).tobytes())
-        return f"{told} {digest.hexdigest()}"
+        return f"{settings} {digest.hexdigest()}"
 
     def _stopping(self, stage: Method, pairs: TrainingPairs, steps: int) -> Stopping | None:
         rules, data = self.run.config.protocol, self.data

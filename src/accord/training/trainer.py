@@ -297,13 +297,13 @@ class Trainer:
         if not same or header.get("identity") != self.identity:
             raise InputError(
                 f"{self.checkpoint} is of another model, method, options, seeds or data; "
-                "give another --out, or train anew without --resume."
+                "give another --out, or train again without --resume."
             )
         try:
             self._restore(tensors, weights, TrainState(**json.loads(header["state"])))
         except (LookupError, TypeError, ValueError, RuntimeError) as error:
-            told = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise InputError(f"{self.checkpoint} is damaged ({told}); train anew without --resume.") from None
+            what = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise InputError(f"{self.checkpoint} is damaged ({what}); train again without --resume.") from None
         return True
 
     def _restore(self, tensors: dict[str, Tensor], weights: dict[str, Tensor], state: TrainState) -> None:
