@@ -11,8 +11,6 @@ from accord.protocol import CORRECTED, PUBLISHED
 from helpers import make_method, random_csr, spread
 
 USERS, ITEMS, POSITIVES = 12, 9, 20
-
-
 TRAIN = random_csr(USERS, ITEMS, 0.3)
 
 

@@ -9,15 +9,7 @@ import torch
 from accord.data.sampling import Batch
 from accord.methods import METHODS
 from accord.protocol import CORRECTED, PUBLISHED
-from method_cases import (
-    POSITIVES,
-    USERS,
-    found,
-    make,
-    probability,
-    random_batch,
-    summed,
-)
+from method_cases import POSITIVES, USERS, found, make, probability, random_batch, summed
 
 
 @pytest.mark.parametrize("name", ["normal", "wbpr", "tce", "rce", "deca-p"])

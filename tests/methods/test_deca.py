@@ -9,16 +9,7 @@ import torch
 from accord.methods.deca import DeCARules
 from accord.protocol import CORRECTED, PUBLISHED
 from helpers import make_method, stages_of
-from method_cases import (
-    TRAIN,
-    found,
-    make,
-    means,
-    numbers,
-    probability,
-    random_batch,
-    split,
-)
+from method_cases import TRAIN, found, make, means, numbers, probability, random_batch, split
 
 GUARD = 1e-5
 

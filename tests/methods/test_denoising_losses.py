@@ -5,17 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from method_cases import (
-    POSITIVES,
-    USERS,
-    found,
-    make,
-    means,
-    numbers,
-    probability,
-    random_batch,
-    split,
-)
+from method_cases import POSITIVES, USERS, found, make, means, numbers, probability, random_batch, split
 
 
 @pytest.mark.parametrize("step", [0, 1, 50, 99, 100, 1000])

@@ -9,19 +9,7 @@ import torch
 from accord.data.sampling import Batch
 from accord.methods import METHODS
 from helpers import make_method
-from method_cases import (
-    ITEMS,
-    POSITIVES,
-    TRAIN,
-    USERS,
-    found,
-    make,
-    means,
-    probability,
-    random_batch,
-    split,
-    summed,
-)
+from method_cases import ITEMS, POSITIVES, TRAIN, USERS, found, make, means, probability, random_batch, split, summed
 
 
 @pytest.mark.parametrize("name", ["normal", "wbpr"])

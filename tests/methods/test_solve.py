@@ -9,9 +9,7 @@ from accord.errors import InputError
 from accord.methods.solve import Solve
 from accord.protocol import CORRECTED
 from helpers import make_model
-from method_cases import (
-    TRAIN,
-)
+from method_cases import TRAIN
 
 
 def test_solved_models_give_no_posterior():
