@@ -178,7 +178,7 @@ def test_ranks_on_gpus_give_what_one_process_gives(size, tmp_path):
     torch.set_default_dtype(torch.float64)  # as in the ranks
     try:
         for number, case in enumerate(cases):
-            alone = rank_worker.trained(case, None)
+            alone = rank_worker.trained(case)
             found = json.loads((tmp_path / f"{size}-{number}.json").read_text())
             assert found["test"] == pytest.approx(alone.metrics["mean"], abs=1e-9)
             weights, _ = read_tensors(tmp_path / f"{size}-{number}.safetensors")
