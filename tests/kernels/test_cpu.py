@@ -85,3 +85,47 @@ def test_neumf_scores_in_small_parts(num_layers, threads, monkeypatch):
                 assert torch.equal(method.score_all(users), found)
     finally:
         torch.set_num_threads(before)
+
+
+def test_looked_up_rows_and_where_their_gradient_goes():
+    weight = torch.arange(12.0).view(2, 3, 2).requires_grad_()
+    ids = torch.tensor([[2, 2], [0, 1]])
+    rows = cpu.take_rows(weight, ids)
+    assert rows.tolist() == [[[4, 5], [4, 5]], [[6, 7], [8, 9]]]
+    rows.sum().backward()
+    assert weight.grad[:, :, 0].tolist() == [[0, 0, 2], [1, 1, 0]]
+    kept = weight.detach().numpy() * 0
+    weight.grad = None
+    cpu.take_rows(weight, ids, kept).sum().backward()
+    assert weight.grad is None
+    assert kept[:, :, 0].tolist() == [[0, 0, 2], [1, 1, 0]]
+
+
+def test_only_single_precision_on_the_cpu_is_compiled():
+    assert cpu.usable(torch.zeros(1))
+    assert not cpu.usable(torch.zeros(1, dtype=torch.float64))
+    assert not cpu.usable(torch.zeros(1, dtype=torch.long))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_ranks_in_rows_of_a_table(compiled, monkeypatch):
+    """The table is sorted as a whole, so that a plain search finds the same places."""
+    if not compiled:
+        monkeypatch.setattr(cpu, "_compiled", lambda: None)
+    table, ptr = torch.tensor([1, 4, 4, 10, 15]), torch.tensor([0, 3, 3, 5])
+    keys = torch.tensor([[0, 4, 12], [1, 3, 10]])
+    assert cpu.rank_in_rows(table, ptr, torch.tensor([0, 0, 2]), keys).tolist() == [[0, 3, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_best_items_are_shared_out_among_threads(threads):
+    scores = torch.randn(300, 50, generator=torch.Generator().manual_seed(0))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        values, items = cpu.top_k(scores, 3, torch.arange(50))
+    finally:
+        torch.set_num_threads(before)
+    expected = scores.topk(3)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(items, expected.indices)
