@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from accord.training.stopping import Stopping
 from ramp import scripted, steps_of
 
 
@@ -48,3 +50,17 @@ def test_the_best_weights_come_back_whatever_came_after():
     assert state.best == pytest.approx([0.4, 0.5, 0.6])
     assert state.stopped_at == [4, 2, 0]
     assert steps_of(method) == [10, 2, 22]
+
+
+@pytest.mark.parametrize(
+    ("every", "offset", "due"),
+    [(4, 4, [4, 8, 12]), (5, 6, [6, 11]), (1, 10, [10, 11, 12]), (100, 3, [3])],
+)
+def test_checks_are_due_from_the_offset_on(every, offset, due):
+    stopping = Stopping("best-ndcg", lambda: torch.zeros(1), every, offset, patience=3)
+    assert [step for step in range(1, 13) if stopping.due(step)] == due
+
+
+def test_the_released_code_checks_after_501_steps_and_every_500():
+    stopping = Stopping("loss-rise", lambda: torch.zeros(1), every=500, offset=501, patience=2)
+    assert [step for step in range(1, 2000) if stopping.due(step)] == [501, 1001, 1501]
