@@ -96,3 +96,48 @@ def test_mean_over_users_and_groups():
     assert found.mean(~found.warm) == [{"recall@5": 0.5}]
     assert found.mean(np.array([True, False, False])) == [{"recall@5": 0.0}]
     assert found.mean(np.zeros(3, dtype=bool)) == [{"recall@5": 0.0}]
+
+
+def test_relevant_pairs_of_some_users_are_numbered_from_zero():
+    data = dataset(4, 6, train=[(0, 0), (1, 0), (2, 1), (3, 1)], test=[(1, 2), (2, 3), (2, 4), (3, 5)])
+    part = Relevant.of_test(data, CORRECTED).of_users(2, 2)
+    assert part.users.tolist() == [0, 1]
+    assert part.counts.tolist() == [2, 1]
+    assert (part.pairs.users.tolist(), part.pairs.items.tolist()) == ([0, 0, 1], [3, 4, 5])
+    assert part.seen.keys.tolist() == [1, 7]
+    nobody = Relevant.of_test(data, CORRECTED).of_users(0, 1)
+    assert len(nobody.users) == len(nobody.pairs.items) == 0
+
+
+def test_places_beyond_the_last_item_are_misses():
+    """Three items and a list of ten: precision is over ten."""
+    train = csr(1, 3, [])
+    relevant = Relevant.of_pairs(csr(1, 3, [(0, 1)]), train)
+    found = evaluate(make_ranker(torch.tensor([[[3.0, 2.0, 1.0]]]), train, train), relevant, [10, 2, 10])
+    assert list(found.per_user) == [
+        f"{name}@{k}" for name in ("recall", "ndcg", "precision", "mrr", "hit_rate") for k in (2, 10)
+    ]
+    assert found.per_user["precision@10"].tolist() == [[0.1]]
+    assert found.per_user["mrr@2"].tolist() == [[0.5]]
+
+
+def test_with_nobody_to_evaluate_there_are_no_figures():
+    train = csr(2, 3, [(0, 0)])
+    found = evaluate(make_ranker(torch.zeros(2, 2, 3), train, train), Relevant.of_pairs(csr(2, 3, []), train), [2])
+    assert found.per_user["recall@2"].shape == (2, 0)
+    assert found.mean() == [dict.fromkeys(found.per_user, 0.0)] * 2
+
+
+def test_a_summary_has_the_mean_and_deviation_over_runs_and_groups_of_users():
+    values = np.array([[0.0, 1.0, 0.5, 0.5], [1.0, 1.0, 1.0, 0.0]])  # run by user; the last user is cold
+    found = Evaluation(np.arange(4), {"recall@5": values}, np.array([True, True, True, False])).summary()
+    assert found["mean"] == {"recall@5": pytest.approx((0.5 + 0.75) / 2)}
+    assert found["std"] == {"recall@5": pytest.approx(0.25 / 2**0.5)}
+    assert found["groups"]["warm"] == {"users": 3, "mean": {"recall@5": pytest.approx(0.75)}}
+    assert found["groups"]["cold"] == {"users": 1, "mean": {"recall@5": pytest.approx(0.25)}}
+
+
+def test_a_summary_of_one_run_without_cold_users():
+    found = Evaluation(np.arange(2), {"recall@5": np.array([[0.0, 1.0]])}, np.array([True, True])).summary()
+    assert found["std"] == {"recall@5": 0.0}
+    assert found["groups"]["cold"] == {"users": 0, "mean": {}}
