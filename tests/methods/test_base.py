@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from accord.data.sampling import Batch
-from accord.methods import METHODS
+from accord.errors import InputError
+from accord.methods import METHODS, find_method
+from accord.methods.base import cross_entropy
 from accord.protocol import CORRECTED, PUBLISHED
+from helpers import stages_of
 from method_cases import POSITIVES, USERS, found, make, probability, random_batch, summed
 
 
@@ -73,3 +76,41 @@ def test_l2_gradient_of_norms():
     (l2 * norms).sum().backward()
     for name, parameter in made.named_parameters():
         torch.testing.assert_close(left[name], parameter.grad, msg=name)
+
+
+def test_cross_entropy_of_each_pair():
+    batch = Batch(torch.zeros(1, 4, dtype=torch.long), torch.zeros(1, 4, dtype=torch.long), 2)
+    logits = torch.tensor([[0.0, 2.0, 0.0, 2.0]], dtype=torch.float64)
+    f = 1 / (1 + np.exp(-2.0))
+    expected = [[np.log(2), -np.log(f), np.log(2), -np.log(1 - f)]]
+    np.testing.assert_allclose(cross_entropy(logits, batch).numpy(), expected, rtol=1e-12)
+
+
+def test_options_of_each_run_are_a_column():
+    method = make("deca", [{"c1": 1.0}, {"c1": 2.0}, {}])
+    assert method.c1.tolist() == [[1.0], [2.0], [10.0]]
+    assert "c1" not in method.state_dict(), "an option, not a weight"
+
+
+def test_a_plain_method_has_one_stage_which_is_itself():
+    method = make("rce")
+    assert stages_of(method) == [method]
+    assert method.num_stages == 1
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_has_as_many_stages_as_it_says(name):
+    method = make(name)
+    stages = stages_of(method)
+    assert len(stages) == method.num_stages
+    assert stages[-1] is method
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [("decca", "unknown method 'decca'; did you mean 'deca'"), (dict, "method '<class 'dict'>' is not a subclass of")],
+)
+def test_what_is_no_method_is_one_sentence(spec, sentence):
+    with pytest.raises(InputError) as error:
+        find_method(spec)
+    assert str(error.value).startswith(sentence)
