@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import torch
 from torch import Tensor, nn
@@ -59,6 +60,13 @@ def random_csr(num_users: int, num_items: int, share: float, seed: int = 0) -> C
     """Each pair with chance `share`."""
     users, items = np.nonzero(np.random.default_rng(seed).random((num_users, num_items)) < share)
     return Csr.of(users, items, num_users, num_items)
+
+
+def dense(train: Csr) -> npt.NDArray[np.float64]:
+    """Ones where there is a pair: [U, I]."""
+    matrix = np.zeros((train.num_users, train.num_items))
+    matrix[train.users, train.items] = 1
+    return matrix
 
 
 @cache

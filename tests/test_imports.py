@@ -152,6 +152,15 @@ def test_few_modules_stand_at_the_top():
     assert len([path for path in PACKAGE.glob("*.py") if path.stem not in FACE]) <= 8
 
 
+def test_every_module_has_a_test_file_of_its_name():
+    """In the folder of its room: `src/accord/nn/adam.py` is tested by `tests/nn/test_adam.py`."""
+    tests = Path(__file__).parent
+    places = [path.relative_to(PACKAGE) for path in modules().values() if path.stem not in {*FACE, "version"}]
+    wanted = [place.with_name(f"test_{place.name}") for place in places]
+    missing = [f"tests/{place}" for place in wanted if not (tests / place).is_file()]
+    assert not missing, f"write {', '.join(missing)}"
+
+
 @pytest.mark.parametrize(
     ("source", "found"),
     [

@@ -116,13 +116,3 @@ def test_duplicate_test_pairs(rule, relevant, recall):
     assert found.per_user["ndcg@3"][0, 0] == pytest.approx(
         (1 + 0.5) / sum(1 / np.log2(place + 1) for place in range(1, relevant + 1))
     )
-
-
-def test_mean_over_users_and_groups():
-    per_user = {"recall@5": np.array([[0.0, 1.0, 0.5]])}
-    found = Evaluation(np.arange(3), per_user, np.array([True, True, False]))
-    assert found.mean() == [{"recall@5": 0.5}]
-    assert found.mean(found.warm) == [{"recall@5": 0.5}]
-    assert found.mean(~found.warm) == [{"recall@5": 0.5}]
-    assert found.mean(np.array([True, False, False])) == [{"recall@5": 0.0}]
-    assert found.mean(np.zeros(3, dtype=bool)) == [{"recall@5": 0.0}]

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import accord
 from accord.data.interactions import Interactions
 from accord.errors import InputError
 from accord.evaluation.noise import auc, average_precision, calibration, detection, labels
@@ -52,3 +53,13 @@ def test_true_probabilities_are_calibrated():
     found = calibration(p, rng.random(len(p)) < p)
     assert found["ece"] < 0.01
     assert found["brier"] == pytest.approx(1 / 6, abs=0.002)  # the mean of p (1 - p)
+
+
+def test_detection_figures_by_hand():
+    real = np.array([1, 1, 0, 1, 0], dtype=bool)
+    scores = np.array([0.9, 0.8, 0.8, 0.4, 0.1])
+    assert auc(scores, real) == pytest.approx((2 + 1.5 + 1) / 6)
+    assert average_precision([3, 2, 1], [True, False, True]) == pytest.approx((1 + 2 / 3) / 2)
+    assert detection(scores, real)["noise_rate"] == pytest.approx(0.4)
+    with pytest.raises(accord.InputError, match="both real and noisy"):
+        auc(scores, np.ones(5, dtype=bool))

@@ -155,14 +155,6 @@ def test_seen_items_stay_where_the_model_asks():
     assert train.contains(np.arange(10)[train.counts > 0], items[0, train.counts > 0, 0].numpy()).all()
 
 
-def test_a_seen_item_is_no_hit():
-    """Fewer unseen items than K: the masked items behind them must not count, though they are in the list."""
-    train = csr(1, 4, [(0, 0), (0, 1), (0, 2)])
-    relevant = Relevant(np.array([0]), csr(1, 4, [(0, 0), (0, 1)]), np.array([2]), train)
-    found = evaluate(make_ranker(torch.zeros(1, 1, 4), train, train), relevant, [4])
-    assert found.per_user["recall@4"].tolist() == [[0]]
-
-
 @pytest.mark.parametrize("size", [1, 4 * 2 * 30 * 7])  # one user a block; seven
 def test_blocks_do_not_change_the_result(monkeypatch, size):
     data = dataset(50, 30, *([(int(u), int(i)) for u, i in np.argwhere(random_kinds() == kind)] for kind in (1, 2, 3)))
@@ -225,67 +217,3 @@ def test_probabilities_tie_where_logits_do_not():
     assert ranked(make_ranker(scores, none, train, CORRECTED), np.arange(1), 2)[1].tolist() == [[[1, 0]]]
     closed = make_ranker(scores, none, train, PUBLISHED, scores_are_logits=False)
     assert ranked(closed, np.arange(1), 2)[1].tolist() == [[[1, 0]]]
-
-
-def rules(**changed):
-    return CORRECTED.model_copy(update=changed)
-
-
-def test_validation_cut_from_the_test_is_removed_from_it():
-    data = dataset(3, 6, train=[(0, 0), (1, 0)], valid=[(0, 1), (1, 2)], test=[(0, 1), (0, 3), (1, 2), (2, 4)])
-    kept = Relevant.of_test(data, rules(test_overlap="keep"))
-    assert kept.users.tolist() == [0, 1, 2]
-    assert kept.counts.tolist() == [2, 1, 1]
-    removed = Relevant.of_test(data, rules(test_overlap="remove"))
-    assert removed.users.tolist() == [0, 2], "a user with nothing left is not counted"
-    assert removed.counts.tolist() == [1, 1]
-    assert removed.pairs.items.tolist() == [3, 4]
-    for relevant in (kept, removed):
-        assert relevant.seen.keys.tolist() == [0, 1, 6, 8], "train and validation are masked"
-
-
-def test_a_stray_shared_pair_stays_in_the_test():
-    """Only a validation that lies in the test as a whole was cut from it."""
-    data = dataset(3, 6, train=[(0, 0)], valid=[(0, 1), (1, 5)], test=[(0, 1), (0, 3)])
-    assert Relevant.of_test(data, rules(test_overlap="remove")).counts.tolist() == [2]
-
-
-def test_noisy_validation_is_looked_up_in_the_noisy_test():
-    data = dataset(
-        3,
-        6,
-        train=[(0, 0)],
-        valid=[(0, 1), (1, 5)],
-        test=[(0, 1), (0, 3)],
-        valid_clean=[(0, 1)],
-        test_noisy=[(0, 1), (0, 3), (1, 5), (2, 2)],
-    )
-    assert Relevant.of_test(data, rules(test_overlap="remove", validation="all")).pairs.items.tolist() == [3]
-    clean = Relevant.of_test(data, rules(test_overlap="keep", validation="clean"))
-    assert clean.pairs.items.tolist() == [1, 3]
-    assert clean.seen.keys.tolist() == [0, 1], "the same validation is masked: (1, 5) is not in the clean one"
-
-
-@pytest.mark.parametrize(("rule", "counts"), [("keep", [3, 1]), ("merge", [2, 1])])
-@pytest.mark.parametrize("overlap", ["keep", "remove"])
-def test_duplicates_in_the_test(rule, counts, overlap):
-    data = dataset(2, 5, train=[(0, 0)], test=[(0, 1), (0, 1), (0, 2), (1, 4)])
-    relevant = Relevant.of_test(data, rules(duplicate_test=rule, test_overlap=overlap))
-    assert relevant.counts.tolist() == counts
-
-
-def test_validation_counts_users_with_history_and_masks_train_alone():
-    data = dataset(3, 5, train=[(0, 0), (1, 1)], valid=[(0, 2), (0, 3), (2, 4)], valid_clean=[(0, 3)])
-    relevant = Relevant.of_validation(data, rules(validation="all"))
-    assert relevant.users.tolist() == [0]
-    assert relevant.counts.tolist() == [2]
-    assert relevant.seen.keys.tolist() == [0, 6]
-    assert Relevant.of_validation(data, rules(validation="clean")).pairs.items.tolist() == [3]
-
-
-def test_evaluation_knows_warm_and_cold_users():
-    data = dataset(3, 5, train=[(0, 0), (1, 1)], test=[(0, 2), (2, 4)])
-    relevant = Relevant.of_test(data, CORRECTED)
-    found = evaluate(make_ranker(torch.zeros(1, 3, 5), relevant.seen, data.csr(data.train)), relevant, [5])
-    assert found.users.tolist() == [0, 2]
-    assert found.warm.tolist() == [True, False]

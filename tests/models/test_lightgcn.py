@@ -5,46 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch_geometric.nn import LGConv
 
 from accord.models.lightgcn import interaction_graph
-from accord.nn.graph import propagate
-from helpers import csr, make_model, random_csr, spread
-
-
-def with_strangers():
-    """Random pairs, and a user and an item without any."""
-    matrix = random_csr(17, 11, 0.3)
-    return csr(18, 12, list(zip(matrix.users, matrix.items, strict=True)))
-
-
-def oracle(train, nodes, num_layers):
-    """Mean of the layers of an LGConv stack, one run after another: [R, N, dim]."""
-    users, items = torch.from_numpy(train.users), torch.from_numpy(train.items) + train.num_users
-    edges = torch.stack([torch.cat([users, items]), torch.cat([items, users])])
-    convolution, runs = LGConv(), []
-    for run in nodes:
-        layers = [run]
-        for _ in range(num_layers):
-            layers.append(convolution(layers[-1], edges))
-        runs.append(torch.stack(layers).mean(0))
-    return torch.stack(runs)
-
-
-@pytest.mark.parametrize("runs", [1, 3])
-@pytest.mark.parametrize("num_layers", [1, 3])
-def test_propagation_and_gradient(runs, num_layers):
-    train = with_strangers()
-    size = train.num_users + train.num_items
-    generator = torch.Generator().manual_seed(0)
-    nodes = torch.randn(runs, size, 5, generator=generator, requires_grad=True)
-    weights = torch.randn(runs, size, 5, generator=generator)
-    found = propagate(interaction_graph(train), nodes, num_layers)
-    expected = oracle(train, nodes, num_layers)
-    torch.testing.assert_close(found, expected)
-    gradients = [torch.autograd.grad((out * weights).sum(), nodes)[0] for out in (found, expected)]
-    assert gradients[0].abs().sum() > 0
-    torch.testing.assert_close(*gradients)
+from helpers import make_model, spread
+from propagation import oracle, with_strangers
 
 
 @pytest.mark.parametrize("seeds", [(1,), (1, 2, 3)])

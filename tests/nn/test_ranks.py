@@ -19,20 +19,14 @@ import torch
 
 import accord
 import rank_worker
-from accord.data.sampling import Sampler, TrainingPairs
-from accord.data.user_shard import ShardSampler, UserShard, rows_of, sampler_of, shard_of
 from accord.errors import InputError
 from accord.io.files import only_writer
 from accord.io.tensors import read_tensors
-from accord.models.mf import MF
-from accord.nn.layers import Embedding, shared_out
-from accord.nn.ranks import ALONE, LOST, SeveralRanks, Share, _share_gpus
-from accord.random import drawn_part, generators
+from accord.nn.layers import shared_out
+from accord.nn.ranks import ALONE, LOST, SeveralRanks, _share_gpus
 from accord.recommender.recommender import Recommender
 from accord.training import checkpoints
-from accord.training.processes import require_shardable
-from contracts import TwoTower
-from helpers import CPU, finish, plan_small, random_csr, small_data, start_ranks
+from helpers import finish, plan_small, small_data, start_ranks
 
 CASES = [
     *({"model": m, "method": k} for m in ("mf", "gmf", "neumf", "cdae") for k in ("normal", "deca", "deca-p")),
@@ -123,79 +117,6 @@ def test_bytes_are_counted(folder):
     assert found["sent"]["target.item.weight"] == steps * round(2 * (RANKS - 1) / RANKS * 8 * elements)  # in float64
 
 
-# --- parts
-
-
-@pytest.mark.parametrize("batching", ["pairs", "users"])
-@pytest.mark.parametrize("negatives", ["all", "unseen", "popularity"])
-@pytest.mark.parametrize("size", [1, 3])
-def test_parts_of_batches_are_the_batches(batching, negatives, size):
-    """Every pair of the whole, positives and negatives, is in the same batch at one rank, and only there."""
-    train = random_csr(31, 23, 0.3)
-    whole = Sampler(TrainingPairs.of(train, CPU), generators([1, 2], "test"), 16, negatives, batching)
-    parts = []
-    for rank in range(size):
-        part = shard_of(train, SeveralRanks(rank, size).share(31))
-        pairs = TrainingPairs.of(part, CPU)
-        parts.append((part, sampler_of(part, pairs, generators([1, 2], "test"), 16, negatives, batching)))
-        assert isinstance(parts[-1][1], ShardSampler) == isinstance(part, UserShard) == (size > 1)
-    for _ in range(2):
-        epochs = [list(sampler.epoch()) for _, sampler in parts]
-        for number, batch in enumerate(whole.epoch()):
-            for run in range(2):
-                mine = [
-                    pairs_of(epoch[number], run, part.first) for epoch, (part, _) in zip(epochs, parts, strict=True)
-                ]
-                expected = pairs_of(batch, run, 0)
-                for kind in (0, 1):
-                    assert sorted(pair for pairs in mine for pair in pairs[kind]) == sorted(expected[kind])
-                assert size == 1 or all(epoch[number].whole[run] == len(expected[0]) for epoch in epochs)
-
-
-def pairs_of(batch: Any, run: int, first: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The positives and the negatives of a run, padding left out."""
-    real = torch.ones_like(batch.users[run]) if batch.mask is None else batch.mask[run]
-    both = [(int(u) + first, int(i)) for u, i in zip(batch.users[run], batch.items[run], strict=True)]
-    halves = both[: batch.num_positives], both[batch.num_positives :]
-    masks = real[: batch.num_positives].tolist(), real[batch.num_positives :].tolist()
-    return tuple(
-        [pair for pair, here in zip(half, mask, strict=True) if here] for half, mask in zip(halves, masks, strict=True)
-    )  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize("bound", [None, 0.3])
-@pytest.mark.parametrize("rows", [5, 64, 1001])
-def test_parts_of_a_table_start_as_the_table(rows, bound, monkeypatch):
-    monkeypatch.setattr("accord.nn.layers.DRAWN_AT_ONCE", 48)
-    whole = Embedding(1, rows, 3, bound=bound)
-    with torch.no_grad():
-        whole.initialise(0, generators([7], "start")[0])
-        for rank in range(3):
-            first, size = SeveralRanks(rank, 3).share(rows)
-            part = Embedding(1, Share(first, size, rows), 3, bound=bound)
-            part.initialise(0, generators([7], "start")[0])
-            assert torch.equal(part.weight, whole.weight[:, first : first + size])
-
-
-def test_drawn_parts():
-    stream = generators([3], "test")[0]
-    every = torch.rand(100, generator=generators([3], "test")[0])
-    drawn = drawn_part(lambda size: torch.rand(size, generator=stream), 100, 30, 71, at_once=13)
-    assert torch.equal(drawn, every[30:71])
-    rest = torch.rand(3, generator=stream)
-    again = generators([3], "test")[0]
-    assert torch.equal(rest, torch.rand(103, generator=again)[100:]), "the stream is where one process would have it"
-
-
-def test_rows_of_users():
-    train = random_csr(10, 8, 0.4)
-    part = rows_of(train, 3, 4)
-    assert part.num_users == 4
-    for user in range(4):
-        own = train.items[train.ptr[3 + user] : train.ptr[4 + user]]
-        assert np.array_equal(part.items[part.ptr[user] : part.ptr[user + 1]], own)
-
-
 def test_shares_are_disjoint_and_whole():
     for everybody in range(4, 40):
         for size in range(1, 5):
@@ -205,37 +126,6 @@ def test_shares_are_disjoint_and_whole():
                 continue
             shares = [SeveralRanks(rank, size).share(everybody) for rank in range(size)]
             assert [user for first, count in shares for user in range(first, first + count)] == list(range(everybody))
-
-
-# --- what needs all users in one place
-
-
-@pytest.mark.parametrize(
-    ("model", "method", "protocol", "what"),
-    [
-        ("gmf", "tce", "corrected", "method 'tce'"),
-        (TwoTower, "normal", "corrected", "model 'plain'"),
-        ("cdae", "normal", "published", "model 'cdae'"),
-        ("ease", "normal", "corrected", "method 'none'"),
-    ],
-)
-def test_what_needs_everything_in_one_process_is_refused(model, method, protocol, what):
-    run = plan_small(model, method, (1,), protocol=protocol)
-    require_shardable(ALONE, run, small_data())
-    with pytest.raises(InputError, match=f"{what} cannot be trained by several processes: it needs all users"):
-        require_shardable(SeveralRanks(0, 2), run, small_data())
-
-
-def test_a_promise_is_inherited_and_can_be_taken_back():
-    class Own(MF):
-        pass
-
-    class Other(MF):
-        shardable = False
-
-    require_shardable(SeveralRanks(0, 2), plan_small(Own, "normal", (1,)), small_data())
-    with pytest.raises(InputError, match="model 'mf' cannot be trained by several processes"):
-        require_shardable(SeveralRanks(0, 2), plan_small(Other, "normal", (1,)), small_data())
 
 
 def test_one_process_has_everything_already():

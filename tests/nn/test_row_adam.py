@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
 
 from accord.kernels import cpu
 from accord.nn import layers
 from accord.nn.adam import Adam
-from accord.nn.layers import Embedding, pair_dot
+from accord.nn.layers import Embedding
 from accord.training.stack import train_stack
 from helpers import CPU, assert_same_weights, plan_small, small_data
 
@@ -82,30 +81,6 @@ def test_training_by_rows_is_training(model, method, threads, monkeypatch):
     assert all(module.rows is None for module in found.modules() if isinstance(module, Embedding))
 
 
-def test_a_table_that_is_read_otherwise_is_left_to_dense_adam(monkeypatch):
-    monkeypatch.setattr(layers, "WORTH_ROWS", 0)
-
-    class Reads(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table = table(10)
-
-    class LooksUp(Reads):
-        only_looks_up = True
-
-    class Inherits(LooksUp):
-        pass
-
-    class TakesBack(LooksUp):
-        only_looks_up = False
-
-    assert layers.tables_by_rows(Reads(), 3) == layers.tables_by_rows(TakesBack(), 3) == []
-    for looks_up in (LooksUp(), Inherits()):
-        assert layers.tables_by_rows(looks_up, 3) == [looks_up.table]
-    monkeypatch.setattr(layers, "WORTH_ROWS", 4)
-    assert layers.tables_by_rows(looks_up, 3) == []
-
-
 def test_resumed_by_rows_ends_at_the_very_same_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(layers, "WORTH_ROWS", 0)
     options = {"train__checkpoint_seconds": 0.0}
@@ -123,65 +98,3 @@ def test_resumed_by_rows_ends_at_the_very_same_weights(tmp_path, monkeypatch):
         train_stack(small_data(), run, CPU, folder=tmp_path, watch=stop)
     resumed, _ = train_stack(small_data(), run, CPU, folder=tmp_path, resume=True)
     assert_same_weights(resumed.state_dict(), whole.state_dict())
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_dot_products_of_rows_and_their_gradient(weighted, monkeypatch):
-    tables = table(30, seed=1), table(20, seed=2)
-    weight = torch.randn(2, 5, requires_grad=True) if weighted else None
-    ids = [torch.randint(0, rows, (2, 77)) for rows in (30, 20)]
-    slopes = torch.randn(2, 77)
-    wanted = [tables[0].weight, tables[1].weight, *([] if weight is None else [weight])]
-    found = pair_dot(*tables, *ids, weight)
-    gradients = torch.autograd.grad((found * slopes).sum(), wanted)
-    plain(monkeypatch)
-    expected = pair_dot(*tables, *ids, weight)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    for ours, theirs in zip(gradients, torch.autograd.grad((expected * slopes).sum(), wanted), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
-
-
-def test_sums_of_rows_of_distinct_ids_and_their_gradient():
-    """Looked up once each, however often they occur; runs differ in how many there are."""
-    tables = table(30, seed=1), table(20, seed=2)
-    ids = [torch.randint(0, rows, (2, 77), generator=torch.Generator().manual_seed(3)) for rows in (30, 20)]
-    ids[0][1] = 7
-    slopes = torch.randn(2, 77, 5)
-    found = [cpu.distinct(part, rows) for part, rows in zip(ids, (30, 20), strict=True)]
-    assert found[0][0].shape == (2, len(ids[0][0].unique()))
-    assert (found[0][0][1] == 7).all()
-    for part, (rows, places) in zip(ids, found, strict=True):
-        assert torch.equal(rows.gather(1, places), part)
-    weights = [one.weight for one in tables]
-    rows = [one(rows) for one, (rows, _) in zip(tables, found, strict=True)]
-    sums = cpu.pair_sum(*rows, *(places for _, places in found))
-    expected = sum(one.weight[torch.arange(2)[:, None], part] for one, part in zip(tables, ids, strict=True)).relu()
-    torch.testing.assert_close(sums, expected)
-    gradients = (torch.autograd.grad((x * slopes).sum(), weights) for x in (sums, expected))
-    for ours, theirs in zip(*gradients, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("num_layers", [1, 3])
-def test_neumf_scores_in_small_parts(num_layers, threads, monkeypatch):
-    """Of two runs, with more items than fit into a part, for one user and for many; and torch's threads stay."""
-    run = plan_small("neumf", "normal", (3, 5), epochs=1, model__num_layers=num_layers)
-    method, _ = train_stack(small_data(), run, CPU)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    monkeypatch.setattr(cpu, "PAIRS_WITHIN_CACHE", 7)
-    try:
-        for users in (torch.tensor([4]), torch.arange(10)):
-            with torch.no_grad():
-                found = method.eval().score_all(users)
-                assert torch.get_num_threads() == threads
-                with monkeypatch.context() as patch:
-                    plain(patch)
-                    expected = method.score_all(users)
-            assert found.shape[-1] > 2 * cpu.PAIRS_WITHIN_CACHE
-            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-            with torch.inference_mode():
-                assert torch.equal(method.score_all(users), found)
-    finally:
-        torch.set_num_threads(before)

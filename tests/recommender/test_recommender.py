@@ -8,12 +8,7 @@ import pytest
 import torch
 
 import accord
-from accord.evaluation.noise import auc, average_precision, detection
-
-
-@pytest.fixture(scope="module")
-def simulation():
-    return accord.simulate(users=150, items=80, interactions=2500, seed=2)
+from accord.evaluation.noise import auc, detection
 
 
 @pytest.mark.parametrize("model", ["mf", "gmf", "neumf", "cdae", "lightgcn", "popularity", "ease"])
@@ -43,42 +38,6 @@ def test_an_ensemble_folds_in_too(simulation):
         trained = accord.fit(data, model, "ensemble", epochs=2)
         lists = trained.recommend(["somebody"], 5, history={"somebody": data.items.ids.to_pylist()[:4]})
         assert lists.column("source").to_pylist() == ["history"] * 5
-
-
-def test_the_users_most_alike_stand_in_for_a_newcomer(simulation):
-    """The owner of a history that is taken over whole is the nearest; items that nobody took have no neighbour."""
-    lists = accord.fit(simulation.dataset, "mf", "normal", epochs=2).lists
-    train = lists.train
-    history = train.items[train.ptr[7] : train.ptr[8]]
-    users, weights = lists.neighbours(torch.from_numpy(history))
-    taken = [train.items[train.ptr[u] : train.ptr[u + 1]] for u in range(train.num_users)]
-    shared = np.array([len(np.intersect1d(history, items)) for items in taken])
-    cosine = shared / np.sqrt(np.maximum(train.counts, 1) * len(history))
-    assert users[0] == 7
-    assert cosine[users].min() >= np.sort(cosine)[-10]
-    np.testing.assert_allclose(weights, cosine[users] / cosine[users].sum(), rtol=1e-5)
-    with torch.inference_mode():
-        items, scores, source = lists.of_history(history, 5)
-        torch.testing.assert_close(scores, (weights @ lists.method.score_all(users)[0])[items])
-    assert source == "history"
-    untaken = np.flatnonzero(train.popularity() == 0)[:1]
-    if len(untaken):
-        assert lists.of_history(untaken, 5)[2] == "popularity"
-
-
-def test_barred_items_are_left_out(simulation):
-    lists = accord.fit(simulation.dataset, "mf", "normal", epochs=2).lists
-    items, values, source = lists.of_user(3, 10)
-    barred = torch.zeros(lists.train.num_items, dtype=torch.bool)
-    barred[items[::2]] = True
-    fewer, scores, _ = lists.of_user(3, 5, barred)
-    assert source == "model"
-    assert fewer.tolist() == items[1::2].tolist()
-    assert torch.equal(scores, values[1::2])
-    folded, _, _ = lists.of_history(items[:3].numpy(), 80, barred)
-    assert not set(folded.tolist()) & {*items[::2].tolist(), *items[:3].tolist()}
-    nothing, _, _ = lists.of_user(3, 5, ~torch.zeros_like(barred))
-    assert not len(nothing)
 
 
 @pytest.mark.parametrize("model", ["lightgcn", "ease", "gmf", "neumf"])
@@ -134,15 +93,6 @@ def test_the_chosen_run_recommends(simulation, tmp_path):
     assert np.mean([a == b for a, b in zip(one, two, strict=True)]) > 0.99  # but for float ties
 
 
-def test_a_run_folder_keeps_the_values_that_training_was_not_told(simulation, tmp_path):
-    data, folder = simulation.dataset, tmp_path / "run"
-    accord.fit(data, "popularity", out=folder)
-    again = accord.Recommender.load(folder).trained_on
-    assert again.table.select(["user", "item"]).equals(data.train.table.select(["user", "item"]))
-    assert (again.column("value") == simulation.is_real).all()
-    assert again.source_name("value") == data.train.source_name("value")
-
-
 def test_noise_is_a_probability_for_every_pair_and_null_for_strangers(simulation):
     data = simulation.dataset
     trained = accord.fit(data, "gmf", "deca", epochs=3, seeds=2)
@@ -155,16 +105,6 @@ def test_noise_is_a_probability_for_every_pair_and_null_for_strangers(simulation
     assert strangers.column("p_real").null_count >= 1
     with pytest.raises(accord.InputError, match="no probability"):
         accord.fit(data, "ease", epochs=1).noise(data.train)
-
-
-def test_detection_figures_by_hand():
-    real = np.array([1, 1, 0, 1, 0], dtype=bool)
-    scores = np.array([0.9, 0.8, 0.8, 0.4, 0.1])
-    assert auc(scores, real) == pytest.approx((2 + 1.5 + 1) / 6)
-    assert average_precision([3, 2, 1], [True, False, True]) == pytest.approx((1 + 2 / 3) / 2)
-    assert detection(scores, real)["noise_rate"] == pytest.approx(0.4)
-    with pytest.raises(accord.InputError, match="both real and noisy"):
-        auc(scores, np.ones(5, dtype=bool))
 
 
 def test_denoising_finds_the_noise_of_the_demo_data():

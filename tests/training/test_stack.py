@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,9 @@ from accord.methods.normal import Normal
 from accord.nn.ranks import SeveralRanks
 from accord.random import generators
 from accord.training.stack import train_stack
-from helpers import CPU, assert_same_weights, plan_small, small_data, train_small
+from accord.training.trainer import Diverged
+from helpers import CPU, assert_same_weights, one_run, plan_small, small_data, train_small
+from ramp import spoil
 
 
 def coded(users, items):
@@ -243,3 +246,20 @@ def test_a_column_of_another_length_is_refused():
 
     with pytest.raises(InputError, match="column 'weight' has 3 values for"):
         train_small("gmf", Wrong, (3,))
+
+
+@pytest.mark.parametrize("method", ["deca", "ensemble"])
+def test_a_stack_gives_back_the_runs_that_did_not_diverge(method, monkeypatch):
+    """As they are when trained without the one that did."""
+    options = {"epochs": 3, "train__early_stop": False, "train__l2": 0.1}
+    spoil(monkeypatch, "gmf", seed=5)
+    with pytest.raises(Diverged, match=r"^training diverged with seed 5 of gmf \+ \w+: ") as found:
+        train_small("gmf", method, (3, 5, 8), **options)
+    run, rest, states = found.value.rest
+    assert run.config.seeds == (3, 8)
+    assert [len(state.best) for state in states] == [2 * rest.members]
+    assert all(math.isfinite(loss) for state in states for entry in state.history for loss in entry["loss"])
+    for number, seed in enumerate((3, 8)):
+        alone, _ = train_small("gmf", method, (seed,), **options)
+        for name, tensor in one_run(rest.state_dict(), number, 2).items():
+            torch.testing.assert_close(tensor, one_run(alone.state_dict(), 0, 1)[name], rtol=1e-3, atol=1e-4)

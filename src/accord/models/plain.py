@@ -30,7 +30,7 @@ class PlainModel(Model):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(derive_seed(seed, purpose))
                 copies.append(_make(factory, setup.num_users, setup.num_items, options))
-        # the module itself only lends its code: kept out of the module tree, so that its own weights are not saved or trained
+        # the module only lends its code: kept out of the module tree, its own weights are neither trained nor saved
         self._template = [copies[0]]
         self._names = {name: name.replace(".", "/") for name, _ in copies[0].named_parameters()}
         self._buffer_names = {name: name.replace(".", "/") for name, _ in copies[0].named_buffers()}

@@ -1,0 +1,143 @@
+"""What counts as a hit and how many there are: rules for test and validation, warm and cold users, means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from accord.evaluation.evaluate import Evaluation, Relevant, evaluate
+from accord.evaluation.ranking import Ranker
+from accord.protocol import CORRECTED
+from helpers import CPU, csr, dataset
+
+
+def make_ranker(scores, seen, train, protocol=CORRECTED):
+    return Ranker(lambda users: scores[:, users].clone(), len(scores), seen, train, protocol, CPU)
+
+
+def test_a_seen_item_is_no_hit():
+    """Fewer unseen items than K: the masked items behind them must not count, though they are in the list."""
+    train = csr(1, 4, [(0, 0), (0, 1), (0, 2)])
+    relevant = Relevant(np.array([0]), csr(1, 4, [(0, 0), (0, 1)]), np.array([2]), train)
+    found = evaluate(make_ranker(torch.zeros(1, 1, 4), train, train), relevant, [4])
+    assert found.per_user["recall@4"].tolist() == [[0]]
+
+
+def rules(**changed):
+    return CORRECTED.model_copy(update=changed)
+
+
+def test_validation_cut_from_the_test_is_removed_from_it():
+    data = dataset(3, 6, train=[(0, 0), (1, 0)], valid=[(0, 1), (1, 2)], test=[(0, 1), (0, 3), (1, 2), (2, 4)])
+    kept = Relevant.of_test(data, rules(test_overlap="keep"))
+    assert kept.users.tolist() == [0, 1, 2]
+    assert kept.counts.tolist() == [2, 1, 1]
+    removed = Relevant.of_test(data, rules(test_overlap="remove"))
+    assert removed.users.tolist() == [0, 2], "a user with nothing left is not counted"
+    assert removed.counts.tolist() == [1, 1]
+    assert removed.pairs.items.tolist() == [3, 4]
+    for relevant in (kept, removed):
+        assert relevant.seen.keys.tolist() == [0, 1, 6, 8], "train and validation are masked"
+
+
+def test_a_stray_shared_pair_stays_in_the_test():
+    """Only a validation that lies in the test as a whole was cut from it."""
+    data = dataset(3, 6, train=[(0, 0)], valid=[(0, 1), (1, 5)], test=[(0, 1), (0, 3)])
+    assert Relevant.of_test(data, rules(test_overlap="remove")).counts.tolist() == [2]
+
+
+def test_noisy_validation_is_looked_up_in_the_noisy_test():
+    data = dataset(
+        3,
+        6,
+        train=[(0, 0)],
+        valid=[(0, 1), (1, 5)],
+        test=[(0, 1), (0, 3)],
+        valid_clean=[(0, 1)],
+        test_noisy=[(0, 1), (0, 3), (1, 5), (2, 2)],
+    )
+    assert Relevant.of_test(data, rules(test_overlap="remove", validation="all")).pairs.items.tolist() == [3]
+    clean = Relevant.of_test(data, rules(test_overlap="keep", validation="clean"))
+    assert clean.pairs.items.tolist() == [1, 3]
+    assert clean.seen.keys.tolist() == [0, 1], "the same validation is masked: (1, 5) is not in the clean one"
+
+
+@pytest.mark.parametrize(("rule", "counts"), [("keep", [3, 1]), ("merge", [2, 1])])
+@pytest.mark.parametrize("overlap", ["keep", "remove"])
+def test_duplicates_in_the_test(rule, counts, overlap):
+    data = dataset(2, 5, train=[(0, 0)], test=[(0, 1), (0, 1), (0, 2), (1, 4)])
+    relevant = Relevant.of_test(data, rules(duplicate_test=rule, test_overlap=overlap))
+    assert relevant.counts.tolist() == counts
+
+
+def test_validation_counts_users_with_history_and_masks_train_alone():
+    data = dataset(3, 5, train=[(0, 0), (1, 1)], valid=[(0, 2), (0, 3), (2, 4)], valid_clean=[(0, 3)])
+    relevant = Relevant.of_validation(data, rules(validation="all"))
+    assert relevant.users.tolist() == [0]
+    assert relevant.counts.tolist() == [2]
+    assert relevant.seen.keys.tolist() == [0, 6]
+    assert Relevant.of_validation(data, rules(validation="clean")).pairs.items.tolist() == [3]
+
+
+def test_evaluation_knows_warm_and_cold_users():
+    data = dataset(3, 5, train=[(0, 0), (1, 1)], test=[(0, 2), (2, 4)])
+    relevant = Relevant.of_test(data, CORRECTED)
+    found = evaluate(make_ranker(torch.zeros(1, 3, 5), relevant.seen, data.csr(data.train)), relevant, [5])
+    assert found.users.tolist() == [0, 2]
+    assert found.warm.tolist() == [True, False]
+
+
+def test_mean_over_users_and_groups():
+    per_user = {"recall@5": np.array([[0.0, 1.0, 0.5]])}
+    found = Evaluation(np.arange(3), per_user, np.array([True, True, False]))
+    assert found.mean() == [{"recall@5": 0.5}]
+    assert found.mean(found.warm) == [{"recall@5": 0.5}]
+    assert found.mean(~found.warm) == [{"recall@5": 0.5}]
+    assert found.mean(np.array([True, False, False])) == [{"recall@5": 0.0}]
+    assert found.mean(np.zeros(3, dtype=bool)) == [{"recall@5": 0.0}]
+
+
+def test_relevant_pairs_of_some_users_are_numbered_from_zero():
+    data = dataset(4, 6, train=[(0, 0), (1, 0), (2, 1), (3, 1)], test=[(1, 2), (2, 3), (2, 4), (3, 5)])
+    part = Relevant.of_test(data, CORRECTED).of_users(2, 2)
+    assert part.users.tolist() == [0, 1]
+    assert part.counts.tolist() == [2, 1]
+    assert (part.pairs.users.tolist(), part.pairs.items.tolist()) == ([0, 0, 1], [3, 4, 5])
+    assert part.seen.keys.tolist() == [1, 7]
+    nobody = Relevant.of_test(data, CORRECTED).of_users(0, 1)
+    assert len(nobody.users) == len(nobody.pairs.items) == 0
+
+
+def test_places_beyond_the_last_item_are_misses():
+    """Three items and a list of ten: precision is over ten."""
+    train = csr(1, 3, [])
+    relevant = Relevant.of_pairs(csr(1, 3, [(0, 1)]), train)
+    found = evaluate(make_ranker(torch.tensor([[[3.0, 2.0, 1.0]]]), train, train), relevant, [10, 2, 10])
+    assert list(found.per_user) == [
+        f"{name}@{k}" for name in ("recall", "ndcg", "precision", "mrr", "hit_rate") for k in (2, 10)
+    ]
+    assert found.per_user["precision@10"].tolist() == [[0.1]]
+    assert found.per_user["mrr@2"].tolist() == [[0.5]]
+
+
+def test_with_nobody_to_evaluate_there_are_no_figures():
+    train = csr(2, 3, [(0, 0)])
+    found = evaluate(make_ranker(torch.zeros(2, 2, 3), train, train), Relevant.of_pairs(csr(2, 3, []), train), [2])
+    assert found.per_user["recall@2"].shape == (2, 0)
+    assert found.mean() == [dict.fromkeys(found.per_user, 0.0)] * 2
+
+
+def test_a_summary_has_the_mean_and_deviation_over_runs_and_groups_of_users():
+    values = np.array([[0.0, 1.0, 0.5, 0.5], [1.0, 1.0, 1.0, 0.0]])  # run by user; the last user is cold
+    found = Evaluation(np.arange(4), {"recall@5": values}, np.array([True, True, True, False])).summary()
+    assert found["mean"] == {"recall@5": pytest.approx((0.5 + 0.75) / 2)}
+    assert found["std"] == {"recall@5": pytest.approx(0.25 / 2**0.5)}
+    assert found["groups"]["warm"] == {"users": 3, "mean": {"recall@5": pytest.approx(0.75)}}
+    assert found["groups"]["cold"] == {"users": 1, "mean": {"recall@5": pytest.approx(0.25)}}
+
+
+def test_a_summary_of_one_run_without_cold_users():
+    found = Evaluation(np.arange(2), {"recall@5": np.array([[0.0, 1.0]])}, np.array([True, True])).summary()
+    assert found["std"] == {"recall@5": 0.0}
+    assert found["groups"]["cold"] == {"users": 0, "mean": {}}

@@ -1,0 +1,131 @@
+"""Compiled loops do what plain torch does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from accord.kernels import cpu
+from accord.nn.layers import Embedding, pair_dot
+from accord.training.stack import train_stack
+from helpers import CPU, plan_small, small_data
+
+pytest.importorskip("numba", reason="numba is not installed (accord[fast])")
+
+
+def plain(monkeypatch):
+    monkeypatch.setattr(cpu, "usable", lambda _tensor: False)
+
+
+def table(rows, dim=5, runs=2, seed=0):
+    made = Embedding(runs, rows, dim)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        made.weight.normal_(generator=generator)
+    return made
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_dot_products_of_rows_and_their_gradient(weighted, monkeypatch):
+    tables = table(30, seed=1), table(20, seed=2)
+    weight = torch.randn(2, 5, requires_grad=True) if weighted else None
+    ids = [torch.randint(0, rows, (2, 77)) for rows in (30, 20)]
+    slopes = torch.randn(2, 77)
+    wanted = [tables[0].weight, tables[1].weight, *([] if weight is None else [weight])]
+    found = pair_dot(*tables, *ids, weight)
+    gradients = torch.autograd.grad((found * slopes).sum(), wanted)
+    plain(monkeypatch)
+    expected = pair_dot(*tables, *ids, weight)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    for ours, theirs in zip(gradients, torch.autograd.grad((expected * slopes).sum(), wanted), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_sums_of_rows_of_distinct_ids_and_their_gradient():
+    """Looked up once each, however often they occur; runs differ in how many there are."""
+    tables = table(30, seed=1), table(20, seed=2)
+    ids = [torch.randint(0, rows, (2, 77), generator=torch.Generator().manual_seed(3)) for rows in (30, 20)]
+    ids[0][1] = 7
+    slopes = torch.randn(2, 77, 5)
+    found = [cpu.distinct(part, rows) for part, rows in zip(ids, (30, 20), strict=True)]
+    assert found[0][0].shape == (2, len(ids[0][0].unique()))
+    assert (found[0][0][1] == 7).all()
+    for part, (rows, places) in zip(ids, found, strict=True):
+        assert torch.equal(rows.gather(1, places), part)
+    weights = [one.weight for one in tables]
+    rows = [one(rows) for one, (rows, _) in zip(tables, found, strict=True)]
+    sums = cpu.pair_sum(*rows, *(places for _, places in found))
+    expected = sum(one.weight[torch.arange(2)[:, None], part] for one, part in zip(tables, ids, strict=True)).relu()
+    torch.testing.assert_close(sums, expected)
+    gradients = (torch.autograd.grad((x * slopes).sum(), weights) for x in (sums, expected))
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_neumf_scores_in_small_parts(num_layers, threads, monkeypatch):
+    """Of two runs, with more items than fit into a part, for one user and for many; and torch's threads stay."""
+    run = plan_small("neumf", "normal", (3, 5), epochs=1, model__num_layers=num_layers)
+    method, _ = train_stack(small_data(), run, CPU)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    monkeypatch.setattr(cpu, "PAIRS_WITHIN_CACHE", 7)
+    try:
+        for users in (torch.tensor([4]), torch.arange(10)):
+            with torch.no_grad():
+                found = method.eval().score_all(users)
+                assert torch.get_num_threads() == threads
+                with monkeypatch.context() as patch:
+                    plain(patch)
+                    expected = method.score_all(users)
+            assert found.shape[-1] > 2 * cpu.PAIRS_WITHIN_CACHE
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+            with torch.inference_mode():
+                assert torch.equal(method.score_all(users), found)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_looked_up_rows_and_where_their_gradient_goes():
+    weight = torch.arange(12.0).view(2, 3, 2).requires_grad_()
+    ids = torch.tensor([[2, 2], [0, 1]])
+    rows = cpu.take_rows(weight, ids)
+    assert rows.tolist() == [[[4, 5], [4, 5]], [[6, 7], [8, 9]]]
+    rows.sum().backward()
+    assert weight.grad[:, :, 0].tolist() == [[0, 0, 2], [1, 1, 0]]
+    kept = weight.detach().numpy() * 0
+    weight.grad = None
+    cpu.take_rows(weight, ids, kept).sum().backward()
+    assert weight.grad is None
+    assert kept[:, :, 0].tolist() == [[0, 0, 2], [1, 1, 0]]
+
+
+def test_only_single_precision_on_the_cpu_is_compiled():
+    assert cpu.usable(torch.zeros(1))
+    assert not cpu.usable(torch.zeros(1, dtype=torch.float64))
+    assert not cpu.usable(torch.zeros(1, dtype=torch.long))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_ranks_in_rows_of_a_table(compiled, monkeypatch):
+    """The table is sorted as a whole, so that a plain search finds the same places."""
+    if not compiled:
+        monkeypatch.setattr(cpu, "_compiled", lambda: None)
+    table, ptr = torch.tensor([1, 4, 4, 10, 15]), torch.tensor([0, 3, 3, 5])
+    keys = torch.tensor([[0, 4, 12], [1, 3, 10]])
+    assert cpu.rank_in_rows(table, ptr, torch.tensor([0, 0, 2]), keys).tolist() == [[0, 3, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_best_items_are_shared_out_among_threads(threads):
+    scores = torch.randn(300, 50, generator=torch.Generator().manual_seed(0))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        values, items = cpu.top_k(scores, 3, torch.arange(50))
+    finally:
+        torch.set_num_threads(before)
+    expected = scores.topk(3)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(items, expected.indices)

@@ -1,0 +1,120 @@
+"""The loops by hand, as the Python that they are: what numba makes of them is the subject of test_cpu."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accord.kernels import cpu_loops
+
+
+def floats(*rows):
+    return np.array(rows, dtype=np.float32)
+
+
+A, B = floats([1, 2], [3, 4], [5, 6]), floats([1, 0], [0, 10])
+A_IDS, B_IDS = np.array([2, 0, 2]), np.array([1, 0, 0])
+
+
+@pytest.mark.parametrize(("weight", "expected"), [([], [60, 1, 5]), ([2, 0.5], [30, 2, 10])])
+def test_dot_products(weight, expected):
+    out = np.zeros(3, np.float32)
+    cpu_loops.dot(A, B, A_IDS, B_IDS, np.array(weight, np.float32), out)
+    assert out.tolist() == expected
+
+
+def test_slopes_of_dot_products_are_added():
+    da, db, dw = np.ones_like(A), np.zeros_like(B), np.zeros(2, np.float32)
+    cpu_loops.dot_slopes(A, B, A_IDS, B_IDS, floats(2, 0.5), floats(1, 10, 100), da, db, dw)
+    assert da.tolist() == [[1 + 10 * 2, 1], [1, 1], [1 + 100 * 2, 1 + 0.5 * 10]]
+    assert db.tolist() == [[10 * 2 * 1 + 100 * 2 * 5, 10 * 0.5 * 2 + 100 * 0.5 * 6], [2 * 5, 0.5 * 6]]
+    assert dw.tolist() == [10 * 1 + 100 * 5, 1 * 6 * 10]
+    without = np.zeros_like(A)
+    cpu_loops.dot_slopes(A, B, A_IDS, B_IDS, floats(), floats(1, 10, 100), without, db, dw)
+    assert without.tolist() == [[10, 0], [0, 0], [100, 10]]
+
+
+def test_rows_are_taken_and_added_to():
+    out = np.zeros((3, 2), np.float32)
+    cpu_loops.take(A, A_IDS, out)
+    assert out.tolist() == [[5, 6], [1, 2], [5, 6]]
+    table = np.zeros_like(A)
+    cpu_loops.add_rows(table, A_IDS, out)
+    assert table.tolist() == [[1, 2], [0, 0], [10, 12]]
+
+
+def test_distinct_ids_in_the_order_in_which_they_come():
+    rows, places, number = np.zeros(5, np.int64), np.zeros(5, np.int64), np.zeros(1, np.int64)
+    cpu_loops.distinct(np.array([7, 2, 7, 0, 2]), np.zeros(8, np.int32), rows, places, number)
+    assert number.tolist() == [3]
+    assert rows.tolist() == [7, 2, 0, 7, 7], "filled up with the first"
+    assert places.tolist() == [0, 1, 0, 2, 1]
+
+
+def test_sums_below_zero_are_zero_and_have_no_slope():
+    a, b = floats([1, -5]), floats([2, 1], [-3, 9])
+    out = np.zeros((2, 2), np.float32)
+    a_ids, b_ids = np.array([0, 0]), np.array([0, 1])
+    cpu_loops.add(a, b, a_ids, b_ids, out)
+    assert out.tolist() == [[3, 0], [0, 4]]
+    da, db = np.zeros_like(a), np.zeros_like(b)
+    cpu_loops.add_slopes(out, floats([10, 20], [30, 40]), a_ids, b_ids, da, db)
+    assert da.tolist() == [[10, 40]]
+    assert db.tolist() == [[10, 0], [0, 40]]
+    x = floats([1, -1], [-2, 5])
+    cpu_loops.relu_of_sum(x, floats(0.5, 0.25))
+    assert x.tolist() == [[1.5, 0], [0, 5.25]]
+    cpu_loops.relu_of_sums(floats(-1, 1), floats([3, -3], [0.5, 0.5]), x)
+    assert x.tolist() == [[2, 0], [0, 1.5]]
+
+
+def adam(decay, gradients, lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8):
+    """A weight of 2 under dense Adam, in float64: the weight, mean and spread after each step."""
+    weight, mean, spread, found = 2.0, 0.0, 0.0, []
+    for step, gradient in enumerate(gradients, 1):
+        slope = gradient + decay * weight
+        mean, spread = beta1 * mean + (1 - beta1) * slope, beta2 * spread + (1 - beta2) * slope**2
+        weight -= lr / (1 - beta1**step) * mean / (np.sqrt(spread / (1 - beta2**step)) + eps)
+        found.append((weight, mean, spread))
+    return found
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_a_row_that_missed_steps_catches_up_with_dense_adam(decay):
+    steps = np.arange(1, 100, dtype=np.float64)
+    sizes = np.append(0, 0.1 / (1 - 0.9**steps)).astype(np.float32)
+    roots = np.append(0, 1 / np.sqrt(1 - 0.999**steps)).astype(np.float32)
+    weight, mean, spread = floats([9], [2]), floats([9], [0]), floats([9], [0])
+    last, rows, gradient = np.zeros(2, np.int32), np.array([1]), floats([0], [0.5])
+    settings = decay, 0.9, 0.999, 1e-8, sizes, roots
+    expected = adam(decay, [0.5, *[0.0] * 20])
+    cpu_loops.update(weight, mean, spread, last, rows, 1, *settings, gradient)
+    assert (weight[1, 0], mean[1, 0], spread[1, 0]) == pytest.approx(expected[0], rel=1e-5)
+    assert gradient[1, 0] == 0, "used up"
+    cpu_loops.replay(weight, mean, spread, last, rows, 21, *settings)
+    assert (weight[1, 0], mean[1, 0], spread[1, 0]) == pytest.approx(expected[-1], rel=1e-5)
+    assert last.tolist() == [0, 21]
+    assert (weight[0, 0], mean[0, 0], spread[0, 0]) == (9, 9, 9), "the other row is not touched"
+
+
+def test_the_best_items_by_score_then_priority_without_the_seen():
+    scores = floats([3, 1, 3, 2, np.nan, 3], [0, 0, 0, 0, 0, 9])
+    best, items = np.zeros((2, 3), np.float32), np.zeros((2, 3), np.int64)
+    ptr, seen = np.array([0, 1, 1]), np.array([5], dtype=np.int32)
+    cpu_loops.best_items(scores, ptr, seen, np.array([0, 1]), np.array([5, 4, 3, 2, 1, 0]), best, items)
+    assert items.tolist() == [[2, 0, 3], [5, 4, 3]]
+    assert best.tolist() == [[3, 3, 2], [9, 0, 0]]
+
+
+def test_ranks_within_rows():
+    table, ptr = np.array([1, 4, 4, 9, 0, 5]), np.array([0, 4, 4, 6])
+    out = np.zeros(6, np.int64)
+    cpu_loops.rank(table, ptr, np.array([0, 0, 0, 1, 2, 2]), np.array([0, 4, 100, 7, 4, 5]), out)
+    assert out.tolist() == [0, 3, 4, 0, 1, 2]
+
+
+def test_every_loop_is_compiled():
+    public = {
+        name for name, value in vars(cpu_loops).items() if callable(value) and value.__module__ == cpu_loops.__name__
+    }
+    assert {loop.__name__ for loop in cpu_loops.ALL} == public

@@ -1,0 +1,58 @@
+"""Methods with weights far from their start, batches, and the parts of formulas that their tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from accord.data.sampling import Batch
+from accord.models.cdae import CDAERules
+from accord.protocol import CORRECTED, PUBLISHED
+from helpers import make_method, random_csr, spread
+
+USERS, ITEMS, POSITIVES = 12, 9, 20
+TRAIN = random_csr(USERS, ITEMS, 0.3)
+
+
+def make(method, options=({}, {}, {}), model="mf", protocol=CORRECTED, **more):
+    """A method in float64 with weights far from their start."""
+    made = make_method(method, options, TRAIN, model, protocol, **more).double()
+    spread(made)
+    return made.train()
+
+
+def random_batch(runs=3, size=POSITIVES, seed=0) -> Batch:
+    rng = np.random.default_rng(seed)
+    users = rng.integers(0, USERS, (runs, size))
+    items = rng.integers(0, ITEMS, (runs, 2 * size))
+    return Batch(torch.from_numpy(np.concatenate([users, users], 1)), torch.from_numpy(items), size)
+
+
+def probability(mf, batch):
+    """P of every pair by an MF of this stack: [R, P + N]."""
+    runs = np.arange(len(batch.users))[:, None]
+    user = mf.user.weight.detach().numpy()[runs, batch.users.numpy()]
+    item = mf.item.weight.detach().numpy()[runs, batch.items.numpy()]
+    return 1 / (1 + np.exp(-(user * item).sum(-1)))
+
+
+def split(values, size=POSITIVES):
+    return values[:, :size], values[:, size:]
+
+
+def means(positive, negative):
+    return positive.mean(1) + negative.mean(1)
+
+
+def numbers(options, name):
+    return np.array([[given[name]] for given in options])
+
+
+def found(method, batch, step=0):
+    method.begin_step(step)
+    return method.loss(batch).detach().numpy()
+
+
+def summed():
+    """The rules of a target whose plain loss is summed."""
+    return PUBLISHED.own(CDAERules)

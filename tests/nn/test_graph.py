@@ -1,0 +1,58 @@
+"""Propagation against torch_geometric."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from accord.models.lightgcn import interaction_graph
+from accord.nn.graph import propagate
+from accord.nn.ranks import ALONE, Ranks
+from helpers import csr
+from propagation import oracle, with_strangers
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_propagation_and_gradient(runs, num_layers):
+    train = with_strangers()
+    size = train.num_users + train.num_items
+    generator = torch.Generator().manual_seed(0)
+    nodes = torch.randn(runs, size, 5, generator=generator, requires_grad=True)
+    weights = torch.randn(runs, size, 5, generator=generator)
+    found = propagate(interaction_graph(train), nodes, num_layers)
+    expected = oracle(train, nodes, num_layers)
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad((out * weights).sum(), nodes)[0] for out in (found, expected)]
+    assert gradients[0].abs().sum() > 0
+    torch.testing.assert_close(*gradients)
+
+
+def test_a_path_of_three_nodes_by_hand():
+    """A user and two items: each layer sends vectors along the edges, and the mean is of all layers."""
+    train = csr(1, 2, [(0, 0), (0, 1)])
+    edge = 2**-0.5  # of every edge: the user has two, each item one
+    nodes = torch.tensor([[[1.0], [10.0], [100.0]]])
+    first = [110 * edge, edge, edge]
+    second = [2 * edge * edge, 110 * edge * edge, 110 * edge * edge]
+    for num_layers, expected in ((0, [[1, 10, 100]]), (1, [[1, 10, 100], first]), (2, [[1, 10, 100], first, second])):
+        found = propagate(interaction_graph(train), nodes, num_layers).flatten()
+        torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float32).mean(0))
+
+
+class Doubles(Ranks):
+    """Two processes with the same users, of which this is one: what is summed over them doubles."""
+
+    def sum(self, named):
+        for tensor in named.values():
+            tensor *= 2
+
+
+def test_what_users_send_to_items_is_summed_over_processes():
+    train = csr(2, 1, [(0, 0), (1, 0)])
+    nodes = torch.tensor([[[1.0], [1.0], [0.0]]])
+    one, two = (
+        propagate(interaction_graph(train), nodes, 1, ranks, num_users=2).flatten() for ranks in (ALONE, Doubles())
+    )
+    torch.testing.assert_close(two[2], 2 * one[2])
+    assert torch.equal(two[:2], one[:2])

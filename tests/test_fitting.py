@@ -1,0 +1,126 @@
+"""accord.fit from top to bottom: read, plan, train, evaluate, save."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from accord.errors import InputError
+from accord.fitting import deterministic, fit, fit_run
+from accord.io.files import only_writer
+from accord.recommender.recommender import Recommender
+from accord.training.plan import plan
+from accord.training.trainer import Diverged
+from helpers import assert_same_weights, small_data
+from ramp import spoil
+
+
+def test_fit_keeps_what_did_not_diverge(monkeypatch, tmp_path):
+    spoil(monkeypatch, "gmf", seed=2020)
+    with pytest.warns(UserWarning, match="diverged with seed 2020"):
+        made = fit(small_data(), "gmf", "normal", seeds=3, epochs=2, device="cpu", out=tmp_path / "run")
+    assert [run["seed"] for run in made.metrics["runs"]] == [2019, 2021]
+    monkeypatch.undo()
+    loaded = Recommender.load(tmp_path / "run")
+    assert "2020" in loaded.metrics["diverged"]
+    assert loaded.recommend(k=5).equals(made.recommend(k=5))
+
+
+QUICK = {"model.dim": 4, "train.batch_size": 128}
+
+
+def test_a_frame_becomes_a_recommender():
+    rng = np.random.default_rng(0)
+    frame = pa.table({"user": rng.integers(0, 30, 600), "item": [f"i{item}" for item in rng.integers(0, 20, 600)]})
+    made = fit(frame, "mf", "normal", epochs=1, device="cpu", options=QUICK, ks=[5])
+    assert set(made.metrics["mean"]) == {f"{name}@5" for name in ("recall", "ndcg", "precision", "mrr", "hit_rate")}
+    lists = made.recommend([7], k=3)
+    assert lists.column("user").to_pylist() == [7, 7, 7]
+    assert all(item.startswith("i") for item in lists.column("item").to_pylist())
+
+
+def test_it_is_watched_timed_and_written(tmp_path):
+    seen, folder = [], tmp_path / "run"
+    made = fit(
+        small_data(), "mf", "normal", epochs=2, seeds=[3, 5], device="cpu", options=QUICK, out=folder, watch=seen.append
+    )
+    assert [(progress.epoch, progress.epochs) for progress in seen] == [(1, 2), (2, 2)]
+    assert set(made.metrics["seconds"]) == {"read", "train", "evaluate"}
+    assert made.metrics["seconds"]["train"] > 0
+    assert {"ranks", "diverged", "command"}.isdisjoint(made.metrics), "one process, no run lost, no command typed"
+    assert json.loads((folder / "metrics.json").read_text()) == made.metrics
+    assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == [
+        *("config.json", "items.parquet", "log.jsonl", "metrics.json"),
+        *("model.safetensors", "seen.parquet", "test.parquet", "users.parquet"),
+    ]
+    again = Recommender.load(folder)
+    assert again.recommend(k=5).equals(made.recommend(k=5))
+    assert [entry["epoch"] for entry in again.history] == [1, 2]
+
+
+def test_a_planned_run_keeps_what_reading_took_and_what_was_typed():
+    run = plan(small_data(), "popularity", seeds=1, ks=[5])
+    made = fit_run(small_data(), run, device="cpu", read_seconds=1.2345, command="accord train demo")
+    assert made.metrics["seconds"]["read"] == 1.234
+    assert made.metrics["command"] == "accord train demo"
+
+
+def test_a_solved_model_is_fitted_by_the_same_call():
+    made = fit(small_data(), "ease", "deca", seeds=3, device="cpu", ks=[5])
+    (entry,) = made.metrics["runs"]
+    assert (made.metrics["method"], entry["epochs"], entry["seed"]) == ("none", 0, 2019)
+    assert entry["valid_ndcg@20"] > 0
+    assert made.history == []
+
+
+def test_mistakes_are_found_before_anything_is_written(tmp_path):
+    with pytest.raises(InputError, match="unknown model 'gmff'"):
+        fit(small_data(), "gmff", out=tmp_path / "run")
+    with pytest.raises(InputError, match="unknown device 'gpu'"):
+        fit(small_data(), "gmf", device="gpu", out=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_being_written_is_left_alone(tmp_path):
+    with only_writer(tmp_path / "run"), pytest.raises(InputError, match="is being written by another process"):
+        fit(small_data(), "popularity", device="cpu", out=tmp_path / "run")
+
+
+def test_where_every_run_diverges_it_is_an_error(tmp_path, monkeypatch):
+    spoil(monkeypatch, "gmf", seed=2019)
+    with pytest.raises(Diverged, match=r"^training diverged in epoch 1"):
+        fit(small_data(), "gmf", "normal", epochs=1, device="cpu", options=QUICK, out=tmp_path / "run")
+    assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_an_interrupted_training_is_resumed(tmp_path):
+    settings = {"epochs": 3, "device": "cpu", "options": QUICK | {"train.checkpoint_seconds": 0}}
+
+    def stop(progress):
+        if progress.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(small_data(), "mf", "normal", out=tmp_path / "run", watch=stop, **settings)
+    seen = []
+    resumed = fit(small_data(), "mf", "normal", out=tmp_path / "run", resume=True, watch=seen.append, **settings)
+    assert [progress.epoch for progress in seen] == [2, 3]
+    assert_same_weights(resumed.method.state_dict(), fit(small_data(), "mf", "normal", **settings).method.state_dict())
+
+
+def test_deterministic_is_of_the_whole_process(monkeypatch):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    before = torch.utils.deterministic.fill_uninitialized_memory
+    try:
+        deterministic()
+        assert torch.are_deterministic_algorithms_enabled()
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    finally:
+        torch.use_deterministic_algorithms(False)
+        torch.utils.deterministic.fill_uninitialized_memory = before
+        os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)

@@ -1,0 +1,134 @@
+"""A training step: the loss of each run is added up, gradients are summed over processes, the optimiser moves."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from accord.data.sampling import Batch
+from accord.nn.adam import Adam
+from accord.nn.layers import Embedding, Trainable
+from accord.nn.ranks import Ranks, Share
+from accord.training.step import Steps
+
+BATCH = Batch(torch.zeros(2, 4, dtype=torch.long), torch.zeros(2, 4, dtype=torch.long), 2)
+
+
+class Pull(Trainable):
+    """Pulls a weight of each run towards 3: the loss is the squared distance."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([[1.0], [2.0]]))
+        self.began = []
+
+    def begin_step(self, step):
+        self.began.append(step)
+        return "step"
+
+    def loss(self, batch):
+        assert self.weight.grad is None, "the gradient of the step before is gone"
+        return (self.weight[:, 0] - 3) ** 2
+
+    def decay(self, l2):
+        return {self.weight: l2}
+
+
+def steps_of(method, l2=(0.0, 0.0), **more):
+    return Steps(method, Adam(method.parameters(), 0.5), torch.tensor(l2), **more)
+
+
+def test_losses_of_each_run_are_summed_over_steps():
+    method = Pull()
+    steps = steps_of(method)
+    steps.take(BATCH, 0)
+    assert steps.total.tolist() == [4.0, 1.0]
+    torch.testing.assert_close(method.weight.detach(), torch.tensor([[1.5], [2.5]]))
+    steps.take(BATCH, 1)
+    assert steps.total.tolist() == pytest.approx([4.0 + 1.5**2, 1.0 + 0.5**2], abs=1e-5)
+    assert method.began == [0, 1]
+    assert not steps.total.requires_grad
+
+
+def test_the_penalty_is_the_runs_own():
+    """The loss pulls run 0 up with slope -4, and the penalty down with 4 * 1: nothing is left."""
+    method = Pull()
+    steps_of(method, (4.0, 0.0)).take(BATCH, 0)
+    assert method.weight[0].item() == pytest.approx(1.0)
+    assert method.weight[1].item() == pytest.approx(2.5)
+
+
+def test_on_a_cpu_nothing_is_recorded():
+    class Promises(Pull):
+        recordable = True
+
+    steps = steps_of(Promises())
+    with steps.apart():
+        for step in range(3):
+            steps.take(BATCH, step)
+    assert not steps.records
+    assert not steps.graphs
+    assert not steps.seen
+
+
+@pytest.mark.parametrize(
+    ("recordable", "alone", "records"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+def test_what_does_not_promise_it_is_not_recorded(recordable, alone, records, monkeypatch):
+    """As it would be on a GPU: decided by the method, the models in it and the processes."""
+
+    class Some(Pull):
+        pass
+
+    Some.recordable = recordable
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _tensor: True))
+    ranks = Ranks()
+    ranks.recordable = alone
+    method = Some()
+    optimizer = Adam.__new__(Adam)  # it would ask for a GPU
+    assert Steps(method, optimizer, torch.zeros(2), ranks).records == records
+
+
+class Noted(Ranks):
+    """Another process that has the very same gradients."""
+
+    recordable = False
+
+    def __init__(self):
+        self.summed, self.masks = [], []
+
+    def sum(self, named):
+        self.summed.append(sorted(named))
+        for tensor in named.values():
+            tensor *= 2
+
+    def note_batch(self, mask):
+        self.masks.append(mask)
+
+
+class Tables(Trainable):
+    def __init__(self):
+        super().__init__()
+        self.user, self.item = Embedding(1, Share(0, 2, 4), 1), Embedding(1, 3, 1)
+        self.unused = nn.Parameter(torch.zeros(1, 1))
+        for table in (self.user, self.item):
+            nn.init.ones_(table.weight)
+
+    def loss(self, batch):
+        return (self.user.weight.sum() + self.item.weight.sum()).view(1)
+
+    def decay(self, l2):
+        return {}
+
+
+def test_gradients_of_what_all_processes_hold_are_summed():
+    method, ranks = Tables(), Noted()
+    optimizer = torch.optim.SGD(method.parameters(), 1.0)
+    steps = Steps(method, optimizer, torch.zeros(1), ranks)
+    optimizer.step = lambda _decay, step=optimizer.step: step()
+    steps.take(BATCH._replace(mask=torch.ones(2, 4)), 0)
+    assert ranks.summed == [["item.weight"]], "not the rows of its own users, nor what has no gradient"
+    assert method.item.weight.flatten().tolist() == [-1, -1, -1]
+    assert method.user.weight.flatten().tolist() == [0, 0]
+    assert len(ranks.masks) == 1
