@@ -29,7 +29,7 @@ from accord.methods import METHODS
 from accord.methods.base import Method
 from accord.models import build_model
 from accord.models.base import Setup
-from accord.protocol import PRESETS
+from accord.protocol import PRESETS, OwnRules
 
 LEARNED = [name for name in METHODS if name != "none"]
 SCALES = (0.0, 1.0, 10.0, 100.0, 1000.0)  # of the logits: at 1000 a probability is 0 or 1 in any precision
@@ -40,7 +40,7 @@ PAIRS = 512
 class Logits(nn.Module):
     """In the place of a model: its logits themselves, as parameters."""
 
-    reduction = "mean"
+    Rules = OwnRules
     recordable = False
 
     def __init__(self, runs: int, scale: float, seed: int) -> None:

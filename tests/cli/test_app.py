@@ -36,7 +36,7 @@ MISTAKES = {
     "bad k": ("train clicks.csv --k five", "--k"),
     "no cuda": ("train clicks.csv --device cuda", "--device cpu"),
     "unknown device": ("train clicks.csv --device tpu", "unknown device"),
-    "method for ease": ("train clicks.csv --model ease --set method.c1=1", "closed form"),
+    "method for ease": ("train clicks.csv --model ease --set method.c1=1", "is solved, not trained"),
     "no module": ("train clicks.csv --model not_there:Model", "cannot import 'not_there'"),
     "no class": ("train clicks.csv --model json:Model", "has no 'Model'"),
     "no run folder": ("evaluate nowhere", "no such folder"),

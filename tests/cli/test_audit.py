@@ -7,6 +7,7 @@ import json
 import pytest
 
 from accord.auditing import crossfit
+from accord.training import stack
 from audit_logs import clicks, limit_verdict
 from commands import run
 
@@ -74,7 +75,7 @@ def test_a_log_that_cannot_be_judged_leaves_nothing_behind(quick, monkeypatch, c
 
 def test_an_interrupted_audit_goes_on(quick, monkeypatch, capsys):
     words = ("audit", "clicks.csv", "--out", "a", "--device", "cpu", "--folds", "2", "--seeds", "1")
-    trained, original = [], crossfit.train_stack
+    trained, original = [], stack.train_stack
 
     def interrupted(data, run, device, watch=None):
         if len(trained) == 5:
@@ -82,7 +83,7 @@ def test_an_interrupted_audit_goes_on(quick, monkeypatch, capsys):
         trained.append(run.config.model)
         return original(data, run, device, watch=watch)
 
-    monkeypatch.setattr(crossfit, "train_stack", interrupted)
+    monkeypatch.setattr(stack, "train_stack", interrupted)
     code, _, err = run(monkeypatch, capsys, *words)
     assert code == 130
     assert "--resume" in err

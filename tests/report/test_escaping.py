@@ -13,9 +13,11 @@ from fuzz.logs import columns
 import accord
 from accord.auditing import audit as auditing
 from accord.cli import app
+from accord.fitting import fit_run
 from accord.report.run_report import write_report
 from accord.serve.holder import Holder
 from accord.serve.meters import Meters
+from accord.training.plan import plan
 from browser import chromium
 from serving import serving
 
@@ -52,7 +54,8 @@ def log(tmp_path_factory) -> Path:
 def run(log: Path) -> Path:
     data = accord.load(log, items=log.parent / "items.csv")
     folder = log.parent / f"run{HARM}"
-    trained = accord.fit(data, "gmf", "deca", epochs=1, options={"model.dim": 4}, out=folder, command=f"accord {HARM}")
+    run = plan(data, "gmf", "deca", epochs=1, options={"model.dim": 4})
+    trained = fit_run(data, run, out=folder, command=f"accord {HARM}")
     write_report(folder / "report.html", [(str(folder), trained)])
     return folder
 
