@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -83,11 +84,11 @@ MISTAKES = [
     ({"model": "ease", "options": {"method.c1": 1}}, "model 'ease' is solved, not trained with a method; it takes no"),
     ({"seeds": 0}, "seeds is 0; give a number from 1 to 1,000."),
     ({"seeds": 1001}, "seeds is 1001; give a number from 1 to 1,000."),
-    ({"seeds": []}, "seeds are []; give one or more different numbers."),
-    ({"seeds": [1, 1]}, "seeds are [1, 1]; give one or more different numbers."),
-    ({"ks": []}, "k is []; give one or more numbers from 1 to 1,000,000."),
-    ({"ks": [0, 5]}, "k is [0, 5]; give one or more numbers from 1 to 1,000,000."),
-    ({"ks": [10**7]}, "k is [10000000]; give one or more numbers from 1 to 1,000,000."),
+    ({"seeds": []}, "seeds are []; give 1 to 1,000 different whole numbers."),
+    ({"seeds": [1, 1]}, "seeds are [1, 1]; give 1 to 1,000 different whole numbers."),
+    ({"ks": []}, "k is []; give one or more whole numbers from 1 to 1,000,000."),
+    ({"ks": [0, 5]}, "k is [0, 5]; give one or more whole numbers from 1 to 1,000,000."),
+    ({"ks": [10**7]}, "k is [10000000]; give one or more whole numbers from 1 to 1,000,000."),
 ]
 
 
@@ -117,3 +118,33 @@ def test_the_device_by_name(monkeypatch):
     monkeypatch.setattr(planning.torch.cuda, "is_available", lambda: True)
     assert find_device("auto") == torch.device("cuda")
     assert find_device("cuda:1") == torch.device("cuda", 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"seeds": [1.5]}, "seeds are [1.5]; give 1 to 1,000 different whole numbers"),
+        ({"seeds": ["a"]}, "seeds are ['a']; give 1 to 1,000"),
+        ({"seeds": list(range(1001))}, "give 1 to 1,000 different whole numbers"),
+        ({"ks": [1.5]}, "k is [1.5]; give one or more whole numbers"),
+        ({"options": {"protocol.name": "published"}}, "protocol.name is that of the preset, corrected"),
+    ],
+)
+def test_numbers_and_names_of_a_wrong_kind_are_one_sentence(asked, message):
+    with pytest.raises(InputError) as caught:
+        plan(small_data(), "gmf", "normal", **asked)
+    assert message in str(caught.value)
+
+
+def test_numpy_numbers_are_numbers():
+    run = plan(small_data(), "gmf", "normal", seeds=np.int64(2), ks=5)
+    assert run.config.seeds == (2019, 2020)
+    assert run.config.ks == (5,)
+    assert plan(small_data(), "gmf", "normal", seeds=np.array([4, 7])).config.seeds == (4, 7)
+
+
+@pytest.mark.parametrize("option", ["method.h", "method.g"])
+def test_a_solved_model_cannot_be_a_network_that_is_trained(option):
+    run = plan(small_data(), "gmf", "deca", options={option: "ease"})
+    with pytest.raises(InputError, match="method 'deca' trains its networks, and model 'ease' is solved"):
+        run.build(small_data().training_csr())

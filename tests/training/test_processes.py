@@ -24,7 +24,7 @@ from helpers import CPU, assert_same_weights, plan_small, small_data, spread
         ("gmf", "tce", "corrected", "method 'tce'"),
         (TwoTower, "normal", "corrected", "model 'plain'"),
         ("cdae", "normal", "published", "model 'cdae'"),
-        ("ease", "normal", "corrected", "method 'none'"),
+        ("ease", "normal", "corrected", "model 'ease'"),
     ],
 )
 def test_what_needs_everything_in_one_process_is_refused(model, method, protocol, what):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -57,8 +58,8 @@ def plan(
     make_config(kind.Config, method_options, f"method {method_name(method)}")
     train_options |= given["train"] | ({} if epochs is None else {"epochs": epochs})
     config = RunConfig(
-        model=_reference(model),
-        method=_reference(method) if kind.learns else None,
+        model=reference(model),
+        method=reference(method) if kind.learns else None,
         model_options=given["model"],
         method_options=method_options,
         train=make_config(TrainConfig, train_options, "train"),
@@ -85,6 +86,8 @@ def _rules(protocol: str | Protocol, given: Mapping[str, Any], model: ModelSpec,
         if protocol not in PRESETS:
             raise unknown("protocol", protocol, PRESETS)
         protocol = PRESETS[protocol]
+    if given.get("name", protocol.name) != protocol.name:
+        raise InputError(f"protocol.name is that of the preset, {protocol.name}; choose another by --protocol.")
     general = {name: value for name, value in given.items() if name in Protocol.model_fields}
     rules = make_config(Protocol, protocol.model_dump(include=set(Protocol.model_fields)) | general, "protocol")
     own = (protocol.model_extra or {}) | {name: value for name, value in given.items() if name not in general}
@@ -93,27 +96,30 @@ def _rules(protocol: str | Protocol, given: Mapping[str, Any], model: ModelSpec,
     return Protocol(**recorded_rules(check_rules(rules, kinds)))
 
 
-def _reference(spec: Any) -> str:
+def reference(spec: Any) -> str:
     """The name or dotted path by which a result says what it was made with."""
     return spec if isinstance(spec, str) else f"{spec.__module__}:{spec.__qualname__}"
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(seeds, int):
-        if not seeds or len(set(seeds)) < len(seeds):
-            raise InputError(f"seeds are {list(seeds)}; give one or more different numbers.")
-        return tuple(seeds)
-    if not 1 <= seeds <= MOST_SEEDS:
-        raise InputError(f"seeds is {seeds}; give a number from 1 to {MOST_SEEDS:,}.")
-    return tuple(range(FIRST_SEED, FIRST_SEED + seeds))
+    if isinstance(seeds, Integral):
+        if not 1 <= int(seeds) <= MOST_SEEDS:
+            raise InputError(f"seeds is {seeds}; give a number from 1 to {MOST_SEEDS:,}.")
+        return tuple(range(FIRST_SEED, FIRST_SEED + int(seeds)))
+    chosen: list[Any] = list(seeds)  # type: ignore[arg-type]  # numpy's integers are Integral, too
+    whole = all(isinstance(seed, Integral) for seed in chosen)
+    if not whole or not 1 <= len(chosen) <= MOST_SEEDS or len(set(chosen)) < len(chosen):
+        raise InputError(f"seeds are {shown(chosen)}; give 1 to {MOST_SEEDS:,} different whole numbers.")
+    return tuple(int(seed) for seed in chosen)
 
 
 def _ks(ks: Sequence[int] | None, dataset: str) -> tuple[int, ...]:
     if ks is None:
         return KS.get(dataset, DEFAULT_KS)
-    if not ks or min(ks) < 1 or max(ks) > MOST_K:
-        raise InputError(f"k is {shown(list(ks))}; give one or more numbers from 1 to {MOST_K:,}.")
-    return tuple(sorted(set(ks)))
+    wanted: list[Any] = [ks] if isinstance(ks, Integral) else list(ks)
+    if not wanted or not all(isinstance(k, Integral) and 1 <= int(k) <= MOST_K for k in wanted):
+        raise InputError(f"k is {shown(wanted)}; give one or more whole numbers from 1 to {MOST_K:,}.")
+    return tuple(sorted({int(k) for k in wanted}))
 
 
 def find_device(name: str) -> torch.device:

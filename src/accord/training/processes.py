@@ -23,7 +23,8 @@ def require_shardable(ranks: Ranks, run: RunSpec, data: Dataset) -> None:
     method = run.with_seeds(run.config.seeds[:1]).build(rows_of(data.training_csr(), 0, 1))  # small: it is only asked
     for part in method.modules():
         if not getattr(part, "shardable", True):
-            what = f"method '{part.name}'" if part is method else f"model '{part.name}'"
+            refused = method.target if part is method and not method.learns else part
+            what = f"method '{refused.name}'" if refused is method else f"model '{refused.name}'"
             raise InputError(
                 f"{what} cannot be trained by several processes: it needs all users, or all pairs of a batch, in one; "
                 "start it without torchrun."

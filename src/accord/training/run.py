@@ -9,15 +9,15 @@ from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accord.config import imports_allowed, make_config
 from accord.data.csr import Csr
-from accord.errors import unknown
+from accord.errors import InputError, unknown
 from accord.evaluation.evaluate import Evaluation
 from accord.methods import METHODS, MethodSpec, method_for
 from accord.methods.base import Method
-from accord.models import MODELS, ModelSpec, build_model, own_class
+from accord.models import MODELS, ModelSpec, build_model, is_solved, own_class
 from accord.models.base import Model, Setup
 from accord.protocol import OwnRules, Protocol, preset_values
 from accord.random import derive_seed
@@ -44,6 +44,12 @@ class RunConfig(BaseModel):
         default=(),
         description="options in which the runs differ, one entry per run: method.NAME or train.l2",
     )
+
+    @model_validator(mode="after")
+    def _varied_for_every_run(self) -> RunConfig:
+        if self.varied and len(self.varied) != len(self.seeds):
+            raise ValueError(f"varied has {len(self.varied)} entries for {len(self.seeds)} seeds")
+        return self
 
     def own_options(self, section: str) -> list[dict[str, Any]]:
         """Of each run, the options of a section that are its own."""
@@ -104,6 +110,10 @@ class RunSpec:
         def build(spec: ModelSpec | None = None, purpose: str = "target") -> Model:
             if spec is None:
                 return build_model(self.model, config.model_options, setup, purpose)
+            if is_solved(spec):
+                raise InputError(
+                    f"method '{config.method}' trains its networks, and model '{spec}' is solved; give another."
+                )
             return build_model(spec, {}, setup, purpose)
 
         with imports_allowed(self.trusted):

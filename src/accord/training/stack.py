@@ -31,6 +31,7 @@ from accord.models.base import Model
 from accord.nn.ranks import ALONE, Ranks
 from accord.random import generators
 from accord.training import checkpoints
+from accord.training.plan import reference
 from accord.training.run import RunConfig, RunSpec
 from accord.training.stopping import Stopping
 from accord.training.trainer import STEADIER, Diverged, Progress, Trainer, TrainState
@@ -179,7 +180,7 @@ def plan_judge(config: RunConfig, model: ModelSpec, method: MethodSpec) -> RunSp
     return RunSpec(
         config.model_copy(
             update={
-                "model": str(model), "method": str(method) if learns else None, "model_options": {},
+                "model": reference(model), "method": reference(method) if learns else None, "model_options": {},
                 "method_options": {}, "varied": (), "seeds": config.seeds if learns else config.seeds[:1],
             }
         ),

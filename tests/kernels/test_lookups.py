@@ -1,0 +1,88 @@
+"""Rows that are looked up and multiplied: plain torch is the definition, and every form of it the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from accord.kernels import cpu
+from accord.kernels.lookups import (
+    entries_of,
+    node_dot,
+    places_of,
+    plain_dot,
+    plain_rows,
+    row_dot,
+    run_offsets,
+    take_rows,
+)
+
+RUNS, ROWS, DIM, PAIRS = 2, 7, 3, 11
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def form(request, monkeypatch):
+    if request.param == "plain":
+        monkeypatch.setattr(cpu, "usable", lambda _tensor: False)
+
+
+def tables(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    a, b = (torch.randn(RUNS, ROWS, DIM, generator=generator, requires_grad=True) for _ in range(2))
+    ids = [torch.randint(0, ROWS, (RUNS, PAIRS), generator=generator) for _ in range(2)]
+    return a, b, *ids
+
+
+def test_plain_rows_by_hand():
+    table = torch.arange(RUNS * ROWS * DIM, dtype=torch.float32).view(RUNS, ROWS, DIM)
+    ids = torch.tensor([[6, 0], [1, 1]])
+    expected = torch.stack([table[0, [6, 0]], table[1, [1, 1]]])
+    assert torch.equal(plain_rows(table, ids), expected)
+    assert run_offsets(RUNS, ROWS, table.device).tolist() == [[0], [ROWS]]
+
+
+@pytest.mark.usefixtures("form")
+def test_rows_and_their_gradients():
+    a, _, ids, _ = tables()
+    plain = a.detach().clone().requires_grad_()
+    found, expected = take_rows(a, ids), plain_rows(plain, ids)
+    assert torch.equal(found, expected)
+    for rows in (found, expected):
+        (rows**2).sum().backward()
+    torch.testing.assert_close(a.grad, plain.grad)
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("weighted", [True, False])
+def test_dots_and_their_gradients(weighted):
+    a, b, a_ids, b_ids = tables(1)
+    weight = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]]) if weighted else None
+    plain = [x.detach().clone().requires_grad_() for x in (a, b)]
+    found, expected = row_dot(a, b, a_ids, b_ids, weight), plain_dot(*plain, a_ids, b_ids, weight)
+    by_hand = [
+        sum(float(a[r, i, d] * b[r, j, d]) * (1 if weight is None else float(weight[r, d])) for d in range(DIM))
+        for r in range(RUNS)
+        for i, j in zip(a_ids[r].tolist(), b_ids[r].tolist(), strict=True)
+    ]
+    torch.testing.assert_close(expected.flatten(), torch.tensor(by_hand))
+    torch.testing.assert_close(found, expected)
+    for dots in (found, expected):
+        (dots**2).sum().backward()
+    for ours, theirs in zip((a, b), plain, strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.usefixtures("form")
+def test_nodes_hold_users_and_then_items():
+    a, b, users, items = tables(2)
+    nodes = torch.cat([a, b], 1).detach()
+    torch.testing.assert_close(node_dot(nodes, users, items, ROWS), plain_dot(a, b, users, items).detach())
+
+
+def test_entries_of_some_users_lie_end_to_end():
+    ptr, items = torch.tensor([0, 2, 2, 5]), torch.tensor([4, 9, 1, 3, 7], dtype=torch.int32)
+    owner, found, starts = entries_of(ptr, items, torch.tensor([2, 1, 0]))
+    assert owner.tolist() == [0, 0, 0, 2, 2]
+    assert found.tolist() == [1, 3, 7, 4, 9]
+    assert starts.tolist() == [0, 3, 3]
+    assert places_of(ptr, torch.tensor([0]))[1].tolist() == [0, 1]
