@@ -98,11 +98,7 @@ def test_runs_of_unequal_length_are_filled_up_with_pairs_that_do_not_count():
     assert full.mask is None
 
 
-# Negatives cannot be made of no pairs at all yet
-NO_PAIRS = pytest.mark.xfail(raises=IndexError, strict=True, reason="a process whose users have no training pair")
-
-
-@pytest.mark.parametrize("negatives", ["all", pytest.param("unseen", marks=NO_PAIRS)])
+@pytest.mark.parametrize("negatives", ["all", "unseen", "popularity"])
 def test_a_rank_without_a_pair_has_a_batch_that_counts_for_nothing(negatives):
     whole = csr(4, 3, [(0, 0), (1, 1)])
     shard = shard_of(whole, (2, 2))

@@ -156,6 +156,8 @@ class Negatives:
         """Of the pairs of a CSR: the cut positions [n], sorted over all users, and the length of the user's items up
         to each, itself too."""
         own = self.weight[items]
+        if not len(own):  # a process may have users without a pair
+            return users.long(), own.new_zeros(1)
         before = own.cumsum(0) - own
         within = before - before[ptr[:-1].clamp(max=len(own) - 1)][users]  # length of the user's earlier items
         starts = (self.weight.cumsum(0) - self.weight)[items]

@@ -35,8 +35,8 @@ class Part:
 
     @classmethod
     def of_rank(cls) -> Part | None:
-        """The part of this rank, where torchrun started several."""
-        if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        """The part of this process, where torchrun started several."""
+        if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) < 2:
             return None
         return cls(int(os.environ["RANK"]) + 1, int(os.environ["WORLD_SIZE"]))
 
