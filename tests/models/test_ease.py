@@ -1,4 +1,4 @@
-"""EASE against the ridge regression of each item."""
+"""EASE's options against dense regressions."""
 
 from __future__ import annotations
 
@@ -6,31 +6,56 @@ import numpy as np
 import pytest
 import torch
 
-from accord.errors import InputError
 from accord.models.ease import EASE
-from helpers import dense, make_model, random_csr
-
-USERS, ITEMS = 30, 14
-TRAIN = random_csr(USERS, ITEMS, 0.35)
+from helpers import make_model
+from oracles import EMPTY, PLAIN, dense, each_case, scores_of
 
 
-@pytest.mark.parametrize("l2", [0.5, 20.0])
-def test_ease_is_a_ridge_regression_of_each_item_on_the_others(l2):
-    x = dense(TRAIN)
-    expected = np.zeros((ITEMS, ITEMS))
-    for item in range(ITEMS):
-        others = np.delete(np.arange(ITEMS), item)  # its own weight is held at zero
-        gram = x[:, others].T @ x[:, others] + l2 * np.eye(ITEMS - 1)
-        expected[others, item] = np.linalg.solve(gram, x[:, others].T @ x[:, item])
-    model = make_model("ease", TRAIN, l2=l2)
+def ridge(x, penalties):
+    """Each item regressed on the others, each of these with its own penalty: [I, I]."""
+    found = np.zeros((x.shape[1], x.shape[1]))
+    for item in range(x.shape[1]):
+        others = np.delete(np.arange(x.shape[1]), item)
+        gram = x[:, others].T @ x[:, others] + np.diag(penalties[others])
+        found[others, item] = np.linalg.solve(gram, x[:, others].T @ x[:, item])
+    return found
+
+
+@each_case
+@pytest.mark.parametrize("dropout", [0.0, 0.3, 0.8])
+def test_dropout_is_a_penalty_in_proportion_to_popularity(train, dropout):
+    x = dense(train)
+    expected = ridge(x, 5 + dropout / (1 - dropout) * (x**2).sum(0))
+    model = make_model("ease", train, l2=5, dropout=dropout)
     np.testing.assert_allclose(model.weight.numpy(), expected, atol=1e-6)
-    users = torch.tensor([3, 0, 29])
-    np.testing.assert_allclose(model.score_all(users)[0].numpy(), (x @ expected)[users], atol=1e-5)
-    history = torch.tensor([1, 5, 6])
-    np.testing.assert_allclose(model.fold_in(history)[0].numpy(), expected[[1, 5, 6]].sum(0), atol=1e-5)
+    np.testing.assert_allclose(scores_of(model), x @ expected, atol=1e-5)
 
 
-def test_ease_refuses_more_items_than_it_can_invert(monkeypatch):
-    monkeypatch.setattr(EASE, "most_items", ITEMS - 1)
-    with pytest.raises(InputError, match="too many"):
-        make_model("ease", TRAIN)
+def test_dropout_is_what_dropping_at_random_comes_to():
+    """The regression on many copies of the log of which a share is dropped, the rest scaled up, targets whole."""
+    rng, x, p = np.random.default_rng(0), dense(PLAIN), 0.4
+    copies = 4000
+    kept = (rng.random((copies, *x.shape)) >= p) * x / (1 - p)
+    gram = np.einsum("cui,cuj->ij", kept, kept) / copies
+    expected = x.T @ x
+    np.testing.assert_allclose(np.diag(gram), np.diag(expected) * (1 + p / (1 - p)), rtol=0.02)
+    np.testing.assert_allclose(gram - np.diag(np.diag(gram)), expected - np.diag(np.diag(expected)), atol=0.25)
+
+
+@each_case
+@pytest.mark.parametrize("power", [0.25, 1.0])
+def test_users_are_scaled_in_fitting_and_plain_in_scoring(train, power):
+    x = dense(train)
+    sizes = x.sum(1, keepdims=True)
+    scaled = np.divide(x, sizes**power, out=np.zeros_like(x), where=sizes > 0)
+    expected = ridge(scaled, np.full(train.num_items, 0.7))
+    model = make_model("ease", train, l2=0.7, user_norm=power)
+    np.testing.assert_allclose(model.weight.numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(scores_of(model), x @ expected, atol=1e-5)
+
+
+def test_options_that_are_zero_change_no_bit_and_are_not_written():
+    plain, zero = make_model("ease", EMPTY, l2=3), make_model("ease", EMPTY, l2=3, dropout=0, user_norm=0)
+    assert torch.equal(plain.weight, zero.weight)
+    assert EASE.Config(l2=3).model_dump() == {"l2": 3}
+    assert EASE.Config(dropout=0.5).model_dump(mode="json") == {"l2": 500, "dropout": 0.5}

@@ -72,7 +72,7 @@ def bytes_of_a_run(run: RunSpec, data: Dataset) -> int:
     """A careful guess: weights with gradients, moments, the best weights and intermediate results, and a batch."""
     one = run.with_seeds(run.config.seeds[:1]).build(data.training_csr())
     if one.target.solved:
-        return 16 * len(data.items) ** 2  # a matrix of items by items and its inverse
+        return one.target.bytes_to_fit(len(data.train))
     weights: int = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
     batch = run.config.train.batch_size or 2048
     pairs = 2 * batch

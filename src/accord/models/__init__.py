@@ -20,7 +20,9 @@ from accord.models.plain import PlainModel
 from accord.models.popularity import Popularity
 from accord.nn.layers import initialise
 
-MODELS: dict[str, type[Model]] = {model.name: model for model in (MF, GMF, NeuMF, CDAE, LightGCN, Popularity, EASE)}
+LEARNED: tuple[type[Model], ...] = (MF, GMF, NeuMF, CDAE, LightGCN)
+SOLVED: tuple[type[Model], ...] = (Popularity, EASE)
+MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED)}
 Factory = Callable[..., nn.Module]  # (num_users, num_items, **options) -> a module that scores pairs
 ModelSpec = str | type[nn.Module] | Factory
 

@@ -5,6 +5,7 @@ It is built (shapes), and then learned by a training loop or solved by its own `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -65,6 +66,7 @@ class Model(nn.Module):
     only_looks_up: ClassVar[bool] = False  # see layers.tables_by_rows
     shardable: bool = False  # whether a pair's score depends on its user's own rows alone, so users may be apart
     solved: ClassVar[bool] = False  # by `fit`; else it is learned with a method
+    seeded: ClassVar[bool] = False  # whether a solved model draws random numbers: it then has a run for each seed
     logits: ClassVar[bool] = True  # whether scores are logits, which probabilities can be made of
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
     user_block: int | None = None  # score at most so many users at once
@@ -79,6 +81,19 @@ class Model(nn.Module):
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         """Solve the model, if that is what it is: `weight` says what each interaction counts for, 1 if not given."""
         raise AssertionError("a solved model says how it is fitted")
+
+    def bytes_to_fit(self, pairs: int) -> int:
+        """Memory that solving one run takes on so many interactions, at most about."""
+        return 16 * self.num_items**2  # a matrix of items by items and its inverse
+
+    @classmethod
+    def least_numbers(cls, options: Mapping[str, Any], runs: int, num_users: int, num_items: int) -> int:
+        """No more numbers than a run folder of these options holds: it is compared before the model is built."""
+        return num_items if cls.solved else runs * (num_users + num_items) * options.get("dim", 1)
+
+    def make_room(self, tensors: Mapping[str, Tensor]) -> None:
+        """Get ready to load `tensors` where the length of a buffer is known from them alone; ValueError if they cannot
+        be of such a model."""
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         """Logits of pairs: users [R, B], items [R, B] -> [R, B]."""

@@ -29,6 +29,9 @@ class Popularity(Model):
         counts = train.popularity() if weight is None else np.bincount(train.items, weight, train.num_items)
         self.counts = torch.from_numpy(counts).float()
 
+    def bytes_to_fit(self, pairs: int) -> int:
+        return 16 * self.num_items
+
     def score_all(self, users: Tensor) -> Tensor:
         return self.counts.expand(1, len(users), -1).clone()
 

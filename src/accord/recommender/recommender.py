@@ -375,7 +375,7 @@ class Recommender:
         train, valid = data.training_csr(), data.csr(data.valid)
         tensors = run_folder.read_weights(folder / "model.safetensors", run.config, users, items)
         built = run.build(train)
-        run_folder.require_same(folder / "model.safetensors", tensors, built.state_dict())
+        run_folder.require_same(folder / "model.safetensors", tensors, built)
         built.load_state_dict(tensors)
         recommender = cls(run, built.to(device), users, items, train, train.merge(valid), metrics)
         recommender._parts = parts

@@ -11,12 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from torch import Tensor
+from torch import Tensor, nn
 
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError
 from accord.io.files import own_file, read_json, read_table
 from accord.io.tensors import not_finite, read_tensors
+from accord.models import MODELS
+from accord.models.base import Model
 from accord.training.run import RunConfig
 
 Figures = dict[str, float]
@@ -116,18 +118,27 @@ def read_pairs(path: Path, users: IdMap, items: IdMap) -> Interactions:
 def read_weights(path: Path, config: RunConfig, users: IdMap, items: IdMap) -> dict[str, Tensor]:
     """Weights that are numbers, and no fewer than a network of this config has: it is built only then."""
     tensors, _ = read_tensors(path)
-    rows, width = len(users) + len(items), config.model_options.get("dim", 1)
-    least = len(items) ** 2 if config.model == "ease" else len(config.seeds) * rows * width
-    if config.model != "popularity" and ":" not in config.model and sum(map(Tensor.numel, tensors.values())) < least:
+    own = MODELS.get(config.model)
+    least = 0 if own is None else own.least_numbers(config.model_options, len(config.seeds), len(users), len(items))
+    if sum(map(Tensor.numel, tensors.values())) < least:
         raise of_another_model(path)
     if bad := not_finite(tensors):
         raise damaged(path, f"{bad} has numbers that are not finite")
     return tensors
 
 
-def require_same(path: Path, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
-    """Whether tensors are of the names, shapes and kinds that a network has."""
-    wanted, found = ({name: (t.shape, t.dtype) for name, t in given.items()} for given in (own, tensors))
+def require_same(path: Path, tensors: Mapping[str, Tensor], network: nn.Module) -> None:
+    """Whether tensors are of the names, shapes and kinds that a network has; it makes room where they say how much."""
+    for place, model in network.named_modules():
+        if isinstance(model, Model):
+            inside = f"{place}." if place else ""
+            own = {name.removeprefix(inside): t for name, t in tensors.items() if name.startswith(inside)}
+            try:
+                model.make_room(own)
+            except (KeyError, ValueError, RuntimeError) as error:
+                raise damaged(path, str(error)) from None
+    given = (network.state_dict(), tensors)
+    wanted, found = ({name: (t.shape, t.dtype) for name, t in each.items()} for each in given)
     if wanted != found:
         raise of_another_model(path)
 
