@@ -13,6 +13,7 @@ from accord.models.base import Model, Setup
 from accord.models.cdae import CDAE
 from accord.models.ease import EASE
 from accord.models.gmf import GMF
+from accord.models.item_knn import ItemKNN
 from accord.models.lightgcn import LightGCN
 from accord.models.mf import MF
 from accord.models.neumf import NeuMF
@@ -21,7 +22,7 @@ from accord.models.popularity import Popularity
 from accord.nn.layers import initialise
 
 LEARNED: tuple[type[Model], ...] = (MF, GMF, NeuMF, CDAE, LightGCN)
-SOLVED: tuple[type[Model], ...] = (Popularity, EASE)
+SOLVED: tuple[type[Model], ...] = (Popularity, EASE, ItemKNN)
 MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED)}
 Factory = Callable[..., nn.Module]  # (num_users, num_items, **options) -> a module that scores pairs
 ModelSpec = str | type[nn.Module] | Factory
