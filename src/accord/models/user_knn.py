@@ -1,0 +1,84 @@
+"""User-kNN: what the users with the most similar histories took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from accord.config import BaseConfig
+from accord.data.csr import Csr
+from accord.models.base import Model, Setup
+from accord.models.histories import interaction_matrix, k_best
+
+CELLS_AT_ONCE = 2**23  # similarities of the users that are scored together with all users
+
+
+class UserKNN(Model):
+    """Scores: the sum of cos(u, v) x_vi over the k users v nearest to u, cos(u, v) = x_u x_v / (|x_u| |x_v| + shrink).
+
+    Nothing is solved but the norms: users are compared when they are scored, so that what is kept are the histories.
+    Memory: the histories twice; while scoring, 16 bytes for each of at most `CELLS_AT_ONCE` similarities.
+    """
+
+    name = "user-knn"
+    summary = "what the users with the most similar histories took, by a cosine"
+    solved = True
+    logits = False
+
+    class Config(BaseConfig):
+        k: int = Field(100, ge=1, le=2**20, description="nearest users of each user")
+        shrink: float = Field(0.0, ge=0, description="added to the norm: users with little in common count less")
+
+    norm: Tensor
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__(config, setup)
+        train = setup.train
+        self.histories = interaction_matrix(train, train.columns.get("weight")).astype(np.float32)  # [U, I]
+        self.by_item = self.histories.T.tocsr()  # [I, U]
+        self.register_buffer("norm", torch.empty(setup.num_users, dtype=torch.float32))
+
+    @classmethod
+    def least_numbers(cls, options: Any, runs: int, num_users: int, num_items: int) -> int:
+        return num_users
+
+    def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
+        x = interaction_matrix(train, weight)
+        self.norm = torch.from_numpy(np.sqrt(x.multiply(x).sum(1).A1)).float()
+
+    def bytes_to_fit(self, pairs: int) -> int:
+        return 32 * pairs + 16 * CELLS_AT_ONCE
+
+    def score_all(self, users: Tensor) -> Tensor:
+        rows = users.cpu().numpy()
+        norm = self.norm.cpu().numpy()
+        size = max(1, CELLS_AT_ONCE // max(1, self.num_users))
+        parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+        scores = [self._scores(self.histories[part], norm[part], norm, part) for part in parts]
+        return torch.from_numpy(np.concatenate(scores)).to(self.norm.device).unsqueeze(0)
+
+    def fold_in(self, history: Tensor) -> Tensor:
+        items = history.cpu().numpy()
+        ones = np.ones(len(items), dtype=np.float32)
+        rows = sp.csr_matrix((ones, items, [0, len(items)]), shape=(1, self.num_items))
+        own = np.sqrt(np.array([len(items)], dtype=np.float32))
+        return torch.from_numpy(self._scores(rows, own, self.norm.cpu().numpy())).to(self.norm.device)
+
+    def _scores(
+        self, x: Any, own: npt.NDArray[np.float32], norm: npt.NDArray[np.float32],
+        known: npt.NDArray[np.int64] | None = None,
+    ) -> npt.NDArray[np.float32]:  # fmt: skip
+        """Scores [B, I] of histories x [B, I] with their norms [B]; `known` [B]: whose they are, to be left out."""
+        alike = (x @ self.by_item).tocsr()  # [B, U]
+        owner = np.repeat(np.arange(len(own)), np.diff(alike.indptr))
+        alike.data /= own[owner] * norm[alike.indices] + np.float32(self.config.shrink)
+        if known is not None:
+            alike.data[alike.indices == known[owner]] = 0
+        found: npt.NDArray[np.float32] = (k_best(alike, self.config.k) @ self.histories).toarray()
+        return found
