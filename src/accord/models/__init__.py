@@ -13,6 +13,7 @@ from accord.models.base import Model, Setup
 from accord.models.cdae import CDAE
 from accord.models.ease import EASE
 from accord.models.gmf import GMF
+from accord.models.graph_filter import GraphFilter
 from accord.models.item_knn import ItemKNN
 from accord.models.lightgcn import LightGCN
 from accord.models.mf import MF
@@ -23,7 +24,7 @@ from accord.models.user_knn import UserKNN
 from accord.nn.layers import initialise
 
 LEARNED: tuple[type[Model], ...] = (MF, GMF, NeuMF, CDAE, LightGCN)
-SOLVED: tuple[type[Model], ...] = (Popularity, EASE, ItemKNN, UserKNN)
+SOLVED: tuple[type[Model], ...] = (Popularity, EASE, ItemKNN, UserKNN, GraphFilter)
 MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED)}
 Factory = Callable[..., nn.Module]  # (num_users, num_items, **options) -> a module that scores pairs
 ModelSpec = str | type[nn.Module] | Factory

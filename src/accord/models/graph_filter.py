@@ -1,0 +1,44 @@
+"""Graph filter: how strongly items are tied through users, sharpened or smoothed by one exponent (Turbo-CF)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from pydantic import Field
+
+from accord.config import BaseConfig
+from accord.data.csr import Csr
+from accord.models.histories import DenseItemToItem, interaction_matrix, power_or_zero
+
+COLUMNS_AT_ONCE = 2**10
+
+
+class GraphFilter(DenseItemToItem):
+    """Scores X P, P = (R'R)^s elementwise, R = Du^-1/2 X Di^-1/2 with the degrees of users and items.
+
+    Memory: 4 bytes for each of I^2 weights, 12 more for each of I * `COLUMNS_AT_ONCE` while fitting.
+    """
+
+    name = "graph-filter"
+    summary = "a low-pass filter on the graph of users and items, in closed form"
+    most_items = 30_000  # 3.6 GB
+
+    class Config(BaseConfig):
+        power: float = Field(1.0, gt=0, le=10, description="exponent of every weight between two items")
+
+    def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
+        x = interaction_matrix(train, weight)
+        users, items = (sp.diags_array(power_or_zero(x.sum(axis).A1, -0.5)) for axis in (1, 0))
+        scaled = (users @ x @ items).tocsc()
+        found = np.empty((self.num_items, self.num_items), dtype=np.float32)
+        for start in range(0, self.num_items, COLUMNS_AT_ONCE):
+            some = slice(start, start + COLUMNS_AT_ONCE)
+            tied = scaled.T @ scaled[:, some]
+            tied.data **= self.config.power
+            found[:, some] = tied.toarray()
+        self.weight = torch.from_numpy(found)
+
+    def bytes_to_fit(self, pairs: int) -> int:
+        return self.num_items * (4 * self.num_items + 24 * min(COLUMNS_AT_ONCE, self.num_items)) + 48 * pairs
