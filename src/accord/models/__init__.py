@@ -14,6 +14,7 @@ from accord.models.cdae import CDAE
 from accord.models.ease import EASE
 from accord.models.gmf import GMF
 from accord.models.graph_filter import GraphFilter
+from accord.models.ials import IALS
 from accord.models.item_knn import ItemKNN
 from accord.models.lightgcn import LightGCN
 from accord.models.mf import MF
@@ -24,7 +25,7 @@ from accord.models.user_knn import UserKNN
 from accord.nn.layers import initialise
 
 LEARNED: tuple[type[Model], ...] = (MF, GMF, NeuMF, CDAE, LightGCN)
-SOLVED: tuple[type[Model], ...] = (Popularity, EASE, ItemKNN, UserKNN, GraphFilter)
+SOLVED: tuple[type[Model], ...] = (Popularity, EASE, ItemKNN, UserKNN, GraphFilter, IALS)
 MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED)}
 Factory = Callable[..., nn.Module]  # (num_users, num_items, **options) -> a module that scores pairs
 ModelSpec = str | type[nn.Module] | Factory
@@ -50,6 +51,12 @@ def is_solved(spec: ModelSpec) -> bool:
     """Whether a model is solved and not learned."""
     own = own_class(spec)
     return own is not None and own.solved
+
+
+def has_seeds(spec: ModelSpec) -> bool:
+    """Whether runs with different seeds differ: those of a solved model only if it draws random numbers."""
+    own = own_class(spec)
+    return own is None or not own.solved or own.seeded
 
 
 def can_hold(spec: ModelSpec, num_items: int) -> bool:

@@ -97,10 +97,10 @@ class Recommender:
         }
         return made
 
-    def _validated(self, data: Dataset) -> float | None:
-        """NDCG@20 on the validation, None where nothing is held out for it."""
+    def _validated(self, data: Dataset) -> list[float] | None:
+        """NDCG@20 of each run on the validation, None where nothing is held out for it."""
         relevant = Relevant.of_validation(data, self.run.config.protocol)
-        return self.ranked(relevant, [20]).mean()[0]["ndcg@20"] if len(relevant.users) else None
+        return [each["ndcg@20"] for each in self.ranked(relevant, [20]).mean()] if len(relevant.users) else None
 
     @property
     def device(self) -> torch.device:

@@ -13,7 +13,7 @@ from accord.config import make_config
 from accord.data.interactions import Dataset
 from accord.errors import InputError, shown, unknown
 from accord.methods import MethodSpec, method_for, method_name
-from accord.models import ModelSpec, model_name, own_class
+from accord.models import ModelSpec, has_seeds, model_name, own_class
 from accord.protocol import PRESETS, Protocol
 from accord.training.run import MOST_K, MOST_SEEDS, RunConfig, RunSpec, check_rules, recorded_rules
 from accord.training.trainer import TrainConfig
@@ -64,7 +64,7 @@ def plan(
         method_options=method_options,
         train=make_config(TrainConfig, train_options, "train"),
         protocol=rules,
-        seeds=_seeds(seeds)[: None if kind.learns else 1],
+        seeds=_seeds(seeds)[: None if has_seeds(model) else 1],
         ks=_ks(ks, data.name),
     )
     return RunSpec(config, model, method)

@@ -151,11 +151,15 @@ def preset_rules(name: str) -> dict[str, Any]:
 
 
 def run_entries(
-    config: RunConfig, evaluation: Evaluation, states: Sequence[TrainState], validate: Callable[[], float | None]
+    config: RunConfig,
+    evaluation: Evaluation,
+    states: Sequence[TrainState],
+    validate: Callable[[], Sequence[float] | None],
 ) -> list[dict[str, Any]]:
-    """One entry per run. Where no stage was trained, nothing was watched: `validate` then measures NDCG@20."""
+    """One entry per run. Where no stage was trained, nothing was watched: `validate` then measures NDCG@20 of each."""
     entries = []
     watched = config.protocol.early_stop == "best-ndcg"
+    measured = validate() if watched and not states else None
     for number, (seed, values) in enumerate(zip(config.seeds, evaluation.mean(), strict=True)):
         entry: dict[str, Any] = {"seed": seed, "metrics": values, "epochs": 0, "train_seconds": 0.0}
         found: float | None = None
@@ -165,7 +169,7 @@ def run_entries(
             entry["train_seconds"] = round(sum(state.seconds for state in states) / len(config.seeds), 3)
             best = last.best[number :: len(config.seeds)]  # of each member
             found = statistics.fmean(best) if watched and np.isfinite(best).all() else None
-        elif watched:
-            found = validate()
+        elif measured is not None:
+            found = measured[number]
         entries.append(entry | ({} if found is None else {"valid_ndcg@20": found}))
     return entries

@@ -26,7 +26,7 @@ from accord.evaluation.evaluate import validation_part
 from accord.kernels.lookups import entries_of
 from accord.methods import MethodSpec, method_for
 from accord.methods.base import Method
-from accord.models import ModelSpec
+from accord.models import ModelSpec, has_seeds
 from accord.models.base import Model
 from accord.nn.ranks import ALONE, Ranks
 from accord.random import generators
@@ -104,7 +104,7 @@ class Bench:
         pairs = pa.table({"user": pa.array(whole.users, pa.int32()), "item": pa.array(whole.items, pa.int32())})
         rows = Interactions(pairs, (self.data.users, self.data.items))
         judge = plan_judge(config, model, method)
-        found = np.empty((len(config.seeds) if judge.kind.learns else 1, len(rows)))
+        found = np.empty((len(judge.config.seeds), len(rows)))
         for fold in cut(whole.users, whole.items, whole.num_users, whole.num_items, folds):
             trained, held = trained_without(self.data, rows, judge, fold, self.device, self.watch)
             found[:, fold.held] = pair_scores(trained, held, self.device)
@@ -181,7 +181,7 @@ def plan_judge(config: RunConfig, model: ModelSpec, method: MethodSpec) -> RunSp
         config.model_copy(
             update={
                 "model": reference(model), "method": reference(method) if learns else None, "model_options": {},
-                "method_options": {}, "varied": (), "seeds": config.seeds if learns else config.seeds[:1],
+                "method_options": {}, "varied": (), "seeds": config.seeds if has_seeds(model) else config.seeds[:1],
             }
         ),
         model,

@@ -1,0 +1,116 @@
+"""iALS against its own loss, solved row by row with dense matrices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import accord
+from accord.errors import InputError
+from accord.models import ials
+from helpers import make_model, small_data
+from oracles import EMPTY, PLAIN, dense, each_case, history_of, scores_of, with_threads
+
+OPTIONS = {"dim": 3, "alpha": 0.2, "l2": 0.05, "nu": 0.7}
+
+
+def solved(x, other, alpha, l2, nu):
+    """The best vector of each row of x [n, m] for fixed vectors of the columns [m, d]."""
+    found = np.zeros((len(x), other.shape[1]))
+    for row, counts in enumerate(x):
+        left = (other * (counts + alpha)[:, None]).T @ other
+        left += l2 * (counts.sum() + alpha * len(other)) ** nu * np.eye(other.shape[1])
+        found[row] = np.linalg.solve(left, counts @ other)
+    return found
+
+
+def loss(x, user, item, alpha, l2, nu):
+    scores = user @ item.T
+    sizes = [x.sum(axis) + alpha * x.shape[axis] for axis in (1, 0)]
+    penalty = sum((size**nu * (rows**2).sum(1)).sum() for size, rows in zip(sizes, (user, item), strict=True))
+    return (x * (scores - 1) ** 2).sum() + alpha * (scores**2).sum() + l2 * penalty
+
+
+def vectors(model, run=0):
+    return model.user[run].double().numpy(), model.item[run].double().numpy()
+
+
+@each_case
+def test_an_iteration_solves_items_and_then_users(train):
+    x = dense(train)
+    options = {name: OPTIONS[name] for name in ("alpha", "l2", "nu")}
+    _, before = vectors(make_model("ials", train, **OPTIONS, iterations=3))
+    user, item = vectors(make_model("ials", train, **OPTIONS, iterations=4))
+    expected = solved(x.T, solved(x, before, **options), **options)
+    np.testing.assert_allclose(item, expected, atol=2e-5)
+    np.testing.assert_allclose(user, solved(x, item, **options), atol=2e-5)
+
+
+def test_no_step_away_from_where_it_ends_lowers_the_loss():
+    x = dense(PLAIN)
+    options = {name: OPTIONS[name] for name in ("alpha", "l2", "nu")}
+    user, item = vectors(make_model("ials", PLAIN, **OPTIONS, iterations=300))
+    least, rng = loss(x, user, item, **options), np.random.default_rng(0)
+    for _ in range(50):
+        there = loss(x, *(part + 1e-2 * rng.standard_normal(part.shape) for part in (user, item)), **options)
+        assert there > least
+
+
+def test_weights_of_two_are_weights_of_one_where_other_pairs_count_half():
+    """The penalty grows with the weights, so all terms of the loss are doubled."""
+    twice = replace(PLAIN, columns={"weight": np.full(len(PLAIN.items), 2.0)})
+    half = make_model("ials", PLAIN, dim=3, alpha=0.1, l2=0.05, nu=1.0)
+    np.testing.assert_allclose(
+        make_model("ials", twice, dim=3, alpha=0.2, l2=0.05, nu=1.0).item.numpy(), half.item.numpy(), atol=1e-5
+    )
+
+
+@each_case
+def test_scores_and_fold_in(train):
+    model = make_model("ials", train, **OPTIONS)
+    user, item = vectors(model)
+    np.testing.assert_allclose(scores_of(model), user @ item.T, atol=1e-5)
+    new = np.zeros((1, train.num_items))
+    new[0, [1, 5, 6]] = 1
+    expected = solved(new, item, 0.2, 0.05, 0.7) @ item.T
+    np.testing.assert_allclose(model.fold_in(torch.tensor([1, 5, 6])).numpy(), expected, atol=1e-5)
+    assert torch.equal(model.item_vectors(), model.item[0])
+    user_rows, item_rows = model.factors(torch.tensor([3, 1]))
+    torch.testing.assert_close(user_rows @ item_rows.T, model.score_all(torch.tensor([3, 1]))[0])
+
+
+def test_somebody_new_gets_the_list_of_a_user_with_the_same_history():
+    model = make_model("ials", PLAIN, (1, 2), **OPTIONS)
+    torch.testing.assert_close(model.fold_in(history_of(PLAIN, 7)), model.score_all(torch.tensor([7]))[:, 0])
+
+
+def test_who_has_nothing_has_no_vector():
+    model = make_model("ials", EMPTY, **OPTIONS)
+    assert not model.user[0, 30:].any()
+    assert not model.item[0, 14:].any()
+
+
+def test_blocks_change_little_and_threads_nothing(monkeypatch):
+    whole = make_model("ials", PLAIN, **OPTIONS).user
+    assert torch.equal(with_threads(2, lambda: make_model("ials", PLAIN, **OPTIONS).user), whole)
+    monkeypatch.setattr(ials, "NUMBERS_AT_ONCE", 30)
+    torch.testing.assert_close(make_model("ials", PLAIN, **OPTIONS).user, whole)
+
+
+def test_a_penalty_that_is_too_small_is_told():
+    with pytest.raises(InputError, match=r"raise model\.l2"):
+        make_model("ials", PLAIN, dim=64, alpha=1e-12, l2=1e-12)
+
+
+def test_every_seed_is_a_run_with_a_validation_of_its_own():
+    made = accord.fit(small_data(), "ials", seeds=3, device="cpu", options={"model.dim": 4})
+    found = [entry["valid_ndcg@20"] for entry in made.metrics["runs"]]
+    assert len(set(found)) == 3
+    for number, seed in enumerate(made.run.config.seeds):
+        alone = accord.fit(small_data(), "ials", seeds=[seed], device="cpu", options={"model.dim": 4})
+        assert torch.equal(alone.method.target.user[0], made.method.target.user[number])
+        assert alone.metrics["runs"][0] == made.metrics["runs"][number]
+    assert made.chosen == int(np.argmax(found))
