@@ -62,4 +62,5 @@ class EASE(DenseItemToItem):
         x = interaction_matrix(train, weight)
         if self.config.user_norm:
             x = sp.diags_array(power_or_zero(x.sum(1).A1, -self.config.user_norm)) @ x
-        self.weight = torch.from_numpy(item_weights(x, self.config.l2, self.config.dropout).astype(np.float32))
+        weights = item_weights(x, self.config.l2, self.config.dropout)
+        self.weight = torch.from_numpy(weights.astype(np.float32, order="C"))  # rows, as scoring reads them
