@@ -14,24 +14,24 @@ from accord.models import ials
 from helpers import make_model, small_data
 from oracles import EMPTY, PLAIN, dense, each_case, history_of, scores_of, with_threads
 
-OPTIONS = {"dim": 3, "alpha": 0.2, "l2": 0.05, "nu": 0.7}
+OPTIONS = {"dim": 3, "alpha": 0.2, "penalty": 0.05, "nu": 0.7}
 
 
-def solved(x, other, alpha, l2, nu):
+def solved(x, other, alpha, penalty, nu):
     """The best vector of each row of x [n, m] for fixed vectors of the columns [m, d]."""
     found = np.zeros((len(x), other.shape[1]))
     for row, counts in enumerate(x):
         left = (other * (counts + alpha)[:, None]).T @ other
-        left += l2 * (counts.sum() + alpha * len(other)) ** nu * np.eye(other.shape[1])
+        left += penalty * (counts.sum() + alpha * len(other)) ** nu * np.eye(other.shape[1])
         found[row] = np.linalg.solve(left, counts @ other)
     return found
 
 
-def loss(x, user, item, alpha, l2, nu):
+def loss(x, user, item, alpha, penalty, nu):
     scores = user @ item.T
     sizes = [x.sum(axis) + alpha * x.shape[axis] for axis in (1, 0)]
-    penalty = sum((size**nu * (rows**2).sum(1)).sum() for size, rows in zip(sizes, (user, item), strict=True))
-    return (x * (scores - 1) ** 2).sum() + alpha * (scores**2).sum() + l2 * penalty
+    decay = sum((size**nu * (rows**2).sum(1)).sum() for size, rows in zip(sizes, (user, item), strict=True))
+    return (x * (scores - 1) ** 2).sum() + alpha * (scores**2).sum() + penalty * decay
 
 
 def vectors(model, run=0):
@@ -41,7 +41,7 @@ def vectors(model, run=0):
 @each_case
 def test_an_iteration_solves_items_and_then_users(train):
     x = dense(train)
-    options = {name: OPTIONS[name] for name in ("alpha", "l2", "nu")}
+    options = {name: OPTIONS[name] for name in ("alpha", "penalty", "nu")}
     _, before = vectors(make_model("ials", train, **OPTIONS, iterations=3))
     user, item = vectors(make_model("ials", train, **OPTIONS, iterations=4))
     expected = solved(x.T, solved(x, before, **options), **options)
@@ -51,7 +51,7 @@ def test_an_iteration_solves_items_and_then_users(train):
 
 def test_no_step_away_from_where_it_ends_lowers_the_loss():
     x = dense(PLAIN)
-    options = {name: OPTIONS[name] for name in ("alpha", "l2", "nu")}
+    options = {name: OPTIONS[name] for name in ("alpha", "penalty", "nu")}
     user, item = vectors(make_model("ials", PLAIN, **OPTIONS, iterations=300))
     least, rng = loss(x, user, item, **options), np.random.default_rng(0)
     for _ in range(50):
@@ -62,9 +62,9 @@ def test_no_step_away_from_where_it_ends_lowers_the_loss():
 def test_weights_of_two_are_weights_of_one_where_other_pairs_count_half():
     """The penalty grows with the weights, so all terms of the loss are doubled."""
     twice = replace(PLAIN, columns={"weight": np.full(len(PLAIN.items), 2.0)})
-    half = make_model("ials", PLAIN, dim=3, alpha=0.1, l2=0.05, nu=1.0)
+    half = make_model("ials", PLAIN, dim=3, alpha=0.1, penalty=0.05, nu=1.0)
     np.testing.assert_allclose(
-        make_model("ials", twice, dim=3, alpha=0.2, l2=0.05, nu=1.0).item.numpy(), half.item.numpy(), atol=1e-5
+        make_model("ials", twice, dim=3, alpha=0.2, penalty=0.05, nu=1.0).item.numpy(), half.item.numpy(), atol=1e-5
     )
 
 
@@ -101,8 +101,8 @@ def test_blocks_change_little_and_threads_nothing(monkeypatch):
 
 
 def test_a_penalty_that_is_too_small_is_told():
-    with pytest.raises(InputError, match=r"raise model\.l2"):
-        make_model("ials", PLAIN, dim=64, alpha=1e-12, l2=1e-12)
+    with pytest.raises(InputError, match=r"raise model\.penalty"):
+        make_model("ials", PLAIN, dim=64, alpha=1e-12, penalty=1e-12)
 
 
 def test_every_seed_is_a_run_with_a_validation_of_its_own():

@@ -26,7 +26,7 @@ class IALS(Model):
     """Scores w_u h_i, of the w [R, U, d] and h [R, I, d] that minimise
 
     sum over interactions of x_ui (w_u h_i - 1)^2 + a sum over all pairs of (w_u h_i)^2
-    + l2 (sum over users of (n_u + a I)^v |w_u|^2 + sum over items of (n_i + a U)^v |h_i|^2),
+    + p (sum over users of (n_u + a I)^v |w_u|^2 + sum over items of (n_i + a U)^v |h_i|^2),
 
     n being sums of x (Rendle et al., Revisiting the performance of iALS on item recommendation benchmarks).
     Memory: 4 bytes for each number of w and h; while fitting about 100 MB and 40 bytes an interaction besides.
@@ -41,7 +41,7 @@ class IALS(Model):
     class Config(BaseConfig):
         dim: int = Field(64, ge=1, le=MOST_WIDE, description="width of the vectors")
         alpha: float = Field(0.1, gt=0, description="weight of a pair that was not observed")
-        l2: float = Field(0.003, gt=0, description="penalty")
+        penalty: float = Field(0.01, gt=0, description="penalty on the vectors")
         nu: float = Field(1.0, ge=0, le=2, description="how the penalty grows with the interactions of a user or item")
         iterations: int = Field(16, ge=1, le=1000, description="times that users and items are solved in turn")
 
@@ -87,14 +87,14 @@ class IALS(Model):
 
     def _best(self, vectors: Tensor, counts: Tensor, gram: Tensor, whole: int) -> Tensor:
         """The best vectors [B, d] for rows of `counts` [B, L] on `vectors` [B, L, d], of `whole` that there are:
-        w = (sum x h h' + a H'H + l2 (n + a whole)^v)^-1 sum x h."""
+        w = (sum x h h' + a H'H + p (n + a whole)^v)^-1 sum x h."""
         config, weighted = self.config, vectors * counts.unsqueeze(-1)
         left = torch.baddbmm(config.alpha * gram, weighted.mT, vectors)  # [B, d, d]
-        penalty = config.l2 * (counts.sum(1) + config.alpha * whole) ** config.nu
+        penalty = config.penalty * (counts.sum(1) + config.alpha * whole) ** config.nu
         left.diagonal(dim1=1, dim2=2).add_(penalty.unsqueeze(1))
         factor, failed = torch.linalg.cholesky_ex(left)
         if failed.any():
-            raise InputError("ials cannot be fitted: the penalty is too small for this data; raise model.l2.")
+            raise InputError("ials cannot be fitted: the penalty is too small for this data; raise model.penalty.")
         return torch.cholesky_solve(weighted.sum(1).unsqueeze(-1), factor).squeeze(-1)
 
     def score_all(self, users: Tensor) -> Tensor:

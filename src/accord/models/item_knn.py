@@ -36,7 +36,10 @@ class ItemKNN(Model):
     class Config(BaseConfig):
         k: int = Field(100, ge=1, le=2**20, description="nearest items of each item")
         balance: float = Field(
-            0.5, ge=0, le=1, description="how much popular items of a history are held back, and not popular results"
+            0.5,
+            ge=0,
+            le=1,
+            description="what a weight is divided by: 1, the history's item's popularity; 0, the other's",
         )
         shrink: float = Field(10.0, ge=0, description="added to the norm: items that few took together count less")
 
