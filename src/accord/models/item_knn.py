@@ -39,7 +39,7 @@ class ItemKNN(Model):
             0.5,
             ge=0,
             le=1,
-            description="what a weight is divided by: 1, the history's item's popularity; 0, the other's",
+            description="a weight is divided by the popularity of: 1, the history's item; 0, the other",
         )
         shrink: float = Field(10.0, ge=0, description="added to the norm: items that few took together count less")
 
