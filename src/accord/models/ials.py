@@ -47,18 +47,18 @@ class IALS(Model):
 
     user: Tensor
     item: Tensor
-    gram: Tensor
+    spectrum: Tensor
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         self.register_buffer("user", torch.empty(setup.runs, setup.num_users, config.dim))
         self.register_buffer("item", torch.empty(setup.runs, setup.num_items, config.dim))
-        self.register_buffer("gram", torch.empty(setup.runs, config.dim, config.dim))  # h'h, to fold in with
+        self.register_buffer("spectrum", torch.empty(setup.runs, config.dim))  # h'h, which is diagonal: to fold in with
 
     @classmethod
     def least_numbers(cls, options: Mapping[str, Any], runs: int, num_users: int, num_items: int) -> int:
         dim: int = options.get("dim", cls.Config.model_fields["dim"].default)
-        return runs * dim * (num_users + num_items + dim)
+        return runs * dim * (num_users + num_items + 1)
 
     def bytes_to_fit(self, pairs: int) -> int:
         width: int = self.config.dim
@@ -70,32 +70,46 @@ class IALS(Model):
         dim = self.config.dim
         with one_thread(), torch.no_grad():
             for run, stream in enumerate(generators(self.seeds, "ials")):
-                start = torch.randn(self.num_items, dim, generator=stream) * (0.1 / dim**0.5)
-                self.item[run] = start.to(self.item.device)
-                self.user[run] = self._solved(by_user, self.item[run])
+                item = (torch.randn(self.num_items, dim, generator=stream) * (0.1 / dim**0.5)).to(self.item.device)
+                user, item, spectrum = self._solved(by_user, item)
                 for _ in range(self.config.iterations):
-                    self.item[run] = self._solved(by_item, self.user[run])
-                    self.user[run] = self._solved(by_user, self.item[run])
-                self.gram[run] = self.item[run].mT @ self.item[run]
+                    item, user, _ = self._solved(by_item, user)
+                    user, item, spectrum = self._solved(by_user, item)
+                self.user[run], self.item[run], self.spectrum[run] = user, item, spectrum
 
-    def _solved(self, rows: _Rows, other: Tensor) -> Tensor:
-        """The vectors [n, d] that are best for rows [n] where those of the other side [m, d] are held fixed."""
-        gram, found = other.mT @ other, torch.zeros(rows.size, self.config.dim, device=other.device)
+    def _solved(self, rows: _Rows, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The vectors [n, d] that are best for rows [n] where those of the other side [m, d] are held fixed; these,
+        turned so that their H'H is diagonal, which changes no product; and this diagonal [d]."""
+        _, turn = torch.linalg.eigh((other.mT @ other).double())
+        other = other @ turn.to(other)
+        spectrum = other.square().sum(0)
+        found = torch.zeros(rows.size, self.config.dim, device=other.device)
         for places, columns, counts in rows.blocks(self.config.dim):
-            found[places] = self._best(other[columns], counts, gram, len(other))
-        return found
+            found[places] = self._best(other[columns], counts, spectrum, len(other))
+        return found, other, spectrum
 
-    def _best(self, vectors: Tensor, counts: Tensor, gram: Tensor, whole: int) -> Tensor:
+    def _best(self, vectors: Tensor, counts: Tensor, spectrum: Tensor, whole: int) -> Tensor:
         """The best vectors [B, d] for rows of `counts` [B, L] on `vectors` [B, L, d], of `whole` that there are:
-        w = (sum x h h' + a H'H + p (n + a whole)^v)^-1 sum x h."""
-        config, weighted = self.config, vectors * counts.unsqueeze(-1)
-        left = torch.baddbmm(config.alpha * gram, weighted.mT, vectors)  # [B, d, d]
-        penalty = config.penalty * (counts.sum(1) + config.alpha * whole) ** config.nu
-        left.diagonal(dim1=1, dim2=2).add_(penalty.unsqueeze(1))
+        w = (D + sum x h h')^-1 sum x h, D = a H'H + p (n + a whole)^v, which is diagonal.
+
+        With S = diag(x)^1/2 that is D^-1 H'S (1 + S H D^-1 H'S)^-1 S 1: fewer equations where a row is short.
+        """
+        config, roots = self.config, counts.sqrt().unsqueeze(-1)
+        penalty = config.penalty * (counts.sum(1, keepdim=True) + config.alpha * whole) ** config.nu
+        diagonal = config.alpha * spectrum + penalty  # [B, d]
+        scaled = vectors * roots  # [B, L, d]
+        short = counts.shape[1] < config.dim
+        if short:
+            right, scaled = roots, scaled / diagonal.sqrt().unsqueeze(1)
+            left, more = scaled @ scaled.mT, torch.ones_like(counts)
+        else:
+            right, left, more = scaled.mT @ roots, scaled.mT @ scaled, diagonal
+        left.diagonal(dim1=1, dim2=2).add_(more)
         factor, failed = torch.linalg.cholesky_ex(left)
         if failed.any():
             raise InputError("ials cannot be fitted: the penalty is too small for this data; raise model.penalty.")
-        return torch.cholesky_solve(weighted.sum(1).unsqueeze(-1), factor).squeeze(-1)
+        found = torch.cholesky_solve(right, factor)
+        return ((scaled.mT @ found).squeeze(-1) / diagonal.sqrt()) if short else found.squeeze(-1)
 
     def score_all(self, users: Tensor) -> Tensor:
         return self.user[:, users] @ self.item.mT
@@ -109,8 +123,8 @@ class IALS(Model):
     def fold_in(self, history: Tensor) -> Tensor:
         counts = torch.ones(1, len(history), device=self.item.device)
         vectors = [
-            self._best(item[history].unsqueeze(0), counts, gram, self.num_items)
-            for item, gram in zip(self.item, self.gram, strict=True)
+            self._best(item[history].unsqueeze(0), counts, spectrum, self.num_items)
+            for item, spectrum in zip(self.item, self.spectrum, strict=True)
         ]
         return (torch.stack(vectors) @ self.item.mT).squeeze(1)
 
@@ -132,7 +146,7 @@ class _Rows:
         for length in np.unique(lengths[self.counts > 0]).tolist():
             rows = torch.from_numpy(np.flatnonzero((lengths == length) & (self.counts > 0))).to(self.ends.device)
             within = torch.arange(length, device=rows.device)
-            for part in torch.split(rows, max(1, NUMBERS_AT_ONCE // (dim * max(dim, length)))):
+            for part in torch.split(rows, max(1, NUMBERS_AT_ONCE // (max(dim, length) * dim))):
                 starts, ends = self.ends[part].unsqueeze(1), self.ends[part + 1].unsqueeze(1)
                 places = (starts + within).clamp(max=len(self.columns) - 1)
                 there = starts + within < ends
