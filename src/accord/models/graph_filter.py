@@ -26,7 +26,7 @@ class GraphFilter(DenseItemToItem):
     most_items = 30_000  # 3.6 GB
 
     class Config(BaseConfig):
-        power: float = Field(1.0, gt=0, le=10, description="exponent of every weight between two items")
+        power: float = Field(0.25, gt=0, le=10, description="exponent of every weight between two items")
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = interaction_matrix(train, weight)

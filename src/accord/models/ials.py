@@ -40,10 +40,10 @@ class IALS(Model):
 
     class Config(BaseConfig):
         dim: int = Field(64, ge=1, le=MOST_WIDE, description="width of the vectors")
-        alpha: float = Field(0.1, gt=0, description="weight of a pair that was not observed")
+        alpha: float = Field(0.3, gt=0, description="weight of a pair that was not observed")
         penalty: float = Field(0.01, gt=0, description="penalty on the vectors")
         nu: float = Field(1.0, ge=0, le=2, description="how the penalty grows with the interactions of a user or item")
-        iterations: int = Field(16, ge=1, le=1000, description="times that users and items are solved in turn")
+        iterations: int = Field(10, ge=1, le=1000, description="times that users and items are solved in turn")
 
     user: Tensor
     item: Tensor

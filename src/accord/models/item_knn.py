@@ -34,14 +34,14 @@ class ItemKNN(Model):
     logits = False
 
     class Config(BaseConfig):
-        k: int = Field(100, ge=1, le=2**20, description="nearest items of each item")
+        k: int = Field(200, ge=1, le=2**20, description="nearest items of each item")
         balance: float = Field(
-            0.5,
+            0.75,
             ge=0,
             le=1,
             description="a weight is divided by the popularity of: 1, the history's item; 0, the other",
         )
-        shrink: float = Field(10.0, ge=0, description="added to the norm: items that few took together count less")
+        shrink: float = Field(100.0, ge=0, description="added to the norm: items that few took together count less")
 
     ends: Tensor
     columns: Tensor

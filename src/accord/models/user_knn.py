@@ -32,8 +32,8 @@ class UserKNN(Model):
     logits = False
 
     class Config(BaseConfig):
-        k: int = Field(100, ge=1, le=2**20, description="nearest users of each user")
-        shrink: float = Field(0.0, ge=0, description="added to the norm: users with little in common count less")
+        k: int = Field(200, ge=1, le=2**20, description="nearest users of each user")
+        shrink: float = Field(100.0, ge=0, description="added to the norm: users with little in common count less")
 
     norm: Tensor
 
