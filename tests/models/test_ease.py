@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from accord.errors import InputError
 from accord.models.ease import EASE
 from helpers import make_model
 from oracles import EMPTY, PLAIN, dense, each_case, scores_of
@@ -59,3 +60,25 @@ def test_options_that_are_zero_change_no_bit_and_are_not_written():
     assert torch.equal(plain.weight, zero.weight)
     assert EASE.Config(l2=3).model_dump() == {"l2": 3}
     assert EASE.Config(dropout=0.5).model_dump(mode="json") == {"l2": 500, "dropout": 0.5}
+
+
+@pytest.mark.parametrize("l2", [0.5, 20.0])
+def test_ease_is_a_ridge_regression_of_each_item_on_the_others(l2):
+    x = dense(PLAIN)
+    expected = np.zeros((PLAIN.num_items, PLAIN.num_items))
+    for item in range(PLAIN.num_items):
+        others = np.delete(np.arange(PLAIN.num_items), item)  # its own weight is held at zero
+        gram = x[:, others].T @ x[:, others] + l2 * np.eye(PLAIN.num_items - 1)
+        expected[others, item] = np.linalg.solve(gram, x[:, others].T @ x[:, item])
+    model = make_model("ease", PLAIN, l2=l2)
+    np.testing.assert_allclose(model.weight.numpy(), expected, atol=1e-6)
+    users = torch.tensor([3, 0, 29])
+    np.testing.assert_allclose(model.score_all(users)[0].numpy(), (x @ expected)[users], atol=1e-5)
+    history = torch.tensor([1, 5, 6])
+    np.testing.assert_allclose(model.fold_in(history)[0].numpy(), expected[[1, 5, 6]].sum(0), atol=1e-5)
+
+
+def test_ease_refuses_more_items_than_it_can_invert(monkeypatch):
+    monkeypatch.setattr(EASE, "most_items", PLAIN.num_items - 1)
+    with pytest.raises(InputError, match="too many"):
+        make_model("ease", PLAIN)

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from accord.data.csr import Csr
-from accord.kernels.lookups import places_of
 from accord.errors import InputError
+from accord.kernels.lookups import places_of
 from accord.models.base import Model, Setup
 
 
