@@ -328,7 +328,7 @@ EXPRESSIONS = (
     Case("--set an unknown section", train("--set", "os.system=ls"), "os"),
     Case("--set without a value", train("--set", "method.c1"), "--set"),
     Case("--seeds 1,000,000,000", train("--seeds", "1000000000"), "seeds"),
-    Case("--k 10^30", train("--k", "1" + "0" * 30), "give one or more numbers"),
+    Case("--k 10^30", train("--k", "1" + "0" * 30), "give one or more whole numbers"),
     Case("--k -1", train("--k", "-1"), "k"),
     Case("--ratios NaN", train("--ratios", "nan,nan,nan"), "ratios"),
     Case("--model to import that is no model", train("--model", "os:system"), "cannot be made"),

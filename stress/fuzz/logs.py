@@ -277,7 +277,7 @@ PARQUET = (
 )  # fmt: skip
 
 PLACES = (
-    Case("a pipe that nobody writes to", pipe, "is no file"),
+    Case("a pipe that nobody writes to", pipe, "not a file"),
     Case("an endless device", lambda _: check(Path("/dev/zero")), "not a file"),
     Case("a link to itself", loop, "no file or folder"),
     Case("a folder of nothing", lambda folder: check(folder), "holds nothing"),

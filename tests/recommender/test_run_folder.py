@@ -115,7 +115,8 @@ def test_a_log_may_be_missing_but_not_damaged(copied):
 
 @pytest.mark.parametrize("error", [KeyError("x"), RuntimeError("two\nlines"), AssertionError(), pa.ArrowInvalid("bad")])
 def test_whatever_else_is_wrong_is_one_sentence_about_the_folder(error, tmp_path):
-    with pytest.raises(InputError, match=r"is not a complete run folder \(") as found, run_folder.as_sentences(tmp_path):
+    told = r"is not a complete run folder \("
+    with pytest.raises(InputError, match=told) as found, run_folder.as_sentences(tmp_path):
         raise error
     assert f"({type(error).__name__}: " in str(found.value)
     assert str(found.value).endswith("); train again.")
