@@ -248,10 +248,11 @@ class Dataset:
 
     def csr(self, part: Interactions, unique: bool = True, columns: Sequence[str] = ()) -> Csr:
         """The pairs of a part as a matrix, with those of the columns that it has."""
-        key = id(part), unique, tuple(columns)
+        present = tuple(name for name in columns if name in part.names)
+        key = id(part), unique, present
         if key in self._matrices:
             return self._matrices[key]
-        named = {name: part.column(name) for name in columns if name in part.names}
+        named = {name: part.column(name) for name in present}
         if part.stored is not None and part.user_ids is self.users and part.item_ids is self.items:
             made = replace(part.stored, columns=named) if named else part.stored
         else:
