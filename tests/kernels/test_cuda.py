@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import rank_worker
+from accord.data.interactions import Interactions
 from accord.data.sampling import Batch
 from accord.io.tensors import read_tensors
 from accord.kernels import agreement, cuda
@@ -25,7 +28,7 @@ CUDA = torch.device("cuda")
 MODELS = ("mf", "gmf", "neumf", "lightgcn", "cdae")
 
 
-def trained(run, records, monkeypatch):
+def trained(run, records, monkeypatch, data=None):
     """A method trained with recorded steps or without, and how many graphs there were."""
     graphs, train = [], Trainer.train
 
@@ -37,7 +40,7 @@ def trained(run, records, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "train", counting)
-        method, states = train_stack(small_data(), run, CUDA)
+        method, states = train_stack(data or small_data(), run, CUDA)
     return method, states, graphs
 
 
@@ -55,6 +58,27 @@ def test_recorded_steps_do_what_steps_do(model, method, protocol, monkeypatch):
         torch.testing.assert_close(torch.tensor(losses), torch.tensor(others), rtol=2e-3, atol=1e-4)
     for (name, tensor), other in zip(recorded.state_dict().items(), eager.state_dict().values(), strict=True):
         torch.testing.assert_close(tensor, other, rtol=2e-2, atol=5e-3, msg=lambda text, n=name: f"{n}: {text}")
+
+
+@pytest.mark.parametrize("model", ["gmf", "cdae"])
+def test_weights_reach_recorded_steps(model, monkeypatch):
+    """Every batch brings weights of its own into the recording: 1 changes nothing, others what eager steps change."""
+    data = small_data()
+    run = plan_small(model, "deca", (3, 5), epochs=4)
+    plain, *_ = trained(run, True, monkeypatch)
+
+    def weighed(weight, records):
+        values = np.full(len(data.train), 1.0) if weight is None else weight
+        train = Interactions.of(data.train.users, data.train.items, weight=values)
+        return trained(run, records, monkeypatch, replace(data, train=train))[0]
+
+    drawn = np.random.default_rng(0).uniform(0, 3, len(data.train))
+    ones, recorded, eager = weighed(None, True), weighed(drawn, True), weighed(drawn, False)
+    for name, tensor in plain.state_dict().items():
+        torch.testing.assert_close(ones.state_dict()[name], tensor, rtol=2e-2, atol=5e-3)
+        torch.testing.assert_close(recorded.state_dict()[name], eager.state_dict()[name], rtol=2e-2, atol=5e-3)
+    moved = [(recorded.state_dict()[name] - tensor).abs().max() for name, tensor in plain.state_dict().items()]
+    assert max(moved) > 0.02
 
 
 @pytest.mark.parametrize("dp", [True, False])

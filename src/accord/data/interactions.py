@@ -252,7 +252,7 @@ class Dataset:
         key = id(part), unique, present
         if key in self._matrices:
             return self._matrices[key]
-        named = {name: part.column(name) for name in present}
+        named = {name: np.require(part.column(name), requirements="W") for name in present}  # as torch wants arrays
         if part.stored is not None and part.user_ids is self.users and part.item_ids is self.items:
             made = replace(part.stored, columns=named) if named else part.stored
         else:
