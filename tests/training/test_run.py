@@ -144,11 +144,11 @@ def test_an_entry_of_members_has_their_mean():
 def test_where_nothing_was_trained_the_validation_is_measured():
     config = plan_small("popularity", "none", (3,)).config
     one = Evaluation(np.array([0]), {"recall@20": np.array([[1.0]])}, np.array([True]))
-    (entry,) = run_entries(config, one, [], lambda: 0.125)
+    (entry,) = run_entries(config, one, [], lambda: [0.125])
     assert (entry["epochs"], entry["train_seconds"], entry["valid_ndcg@20"]) == (0, 0.0, 0.125)
     assert "valid_ndcg@20" not in run_entries(config, one, [], lambda: None)[0]
     published = plan_small("popularity", "none", (3,), protocol="published").config
-    assert "valid_ndcg@20" not in run_entries(published, one, [], lambda: 0.125)[0]
+    assert "valid_ndcg@20" not in run_entries(published, one, [], lambda: [0.125])[0]
 
 
 def test_a_run_that_never_checked_has_no_validation():
