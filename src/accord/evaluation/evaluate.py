@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,10 @@ class Relevant:
         keep = (self.users >= first) & (self.users < first + size)
         pairs, seen = rows_of(self.pairs, first, size), rows_of(self.seen, first, size)
         return Relevant(self.users[keep] - first, pairs, self.counts[keep], seen)
+
+    def of_some(self, places: IntArray) -> Relevant:
+        """The same for some of the users, by their places."""
+        return replace(self, users=self.users[places], counts=self.counts[places])
 
     @classmethod
     def of_pairs(cls, pairs: Csr, seen: Csr) -> Relevant:

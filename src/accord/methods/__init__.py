@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from accord.config import resolve
 from accord.errors import InputError
+from accord.methods.auto import SearchMembers
 from accord.methods.base import Method
+from accord.methods.consensus import FromMembers
 from accord.methods.deca import DeCA, DeCAp
 from accord.methods.denoising_losses import RCE, TCE
 from accord.methods.normal import WBPR, Ensemble, Normal
 from accord.methods.solve import Solve
-from accord.models import ModelSpec, is_solved
+from accord.models import ModelSpec, is_solved, own_class
+from accord.models.auto import Auto
+from accord.models.consensus import Consensus
 
 METHODS: dict[str, type[Method]] = {method.name: method for method in (Normal, WBPR, TCE, RCE, Ensemble, DeCA, DeCAp)}
 MethodSpec = str | type[Method]
@@ -24,7 +28,10 @@ def find_method(spec: MethodSpec) -> type[Method]:
 
 
 def method_for(model: ModelSpec, spec: MethodSpec) -> type[Method]:
-    """The method that a model is trained with: a solved one needs none."""
+    """The method that a model is trained with: a solved one needs none, and a consensus those of its members."""
+    own = own_class(model)
+    if own is not None and issubclass(own, Consensus):
+        return SearchMembers if issubclass(own, Auto) else FromMembers
     return Solve if is_solved(model) else find_method(spec)
 
 

@@ -13,9 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.config import BaseConfig
+from accord.data.csr import Csr
 from accord.data.sampling import Batch, sums
+from accord.evaluation.evaluate import Relevant
+from accord.evaluation.ranking import Ranker
 from accord.models import ModelSpec
 from accord.models.base import Model
+from accord.models.consensus import Member
 from accord.nn.layers import Trainable
 from accord.protocol import OwnRules, Protocol
 
@@ -37,6 +41,26 @@ class Lab(TypingProtocol):
 
     def set_column(self, name: str, values: npt.NDArray[np.float64]) -> None:
         """Let the batches of later stages carry a column of the training interactions, `weight` for instance: [n]."""
+
+    def fit(self, member: Member) -> tuple[Method, int | None]:
+        """A run of its own on the same data, trained, and the epochs that were best where it was stopped by them."""
+
+    @property
+    def validation(self) -> Relevant | None:
+        """What members are judged by: validation pairs of users with history, of so many users at most; None: none."""
+
+    def ranker(self, method: Method) -> Ranker:
+        """What ranks for the users of the validation by the scores of a trained method."""
+
+    def validate(self, method: Method) -> float | None:
+        """NDCG@20 of a trained method on the validation: of the mean of its runs where it has several."""
+
+    @property
+    def train_pairs(self) -> Csr:
+        """The training interactions."""
+
+    def report(self, what: str, done: int, of: int) -> None:
+        """Tell whoever watches what is being done."""
 
 
 class Method(Trainable):

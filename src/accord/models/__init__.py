@@ -10,7 +10,9 @@ from torch import nn
 from accord.config import make_config, resolve
 from accord.errors import InputError
 from accord.models.base import Model, Setup
+from accord.models.auto import Auto
 from accord.models.cdae import CDAE
+from accord.models.consensus import Consensus
 from accord.models.ease import EASE
 from accord.models.gmf import GMF
 from accord.models.graph_filter import GraphFilter
@@ -26,7 +28,8 @@ from accord.nn.layers import initialise
 
 LEARNED: tuple[type[Model], ...] = (MF, GMF, NeuMF, CDAE, LightGCN)
 SOLVED: tuple[type[Model], ...] = (Popularity, EASE, ItemKNN, UserKNN, GraphFilter, IALS)
-MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED)}
+OF_MEMBERS: tuple[type[Model], ...] = (Auto, Consensus)
+MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED, *OF_MEMBERS)}
 Factory = Callable[..., nn.Module]  # (num_users, num_items, **options) -> a module that scores pairs
 ModelSpec = str | type[nn.Module] | Factory
 

@@ -29,6 +29,7 @@ class Setup:
     train: Csr
     seeds: tuple[int, ...]
     protocol: Protocol
+    members: tuple[nn.Module, ...] = ()  # methods, of a model that is made of others
 
     @property
     def runs(self) -> int:

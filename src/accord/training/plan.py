@@ -15,11 +15,19 @@ from accord.errors import InputError, shown, unknown
 from accord.methods import MethodSpec, method_for, method_name
 from accord.models import ModelSpec, has_seeds, model_name, own_class
 from accord.protocol import PRESETS, Protocol
-from accord.training.run import MOST_K, MOST_SEEDS, RunConfig, RunSpec, check_rules, recorded_rules
+from accord.training.run import (
+    MOST_K,
+    MOST_SEEDS,
+    RunConfig,
+    RunSpec,
+    by_section,
+    check_rules,
+    recorded_rules,
+    reference,
+)
 from accord.training.trainer import TrainConfig
 
 FIRST_SEED = 2019  # the paper's seeds are 2019, 2020 and 2021
-SECTIONS = ("model", "method", "train", "protocol")
 KS = {"electronics": (5, 10, 20, 50)}  # the paper ranks deeper there
 DEFAULT_KS = (3, 5, 10, 20)
 
@@ -37,7 +45,7 @@ def plan(
     """The run that is asked for, or an error that says what is wrong with it."""
     if not len(data.train):
         raise InputError(f"{data.name} has no training interaction; give more data or other --ratios.")
-    given = _by_section(options or {})
+    given = by_section(options or {})
     rules = _rules(protocol, given["protocol"], model, method)
     own, kind = own_class(model), method_for(model, method)
     if own is not None:
@@ -67,17 +75,10 @@ def plan(
         seeds=_seeds(seeds)[: None if has_seeds(model) else 1],
         ks=_ks(ks, data.name),
     )
-    return RunSpec(config, model, method)
-
-
-def _by_section(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
-    for key, value in options.items():
-        section, _, name = key.partition(".")
-        if section not in sections or not name:
-            raise InputError(f"unknown option '{key}'; options are written {', '.join(f'{s}.NAME' for s in SECTIONS)}.")
-        sections[section][name] = value
-    return sections
+    run = RunSpec(config, model, method)
+    for member in run.members:
+        run.of_member(member)
+    return run
 
 
 def _rules(protocol: str | Protocol, given: Mapping[str, Any], model: ModelSpec, method: MethodSpec) -> Protocol:
@@ -94,11 +95,6 @@ def _rules(protocol: str | Protocol, given: Mapping[str, Any], model: ModelSpec,
     rules = Protocol(**rules.model_dump() | own)
     kinds = [kind.Rules for kind in (own_class(model), method_for(model, method)) if kind is not None]
     return Protocol(**recorded_rules(check_rules(rules, kinds)))
-
-
-def reference(spec: Any) -> str:
-    """The name or dotted path by which a result says what it was made with."""
-    return spec if isinstance(spec, str) else f"{spec.__module__}:{spec.__qualname__}"
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -17,14 +17,16 @@ from accord.errors import InputError, unknown
 from accord.evaluation.evaluate import Evaluation
 from accord.methods import METHODS, MethodSpec, method_for
 from accord.methods.base import Method
-from accord.models import MODELS, ModelSpec, build_model, is_solved, own_class
+from accord.models import MODELS, ModelSpec, build_model, has_seeds, is_solved, model_name, own_class
 from accord.models.base import Model, Setup
+from accord.models.consensus import Consensus, Member
 from accord.protocol import OwnRules, Protocol, preset_values
 from accord.random import derive_seed
 from accord.training.trainer import TrainConfig, TrainState
 
 MOST_SEEDS = 1000
 MOST_K = 10**6
+SECTIONS = ("model", "method", "train", "protocol")
 
 
 class RunConfig(BaseModel):
@@ -89,6 +91,16 @@ class RunSpec:
             own = own_class(self.model)
         return [kind.Rules for kind in (own, self.kind) if kind is not None]
 
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The members of a consensus."""
+        if not is_of_members(self.model):
+            return ()
+        own = own_class(self.model)
+        assert own is not None
+        members: tuple[Member, ...] = make_config(own.Config, self.config.model_options, f"model {own.name}").members
+        return members
+
     def with_seeds(self, seeds: tuple[int, ...]) -> RunSpec:
         """The same with other seeds; the runs' own options fall away, as they shape no network."""
         return self.updated(seeds=seeds, varied=())
@@ -96,6 +108,44 @@ class RunSpec:
     def updated(self, **changes: Any) -> RunSpec:
         """The same with some fields of the config changed."""
         return replace(self, config=self.config.model_copy(update=changes))
+
+    def beside(
+        self, model: ModelSpec, method: MethodSpec, options: Mapping[str, Any] | None = None, runs: int | None = None
+    ) -> RunSpec:
+        """A run of another model and method on the same data, with the training and rules of this one.
+
+        `runs`: that many, with seeds from this one's first on; as this one if not given.
+        """
+        config, given = self.config, by_section(options or {})
+        if given["protocol"]:
+            raise InputError(f"{model_name(model)}: what votes or judges with others has their protocol, not its own.")
+        learns = method_for(model, method).learns
+        seeds = config.seeds if runs is None else tuple(config.seeds[0] + number for number in range(runs))
+        update = {
+            "model": reference(model), "method": reference(method) if learns else None,
+            "model_options": given["model"], "method_options": given["method"],
+            "train": make_config(TrainConfig, config.train.model_dump() | given["train"], "train"),
+            "varied": (), "seeds": seeds if has_seeds(model) else seeds[:1],
+        }  # fmt: skip
+        return replace(self, config=config.model_copy(update=update), model=model, method=method)
+
+    def of_member(self, member: Member) -> RunSpec:
+        """The run of a member of a consensus."""
+        if is_of_members(member.model):
+            raise InputError(f"a member of a consensus is one model, and '{member.model}' is several; name those.")
+        where = f"member {member.label}"
+        run = self.beside(member.model, member.method or "normal", member.options, member.seeds)
+        own = own_class(member.model)
+        if own is not None:
+            make_config(own.Config, run.config.model_options, where)
+        make_config(run.kind.Config, run.config.method_options, where)
+        return run
+
+    def as_found(self, members: Sequence[Member]) -> RunSpec:
+        """The run of a consensus that is asked for by name: with its members written out."""
+        written = [member.model_dump(mode="json", exclude_defaults=True) for member in members]
+        found = self.updated(model=Consensus.name, model_options={"members": written})
+        return replace(found, model=Consensus.name)
 
     def build(self, train: Csr) -> Method:
         """The method with all its networks, each run at its own start; nothing is trained or solved."""
@@ -105,7 +155,9 @@ class RunSpec:
             for own in config.own_options("method")
         ]
         seeds = tuple(derive_seed(s, f"member {m}") if m else s for m in range(kind.members) for s in config.seeds)
-        setup = Setup(train, seeds, config.protocol)
+        with imports_allowed(self.trusted):
+            members = tuple(self.of_member(member).build(train) for member in self.members)
+        setup = Setup(train, seeds, config.protocol, members)
 
         def build(spec: ModelSpec | None = None, purpose: str = "target") -> Model:
             if spec is None:
@@ -118,6 +170,27 @@ class RunSpec:
 
         with imports_allowed(self.trusted):
             return kind(options * kind.members, build, config.protocol)
+
+
+def is_of_members(model: ModelSpec) -> bool:
+    own = own_class(model)
+    return own is not None and issubclass(own, Consensus)
+
+
+def by_section(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Options such as `model.dim` and `train.lr`, apart by what they are of."""
+    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    for key, value in options.items():
+        section, _, name = key.partition(".")
+        if section not in sections or not name:
+            raise InputError(f"unknown option '{key}'; options are written {', '.join(f'{s}.NAME' for s in SECTIONS)}.")
+        sections[section][name] = value
+    return sections
+
+
+def reference(spec: Any) -> str:
+    """The name or dotted path by which a result says what it was made with."""
+    return spec if isinstance(spec, str) else f"{spec.__module__}:{spec.__qualname__}"
 
 
 def every_rule_kind() -> list[type[OwnRules]]:

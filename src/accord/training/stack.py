@@ -22,23 +22,24 @@ from accord.data.interactions import Dataset, Interactions
 from accord.data.sampling import TrainingPairs
 from accord.data.user_shard import sampler_of, shard_of
 from accord.errors import InputError
-from accord.evaluation.evaluate import validation_part
+from accord.evaluation.evaluate import Relevant, evaluate, validation_part
+from accord.evaluation.ranking import Ranker
 from accord.kernels.lookups import entries_of
-from accord.methods import MethodSpec, method_for
 from accord.methods.base import Method
-from accord.models import ModelSpec, has_seeds
+from accord.models import ModelSpec
 from accord.models.base import Model
+from accord.models.consensus import Member, vote
 from accord.nn.ranks import ALONE, Ranks
 from accord.random import generators
 from accord.training import checkpoints
-from accord.training.plan import reference
-from accord.training.run import RunConfig, RunSpec
+from accord.training.run import RunSpec
 from accord.training.stopping import Stopping
 from accord.training.trainer import STEADIER, Diverged, Progress, Trainer, TrainState
 from accord.training.validation import by_loss, by_ndcg
 
 LEAST_IN_A_BATCH, MOST_IN_A_BATCH = 64, 2048
 SCORED_AT_ONCE = 2**24
+MOST_VALIDATED, VALIDATED_SEED = 20_000, 0  # users by whom the members of a consensus are judged
 
 
 def train_stack(
@@ -98,12 +99,12 @@ class Bench:
 
     def out_of_fold(self, model: ModelSpec, method: str = "normal", folds: int = 5) -> npt.NDArray[np.float64]:
         """Scores of every training interaction by models that were trained without it: [runs, n]."""
-        whole, config = self.train_pairs, self.run.config
+        whole = self.train_pairs
         if whole.num_users < whole.all_users:
             raise InputError("out-of-fold scores need all users in one process; start it without torchrun.")
         pairs = pa.table({"user": pa.array(whole.users, pa.int32()), "item": pa.array(whole.items, pa.int32())})
         rows = Interactions(pairs, (self.data.users, self.data.items))
-        judge = plan_judge(config, model, method)
+        judge = self.run.beside(model, method)
         found = np.empty((len(judge.config.seeds), len(rows)))
         for fold in cut(whole.users, whole.items, whole.num_users, whole.num_items, folds):
             trained, held = trained_without(self.data, rows, judge, fold, self.device, self.watch)
@@ -116,6 +117,40 @@ class Bench:
                 f"column '{name}' has {len(values)} values for {len(self.train_pairs.items)} training interactions."
             )
         self.train_pairs = replace(self.train_pairs, columns={**self.train_pairs.columns, name: np.asarray(values)})
+
+    def fit(self, member: Member) -> tuple[Method, int | None]:
+        run = self.run.of_member(member)
+        if member.epochs is not None and self.validation is None:
+            run = run.updated(train=run.config.train.model_copy(update={"epochs": member.epochs}))
+        try:
+            trained, states = train_stack(self.data, run, self.device, ranks=self.ranks)
+        except Diverged as error:
+            if error.rest is None:
+                raise
+            _, trained, states = error.rest
+        return trained, states[-1].best_epoch() if states and self.validation is not None else None
+
+    @cached_property
+    def validation(self) -> Relevant | None:
+        relevant = Relevant.of_validation(self.data, self.run.config.protocol)
+        if len(relevant.users) > MOST_VALIDATED:
+            drawn = np.random.default_rng(VALIDATED_SEED).permutation(len(relevant.users))[:MOST_VALIDATED]
+            relevant = relevant.of_some(np.sort(drawn))
+        return relevant if len(relevant.users) else None
+
+    def ranker(self, method: Method) -> Ranker:
+        seen, rules = self.data.csr(self.data.train), self.run.config.protocol
+        return Ranker.of(method.target, method.score_all, 1, seen, self.train_pairs, rules, self.device)
+
+    def validate(self, method: Method) -> float | None:
+        if self.validation is None:
+            return None
+        ranker = replace(self.ranker(method), score_all=lambda users: vote(method, users).unsqueeze(0), scores_are_logits=False)
+        return float(evaluate(ranker, self.validation, [20]).per_user["ndcg@20"].mean())
+
+    def report(self, what: str, done: int, of: int) -> None:
+        if self.watch is not None:
+            self.watch(Progress(what, done, of, 0, float("nan"), 0.0, None))
 
     def trainer(self, stage: Method) -> Trainer:
         """What trains the next stage."""
@@ -172,21 +207,6 @@ class Bench:
             return by_loss(data, self.train_pairs, rules, stage, pairs, self.device, self.ranks)
         patience = self.run.config.train.patience
         return by_ndcg(data, self.train_pairs, rules, stage, steps, patience, self.device, self.ranks)
-
-
-def plan_judge(config: RunConfig, model: ModelSpec, method: MethodSpec) -> RunSpec:
-    """A run of another model and method with the seeds, training and rules of a config."""
-    learns = method_for(model, method).learns
-    return RunSpec(
-        config.model_copy(
-            update={
-                "model": reference(model), "method": reference(method) if learns else None, "model_options": {},
-                "method_options": {}, "varied": (), "seeds": config.seeds if has_seeds(model) else config.seeds[:1],
-            }
-        ),
-        model,
-        method,
-    )  # fmt: skip
 
 
 def trained_without(

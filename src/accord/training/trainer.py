@@ -81,6 +81,11 @@ class TrainState:
     diverged: list[int] = field(default_factory=list)  # runs that are out; they have stopped, too
     history: list[dict[str, Any]] = field(default_factory=list)
 
+    def best_epoch(self) -> int:
+        """The epoch with the best check, mean over runs, where one is made after each."""
+        epochs = [(stopped or self.epoch) - bad for stopped, bad in zip(self.stopped_at, self.bad, strict=True)]
+        return max(1, round(sum(epochs) / len(epochs)))
+
     def of(self, runs: Sequence[int]) -> TrainState:
         """The state of some of the runs, none of which has diverged."""
         value, best = ([own[run] for run in runs] for own in (self.value, self.best))

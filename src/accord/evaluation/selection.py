@@ -1,0 +1,95 @@
+"""How much each of several models counts where their scores are added up: chosen greedily on the validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from accord.evaluation.evaluate import Relevant
+from accord.evaluation.metrics import ndcg
+from accord.evaluation.ranking import Ranker
+from accord.kernels.lookups import entries_of
+
+K = 20
+DEPTH = 100  # items of each member's list among which the sum's best are looked for
+STEPS, DRAWS, SEED = 6, 8, 0
+LEAST = 1 / 20  # of all steps: who is chosen less often counts for nothing, and is saved fitting and scoring
+
+Score = Callable[[Tensor], Tensor]  # users [B] -> [B, I], comparable between members
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What members say of the items that any of them ranks high: users U with P items each, some places empty."""
+
+    scores: Tensor  # [M, U, P]
+    present: Tensor  # [U, P]
+    hits: Tensor  # [U, P]
+    counts: Tensor  # [U] relevant items of each user
+
+    def ndcg(self, weights: Sequence[float]) -> Tensor:
+        """NDCG@20 of each user by the weighted sum: [U]."""
+        total = torch.einsum("m,mup->up", torch.tensor(weights, dtype=self.scores.dtype), self.scores)
+        best = total.masked_fill(~self.present, -torch.inf).topk(min(K, total.shape[1])).indices
+        return ndcg(torch.nn.functional.pad(self.hits.gather(1, best), (0, K - best.shape[1])), self.counts)
+
+
+def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) -> Votes:
+    """What members say of the users of a validation; `ranker` says how many users are scored at once."""
+    blocks: list[tuple[Tensor, Tensor, Tensor]] = []
+    seen_ptr, seen_items = (torch.from_numpy(part) for part in (relevant.seen.ptr, relevant.seen.items))
+    keys, num_items = torch.from_numpy(relevant.pairs.keys), relevant.seen.num_items
+    width = min(num_items, DEPTH * len(members))
+    for block in ranker.blocks(relevant.users):
+        users = torch.from_numpy(block)
+        owner, items, _ = entries_of(seen_ptr, seen_items, users)
+        with torch.inference_mode():
+            scores = torch.stack([member(users.to(ranker.device)).cpu() for member in members])  # [M, B, I]
+        masked = scores.clone()
+        masked[:, owner, items.long()] = -torch.inf
+        high = masked.topk(min(DEPTH, num_items)).indices.transpose(0, 1).flatten(1)
+        pool = torch.zeros(len(users), num_items, dtype=torch.bool).scatter_(1, high, True)
+        pool[owner, items.long()] = False
+        places = pool.to(torch.uint8).sort(1, descending=True, stable=True).indices[:, :width]  # in the items' order
+        present = pool.gather(1, places)
+        wanted = users[:, None] * num_items + places
+        found = keys[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)] == wanted
+        values = scores.gather(2, places.expand(len(members), -1, -1))
+        blocks.append((values, present, found & present))
+    values, present, hits = zip(*blocks, strict=True)
+    counts = torch.from_numpy(relevant.counts)
+    return Votes(torch.cat(values, 1), torch.cat(present), torch.cat(hits), counts)
+
+
+def choose_weights(votes: Votes) -> list[float]:
+    """The share of each member in the sum.
+
+    Six times, the member is added that makes NDCG@20 highest, one as often as it helps (Caruana's selection with
+    replacement); over and over on users drawn with replacement, and the mean of it all: one selection on a small
+    validation fits its chance.
+    """
+    members, users = len(votes.scores), len(votes.counts)
+    drawn = np.random.default_rng(SEED).multinomial(users, np.full(users, 1 / users), size=DRAWS)
+    known: dict[tuple[int, ...], Tensor] = {}
+
+    def per_user(chosen: tuple[int, ...]) -> Tensor:
+        common = int(np.gcd.reduce(chosen))  # multiples put the items in the same order
+        key = tuple(count // common for count in chosen)
+        if key not in known:
+            known[key] = votes.ndcg(key)
+        return known[key]
+
+    total = np.zeros(members)
+    for draw in torch.from_numpy(drawn).double():
+        chosen = (0,) * members
+        for _ in range(STEPS):
+            tries = [tuple(count + (m == added) for m, count in enumerate(chosen)) for added in range(members)]
+            chosen = max(tries, key=lambda one: float(draw @ per_user(one)))  # of equal ones the first
+        total += chosen
+    share = total / total.sum()
+    share[share < LEAST] = 0
+    return [float(value) for value in (share / share.sum()).round(4)]

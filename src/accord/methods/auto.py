@@ -1,0 +1,56 @@
+"""In the place of a method for `auto`: searches for the consensus that is best for a log."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from accord.methods.base import Lab
+from accord.methods.candidates import Family, Search, plan_search
+from accord.methods.consensus import Candidate, FromMembers
+from accord.models.base import Shape
+
+FAR_OVER = 3.0  # times the budget, at which the clock ends the search
+
+
+class SearchMembers(FromMembers):
+    search: Search
+    tried: list[dict[str, Any]]  # one entry per trial
+
+    def stages(self, lab: Lab) -> None:
+        budget: float = self.target.config.budget
+        began = time.monotonic()
+        shape = Shape.of(lab.train_pairs)
+        self.search = plan_search(shape, budget)
+        self.notes, self.tried = list(self.search.left_out), []
+        trials = self.search.trials if lab.validation is not None else 1  # with nothing to choose by
+        best: list[Candidate] = []
+        for place, family in enumerate(self.search.families):
+            if best and time.monotonic() - began > FAR_OVER * budget:
+                rest = ", ".join(one.model for one in self.search.families[place:])
+                self.notes.append(
+                    f"the search ran far over its budget of {budget:g} s and was ended before {rest}; "
+                    "another run may find more."
+                )
+                break
+            found = self._best_of(lab, family, trials, place)
+            if found is not None:
+                best.append(found)
+        self.agree(lab, best)
+
+    def _best_of(self, lab: Lab, family: Family, trials: int, place: int) -> Candidate | None:
+        best: Candidate | None = None
+        members = family.trials(trials)
+        for number, member in enumerate(members):
+            lab.report(
+                f"{member.label} {number + 1}/{len(members)}", place * trials + number, len(self.search.families) * trials
+            )
+            found = self.attempt(lab, member)
+            if found is None and number == 0:
+                break  # what fails with its defaults fails with all options
+            if found is None:
+                continue
+            self.tried.append(found.entry)
+            if best is None or (found.ndcg or 0) > (best.ndcg or 0):
+                best = found
+        return best

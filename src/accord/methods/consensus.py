@@ -1,0 +1,74 @@
+"""In the place of a method for a consensus: trains its members, each with its own, and weighs their votes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from accord.errors import InputError
+from accord.evaluation.selection import choose_weights, collect_votes
+from accord.methods.base import Lab, Method
+from accord.methods.solve import Solve
+from accord.models.consensus import Consensus, Member, vote
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trained member, and how well it recommends alone."""
+
+    member: Member
+    method: Method
+    ndcg: float | None  # @20 on the validation, where there is one
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What is written down of it."""
+        return {**self.member.model_dump(mode="json", exclude_defaults=True), "valid_ndcg@20": self.ndcg}
+
+
+class FromMembers(Solve):
+    target: Consensus
+    candidates: list[Candidate]  # the best of each family, those that got no vote too
+    chosen: list[Member]  # those that vote, with what their votes count for
+    notes: list[str]  # what a user should know of how they were found
+
+    def stages(self, lab: Lab) -> None:
+        self.notes = []
+        members = self.target.config.members
+        if not members:
+            raise InputError("model 'consensus' has no members; give model.members, or --model auto to find them.")
+        self.agree(lab, [found for member in members if (found := self.attempt(lab, member)) is not None])
+
+    def attempt(self, lab: Lab, member: Member) -> Candidate | None:
+        """A member, trained and judged; None, with a note, if it fails."""
+        try:
+            trained, epochs = lab.fit(member)
+        except (InputError, MemoryError, torch.OutOfMemoryError) as error:
+            why = str(error) if isinstance(error, InputError) else "it does not fit into memory."
+            self.notes.append(f"{member.label} is left out: {why}")
+            return None
+        return Candidate(member.model_copy(update={"epochs": epochs}), trained, lab.validate(trained))
+
+    def agree(self, lab: Lab, candidates: Sequence[Candidate]) -> None:
+        """Let the candidates vote: with the weights that were given, or with those that are best on the validation."""
+        if not candidates:
+            raise InputError(f"no member of the consensus could be trained: {' '.join(self.notes)}")
+        weights = [candidate.member.weight for candidate in candidates]
+        if None in weights:
+            weights = [*self._weights(lab, candidates)]
+        kept = [(candidate, weight) for candidate, weight in zip(candidates, weights, strict=True) if weight]
+        self.candidates = list(candidates)
+        self.chosen = [candidate.member.model_copy(update={"weight": weight}) for candidate, weight in kept]
+        self.target.take([candidate.method for candidate, _ in kept], [weight for _, weight in kept if weight])
+
+    def _weights(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
+        if len(candidates) == 1:
+            return [1.0]
+        if lab.validation is None:
+            self.notes.append("there is no validation to weigh the members by, so that their votes are equal.")
+            return [1.0] * len(candidates)
+        voters = [lambda users, own=one.method: vote(own, users) for one in candidates]
+        return choose_weights(collect_votes(voters, lab.ranker(self), lab.validation))
