@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from helpers import make_model, random_csr
+from accord.models import MODELS, cost_of
+from accord.models.base import Shape
+from helpers import csr, make_model, random_csr
 
 USERS, ITEMS = 30, 14
 TRAIN = random_csr(USERS, ITEMS, 0.35)
@@ -85,3 +87,27 @@ def test_defaults_are_the_papers():
     assert shapes["cdae"].config.dropout == 0.5
     assert shapes["lightgcn"].user.weight.shape[-1] == 64
     assert shapes["lightgcn"].config.num_layers == 3
+
+
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.solved])
+def test_a_solved_model_costs_more_on_a_larger_log(name):
+    small, large = Shape(100, 50, 1_000, 20_000, 40_000), Shape(10_000, 5_000, 100_000, 2_000_000, 4_000_000)
+    low, high = (cost_of(name, {}, shape) for shape in (small, large))
+    assert 0 < low.fit < high.fit
+    assert 0 < low.rank < high.rank
+    assert 0 < low.memory < high.memory
+
+
+@pytest.mark.parametrize(
+    ("name", "few", "many"), [("item-knn", {"k": 2}, {"k": 50}), ("user-knn", {"k": 2}, {"k": 50}),
+                              ("ials", {"dim": 4}, {"dim": 32}), ("ials", {"iterations": 2}, {"iterations": 9})]
+)  # fmt: skip
+def test_options_that_make_work_cost(name, few, many):
+    shape = Shape.of(BIG)
+    assert sum(cost_of(name, few, shape)[:2]) < sum(cost_of(name, many, shape)[:2])
+
+
+def test_the_shape_of_a_log():
+    pairs = [(0, 0), (0, 1), (0, 2), (1, 0), (3, 0)]
+    assert Shape.of(csr(4, 5, pairs)) == Shape(4, 5, 5, 9 + 1 + 1, 9 + 1 + 1)
+    assert Shape.of(csr(4, 5, pairs[:2])) == Shape(4, 5, 2, 4, 2)

@@ -265,6 +265,19 @@ class Dataset:
         """The training interactions as a matrix, with their weights and those of the columns that they have."""
         return self.csr(self.train, columns=tuple(dict.fromkeys(("weight", *columns))))
 
+    def everything(self) -> Dataset:
+        """The whole log as training data: nothing is held out."""
+        parts = [part for part in (self.train, self.valid, self.test_noisy or self.test) if len(part)]
+        names = [name for name in COLUMNS if all(name in part.names for part in parts)]
+        tables = []
+        for part in parts:
+            users, items = (pa.array(rows, pa.int32()) for rows in self.rows(part))
+            tables.append(pa.table({"user": users, "item": items} | {name: part.rows.column(name) for name in names}))
+        whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+        train = Interactions(whole, (self.users, self.items))
+        none = train.slice(0, 0)
+        return replace(self, train=train, valid=none, test=none, valid_clean=None, test_noisy=None)
+
     def counts(self) -> dict[str, int]:
         """Users and items that occur in some part, and the size of each part."""
         used = np.zeros(len(self.users), dtype=bool), np.zeros(len(self.items), dtype=bool)

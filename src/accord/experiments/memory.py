@@ -12,6 +12,7 @@ import torch
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.methods.base import Method
+from accord.models.base import Shape
 from accord.recommender.recommender import Recommender
 from accord.training.run import RunSpec
 from accord.training.stack import train_stack
@@ -72,7 +73,7 @@ def bytes_of_a_run(run: RunSpec, data: Dataset) -> int:
     """A careful guess: weights with gradients, moments, the best weights and intermediate results, and a batch."""
     one = run.with_seeds(run.config.seeds[:1]).build(data.training_csr())
     if one.target.solved:
-        return one.target.bytes_to_fit(len(data.train))
+        return one.target.cost(one.target.config, Shape.of(data.training_csr())).memory
     weights: int = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
     batch = run.config.train.batch_size or 2048
     pairs = 2 * batch

@@ -77,6 +77,8 @@ class Method(Trainable):
     negatives: ClassVar[Literal["popularity"] | None] = None  # None: as the protocol says
     shardable: bool = False  # whether its loss is a sum over pairs, so that processes can share a batch
     learns: ClassVar[bool] = True  # by a training loop: it has seeds, epochs and something to stop by
+    chosen: Sequence[Member] | None = None  # the members that training has found, of a consensus
+    notes: Sequence[str] = ()  # what a user should know of how it was trained
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         """`configs`: one per run; only options named in `per_run` may differ."""

@@ -32,8 +32,7 @@ class Candidate:
 class FromMembers(Solve):
     target: Consensus
     candidates: list[Candidate]  # the best of each family, those that got no vote too
-    chosen: list[Member]  # those that vote, with what their votes count for
-    notes: list[str]  # what a user should know of how they were found
+    notes: list[str]
 
     def stages(self, lab: Lab) -> None:
         self.notes = []

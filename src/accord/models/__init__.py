@@ -9,8 +9,8 @@ from torch import nn
 
 from accord.config import make_config, resolve
 from accord.errors import InputError
-from accord.models.base import Model, Setup
 from accord.models.auto import Auto
+from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.cdae import CDAE
 from accord.models.consensus import Consensus
 from accord.models.ease import EASE
@@ -66,6 +66,14 @@ def can_hold(spec: ModelSpec, num_items: int) -> bool:
     """Whether a model can be fitted on so many items."""
     own = own_class(spec)
     return own is None or num_items <= own.most_items
+
+
+def cost_of(spec: ModelSpec, options: dict[str, Any], shape: Shape) -> Cost:
+    """What one run of a solved model takes with these options."""
+    own = own_class(spec)
+    assert own is not None, "a plain module is learned"
+    assert own.solved, "what a learned model takes is its training's"
+    return own.cost(make_config(own.Config, options, f"model {model_name(spec)}"), shape)
 
 
 def model_name(spec: ModelSpec) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,33 @@ class Setup:
         return Share(*self.train.item_share, self.num_items, fetched=True)
 
 
+@dataclass(frozen=True)
+class Shape:
+    """How large a log is, as far as the cost of a solved model depends on it."""
+
+    num_users: int
+    num_items: int
+    num_interactions: int
+    by_user: int  # sum of n^2 over users of n interactions: no fewer than X'X has non-zeros
+    by_item: int  # sum of n^2 over items of n interactions: no fewer than XX' has non-zeros
+
+    @classmethod
+    def of(cls, train: Csr) -> Shape:
+        counts = train.counts, train.popularity()
+        return cls(train.num_users, train.num_items, len(train.items), *(int(np.dot(n, n)) for n in counts))
+
+
+class Cost(NamedTuple):
+    """What a solved model takes, about: seconds on two cores of the machine in docs/performance.md, bytes in fitting.
+
+    The seconds follow from sizes and options alone, so that what is decided by them is decided alike everywhere.
+    """
+
+    fit: float
+    rank: float  # the best of all items, once, for all users
+    memory: int
+
+
 class Model(nn.Module):
     """Scores pairs for R runs at once. Every parameter carries the leading run dimension."""
 
@@ -83,9 +110,12 @@ class Model(nn.Module):
         """Solve the model, if that is what it is: `weight` says what each interaction counts for, 1 if not given."""
         raise AssertionError("a solved model says how it is fitted")
 
-    def bytes_to_fit(self, pairs: int) -> int:
-        """Memory that solving one run takes on so many interactions, at most about."""
-        return 16 * self.num_items**2  # a matrix of items by items and its inverse
+    @classmethod
+    def cost(cls, config: Any, shape: Shape) -> Cost:
+        """What one run of a solved model takes with these options: here, of an inverse of items by items."""
+        items, cells = shape.num_items, shape.num_users * shape.num_items
+        fit = 6e-11 * items**3 + 3e-9 * shape.by_user
+        return Cost(fit, 2e-9 * cells + 3e-10 * shape.num_interactions * items, 16 * items**2)
 
     @classmethod
     def least_numbers(cls, options: Mapping[str, Any], runs: int, num_users: int, num_items: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -10,6 +12,7 @@ from pydantic import Field
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
+from accord.models.base import Cost, Shape
 from accord.models.histories import DenseItemToItem, interaction_matrix, power_or_zero
 
 COLUMNS_AT_ONCE = 2**10
@@ -40,5 +43,9 @@ class GraphFilter(DenseItemToItem):
             found[:, some] = tied.toarray()
         self.weight = torch.from_numpy(found)
 
-    def bytes_to_fit(self, pairs: int) -> int:
-        return self.num_items * (4 * self.num_items + 24 * min(COLUMNS_AT_ONCE, self.num_items)) + 48 * pairs
+    @classmethod
+    def cost(cls, config: Any, shape: Shape) -> Cost:
+        items, pairs = shape.num_items, shape.num_interactions
+        entries = min(shape.by_user, items**2)
+        memory = items * (4 * items + 24 * min(COLUMNS_AT_ONCE, items)) + 48 * pairs
+        return Cost(5e-9 * shape.by_user + 3e-8 * entries + 3e-9 * items**2, super().cost(config, shape).rank, memory)

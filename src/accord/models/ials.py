@@ -14,7 +14,7 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.errors import InputError
-from accord.models.base import Model, Setup
+from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.histories import interaction_matrix, one_thread
 from accord.random import generators
 
@@ -60,9 +60,13 @@ class IALS(Model):
         dim: int = options.get("dim", cls.Config.model_fields["dim"].default)
         return runs * dim * (num_users + num_items + 1)
 
-    def bytes_to_fit(self, pairs: int) -> int:
-        width: int = self.config.dim
-        return 8 * width * (self.num_users + self.num_items) + 24 * NUMBERS_AT_ONCE + 40 * pairs
+    @classmethod
+    def cost(cls, config: Any, shape: Shape) -> Cost:
+        dim, rows, pairs = config.dim, shape.num_users + shape.num_items, shape.num_interactions
+        times = 2 * config.iterations + 1
+        fit = times * dim**2 * (2e-10 * pairs + 2e-10 * min(rows * dim, 4 * pairs))
+        memory = 8 * dim * rows + 24 * NUMBERS_AT_ONCE + 40 * pairs
+        return Cost(fit, shape.num_users * shape.num_items * (1e-9 + 5e-11 * dim), memory)
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = interaction_matrix(train, weight).astype(np.float32)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
-from accord.models.base import Model, Setup
+from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.histories import interaction_matrix, k_best, power_or_zero
 
 ENTRIES_AT_ONCE = 2**24  # of the items x items matrix, of which only the k best of each column are kept
@@ -91,9 +91,16 @@ class ItemKNN(Model):
             raise ValueError("its weights are of no matrix of items by items")
         self.columns, self.values = torch.empty(len(columns), dtype=torch.int32), torch.empty(len(columns))
 
-    def bytes_to_fit(self, pairs: int) -> int:
-        k: int = min(self.config.k, self.num_items)
-        return 48 * min(ENTRIES_AT_ONCE, self.num_items**2) + 24 * self.num_items * k + 48 * pairs
+    @classmethod
+    def cost(cls, config: Any, shape: Shape) -> Cost:
+        users, items, pairs = shape.num_users, shape.num_items, shape.num_interactions
+        entries, k = min(shape.by_user, items**2), min(config.k, items)
+        memory = 48 * min(ENTRIES_AT_ONCE, items**2) + 24 * items * k + 48 * pairs
+        return Cost(
+            1e-8 * shape.by_user + 1e-7 * entries,
+            5e-9 * pairs * min(k, 20 + entries // items) + 4e-9 * users * items,
+            memory,
+        )
 
     def score_all(self, users: Tensor) -> Tensor:
         scores = (self.histories[users.cpu().numpy()] @ self.weights).toarray()

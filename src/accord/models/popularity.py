@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from accord.data.csr import Csr
-from accord.models.base import Model, Setup
+from accord.models.base import Cost, Model, Setup, Shape
 
 
 class Popularity(Model):
@@ -29,8 +29,10 @@ class Popularity(Model):
         counts = train.popularity() if weight is None else np.bincount(train.items, weight, train.num_items)
         self.counts = torch.from_numpy(counts).float()
 
-    def bytes_to_fit(self, pairs: int) -> int:
-        return 16 * self.num_items
+    @classmethod
+    def cost(cls, config: Any, shape: Shape) -> Cost:
+        cells = shape.num_users * shape.num_items
+        return Cost(1e-8 * shape.num_interactions, 2e-9 * cells, 16 * shape.num_items)
 
     def score_all(self, users: Tensor) -> Tensor:
         return self.counts.expand(1, len(users), -1).clone()

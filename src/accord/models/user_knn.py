@@ -13,7 +13,7 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
-from accord.models.base import Model, Setup
+from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.histories import interaction_matrix, k_best
 
 CELLS_AT_ONCE = 2**23  # similarities of the users that are scored together with all users
@@ -52,8 +52,12 @@ class UserKNN(Model):
         x = interaction_matrix(train, weight)
         self.norm = torch.from_numpy(np.sqrt(x.multiply(x).sum(1).A1)).float()
 
-    def bytes_to_fit(self, pairs: int) -> int:
-        return 32 * pairs + 16 * CELLS_AT_ONCE
+    @classmethod
+    def cost(cls, config: Any, shape: Shape) -> Cost:
+        users, items, pairs = shape.num_users, shape.num_items, shape.num_interactions
+        entries, taken = min(shape.by_item, users**2), min(config.k, users) * pairs
+        rank = 5e-9 * shape.by_item + 5e-8 * entries + 5e-9 * taken + 2e-9 * users * items
+        return Cost(5e-8 * pairs, rank, 32 * pairs + 16 * CELLS_AT_ONCE)
 
     def score_all(self, users: Tensor) -> Tensor:
         rows = users.cpu().numpy()

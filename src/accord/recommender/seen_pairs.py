@@ -1,4 +1,5 @@
-"""The pairs of training and validation in a run folder, written and read a bounded number of rows at a time."""
+"""The pairs that users have, in a run folder: of training, of validation and the rest of the log, which is never
+recommended either. Written and read a bounded number of rows at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from accord.errors import InputError
 from accord.io.files import read_batches
 
 ROWS_AT_ONCE = 2**22
-PARTS = ("train", "valid")
+PARTS = ("train", "valid", "rest")
 KEPT = ("value", "weight")  # columns besides the ids
 
 
@@ -51,9 +52,9 @@ def read_seen(path: Path, users: IdMap, items: IdMap) -> dict[str, Interactions]
             if len(column) and column.min() < 0:
                 raise InputError(f"{path} is damaged (it has ids that the run has no rows for); train again.")
             rows = rows.set_column(place, rows.schema.names[place], pa.array(column, pa.int32()))
-        in_train = pc.equal(batch.column("part").cast(pa.string()), "train")
-        found["train"].append(rows.filter(in_train))
-        found["valid"].append(rows.filter(pc.invert(in_train)).select(["user", "item"]))
+        of_part = batch.column("part").cast(pa.string())
+        for part, own in found.items():
+            own.append(rows.filter(pc.equal(of_part, part)))
     return {
         part: Interactions(pa.Table.from_batches(rows).combine_chunks(), (users, items)) for part, rows in found.items()
     }

@@ -129,6 +129,13 @@ class RunSpec:
         }  # fmt: skip
         return replace(self, config=config.model_copy(update=update), model=model, method=method)
 
+    def on_everything(self, states: Sequence[TrainState], number: int) -> RunSpec:
+        """One of its runs, to be trained with nothing held out: as many epochs as were best where that was known."""
+        run = self.with_seeds(self.config.seeds[number : number + 1])
+        if not states or self.config.protocol.early_stop != "best-ndcg":
+            return run
+        return run.updated(train=run.config.train.model_copy(update={"epochs": states[-1].best_epoch()}))
+
     def of_member(self, member: Member) -> RunSpec:
         """The run of a member of a consensus."""
         if is_of_members(member.model):
@@ -141,9 +148,11 @@ class RunSpec:
         make_config(run.kind.Config, run.config.method_options, where)
         return run
 
-    def as_found(self, members: Sequence[Member]) -> RunSpec:
-        """The run of a consensus that is asked for by name: with its members written out."""
-        written = [member.model_dump(mode="json", exclude_defaults=True) for member in members]
+    def as_trained(self, method: Method) -> RunSpec:
+        """The run that gives the trained method again: of a consensus, with the members that were found."""
+        if method.chosen is None:
+            return self
+        written = [member.model_dump(mode="json", exclude_defaults=True) for member in method.chosen]
         found = self.updated(model=Consensus.name, model_options={"members": written})
         return replace(found, model=Consensus.name)
 
