@@ -21,7 +21,7 @@ from accord.models import ModelSpec
 from accord.nn.ranks import ALONE, Ranks
 from accord.protocol import Protocol
 from accord.recommender.recommender import Recommender
-from accord.training.plan import find_device, plan
+from accord.training.plan import find_device, model_and_method, plan
 from accord.training.processes import evaluate_together, gathered, require_shardable
 from accord.training.run import RunSpec
 from accord.training.stack import train_stack
@@ -30,8 +30,8 @@ from accord.training.trainer import Diverged, Progress
 
 def fit(
     data: Any,
-    model: ModelSpec = "gmf",
-    method: MethodSpec = "deca",
+    model: ModelSpec | None = None,
+    method: MethodSpec | None = None,
     *,
     protocol: str | Protocol = "corrected",
     seeds: int | Sequence[int] = 1,
@@ -41,19 +41,24 @@ def fit(
     ks: Sequence[int] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    refit: bool | None = None,
     watch: Callable[[Progress], None] | None = None,
 ) -> Recommender:
     """Train, evaluate and (with `out`) save a recommender.
 
-    `data`: a `Dataset`, or anything that `accord.load` takes. `seeds`: how many, from 2019 on, or which.
+    `data`: a `Dataset`, or anything that `accord.load` takes. With neither `model` nor `method`, the best that is found
+    for the data (`auto`); a learned model is trained with DeCA, and DeCA trains GMF, where one of them is not given.
+    `seeds`: how many, from 2019 on, or which.
     `options`: `{"method.c1": 100, "model.dim": 64, "train.l2": 0.1, "protocol.ties": "index"}`.
+    `refit`: whether to fit it again on train, validation and test together once it is evaluated, to recommend from
+    everything; None: where that takes no training loop, and under the corrected protocol.
     Runs that diverge are left out, with a warning; where none is left, that is an error.
     """
     began = time.perf_counter()
     dataset = load(data)
-    run = plan(dataset, model, method, protocol, seeds, options, epochs, ks)
+    run = plan(dataset, *model_and_method(model, method), protocol, seeds, options, epochs, ks)
     read = time.perf_counter() - began
-    made = fit_run(dataset, run, device=device, out=out, resume=resume, watch=watch, read_seconds=read)
+    made = fit_run(dataset, run, device=device, out=out, resume=resume, refit=refit, watch=watch, read_seconds=read)
     assert made is not None  # one process is the first
     return made
 
@@ -65,6 +70,7 @@ def fit_run(
     device: str = "auto",
     out: str | Path | None = None,
     resume: bool = False,
+    refit: bool | None = None,
     watch: Callable[[Progress], None] | None = None,
     ranks: Ranks = ALONE,
     read_seconds: float = 0.0,
@@ -98,7 +104,14 @@ def fit_run(
         if whole is None or evaluation is None:
             return None
         made = Recommender.of_training(run, data, whole, states, relevant, evaluation)
+        made.judge_members(relevant)
         seconds["evaluate"] = time.perf_counter() - began
+
+        if refit or (refit is None and not run.kind.learns and run.config.protocol.name == "corrected"):
+            began, everything = time.perf_counter(), data.everything()
+            again = made.run.on_everything(states, made.chosen)
+            made.take_over(again, train_stack(everything, again, on, watch=watch)[0], everything)
+            seconds["refit"] = time.perf_counter() - began
 
         made.metrics["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
         more = {"ranks": ranks.size if ranks.size > 1 else None, "diverged": lost or None, "command": command}

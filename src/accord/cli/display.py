@@ -65,6 +65,26 @@ def metrics_table(metrics: dict[str, Any]) -> None:
     print_table(columns, rows)
 
 
+def members_table(metrics: dict[str, Any]) -> None:
+    """What voted in a consensus, what else was tried, and what each reaches alone."""
+    if "members" not in metrics:
+        return
+    search = metrics.get("search")
+    if search is not None:
+        tried, most = len(search["tried"]), search["trials"]
+        say(f"tried {tried} settings of {len(metrics['members'])} families, {most} of each at most; the best of each:")
+    rows = []
+    for entry in metrics["members"]:
+        name = " + ".join(part for part in (entry["model"], entry.get("method")) if part)
+        name += f" x {entry['seeds']}" if entry.get("seeds", 1) > 1 else ""
+        options = ", ".join(f"{key.partition('.')[2]}={value}" for key, value in entry.get("options", {}).items())
+        weight = f"{entry['weight']:.2f}" if "weight" in entry else ""
+        rows.append([name, weight, entry.get("valid_ndcg@20"), entry.get("test_ndcg@20"), options or "defaults"])
+    print_table(["member", "vote", "valid ndcg@20", "test ndcg@20", "options"], rows)
+    for note in metrics.get("notes", ()):
+        say(f"note: {note}")
+
+
 @contextmanager
 def training_progress() -> Iterator[Callable[[Progress], None]]:
     """A progress bar with the loss, the speed and the validation metric."""
@@ -83,7 +103,7 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
         tasks: dict[str, Any] = {}
 
         def watch(progress: Progress) -> None:
-            figures = f"loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s"
+            figures = f"loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s" if progress.step else ""
             if progress.value is not None:
                 figures += f" · valid {progress.value:.4f}"
             if progress.stage not in tasks:

@@ -40,8 +40,18 @@ from accord.errors import InputError
 
 def train(
     data: DataArgument,
-    model: Annotated[str, typer.Option(help="see 'accord models', or my.module:MyModel")] = "gmf",
-    method: Annotated[str, typer.Option(help="see 'accord methods', or my.module:MyMethod")] = "deca",
+    model: Annotated[
+        str | None, typer.Option(help="auto finds the best for the log; see 'accord models', or my.module:MyModel")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="for a learned model, deca if not given; see 'accord methods'")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="seconds for what auto tries, on two ordinary cores; 120 if not given")
+    ] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="train as another run was trained: its folder, or its config.json")
+    ] = None,
     protocol: Annotated[
         str, typer.Option(help="published (as the paper's tables were made) or corrected")
     ] = "corrected",
@@ -69,6 +79,12 @@ def train(
     split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0,
     items: ItemsFile = None,
     out: Annotated[Path | None, typer.Option(help="run folder; runs/DATA-MODEL-METHOD if not given")] = None,
+    refit: Annotated[
+        bool | None,
+        typer.Option(
+            help="fit again on the whole log once it is evaluated; done unless the model is a learned one"
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue where an interrupted training stopped")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished run in --out")] = False,
 ) -> None:
@@ -81,12 +97,17 @@ def train(
         raise InputError("--ranks goes with --cluster; without a cluster, start the processes with torchrun.")
     if seeds is not None and seed is not None:
         raise InputError("give --seeds or --seed, not both.")
+    if recipe is not None and any((model, method, budget, seeds, seed, set_, epochs, k)):
+        raise InputError("--recipe says the model, its options and seeds; give none of them beside it.")
     options = parse_options(set_ or [])
+    if budget is not None:
+        options["model.budget"] = budget
 
-    from accord.cli.display import metrics_table, say, training_progress
+    from accord.cli.display import members_table, metrics_table, say, training_progress
     from accord.fitting import fit_run
     from accord.nn.ranks import joined
-    from accord.training.plan import find_device, plan
+    from accord.training.plan import find_device, model_and_method, plan
+    from accord.training.run import RunSpec
 
     with joined() as ranks:
         began = time.perf_counter()
@@ -97,9 +118,13 @@ def train(
         chosen = [seed] if seed is not None else 1 if seeds is None else seeds
         ks = parse_numbers(k, "--k") if k else None
         # mistakes are found before a folder is made
-        run = plan(dataset, model, method, protocol, chosen, options, epochs, ks)
+        if recipe is not None:
+            run = RunSpec.read(recipe / "config.json" if recipe.is_dir() else recipe)
+        else:
+            run = plan(dataset, *model_and_method(model, method), protocol, chosen, options, epochs, ks)
         find_device(device)
-        name = "-".join([dataset.name, *(part.replace(":", ".") for part in (model, run.config.method) if part)])
+        parts = (run.config.model, run.config.method)
+        name = "-".join([dataset.name, *(part.replace(":", ".") for part in parts if part)])
         first = ranks.rank == 0  # of several processes one decides and prints
         folder = run_folder(out, Path("runs") / name, resume, overwrite) if first else Path()
         folder = Path(ranks.from_first(str(folder)))
@@ -107,11 +132,12 @@ def train(
             say(f"note: {note}")
         with training_progress() if first else nullcontext() as watch:
             recommender = fit_run(
-                dataset, run, device=device, out=folder, resume=resume, watch=watch, ranks=ranks,
+                dataset, run, device=device, out=folder, resume=resume, refit=refit, watch=watch, ranks=ranks,
                 read_seconds=read_seconds, command=typed(),
             )  # fmt: skip
     if recommender is None:
         return
+    members_table(recommender.metrics)
     metrics_table(recommender.metrics)
     say(f"run folder: {folder}")
 

@@ -54,15 +54,16 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
         high = masked.topk(min(DEPTH, num_items)).indices.transpose(0, 1).flatten(1)
         pool = torch.zeros(len(users), num_items, dtype=torch.bool).scatter_(1, high, True)
         pool[owner, items.long()] = False
-        places = pool.to(torch.uint8).sort(1, descending=True, stable=True).indices[:, :width]  # in the items' order
+        places = (
+            pool.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :width]
+        )  # in the items' order
         present = pool.gather(1, places)
         wanted = users[:, None] * num_items + places
         found = keys[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)] == wanted
         values = scores.gather(2, places.expand(len(members), -1, -1))
         blocks.append((values, present, found & present))
-    values, present, hits = zip(*blocks, strict=True)
-    counts = torch.from_numpy(relevant.counts)
-    return Votes(torch.cat(values, 1), torch.cat(present), torch.cat(hits), counts)
+    said, there, right = ([block[part] for block in blocks] for part in range(3))
+    return Votes(torch.cat(said, 1), torch.cat(there), torch.cat(right), torch.from_numpy(relevant.counts))
 
 
 def choose_weights(votes: Votes) -> list[float]:

@@ -184,7 +184,7 @@ def _train(
 ) -> Iterator[Finished]:
     """Train and evaluate, here or on another machine."""
     for trained in train_in_memory(data, stack, device, watch, each_epoch, say):
-        run, evaluation = trained.run, trained.evaluation
+        run, evaluation = trained.asked, trained.evaluation
         assert evaluation is not None
         empty: list[dict[str, float]] = [{}] * trained.num_runs
         groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}

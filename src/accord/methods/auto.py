@@ -38,13 +38,15 @@ class SearchMembers(FromMembers):
                 best.append(found)
         self.agree(lab, best)
 
+    def record(self) -> dict[str, Any]:
+        found = {"budget": self.target.config.budget, "trials": self.search.trials, "tried": self.tried}
+        return {"search": {**found, "cost_seconds": round(self.search.seconds, 1)}}
+
     def _best_of(self, lab: Lab, family: Family, trials: int, place: int) -> Candidate | None:
         best: Candidate | None = None
-        members = family.trials(trials)
+        members, total = family.trials(trials), len(self.search.families) * trials
         for number, member in enumerate(members):
-            lab.report(
-                f"{member.label} {number + 1}/{len(members)}", place * trials + number, len(self.search.families) * trials
-            )
+            lab.report(f"{member.label} {number + 1}/{len(members)}", place * trials + number, total)
             found = self.attempt(lab, member)
             if found is None and number == 0:
                 break  # what fails with its defaults fails with all options

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,7 +27,8 @@ class Candidate:
     @property
     def entry(self) -> dict[str, Any]:
         """What is written down of it."""
-        return {**self.member.model_dump(mode="json", exclude_defaults=True), "valid_ndcg@20": self.ndcg}
+        said = self.member.model_dump(mode="json", exclude_defaults=True)
+        return said if self.ndcg is None else {**said, "valid_ndcg@20": self.ndcg}
 
 
 class FromMembers(Solve):
@@ -40,6 +42,10 @@ class FromMembers(Solve):
         if not members:
             raise InputError("model 'consensus' has no members; give model.members, or --model auto to find them.")
         self.agree(lab, [found for member in members if (found := self.attempt(lab, member)) is not None])
+
+    def record(self) -> dict[str, Any]:
+        """What the results keep of how the members were found, besides the members."""
+        return {}
 
     def attempt(self, lab: Lab, member: Member) -> Candidate | None:
         """A member, trained and judged; None, with a note, if it fails."""
@@ -59,8 +65,11 @@ class FromMembers(Solve):
         if None in weights:
             weights = [*self._weights(lab, candidates)]
         kept = [(candidate, weight) for candidate, weight in zip(candidates, weights, strict=True) if weight]
-        self.candidates = list(candidates)
-        self.chosen = [candidate.member.model_copy(update={"weight": weight}) for candidate, weight in kept]
+        self.candidates = [
+            replace(candidate, member=candidate.member.model_copy(update={"weight": weight or None}))
+            for candidate, weight in zip(candidates, weights, strict=True)
+        ]
+        self.chosen = [candidate.member for candidate in self.candidates if candidate.member.weight]
         self.target.take([candidate.method for candidate, _ in kept], [weight for _, weight in kept if weight])
 
     def _weights(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
@@ -69,5 +78,5 @@ class FromMembers(Solve):
         if lab.validation is None:
             self.notes.append("there is no validation to weigh the members by, so that their votes are equal.")
             return [1.0] * len(candidates)
-        voters = [lambda users, own=one.method: vote(own, users) for one in candidates]
+        voters = [partial(vote, one.method) for one in candidates]
         return choose_weights(collect_votes(voters, lab.ranker(self), lab.validation))

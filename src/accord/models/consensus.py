@@ -19,11 +19,11 @@ class Member(BaseConfig):
     """A run that votes in a consensus."""
 
     model: str = Field(description="name, or module:Class of a caller's own")
-    method: str | None = Field(None, description="name, or module:Class; none for models that are solved")
-    options: dict[str, Any] = Field({}, description="as model.l2, method.c1 or train.lr")
-    seeds: int = Field(1, ge=1, le=MOST_SEEDS, description="runs whose mean is taken")
-    epochs: int | None = Field(None, ge=1, description="passes where there is no validation to stop by")
-    weight: float | None = Field(None, gt=0, description="what its vote counts for; none: chosen on validation")
+    method: str | None = Field(default=None, description="name, or module:Class; none for models that are solved")
+    options: dict[str, Any] = Field(default={}, description="as model.l2, method.c1 or train.lr")
+    seeds: int = Field(default=1, ge=1, le=MOST_SEEDS, description="runs whose mean is taken")
+    epochs: int | None = Field(default=None, ge=1, description="passes where there is no validation to stop by")
+    weight: float | None = Field(default=None, gt=0, description="what its vote counts for; none: chosen on validation")
 
     @property
     def label(self) -> str:
@@ -44,6 +44,11 @@ def vote(member: nn.Module, users: Tensor) -> Tensor:
     runs = len(member.target.seeds)  # type: ignore[union-attr,arg-type]
     parts = torch.split(users, -(-len(users) // runs)) if len(users) else [users]  # as many scores at once as of one
     return torch.cat([standardised(member.score_all(part)).mean(0) for part in parts])  # type: ignore[operator]
+
+
+def as_run(member: nn.Module, users: Tensor) -> Tensor:
+    """The same as the scores of a model with one run: [1, B, I]."""
+    return vote(member, users).unsqueeze(0)
 
 
 class Consensus(Model):
@@ -73,7 +78,7 @@ class Consensus(Model):
         return total.unsqueeze(0)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        every, place = users[0].unique(return_inverse=True)
+        every, place = torch.unique(users[0], return_inverse=True)
         return self.score_all(every)[:, place, items[0]]
 
     def fold_in(self, history: Tensor) -> Tensor | None:

@@ -15,23 +15,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from pydantic import ValidationError
 
 from accord.data.csr import Csr, IntArray, Rows
 from accord.data.interactions import Dataset, IdMap, Ids, Interactions
 from accord.errors import InputError
 from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, validation_part
 from accord.evaluation.ranking import Rank, Ranker
-from accord.io.files import read_json, replacing, staged, write_json
+from accord.io.files import replacing, staged, write_json
 from accord.io.tensors import write_tensors
 from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
-from accord.recommender import run_folder
+from accord.recommender import results, run_folder, tables
 from accord.recommender.seen_pairs import read_seen, write_seen
 from accord.recommender.top_n import Lists
 from accord.training import checkpoints
-from accord.training.run import RunConfig, RunSpec, run_entries
+from accord.training.run import RunSpec, run_entries
 from accord.training.trainer import TrainState
 from accord.version import __version__
 
@@ -46,6 +45,9 @@ class Recommender:
     ) -> None:
         self.run, self.method = run, method.eval()
         self.users, self.items, self.train, self.seen = users, items, train, seen
+        self.owned = seen  # what is never recommended: `seen`, and whatever else a user has in any part of the log
+        self.final: Recommender | None = None  # what recommends, if the run was fitted again on the whole log
+        self.asked = run  # before training found the members of a consensus
         self.metrics = metrics  # what metrics.json holds
         self.history: list[dict[str, Any]] = []  # what log.jsonl holds
         self.item_info: pa.Table | None = None  # a row for each row of `items`: title, and whatever else is known
@@ -66,10 +68,11 @@ class Recommender:
         evaluation: Evaluation | None = None,
     ) -> Recommender:
         """What was trained with the data that belongs to it: evaluated, where that was not done already."""
-        config = run.config
-        relevant = relevant or Relevant.of_test(data, config.protocol)
-        made = cls(run, method, data.users, data.items, data.training_csr(), relevant.seen, {})
-        made.item_info = data.item_info
+        relevant = relevant or Relevant.of_test(data, run.config.protocol)
+        trained = run.as_trained(method)
+        config = trained.config
+        made = cls(trained, method, data.users, data.items, data.training_csr(), relevant.seen, {})
+        made.asked, made.item_info = run, data.item_info
         made.history = [entry for state in states for entry in state.history]
         judged = {"user": data.users.take(relevant.pairs.users), "item": data.items.take(relevant.pairs.items)}
         made._parts = {
@@ -77,25 +80,37 @@ class Recommender:
             "valid": validation_part(data, config.protocol),
             "test": Interactions(pa.table(judged)),  # what the protocol made of the test
         }
+        made._own(data.csr(data.everything().train))
         made.evaluation = evaluation or made.evaluate(relevant, config.ks)
+        sizes = {"valid": len(made._parts["valid"]), "test": len(relevant.pairs.items)}
         made.metrics = {
-            "accord": __version__,
-            "dataset": {
-                "name": data.name,
-                **data.counts(),  # of valid and test, what the protocol makes of them
-                "valid": len(made._parts["valid"]),
-                "test": len(relevant.pairs.items),
-                "notes": list(data.notes),
-            },
-            "model": config.model,
-            "method": config.method or "none",
-            "protocol": config.protocol.model_dump(),
+            **results.of_run(trained, data, sizes),
             "runs": run_entries(config, made.evaluation, states, lambda: made._validated(data)),
             **made.evaluation.summary(),
             "seconds": {},
             "device": str(made.device),
         }
+        if method.notes:
+            made.metrics["notes"] = list(method.notes)
         return made
+
+    def judge_members(self, relevant: Relevant) -> None:
+        """Write down how well each member of a consensus recommends alone, those too that got no vote."""
+        ranker = replace(self._ranker(self.method, 1), seen=relevant.seen)
+        self.metrics |= results.of_members(self.method, ranker, relevant)
+
+    def _own(self, every: Csr) -> None:
+        """Take note of all pairs that users have, and keep those that are in no other part."""
+        held_out = ~self.seen.contains(every.users, every.items)
+        rest = {"user": every.users[held_out].astype(np.int32), "item": every.items[held_out].astype(np.int32)}
+        self._parts["rest"] = Interactions(pa.table(rest), (self.users, self.items))
+        self.owned = self.seen.merge(every)
+
+    def take_over(self, run: RunSpec, method: Method, data: Dataset) -> None:
+        """Let a method recommend that was fitted again on the whole log."""
+        train = data.training_csr()
+        self.final = Recommender(run, method, self.users, self.items, train, self.owned.merge(train), self.metrics)
+        self.metrics["refit"] = {"interactions": len(train.items)}
 
     def _validated(self, data: Dataset) -> list[float] | None:
         """NDCG@20 of each run on the validation, None where nothing is held out for it."""
@@ -175,9 +190,11 @@ class Recommender:
 
     @cached_property
     def lists(self) -> Lists:
-        """What ranks for the chosen run, by row numbers."""
+        """What ranks for the chosen run, by row numbers: unseen is what a user has in no part of the log."""
+        if self.final is not None:
+            return self.final.lists
         one = self._one_run()
-        return Lists(one, self._ranker(one, 1))
+        return Lists(one, replace(self._ranker(one, 1), seen=self.owned))
 
     def recommend(
         self, users: Ids | None = None, k: int = 20, *, history: Mapping[Any, Sequence[Any]] | None = None
@@ -188,7 +205,7 @@ class Recommender:
         users of training who are most alike stand in for them.
         `source` says where a list comes from: the model, the history (fold-in) or popularity.
         """
-        ids = self._ids(users)
+        ids = tables.ids_asked_for(users, self.users)
         lists = pa.concat_tables(self.recommend_in_blocks(ids, k, history=history))
         place = pa.compute.index_in(lists.column("user"), value_set=ids)  # in the order in which they were asked for
         return lists.take(pa.compute.sort_indices(pa.table({"place": place}), sort_keys=[("place", "ascending")]))
@@ -207,7 +224,10 @@ class Recommender:
         """
         if k < 1:
             raise InputError(f"k is {k}; give a number from 1 up.")
-        ids, histories = self._ids(users), {str(user): items for user, items in (history or {}).items()}
+        ids, histories = (
+            tables.ids_asked_for(users, self.users),
+            {str(user): items for user, items in (history or {}).items()},
+        )
         rows = self.users.rows(ids)
         named = np.zeros(len(ids), dtype=bool)
         if histories:
@@ -227,19 +247,6 @@ class Recommender:
             popular, counts = (x.cpu().numpy()[None].repeat(len(unknown), 0) for x in (items, values))
             yield self._table(unknown, popular, counts, source)
 
-    def _ids(self, users: Ids | None) -> pa.Array:
-        """The users asked for, as one Arrow array: of the training ids' type where they can be."""
-        if users is None:
-            return self.users.ids
-        try:
-            ids = users.combine_chunks() if isinstance(users, pa.ChunkedArray) else pa.array(users)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # numbers and text together
-            ids = pa.array([str(user) for user in users])
-        try:
-            return ids.cast(self.users.ids.type)
-        except pa.ArrowInvalid:  # text that is no number, where ids are numbers: unknown users
-            return ids.cast(pa.string())
-
     def _folded_in(self, user: pa.Array, history: Sequence[Any], k: int) -> pa.Table:
         """Recommendations for a user [1] from a history alone."""
         rows = self.items.rows(pa.array(history)) if len(history) else np.empty(0, dtype=np.int64)
@@ -252,20 +259,7 @@ class Recommender:
         return self._table(user, items.cpu().numpy()[None], values.cpu().numpy()[None], source)
 
     def _table(self, users: pa.Array, items: IntArray, scores: Any, source: Any) -> pa.Table:
-        """Lists [B, k] as rows; places without an item (fewer unseen items than k) are left out."""
-        depth = items.shape[1]
-        keep = np.isfinite(scores).ravel()
-        owner = np.repeat(np.arange(len(users)), depth)[keep]
-        sources = np.broadcast_to(np.asarray(source), (len(users),))[owner]
-        return pa.table(
-            {
-                "user": users.take(pa.array(owner)),
-                "rank": pa.array(np.tile(np.arange(1, depth + 1), len(users))[keep], pa.int32()),
-                "item": self.items.take(items.ravel()[keep]),
-                "score": pa.array(scores.ravel()[keep], pa.float32()),
-                "source": pa.array(sources.tolist(), pa.string()),
-            }
-        )
+        return tables.of_lists(users, self.items, items, scores, source)
 
     def titles(self, items: Ids) -> pa.Array:
         """The titles of items, null where none is known."""
@@ -315,15 +309,17 @@ class Recommender:
         popularity = pa.array(self.train.popularity())
         known = pa.table({}) if self.item_info is None else self.item_info
         info = dict(zip(known.column_names, known.columns, strict=True))
-        tables = {
+        parts = {
             "users": pa.table({"user": self.users.ids}),
             "items": pa.table({"item": self.items.ids, "train_count": popularity, **info}),
-            "test": _cast_ids(self._parts["test"].table, self, ["user", "item"]),
+            "test": tables.with_ids_of(self._parts["test"].table, self.users, self.items),
         }
         with staged(folder, last="metrics.json") as place:
             write_json(place / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
             write_tensors(place / "model.safetensors", self.method.state_dict())
-            for name, table in tables.items():
+            if self.final is not None:
+                write_tensors(place / run_folder.REFIT, self.final.method.state_dict())
+            for name, table in parts.items():
                 with replacing(place / f"{name}.parquet") as path:
                     pq.write_table(table, path)
             with replacing(place / "seen.parquet") as path:
@@ -359,13 +355,7 @@ class Recommender:
     def _load(
         cls, folder: Path, device: str, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
     ) -> Recommender:
-        config_file = folder / "config.json"
-        content = read_json(config_file)
-        try:
-            content.pop("accord", None)
-            run = RunSpec.load(RunConfig(**content), model, method, allow_imports)
-        except (ValidationError, AttributeError, TypeError) as error:
-            raise InputError(f"{config_file} is not the config of a run ({str(error).splitlines()[0]}).") from None
+        run = RunSpec.read(folder / "config.json", model, method, allow_imports)
         metrics = run_folder.read_metrics(folder / "metrics.json", len(run.config.seeds))
         users, _ = run_folder.read_ids(folder / "users.parquet", "user")
         items, item_table = run_folder.read_ids(folder / "items.parquet", "item")
@@ -373,23 +363,19 @@ class Recommender:
         parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
         data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
         train, valid = data.training_csr(), data.csr(data.valid)
-        tensors = run_folder.read_weights(folder / "model.safetensors", run.config, users, items)
-        built = run.build(train)
-        run_folder.require_same(folder / "model.safetensors", tensors, built)
-        built.load_state_dict(tensors)
+        built = run_folder.read_method(folder / "model.safetensors", run, train, users, items)
         recommender = cls(run, built.to(device), users, items, train, train.merge(valid), metrics)
         recommender._parts = parts
+        recommender.owned = recommender.seen.merge(data.csr(parts["rest"]))
+        if "refit" in metrics:
+            whole = replace(data, test=parts["rest"]).everything()
+            one = run.with_seeds(run.config.seeds[recommender.chosen : recommender.chosen + 1])
+            again = run_folder.read_method(folder / run_folder.REFIT, one, whole.training_csr(), users, items)
+            recommender.take_over(one, again.to(device), whole)
         if "title" in item_table.column_names:
             recommender.item_info = item_table.drop_columns(["item", "train_count"])
         recommender.history = run_folder.read_log(folder / "log.jsonl")
         return recommender
-
-
-def _cast_ids(table: pa.Table, recommender: Recommender, columns: Sequence[str]) -> pa.Table:
-    """Those of the columns that there are, the ids in the type of the recommender's."""
-    own = {"user": recommender.users.ids.type, "item": recommender.items.ids.type}
-    table = table.select([name for name in columns if name in table.column_names])
-    return table.cast(pa.schema([field.with_type(own.get(field.name, field.type)) for field in table.schema]))
 
 
 def _as_interactions(source: Any) -> Interactions:

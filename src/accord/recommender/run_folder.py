@@ -13,15 +13,18 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
+from accord.data.csr import Csr
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError
 from accord.io.files import own_file, read_json, read_table
 from accord.io.tensors import not_finite, read_tensors
+from accord.methods.base import Method
 from accord.models import MODELS
 from accord.models.base import Model
-from accord.training.run import RunConfig
+from accord.training.run import RunConfig, RunSpec
 
 Figures = dict[str, float]
+REFIT = "refit.safetensors"  # weights of the run fitted again on the whole log
 
 
 class _Said(BaseModel):
@@ -113,6 +116,15 @@ def read_pairs(path: Path, users: IdMap, items: IdMap) -> Interactions:
     if any(len(rows) and rows.min() < 0 for rows in pairs.rows_in(users, items)):
         raise damaged(path, "it has ids that the run has no rows for")
     return pairs
+
+
+def read_method(path: Path, run: RunSpec, train: Csr, users: IdMap, items: IdMap) -> Method:
+    """The trained method of a run from the file of its weights."""
+    tensors = read_weights(path, run.config, users, items)
+    built = run.build(train)
+    require_same(path, tensors, built)
+    built.load_state_dict(tensors)
+    return built
 
 
 def read_weights(path: Path, config: RunConfig, users: IdMap, items: IdMap) -> dict[str, Tensor]:

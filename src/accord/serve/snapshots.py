@@ -52,11 +52,11 @@ class Snapshot:
         self.item_ids, self.item_rows = _ids(recommender.items)
         self.has_titles = recommender.item_info is not None
         self.titles: list[str | None] = recommender.titles(recommender.items.ids).to_pylist()
-        self.seen, self.taken = recommender.seen, recommender.seen.counts
-        self.counts = recommender.train.popularity()
+        self.seen, self.taken = recommender.owned, recommender.owned.counts
+        self.counts = self.lists.train.popularity()
         self.p_real = _posteriors(recommender)
         self.audited = Audited(audit, recommender) if audit is not None else None
-        self._similar = similarity_of(self.lists.method.target, recommender.train)
+        self._similar = similarity_of(self.lists.method.target, self.lists.train)
         self._priority = tie_priority(self.counts, "popularity")
         self._users = Search(recommender.users.ids, None, self.taken)
         self._items = Search(recommender.items.ids, self.titles if self.has_titles else None, self.counts)
@@ -225,6 +225,6 @@ def _ids(ids: IdMap) -> tuple[list[Id], dict[str, int]]:
 def _posteriors(recommender: Recommender) -> np.ndarray[Any, np.dtype[np.float32]] | None:
     """The probability of every seen pair; None if the model gives none."""
     try:
-        return recommender.posterior(recommender.seen.users, recommender.seen.items).astype(np.float32)
+        return recommender.posterior(recommender.owned.users, recommender.owned.items).astype(np.float32)
     except InputError:  # a solved model gives no probability
         return None

@@ -30,6 +30,18 @@ from accord.training.trainer import TrainConfig
 FIRST_SEED = 2019  # the paper's seeds are 2019, 2020 and 2021
 KS = {"electronics": (5, 10, 20, 50)}  # the paper ranks deeper there
 DEFAULT_KS = (3, 5, 10, 20)
+DEFAULT_LEARNED, DEFAULT_METHOD = "gmf", "deca"
+
+
+def model_and_method(model: ModelSpec | None, method: MethodSpec | None) -> tuple[ModelSpec, MethodSpec]:
+    """What is trained where one of the two, or neither, is named."""
+    chosen = model or ("auto" if method is None else DEFAULT_LEARNED)
+    if method is not None and not method_for(chosen, method).learns:
+        raise InputError(
+            f"model '{model_name(chosen)}' is not trained with a method; leave out --method {method_name(method)}, or "
+            "name a learned model (see 'accord models')."
+        )
+    return chosen, method or DEFAULT_METHOD
 
 
 def plan(

@@ -6,15 +6,17 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from accord.config import imports_allowed, make_config
 from accord.data.csr import Csr
 from accord.errors import InputError, unknown
 from accord.evaluation.evaluate import Evaluation
+from accord.io.files import read_json
 from accord.methods import METHODS, MethodSpec, method_for
 from accord.methods.base import Method
 from accord.models import MODELS, ModelSpec, build_model, has_seeds, is_solved, model_name, own_class
@@ -70,10 +72,16 @@ class RunSpec:
     trusted: bool = field(default=True, compare=False)  # whether names in the config may be imported
 
     @classmethod
-    def load(
-        cls, config: RunConfig, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
+    def read(
+        cls, file: Path, model: ModelSpec | None = None, method: MethodSpec | None = None, allow_imports: bool = False
     ) -> RunSpec:
-        """The run of a saved config. A file names code to import only where the caller allows that."""
+        """The run of a config.json. A file names code to import only where the caller allows that."""
+        content = read_json(file)
+        try:
+            content.pop("accord", None)
+            config = RunConfig(**content)
+        except (ValidationError, AttributeError, TypeError) as error:
+            raise InputError(f"{file} is not the config of a run ({str(error).splitlines()[0]}).") from None
         run = cls(config, model or config.model, method or config.method or "none", allow_imports)
         check_rules(config.protocol, run.rule_kinds)
         return run
@@ -98,7 +106,8 @@ class RunSpec:
             return ()
         own = own_class(self.model)
         assert own is not None
-        members: tuple[Member, ...] = make_config(own.Config, self.config.model_options, f"model {own.name}").members
+        config: Any = make_config(own.Config, self.config.model_options, f"model {own.name}")
+        members: tuple[Member, ...] = config.members
         return members
 
     def with_seeds(self, seeds: tuple[int, ...]) -> RunSpec:

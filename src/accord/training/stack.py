@@ -28,7 +28,7 @@ from accord.kernels.lookups import entries_of
 from accord.methods.base import Method
 from accord.models import ModelSpec
 from accord.models.base import Model
-from accord.models.consensus import Member, vote
+from accord.models.consensus import Member, as_run
 from accord.nn.ranks import ALONE, Ranks
 from accord.random import generators
 from accord.training import checkpoints
@@ -145,7 +145,7 @@ class Bench:
     def validate(self, method: Method) -> float | None:
         if self.validation is None:
             return None
-        ranker = replace(self.ranker(method), score_all=lambda users: vote(method, users).unsqueeze(0), scores_are_logits=False)
+        ranker = replace(self.ranker(method), score_all=partial(as_run, method), scores_are_logits=False)
         return float(evaluate(ranker, self.validation, [20]).per_user["ndcg@20"].mean())
 
     def report(self, what: str, done: int, of: int) -> None:
