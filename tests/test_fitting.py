@@ -71,7 +71,7 @@ def test_a_planned_run_keeps_what_reading_took_and_what_was_typed():
 
 
 def test_a_solved_model_is_fitted_by_the_same_call():
-    made = fit(small_data(), "ease", "deca", seeds=3, device="cpu", ks=[5])
+    made = fit(small_data(), "ease", seeds=3, device="cpu", ks=[5])
     (entry,) = made.metrics["runs"]
     assert (made.metrics["method"], entry["epochs"], entry["seed"]) == ("none", 0, 2019)
     assert entry["valid_ndcg@20"] > 0
@@ -124,3 +124,53 @@ def test_deterministic_is_of_the_whole_process(monkeypatch):
         torch.use_deterministic_algorithms(False)
         torch.utils.deterministic.fill_uninitialized_memory = before
         os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+
+
+def test_a_method_for_a_model_that_takes_none_is_refused():
+    with pytest.raises(InputError, match=r"^model 'ease' is not trained with a method; leave out --method deca, or"):
+        fit(small_data(), "ease", "deca")
+
+
+def held_out_pairs(data):
+    return {(user, item) for part in (data.train, data.valid, data.test) for user, item in pairs_of(part)}
+
+
+def pairs_of(part):
+    return zip(part.users.to_pylist(), part.items.to_pylist(), strict=True)
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_nobody_is_shown_what_they_have_in_any_part(refit):
+    data = small_data()
+    made = fit(data, "ease", device="cpu", refit=refit)
+    shown = made.recommend(None, 10)
+    assert not held_out_pairs(data) & set(pairs_of_table(shown))
+    assert ("refit" in made.metrics) == refit
+
+
+def pairs_of_table(table):
+    return zip(table.column("user").to_pylist(), table.column("item").to_pylist(), strict=True)
+
+
+def test_what_recommends_is_fitted_on_everything_and_the_figures_are_those_of_before(tmp_path):
+    data = small_data()
+    made, before = fit(data, "ease", device="cpu", out=tmp_path / "run"), fit(data, "ease", device="cpu", refit=False)
+    assert made.metrics["mean"] == before.metrics["mean"]
+    whole = data.everything()
+    assert made.metrics["refit"] == {"interactions": len(whole.training_csr().items)}
+    users = torch.arange(5)
+    on_all = made.run.build(whole.training_csr())
+    on_all.target.fit(whole.training_csr())
+    assert torch.equal(made.lists.method.score_all(users), on_all.score_all(users))
+    assert not torch.equal(made.lists.method.score_all(users), made.method.score_all(users))
+    loaded = Recommender.load(tmp_path / "run")
+    assert loaded.recommend(None, 5).equals(made.recommend(None, 5))
+    assert loaded.evaluate().mean() == made.evaluate().mean(), "what is evaluated again is what was evaluated"
+
+
+def test_a_learned_model_is_fitted_again_where_it_is_asked_for(tmp_path):
+    data, given = small_data(), {"model.dim": 4, "train.patience": 1}
+    made = fit(data, "mf", "normal", seeds=2, options=given, epochs=3, device="cpu", out=tmp_path / "run", refit=True)
+    assert len(made.lists.method.target.seeds) == 1, "the run that recommends, alone"
+    assert Recommender.load(tmp_path / "run").recommend(None, 5).equals(made.recommend(None, 5))
+    assert "refit" not in fit(data, "mf", "normal", options=given, epochs=1, device="cpu").metrics

@@ -32,7 +32,9 @@ ROOMS: dict[str, set[str]] = {
     "data": {"errors", "io", "kernels", "random"},
     "evaluation": {"data", "errors", "kernels", "protocol"},
     "models": {"config", "data", "errors", "kernels", "nn", "protocol", "random"},  # a model only scores
-    "methods": {"config", "data", "errors", "kernels", "models", "nn", "protocol"},  # a method only gives a loss
+    "methods": {  # a method only gives a loss
+        *("config", "data", "errors", "evaluation", "kernels", "models", "nn", "protocol"),
+    },
     "training": {
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn", "paper"),
         *("protocol", "random"),

@@ -108,9 +108,9 @@ def fit_run(
         seconds["evaluate"] = time.perf_counter() - began
 
         if refit or (refit is None and not run.kind.learns and run.config.protocol.name == "corrected"):
-            began, everything = time.perf_counter(), data.everything()
+            began, everything = time.perf_counter(), made.everything()
             again = made.run.on_everything(states, made.chosen)
-            made.take_over(again, train_stack(everything, again, on, watch=watch)[0], everything)
+            made.take_over(again, train_stack(everything, again, on, watch=watch)[0], everything.training_csr())
             seconds["refit"] = time.perf_counter() - began
 
         made.metrics["seconds"] = {name: round(value, 3) for name, value in seconds.items()}

@@ -81,9 +81,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="run folder; runs/DATA-MODEL-METHOD if not given")] = None,
     refit: Annotated[
         bool | None,
-        typer.Option(
-            help="fit again on the whole log once it is evaluated; done unless the model is a learned one"
-        ),
+        typer.Option(help="fit again on the whole log once it is evaluated; done unless the model is a learned one"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue where an interrupted training stopped")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished run in --out")] = False,

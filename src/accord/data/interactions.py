@@ -268,13 +268,17 @@ class Dataset:
     def everything(self) -> Dataset:
         """The whole log as training data: nothing is held out."""
         parts = [part for part in (self.train, self.valid, self.test_noisy or self.test) if len(part)]
-        names = [name for name in COLUMNS if all(name in part.names for part in parts)]
+        names = [name for name in COLUMNS if any(name in part.names for part in parts)]
         tables = []
         for part in parts:
-            users, items = (pa.array(rows, pa.int32()) for rows in self.rows(part))
-            tables.append(pa.table({"user": users, "item": items} | {name: part.rows.column(name) for name in names}))
+            columns = dict(zip(("user", "item"), (pa.array(rows, pa.int32()) for rows in self.rows(part)), strict=True))
+            columns |= {name: part.rows.column(name) for name in names if name in part.names}
+            if "weight" in names:
+                weight = columns.get("weight", pa.nulls(len(part), pa.float64()))
+                columns["weight"] = pc.fill_null(weight, 1.0)  # what an interaction counts for that says nothing
+            tables.append(pa.table(columns))
         whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-        train = Interactions(whole, (self.users, self.items))
+        train = Interactions(whole.select(["user", "item", *names]), (self.users, self.items))
         none = train.slice(0, 0)
         return replace(self, train=train, valid=none, test=none, valid_clean=None, test_noisy=None)
 

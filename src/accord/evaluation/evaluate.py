@@ -18,6 +18,8 @@ from accord.evaluation.metrics import at_each_k
 from accord.evaluation.ranking import Ranker
 from accord.protocol import Protocol
 
+MOST_SAMPLED, SAMPLE_SEED = 20_000, 0  # users by whom one of many models is judged
+
 
 @dataclass(frozen=True)
 class Relevant:
@@ -50,9 +52,12 @@ class Relevant:
         pairs, seen = rows_of(self.pairs, first, size), rows_of(self.seen, first, size)
         return Relevant(self.users[keep] - first, pairs, self.counts[keep], seen)
 
-    def of_some(self, places: IntArray) -> Relevant:
-        """The same for some of the users, by their places."""
-        return replace(self, users=self.users[places], counts=self.counts[places])
+    def sampled(self) -> Relevant:
+        """The same for a sample of the users, where they are many: always the same sample."""
+        if len(self.users) <= MOST_SAMPLED:
+            return self
+        drawn = np.sort(np.random.default_rng(SAMPLE_SEED).permutation(len(self.users))[:MOST_SAMPLED])
+        return replace(self, users=self.users[drawn], counts=self.counts[drawn])
 
     @classmethod
     def of_pairs(cls, pairs: Csr, seen: Csr) -> Relevant:

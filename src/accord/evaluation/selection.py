@@ -71,7 +71,7 @@ def choose_weights(votes: Votes) -> list[float]:
 
     Six times, the member is added that makes NDCG@20 highest, one as often as it helps (Caruana's selection with
     replacement); over and over on users drawn with replacement, and the mean of it all: one selection on a small
-    validation fits its chance.
+    validation fits its chance. Where one member alone is better on the validation than that, it is alone.
     """
     members, users = len(votes.scores), len(votes.counts)
     drawn = np.random.default_rng(SEED).multinomial(users, np.full(users, 1 / users), size=DRAWS)
@@ -93,4 +93,8 @@ def choose_weights(votes: Votes) -> list[float]:
         total += chosen
     share = total / total.sum()
     share[share < LEAST] = 0
-    return [float(value) for value in (share / share.sum()).round(4)]
+    share = (share / share.sum()).round(4)
+    alone = [float(per_user(tuple(row)).mean()) for row in np.eye(members, dtype=int).tolist()]
+    if max(alone) >= float(votes.ndcg(share.tolist()).mean()):
+        share = np.eye(members)[int(np.argmax(alone))]
+    return [float(value) for value in share]

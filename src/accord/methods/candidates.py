@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from accord.evaluation.evaluate import MOST_SAMPLED
 from accord.models import can_hold, cost_of
 from accord.models.base import Shape
 from accord.models.consensus import Member
@@ -16,7 +17,6 @@ from accord.models.consensus import Member
 MOST_TRIALS = 8
 SEEDS = 4  # of a learned member, whose mean votes
 MOST_BYTES = 6 * 2**30  # in fitting a member
-USERS_JUDGED = 20_000  # at most, for each trial
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,17 @@ class Family:
         return tries
 
     def seconds(self, shape: Shape, trials: int) -> float:
-        """What it takes to try it, to fit it again on everything, and to rank for all users with it once."""
-        judged = min(1.0, USERS_JUDGED / max(1, shape.num_users))
+        """What it takes to try it, to judge the best of it once more, and to fit that again on the whole log.
+
+        Evaluating what is chosen on all users of the test comes on top, as with any model.
+        """
+        judged = min(shape.num_users, MOST_SAMPLED)
         if self.method is not None:
             fit = SEEDS * shape.num_interactions * self.pair_seconds
-            return 2 * fit + SEEDS * 2e-9 * shape.num_users * shape.num_items
+            return 2 * fit + SEEDS * 4e-9 * judged * shape.num_items
         costs = [self.cost(shape, member) for member in self.trials(trials)]
-        return sum(fit + judged * rank for fit, rank, _ in costs) + max(fit + rank for fit, rank, _ in costs)
+        each = [(fit, rank * judged / max(1, shape.num_users)) for fit, rank, _ in costs]
+        return sum(fit + rank for fit, rank in each) + max(fit + rank for fit, rank in each)
 
     def cost(self, shape: Shape, member: Member) -> tuple[float, float, int]:
         options = {name.removeprefix("model."): value for name, value in member.options.items()}

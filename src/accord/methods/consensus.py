@@ -39,8 +39,6 @@ class FromMembers(Solve):
     def stages(self, lab: Lab) -> None:
         self.notes = []
         members = self.target.config.members
-        if not members:
-            raise InputError("model 'consensus' has no members; give model.members, or --model auto to find them.")
         self.agree(lab, [found for member in members if (found := self.attempt(lab, member)) is not None])
 
     def record(self) -> dict[str, Any]:

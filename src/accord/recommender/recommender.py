@@ -80,7 +80,7 @@ class Recommender:
             "valid": validation_part(data, config.protocol),
             "test": Interactions(pa.table(judged)),  # what the protocol made of the test
         }
-        made._own(data.csr(data.everything().train))
+        made._own(data)
         made.evaluation = evaluation or made.evaluate(relevant, config.ks)
         sizes = {"valid": len(made._parts["valid"]), "test": len(relevant.pairs.items)}
         made.metrics = {
@@ -99,17 +99,21 @@ class Recommender:
         ranker = replace(self._ranker(self.method, 1), seen=relevant.seen)
         self.metrics |= results.of_members(self.method, ranker, relevant)
 
-    def _own(self, every: Csr) -> None:
+    def _own(self, data: Dataset) -> None:
         """Take note of all pairs that users have, and keep those that are in no other part."""
-        held_out = ~self.seen.contains(every.users, every.items)
-        rest = {"user": every.users[held_out].astype(np.int32), "item": every.items[held_out].astype(np.int32)}
-        self._parts["rest"] = Interactions(pa.table(rest), (self.users, self.items))
-        self.owned = self.seen.merge(every)
+        every = data.everything().train
+        users, items = data.rows(every)
+        self._parts["rest"] = every.filter(~self.seen.contains(users, items))
+        self.owned = self.seen.merge(data.csr(self._parts["rest"]))
 
-    def take_over(self, run: RunSpec, method: Method, data: Dataset) -> None:
+    def everything(self) -> Dataset:
+        """The whole log as training data."""
+        train, valid, rest = (self._parts[name] for name in ("train", "valid", "rest"))
+        return Dataset("everything", train, valid, rest, self.users, self.items).everything()
+
+    def take_over(self, run: RunSpec, method: Method, train: Csr) -> None:
         """Let a method recommend that was fitted again on the whole log."""
-        train = data.training_csr()
-        self.final = Recommender(run, method, self.users, self.items, train, self.owned.merge(train), self.metrics)
+        self.final = Recommender(run, method, self.users, self.items, train, self.owned, self.metrics)
         self.metrics["refit"] = {"interactions": len(train.items)}
 
     def _validated(self, data: Dataset) -> list[float] | None:
@@ -368,10 +372,9 @@ class Recommender:
         recommender._parts = parts
         recommender.owned = recommender.seen.merge(data.csr(parts["rest"]))
         if "refit" in metrics:
-            whole = replace(data, test=parts["rest"]).everything()
-            one = run.with_seeds(run.config.seeds[recommender.chosen : recommender.chosen + 1])
+            one, whole = run.with_seeds(run.config.seeds[recommender.chosen :][:1]), recommender.everything()
             again = run_folder.read_method(folder / run_folder.REFIT, one, whole.training_csr(), users, items)
-            recommender.take_over(one, again.to(device), whole)
+            recommender.take_over(one, again.to(device), whole.training_csr())
         if "title" in item_table.column_names:
             recommender.item_info = item_table.drop_columns(["item", "train_count"])
         recommender.history = run_folder.read_log(folder / "log.jsonl")

@@ -31,7 +31,7 @@ def write_seen(path: Path, parts: Mapping[str, Interactions], users: IdMap, item
     fields = [known.field(name).with_type(kind) for name, kind in types.items() if name in known.names]
     schema = pa.schema([*fields, ("part", pa.dictionary(pa.int32(), pa.string()))])
     with pq.ParquetWriter(path, schema) as writer:
-        for part in PARTS:
+        for part in (name for name in PARTS if name in parts):
             for start in range(0, len(parts[part]), ROWS_AT_ONCE):
                 rows = parts[part].slice(start, ROWS_AT_ONCE).table
                 columns = [

@@ -14,6 +14,7 @@ from accord.data.interactions import Dataset
 from accord.errors import InputError, shown, unknown
 from accord.methods import MethodSpec, method_for, method_name
 from accord.models import ModelSpec, has_seeds, model_name, own_class
+from accord.models.consensus import Consensus
 from accord.protocol import PRESETS, Protocol
 from accord.training.run import (
     MOST_K,
@@ -36,7 +37,7 @@ DEFAULT_LEARNED, DEFAULT_METHOD = "gmf", "deca"
 def model_and_method(model: ModelSpec | None, method: MethodSpec | None) -> tuple[ModelSpec, MethodSpec]:
     """What is trained where one of the two, or neither, is named."""
     chosen = model or ("auto" if method is None else DEFAULT_LEARNED)
-    if method is not None and not method_for(chosen, method).learns:
+    if method is not None and method != "normal" and not method_for(chosen, method).learns:
         raise InputError(
             f"model '{model_name(chosen)}' is not trained with a method; leave out --method {method_name(method)}, or "
             "name a learned model (see 'accord models')."
@@ -88,6 +89,8 @@ def plan(
         ks=_ks(ks, data.name),
     )
     run = RunSpec(config, model, method)
+    if own is Consensus and not run.members:
+        raise InputError("model 'consensus' has no members; give model.members, or --model auto to find them.")
     for member in run.members:
         run.of_member(member)
     return run

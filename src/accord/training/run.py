@@ -72,19 +72,26 @@ class RunSpec:
     trusted: bool = field(default=True, compare=False)  # whether names in the config may be imported
 
     @classmethod
+    def load(
+        cls, config: RunConfig, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
+    ) -> RunSpec:
+        """The run of a saved config. A file names code to import only where the caller allows that."""
+        run = cls(config, model or config.model, method or config.method or "none", allow_imports)
+        check_rules(config.protocol, run.rule_kinds)
+        return run
+
+    @classmethod
     def read(
         cls, file: Path, model: ModelSpec | None = None, method: MethodSpec | None = None, allow_imports: bool = False
     ) -> RunSpec:
-        """The run of a config.json. A file names code to import only where the caller allows that."""
+        """The run of a config.json."""
         content = read_json(file)
         try:
             content.pop("accord", None)
             config = RunConfig(**content)
         except (ValidationError, AttributeError, TypeError) as error:
             raise InputError(f"{file} is not the config of a run ({str(error).splitlines()[0]}).") from None
-        run = cls(config, model or config.model, method or config.method or "none", allow_imports)
-        check_rules(config.protocol, run.rule_kinds)
-        return run
+        return cls.load(config, model, method, allow_imports)
 
     @cached_property
     def kind(self) -> type[Method]:

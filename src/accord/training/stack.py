@@ -39,7 +39,6 @@ from accord.training.validation import by_loss, by_ndcg
 
 LEAST_IN_A_BATCH, MOST_IN_A_BATCH = 64, 2048
 SCORED_AT_ONCE = 2**24
-MOST_VALIDATED, VALIDATED_SEED = 20_000, 0  # users by whom the members of a consensus are judged
 
 
 def train_stack(
@@ -132,10 +131,7 @@ class Bench:
 
     @cached_property
     def validation(self) -> Relevant | None:
-        relevant = Relevant.of_validation(self.data, self.run.config.protocol)
-        if len(relevant.users) > MOST_VALIDATED:
-            drawn = np.random.default_rng(VALIDATED_SEED).permutation(len(relevant.users))[:MOST_VALIDATED]
-            relevant = relevant.of_some(np.sort(drawn))
+        relevant = Relevant.of_validation(self.data, self.run.config.protocol).sampled()
         return relevant if len(relevant.users) else None
 
     def ranker(self, method: Method) -> Ranker:

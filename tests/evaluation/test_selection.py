@@ -1,0 +1,92 @@
+"""Weights of members: what counts is what the validation says, not the order or the scale of the members."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from accord.evaluation.evaluate import Relevant
+from accord.evaluation.ranking import Ranker
+from accord.evaluation.selection import Votes, choose_weights, collect_votes
+from accord.protocol import CORRECTED
+from helpers import CPU, csr, random_csr
+
+USERS, ITEMS = 60, 50
+
+
+def members(seed=0):
+    """Scores that know some of the truth: two that know different halves, and one of chance."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random((USERS, ITEMS)) < 0.1
+    noise = [rng.normal(size=truth.shape) for _ in range(3)]
+    half = rng.random(ITEMS) < 0.5
+    scores = [2 * truth * half + noise[0], 2 * truth * ~half + noise[1], noise[2]]
+    return truth, [torch.tensor(own, dtype=torch.float32) for own in scores]
+
+
+def asked(truth, seen_share=0.1):
+    seen = random_csr(USERS, ITEMS, seen_share, seed=9)
+    users, items = np.nonzero(truth)
+    keep = ~seen.contains(users, items)
+    pairs = csr(USERS, ITEMS, list(zip(users[keep], items[keep], strict=True)))
+    return Relevant.of_pairs(pairs, seen)
+
+
+def votes_of(scores, relevant):
+    ranker = Ranker(lambda users: scores[0][users].unsqueeze(0), 1, relevant.seen, relevant.seen, CORRECTED, CPU)
+    return collect_votes([lambda users, own=own: own[users] for own in scores], ranker, relevant)
+
+
+def ndcg_by_hand(scores, relevant):
+    """NDCG@20 of each user over all items, seen ones out."""
+    found = []
+    for user in relevant.users:
+        row = scores[user].numpy().copy()
+        seen = relevant.seen.items[relevant.seen.ptr[user] : relevant.seen.ptr[user + 1]]
+        own = set(relevant.pairs.items[relevant.pairs.ptr[user] : relevant.pairs.ptr[user + 1]])
+        row[seen] = -np.inf
+        best = [item for item in np.argsort(-row)[:20] if np.isfinite(row[item])]
+        gains = sum(1 / np.log2(place + 2) for place, item in enumerate(best) if item in own)
+        found.append(gains / sum(1 / np.log2(place + 2) for place in range(min(20, len(own)))))
+    return np.array(found)
+
+
+def test_votes_rank_as_all_items_do():
+    truth, scores = members()
+    relevant = asked(truth)
+    votes = votes_of(scores, relevant)
+    for weights in ([1, 0, 0], [2, 1, 0], [1, 1, 3]):
+        total = sum(weight * own for weight, own in zip(weights, scores, strict=True))
+        np.testing.assert_allclose(votes.ndcg(weights).numpy(), ndcg_by_hand(total, relevant), atol=1e-9)
+
+
+def test_members_that_know_different_things_share_the_vote_and_chance_gets_none():
+    truth, scores = members()
+    relevant = asked(truth)
+    votes = votes_of(scores, relevant)
+    weights = choose_weights(votes)
+    assert weights[2] < 0.1
+    assert min(weights[:2]) > 0.3
+    assert abs(sum(weights) - 1) < 1e-3
+    alone = max(votes.ndcg([int(m == one) for m in range(3)]).mean() for one in range(3))
+    assert votes.ndcg(weights).mean() > 1.1 * alone
+
+
+def test_a_member_that_is_best_alone_is_alone():
+    truth, scores = members()
+    sure = torch.tensor(truth, dtype=torch.float32)
+    assert choose_weights(votes_of([scores[2], sure], asked(truth))) == [0.0, 1.0]
+
+
+def test_the_choice_does_not_depend_on_the_order_and_is_the_same_again():
+    truth, scores = members(3)
+    relevant = asked(truth)
+    weights = choose_weights(votes_of(scores, relevant))
+    assert choose_weights(votes_of(scores[::-1], relevant)) == weights[::-1]
+    assert choose_weights(votes_of(scores, relevant)) == weights
+
+
+def test_fewer_items_than_places():
+    scores = torch.tensor([[[3.0, 1.0, 2.0]]])
+    votes = Votes(scores, torch.tensor([[True, True, False]]), torch.tensor([[False, True, False]]), torch.tensor([1]))
+    np.testing.assert_allclose(votes.ndcg([1.0]).numpy(), [1 / np.log2(3)])

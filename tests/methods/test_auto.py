@@ -1,0 +1,71 @@
+"""The search for a consensus: what it tried, what it chose, and that it gives the same again."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+import accord.methods.auto as auto
+from accord.fitting import fit
+from accord.recommender.recommender import Recommender
+from helpers import small_data
+
+
+@pytest.fixture(scope="module")
+def made():
+    return fit(small_data(), "auto", options={"model.budget": 2}, device="cpu")
+
+
+def test_it_becomes_a_consensus_that_can_be_given_again(made, tmp_path):
+    config = made.run.config
+    assert config.model == "consensus"
+    again = fit(small_data(), "consensus", options={"model.members": config.model_options["members"]}, device="cpu")
+    assert again.metrics["mean"] == made.metrics["mean"]
+    loaded = Recommender.load(made.save(tmp_path / "run"))
+    assert loaded.recommend(None, 3).equals(made.recommend(None, 3))
+
+
+def test_it_says_what_it_tried(made):
+    search, members = made.metrics["search"], made.metrics["members"]
+    assert search["budget"] == 2
+    assert search["cost_seconds"] <= 2
+    assert {entry["model"] for entry in members} == {entry["model"] for entry in search["tried"]}
+    for entry in members:
+        own = [one["valid_ndcg@20"] for one in search["tried"] if one["model"] == entry["model"]]
+        assert len(own) <= search["trials"]
+        assert entry["valid_ndcg@20"] == max(own), "the best of its family"
+    assert {entry["model"] for entry in members if entry.get("weight")} == {
+        member["model"] for member in made.run.config.model_options["members"]
+    }
+
+
+def test_the_same_search_gives_the_same_result(made):
+    again = fit(small_data(), options={"model.budget": 2}, device="cpu")  # auto is the default
+    assert again.run.config == made.run.config
+    assert again.metrics["mean"] == made.metrics["mean"]
+
+
+def test_it_is_no_worse_than_its_members_on_validation(made):
+    assert made.metrics["runs"][0]["valid_ndcg@20"] >= max(m["valid_ndcg@20"] for m in made.metrics["members"]) - 1e-6
+
+
+def test_the_clock_ends_only_what_runs_far_over(monkeypatch):
+    clock = count(0, 100)
+    monkeypatch.setattr(auto.time, "monotonic", lambda: float(next(clock)))
+    found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
+    assert [entry["model"] for entry in found.metrics["members"]] == ["popularity"]
+    assert any("ran far over its budget of 2 s and was ended before ease" in note for note in found.metrics["notes"])
+
+
+def test_a_family_that_fails_is_left_out(monkeypatch):
+    from accord.errors import InputError
+    from accord.models.ease import EASE
+
+    def fail(*_):
+        raise InputError("it is broken.")
+
+    monkeypatch.setattr(EASE, "fit", fail)
+    found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
+    assert "ease" not in {entry["model"] for entry in found.metrics["members"]}
+    assert "ease is left out: it is broken." in found.metrics["notes"]

@@ -1,0 +1,66 @@
+"""What a search tries follows from the log's size and the budget alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from accord.methods.candidates import FAMILIES, MOST_TRIALS, Family, Range, halton, plan_search
+from accord.models import MODELS
+from accord.models.base import Shape
+
+SMALL = Shape(943, 1_611, 80_000, 20_000_000, 15_000_000)
+MILLIONS = Shape(1_000_000, 100_000, 10_000_000, 500_000_000, 5_000_000_000)
+
+
+def test_a_range_is_filled_evenly_however_far_it_goes():
+    shares = [halton(number, 2) for number in range(1, 8)]
+    assert sorted(shares) == [number / 8 for number in range(1, 8)]
+    assert halton(1, 3) == pytest.approx(1 / 3)
+    assert Range(10, 1000, by_logarithm=True).at(0.5) == 100
+    assert Range(0, 0.6).at(0.5) == 0.3
+    assert Range(16, 128, by_logarithm=True, whole=True).at(0.5) == 45
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.model)
+def test_every_trial_is_one_that_the_model_takes(family):
+    members = family.trials(MOST_TRIALS)
+    assert len(members) == (MOST_TRIALS if family.ranges else 1)
+    for member in members:
+        options = {name.removeprefix("model."): value for name, value in member.options.items() if "model." in name}
+        MODELS[family.model].Config(**options)
+    assert len({str(member.options) for member in members}) == len(members)
+    assert members[:3] == family.trials(3), "more trials are the same ones and others"
+
+
+def test_a_budget_decides_what_is_tried():
+    plenty = plan_search(SMALL, 120)
+    assert [family.model for family in plenty.families] == [family.model for family in FAMILIES]
+    assert plenty.trials == MOST_TRIALS
+    assert plenty.left_out == ()
+    assert plenty.seconds <= 120
+    little = plan_search(SMALL, 10)
+    assert little.seconds <= 10
+    assert little.trials < MOST_TRIALS
+    assert {"popularity", "ease"} <= {family.model for family in little.families}
+    assert all("of a budget of 10 s" in sentence for sentence in little.left_out)
+    assert plan_search(SMALL, 10) == little
+
+
+def test_something_is_tried_whatever_the_budget():
+    least = plan_search(SMALL, 1e-9)
+    assert [family.model for family in least.families] == ["popularity"]
+    assert least.trials == 1
+
+
+def test_what_does_not_fit_is_left_out_with_its_reason():
+    found = plan_search(MILLIONS, 120)
+    sentences = " ".join(found.left_out)
+    assert "ease is not tried: 100,000 items are too many for it." in sentences
+    assert "graph-filter is not tried: 100,000 items are too many for it." in sentences
+    assert found.seconds <= 120
+
+
+def test_a_family_that_takes_too_much_memory_is_left_out():
+    large = Family("ease").too_large(Shape(10, 29_000, 100, 1000, 1000))
+    assert large is not None
+    assert "GiB" in large

@@ -1,0 +1,57 @@
+"""How a consensus is trained: its members one by one, and their votes weighed on the validation."""
+
+from __future__ import annotations
+
+import pytest
+
+from accord.errors import InputError
+from accord.fitting import fit
+from helpers import dataset, small_data
+
+EASE, POPULAR = {"model": "ease"}, {"model": "popularity"}
+BROKEN = {"model": "ials", "options": {"model.dim": 8, "model.penalty": 1e-30, "model.alpha": 1e-30}}
+
+
+def made_of(*members, data=None, **more):
+    return fit(data or small_data(), "consensus", options={"model.members": list(members)}, device="cpu", **more)
+
+
+def test_weights_that_are_not_given_are_chosen_and_written_down():
+    made = made_of(EASE, POPULAR)
+    members = made.run.config.model_options["members"]
+    assert [member["model"] for member in members if member["weight"] > 0] == [member["model"] for member in members]
+    assert sum(member["weight"] for member in members) == pytest.approx(1, abs=1e-3)
+    again = fit(small_data(), "consensus", options={"model.members": members}, device="cpu")
+    assert again.metrics["mean"] == made.metrics["mean"], "the recipe gives the same again"
+    assert {entry["model"] for entry in made.metrics["members"]} == {"ease", "popularity"}
+    assert all(0 <= entry["test_ndcg@20"] <= 1 for entry in made.metrics["members"])
+
+
+def test_a_member_that_fails_is_left_out_with_a_sentence():
+    made = made_of(EASE, BROKEN)
+    assert [member["model"] for member in made.run.config.model_options["members"]] == ["ease"]
+    (note,) = made.metrics["notes"]
+    assert note.startswith("ials is left out: ials cannot be fitted")
+
+
+def test_where_all_fail_it_is_an_error():
+    with pytest.raises(InputError, match=r"^no member of the consensus could be trained: ials is left out: "):
+        made_of(BROKEN)
+
+
+def test_without_validation_votes_are_equal_and_that_is_said():
+    data = small_data()
+    pairs = list(zip(*data.rows(data.train), strict=True))
+    held = list(zip(*data.rows(data.test), strict=True))
+    bare = dataset(len(data.users), len(data.items), pairs, (), held)
+    made = made_of(EASE, POPULAR, data=bare)
+    assert [member["weight"] for member in made.run.config.model_options["members"]] == [1, 1]
+    assert "there is no validation to weigh the members by, so that their votes are equal." in made.metrics["notes"]
+
+
+def test_a_learned_member_keeps_the_epochs_that_were_best():
+    learned = {"model": "mf", "method": "normal", "options": {"model.dim": 4, "train.patience": 1}, "seeds": 2}
+    given = made_of(EASE | {"weight": 1.0}, learned | {"weight": 1.0}, epochs=4)
+    first, second = given.run.config.model_options["members"]
+    assert "epochs" not in first
+    assert 1 <= second["epochs"] <= 4

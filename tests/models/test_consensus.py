@@ -1,0 +1,104 @@
+"""A consensus: what it says is the weighted sum of what its members say, standardised within a user."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from accord.errors import InputError
+from accord.fitting import fit
+from accord.models.consensus import standardised, vote
+from accord.recommender.recommender import Recommender
+from helpers import plan_small, small_data
+
+MEMBERS = [
+    {"model": "ease", "options": {"model.l2": 50}, "weight": 2.0},
+    {"model": "ials", "options": {"model.dim": 4}, "seeds": 3, "weight": 1.0},
+    {"model": "mf", "method": "normal", "options": {"model.dim": 4}, "seeds": 2, "weight": 0.5},
+]
+
+
+@pytest.fixture(scope="module")
+def made():
+    return fit(small_data(), "consensus", options={"model.members": MEMBERS}, epochs=2, device="cpu", ks=[5, 20])
+
+
+def by_hand(scores):
+    """[runs, B, I] -> [B, I] in float64."""
+    scores = scores.double().numpy()
+    spread = scores.std(-1, keepdims=True)
+    return np.where(spread > 0, (scores - scores.mean(-1, keepdims=True)) / np.where(spread > 0, spread, 1), 0).mean(0)
+
+
+@torch.inference_mode()
+def test_scores_are_the_weighted_sum_of_standardised_scores(made):
+    users, target = torch.tensor([3, 0, 7]), made.method.target
+    expected = sum(
+        weight * by_hand(member.score_all(users))
+        for weight, member in zip((2.0, 1.0, 0.5), target.members, strict=True)
+    )
+    np.testing.assert_allclose(target.score_all(users)[0].numpy(), expected, atol=1e-5)
+    items = torch.tensor([[1, 2, 0]])
+    np.testing.assert_allclose(
+        target(users.unsqueeze(0), items)[0].numpy(), expected[np.arange(3), items[0].numpy()], atol=1e-5
+    )
+
+
+@torch.inference_mode()
+def test_a_member_is_what_it_is_alone(made):
+    alone = fit(small_data(), "ease", options={"model.l2": 50}, device="cpu", ks=[5])
+    users = torch.arange(5)
+    assert torch.equal(made.method.target.members[0].score_all(users), alone.method.score_all(users))
+
+
+@torch.inference_mode()
+def test_fold_in_asks_the_members_that_can(made):
+    history, target = torch.tensor([1, 4, 9]), made.method.target
+    expected = 2.0 * by_hand(target.members[0].target.fold_in(history).unsqueeze(1))
+    expected = expected + by_hand(target.members[1].target.fold_in(history).unsqueeze(1))
+    assert target.members[2].target.fold_in(history) is None, "mf cannot"
+    np.testing.assert_allclose(target.fold_in(history).numpy(), expected, atol=1e-5)
+
+
+def test_a_member_with_nothing_to_say_says_nothing():
+    assert standardised(torch.tensor([[0.0, 0, 0], [7, 7, 7], [1, 2, 3]]))[:2].tolist() == [[0.0] * 3] * 2
+
+
+def test_similar_items_are_those_of_the_heaviest_member_that_knows(made):
+    target = made.method.target
+    assert torch.equal(target.item_to_item(), target.members[0].target.item_to_item())
+    assert torch.equal(target.item_vectors(), target.members[1].target.item_vectors())
+
+
+def test_one_run_folder_holds_it_all(made, tmp_path):
+    loaded = Recommender.load(made.save(tmp_path / "run"))
+    assert loaded.run.config == made.run.config
+    assert loaded.recommend(None, 5).equals(made.recommend(None, 5))
+    assert loaded.recommend(["new"], 5, history={"new": made.items.ids.to_pylist()[:3]}).equals(
+        made.recommend(["new"], 5, history={"new": made.items.ids.to_pylist()[:3]})
+    )
+    assert loaded.evaluate().mean() == made.evaluate().mean()
+
+
+def test_votes_of_no_users_are_none(made):
+    member = made.method.target.members[1]
+    assert vote(member, torch.empty(0, dtype=torch.long)).shape == (0, made.train.num_items)
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ([{"model": "consensus"}], r"^a member of a consensus is one model, and 'consensus' is several"),
+        ([{"model": "auto"}], r"^a member of a consensus is one model, and 'auto' is several"),
+        ([{"model": "eese"}], r"^unknown model 'eese'; did you mean 'ease'\?"),
+        ([{"model": "ease", "options": {"model.l3": 1}}], r"^unknown option of member ease 'l3'"),
+        ([{"model": "ease", "options": {"protocol.ties": "index"}}], r"has their protocol, not its own"),
+        ([{"model": "ease", "seeds": 0}], r"^option members.0.seeds of model consensus is 0"),
+        ([{"model": "ease", "weight": -1}], r"^option members.0.weight of model consensus is -1"),
+        ([], r"^model 'consensus' has no members; give model.members, or --model auto"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_trained(members, said):
+    with pytest.raises(InputError, match=said):
+        plan_small("consensus", "normal", (3,), model__members=members)
