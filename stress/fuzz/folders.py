@@ -146,7 +146,18 @@ def cut(change: Change) -> Callable[[Path], list[str]]:
         shutil.copy(honest() / "log.csv", folder / "log.csv")
         change(folder / "run")
         options = ["--model", "mf", "--method", "normal", "--seed", "7", "--set", "model.dim=4", "--epochs", "1"]
-        return ["train", str(folder / "log.csv"), *options, "--k", "20", "--out", str(folder / "run"), "--resume"]
+        return [
+            "train",
+            str(folder / "log.csv"),
+            "--method",
+            "deca",
+            *options,
+            "--k",
+            "20",
+            "--out",
+            str(folder / "run"),
+            "--resume",
+        ]
 
     return make
 
@@ -182,7 +193,17 @@ def _other_kept(found: dict[str, Any], _: dict[str, str]) -> None:
 def train(*options: str) -> Callable[[Path], list[str]]:
     def make(folder: Path) -> list[str]:
         (folder / "log.csv").write_text(HEAD + csv_lines(ROWS))
-        return ["train", str(folder / "log.csv"), "--epochs", "1", "--out", str(folder / "run"), *options]
+        return [
+            "train",
+            str(folder / "log.csv"),
+            "--method",
+            "deca",
+            "--epochs",
+            "1",
+            "--out",
+            str(folder / "run"),
+            *options,
+        ]
 
     return make
 

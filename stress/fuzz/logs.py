@@ -183,7 +183,16 @@ def items(content: str | bytes) -> Callable[[Path], list[str]]:
     def make(folder: Path) -> list[str]:
         (folder / "log.csv").write_text(HEAD + csv_lines(ROWS))
         (folder / "items.csv").write_bytes(content.encode() if isinstance(content, str) else content)
-        return ["train", str(folder / "log.csv"), "--items", str(folder / "items.csv"), "--out", str(folder / "run")]
+        return [
+            "train",
+            str(folder / "log.csv"),
+            "--method",
+            "deca",
+            "--items",
+            str(folder / "items.csv"),
+            "--out",
+            str(folder / "run"),
+        ]
 
     return make
 

@@ -78,7 +78,7 @@ def test_a_full_disk_is_a_sentence(clicks, monkeypatch, capsys):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("accord.io.tensors.save_file", full)
-    code, _, err = run(monkeypatch, capsys, "train", "clicks.csv", "--epochs", "1", "--out", "a")
+    code, _, err = run(monkeypatch, capsys, "train", "clicks.csv", "--method", "deca", "--epochs", "1", "--out", "a")
     assert code == 2
     assert "disk is full" in err
     assert "Traceback" not in err

@@ -17,7 +17,18 @@ from long_training import start_long_training, wait_for
 
 def test_train_evaluate_recommend(clicks, monkeypatch, capsys):
     code, out, err = run(
-        monkeypatch, capsys, "train", "clicks.csv", "--clean", "rating>=3", "--epochs", "2", "--seeds", "2"
+        monkeypatch,
+        capsys,
+        "train",
+        "clicks.csv",
+        "--method",
+        "deca",
+        "--clean",
+        "rating>=3",
+        "--epochs",
+        "2",
+        "--seeds",
+        "2",
     )
     assert code == 0
     assert "user column 'user'" in err
@@ -106,10 +117,14 @@ def test_a_test_of_strangers_is_refused_and_a_few_are_told(tmp_path, monkeypatch
         return str(place)
 
     monkeypatch.chdir(tmp_path)
-    code, _, err = run(monkeypatch, capsys, "train", folder("strange", "9\t20\t5\n8\t21\t5\n"), "--epochs", "1")
+    code, _, err = run(
+        monkeypatch, capsys, "train", folder("strange", "9\t20\t5\n8\t21\t5\n"), "--method", "deca", "--epochs", "1"
+    )
     assert code == 2
     assert "no item of the test occurs in training" in err
-    code, _, err = run(monkeypatch, capsys, "train", folder("mixed", "0\t3\t5\n9\t4\t5\n"), "--epochs", "1")
+    code, _, err = run(
+        monkeypatch, capsys, "train", folder("mixed", "0\t3\t5\n9\t4\t5\n"), "--method", "deca", "--epochs", "1"
+    )
     assert code == 0
     assert "unknown to training" in err
 
@@ -118,15 +133,31 @@ def test_duplicates_are_counted_merged_and_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = [f"u{u},i{i}" for u in range(12) for i in range(20) if (u + i) % 5]
     (tmp_path / "twice.csv").write_text("user,item\n" + "\n".join(rows + rows[:7]) + "\n")
-    code, _, err = run(monkeypatch, capsys, "train", "twice.csv", "--epochs", "1")
+    code, _, err = run(monkeypatch, capsys, "train", "twice.csv", "--method", "deca", "--epochs", "1")
     assert code == 0
     assert "7 rows repeat" in err
 
 
 def test_run_folders_half_written_damaged_or_of_another_model(clicks, monkeypatch, capsys):
-    assert run(monkeypatch, capsys, "train", "clicks.csv", "--epochs", "1", "--out", "a")[0] == 0
-    assert run(monkeypatch, capsys, "train", "clicks.csv", "--epochs", "1", "--model", "mf", "--out", "b")[0] == 0
-    code, _, err = run(monkeypatch, capsys, "train", "clicks.csv", "--epochs", "1", "--out", "a")
+    assert run(monkeypatch, capsys, "train", "clicks.csv", "--method", "deca", "--epochs", "1", "--out", "a")[0] == 0
+    assert (
+        run(
+            monkeypatch,
+            capsys,
+            "train",
+            "clicks.csv",
+            "--method",
+            "deca",
+            "--epochs",
+            "1",
+            "--model",
+            "mf",
+            "--out",
+            "b",
+        )[0]
+        == 0
+    )
+    code, _, err = run(monkeypatch, capsys, "train", "clicks.csv", "--method", "deca", "--epochs", "1", "--out", "a")
     assert code == 2
     assert "finished run" in err
 
