@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accord.config import imports_allowed, make_config
 from accord.data.csr import Csr
-from accord.errors import InputError, unknown
+from accord.errors import unknown
 from accord.evaluation.evaluate import Evaluation
 from accord.methods import METHODS, MethodSpec, method_for
-from accord.methods.base import Method
-from accord.models import MODELS, ModelSpec, build_model, is_solved, own_class
-from accord.models.base import Model, Setup
+from accord.methods.base import Build, Method
+from accord.models import MODELS, ModelSpec, own_class
+from accord.models.base import Setup
 from accord.protocol import OwnRules, Protocol, preset_values
 from accord.random import derive_seed
 from accord.training.trainer import TrainConfig, TrainState
@@ -107,15 +107,7 @@ class RunSpec:
         seeds = tuple(derive_seed(s, f"member {m}") if m else s for m in range(kind.members) for s in config.seeds)
         setup = Setup(train, seeds, config.protocol)
 
-        def build(spec: ModelSpec | None = None, purpose: str = "target") -> Model:
-            if spec is None:
-                return build_model(self.model, config.model_options, setup, purpose)
-            if is_solved(spec):
-                raise InputError(
-                    f"method '{config.method}' trains its networks, and model '{spec}' is solved; give another."
-                )
-            return build_model(spec, {}, setup, purpose)
-
+        build = Build(config.method, self.model, config.model_options, setup)
         with imports_allowed(self.trusted):
             return kind(options * kind.members, build, config.protocol)
 
