@@ -32,7 +32,8 @@ ROOMS: dict[str, set[str]] = {
     "data": {"errors", "io", "kernels", "random"},
     "evaluation": {"data", "errors", "kernels", "protocol"},
     "models": {"config", "data", "errors", "kernels", "nn", "protocol", "random"},  # a model only scores
-    "methods": {"config", "data", "errors", "kernels", "models", "nn", "protocol"},  # a method only gives a loss
+    # a method only gives a loss
+    "methods": {"config", "data", "errors", "kernels", "models", "nn", "protocol", "random"},
     "training": {
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn", "paper"),
         *("protocol", "random"),

@@ -45,7 +45,7 @@ def counts_for(train: Csr) -> Floats:
 def standing(losses: Floats, rows: Rows, size: int, counts: Floats) -> Floats:
     """Where the users (or items) stand by their mean loss: 0 for the smallest, 1 for the largest; [size].
 
-    `rows` says whose each interaction is. Of equal means the first comes first; who has nothing that counts stands at 0.
+    `rows` says whose each interaction is. Of equal means the first comes first; who has nothing that counts is at 0.
     """
     total = np.bincount(rows, counts, size)
     there = total > 0
