@@ -138,8 +138,8 @@ def render(folder: Path) -> list[Table | Figure]:
     seeds = sorted({len(keys) for entry in content.values() for keys in entry["rows"].values()})[-1]
     intro = [
         "Different models are said to agree on clean interactions and to disagree on noisy ones. Here they do differ: "
-        "the frozen partner of DeCA(p) is of another family. A solved partner's scores are standardised within each user "
-        "and turned into probabilities on the validation. Protocol corrected, options at their defaults, "
+        "the frozen partner of DeCA(p) is of another family. A solved partner's scores are standardised within each "
+        "user and turned into probabilities on the validation. Protocol corrected, options at their defaults, "
         f"{seeds} seeds (solved models without random numbers: one run). Run on {', '.join(devices)}.",
         *said,
     ]
@@ -165,15 +165,15 @@ def _table(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, Any])
         )
     notes = [
         "Change and p: against the first row, paired by user and seed, sign-flip permutation test, Holm's correction "
-        "over the table. Noise AUC: how well the posterior (of solved models: the score) tells real training pairs from "
-        "noise.",
+        "over the table. Noise AUC: how well the posterior (of solved models: the score) tells real training pairs "
+        "from noise.",
     ]
     apart = _apart(next(iter(rows.values())))
     if apart:
         told = ", ".join(f"{display_name(name)} {value:.3f}" for name, value in apart.items())
         notes.append(
-            "Noise AUC of disagreement alone, how far apart the first row and the partner place a pair among all labelled "
-            f"ones: {told}; 0.5 is chance, less means that they agree more on noise."
+            "Noise AUC of disagreement alone, how far apart the first row and the partner place a pair among all "
+            f"labelled ones: {told}; 0.5 is chance, less means that they agree more on noise."
         )
     return Table(title, ("what", "NDCG@20", "change", "p", "noise AUC"), tuple(body), tuple(notes))
 

@@ -65,7 +65,7 @@ class DCF(Method):
     def loss(self, batch: Batch) -> Tensor:
         logits = self.target(batch.users, batch.items)
         losses = cross_entropy(logits, batch)
-        real = torch.ones_like(losses) if batch.mask is None else batch.mask
+        real = torch.ones_like(losses) if batch.mask is None else batch.mask.to(losses)
         size = batch.num_positives
         there = real[:, :size]
         place = torch.where(there > 0, batch.column("place"), self.mean.shape[1] - 1)
