@@ -62,6 +62,7 @@ def run(
         others = {name: own for name, own in values.items() if rows[name].method == "deca-p"}
         content[data.name] = {
             "model": model,
+            "epochs": asked.epochs,
             "rows": {name: keys_of(asked, cell) for name, cell in rows.items()},
             "tests": {name: asdict(test) for name, test in compare_to(values[plain], others).items()},
         }
@@ -133,7 +134,8 @@ def render(folder: Path) -> list[Table | Figure]:
             raise InputError(f"{folder}/{NAME}.jsonl lacks runs of {dataset} that {file.name} names; run it again.")
         rows = {name: [lines[key] for key in keys] for name, keys in entry["rows"].items()}
         parts.append(_table(display_name(dataset), rows, entry["tests"]))
-        said += _sentences(display_name(dataset), rows, entry["tests"])
+        title = display_name(dataset) + ("" if entry["epochs"] is None else f" (at most {entry['epochs']} epochs)")
+        said.append(_sentences(title, rows, entry["tests"]))
     devices = sorted({line["device"] for line in lines.values()})
     seeds = sorted({len(keys) for entry in content.values() for keys in entry["rows"].values()})[-1]
     intro = [
@@ -184,7 +186,7 @@ def _apart(lines: Sequence[Line]) -> dict[str, float]:
     return {name: float(np.mean([line["disagreement"][name] for line in lines])) for name in first}
 
 
-def _sentences(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, Any]) -> list[str]:
+def _sentences(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, Any]) -> str:
     """What a dataset shows, in words that follow from its figures alone."""
     plain_name, own = list(rows)[:2]
     mean = {name: float(_values(lines).mean()) for name, lines in rows.items()}
@@ -194,8 +196,7 @@ def _sentences(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, A
     text = (
         f"{title}: NDCG@20 is {mean[plain_name]:.4f} with plain training, {mean[own]:.4f} with a copy as the partner, "
         f"and {min(mean[name] for name in others):.4f} to {max(mean[name] for name in others):.4f} with partners of "
-        f"other kinds; of these {len(others)}, {len(better)} are significantly above plain training and {len(worse)} "
-        "below."
+        f"other kinds, {len(better)} of {len(others)} significantly above plain training and {len(worse)} below."
     )
     plain = _aucs(rows[plain_name])
     if plain is not None:
@@ -210,4 +211,4 @@ def _sentences(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, A
         )
         if apart:
             text += f" Disagreement itself tells it with {min(apart.values()):.3f} to {max(apart.values()):.3f}."
-    return [text]
+    return text
