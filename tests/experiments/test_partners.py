@@ -18,20 +18,20 @@ from comparisons import ask
 def test_partners_from_runs_to_page(data, tmp_path):
     parts = partners.run([data], ask, tmp_path, "mf", ["gmf", "ease"])
     lines = Results(tmp_path, "partners").read()
-    learned = [line for line in lines if line["model"] != "ease"]
+    learned = [line for line in lines if line["model"] not in ("ease", "popularity")]
     seeds = len({line["seed"] for line in learned})
     assert len(learned) == 5 * seeds  # plain, a copy, two partners, and the learned partner alone
-    assert len(lines) == len(learned) + 1
+    assert len(lines) == len(learned) + 2
     (table,) = parts
     names = [row[0] for row in table.rows]
     assert names == [
         "MF + Normal", "MF + DeCA(p), a copy of itself", "MF + DeCA(p), GMF", "MF + DeCA(p), EASE",
-        "GMF + Normal, alone", "EASE alone",
+        "GMF + Normal, alone", "EASE alone", "Popularity",
     ]  # fmt: skip
     own = [line for line in lines if line["settings"].get("method.partner") == "ease"]
     assert table.rows[3][1].startswith(f"{np.mean([line['metrics']['ndcg@20'] for line in own]):.4f}")
     assert table.rows[3][4].startswith(f"{np.mean([line['noise']['auc'] for line in own]):.3f}")
-    assert [row[2] is None for row in table.rows] == [True, False, False, False, True, True]
+    assert [row[2] is None for row in table.rows] == [True, False, False, False, True, True, True]
     plain = [line for line in lines if (line["model"], line["method"]) == ("mf", "normal")]
     assert all(set(line["disagreement"]) == {"ease"} for line in plain)
     assert not any("disagreement" in line for line in lines if line not in plain)
@@ -55,6 +55,7 @@ def test_the_sentences_follow_from_the_figures():
         "GMF + DeCA(p), MF": [line(0.05, 0.55), line(0.05, 0.55)],
         "EASE alone": [line(0.3, 0.8)],
         "MF + Normal, alone": [line(0.1, 0.65)],
+        "Popularity": [line(0.1, 0.9)],
     }
     tests = {
         "GMF + DeCA(p), a copy of itself": {"p_holm": 0.01, "difference": -0.02},
@@ -64,8 +65,8 @@ def test_the_sentences_follow_from_the_figures():
     assert partners._sentences("Data", rows, tests) == (
         "Data: NDCG@20 is 0.1100 with plain training, 0.0900 with a copy as the partner, and 0.0500 to 0.2000 with "
         "partners of other kinds, 1 of 2 significantly above plain training and 0 below. Noise is told with an AUC of "
-        "0.610 by plain training, 0.500 with a copy, 0.550 to 0.700 with another kind, and 0.800 by the best partner "
-        "alone (EASE). Disagreement itself tells it with 0.450 to 0.450."
+        "0.610 by plain training, 0.500 with a copy, 0.550 to 0.700 with another kind, 0.800 by the best partner alone "
+        "(EASE), and 0.900 by how popular an item is. Disagreement itself tells it with 0.450 to 0.450."
     )
 
 

@@ -35,6 +35,7 @@ from accord.training.stack import Bench
 
 NAME = "partners"
 PARTNERS = ("mf", "ease", "item-knn", "ials")
+POPULAR = "Popularity"
 SIGNIFICANT = 0.05
 Line = dict[str, Any]
 
@@ -71,7 +72,7 @@ def run(
 
 
 def cells(model: str, partners: Sequence[str]) -> dict[str, Cell]:
-    """The rows of the page by name: first plain training, then DeCA(p) by partner, then the partners themselves."""
+    """The rows of the page by name: plain training, DeCA(p) by partner, the partners themselves, and popularity."""
     name = display_name(model)
     found = {f"{name} + Normal": Cell(model, "normal"), f"{name} + DeCA(p), a copy of itself": Cell(model, "deca-p")}
     for partner in partners:
@@ -79,7 +80,7 @@ def cells(model: str, partners: Sequence[str]) -> dict[str, Cell]:
     for partner in partners:
         method = None if is_solved(partner) else "normal"
         found[display_name(partner) + (" alone" if method is None else " + Normal, alone")] = Cell(partner, method)
-    return found
+    return found | {POPULAR: Cell("popularity", None)}
 
 
 @dataclass(frozen=True)
@@ -162,9 +163,8 @@ def _table(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, Any])
     for name, lines in rows.items():
         test = tests.get(name)
         change = None if test is None else f"{test['difference']:+.4f}"
-        body.append(
-            (name, spread(_values(lines)), change, None if test is None else test["p_holm"], spread(_aucs(lines), 3))
-        )
+        p = None if test is None else "< 0.0001" if test["p_holm"] < 0.0001 else f"{test['p_holm']:.4f}"
+        body.append((name, spread(_values(lines)), change, p, spread(_aucs(lines), 3)))
     notes = [
         "Change and p: against the first row, paired by user and seed, sign-flip permutation test, Holm's correction "
         "over the table. Noise AUC: how well the posterior (of solved models: the score) tells real training pairs "
@@ -203,11 +203,13 @@ def _sentences(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, A
         found = {name: float(values.mean()) for name in rows if (values := _aucs(rows[name])) is not None}
         with_partner = [found[name] for name in others]
         apart = _apart(rows[plain_name])
-        alone = max((name for name in rows if name not in tests and name != plain_name), key=lambda name: found[name])
+        partners = [name for name in rows if name not in tests and name not in (plain_name, POPULAR)]
+        alone = max(partners, key=lambda name: found[name])
         text += (
             f" Noise is told with an AUC of {found[plain_name]:.3f} by plain training, {found[own]:.3f} with a copy, "
-            f"{min(with_partner):.3f} to {max(with_partner):.3f} with another kind, and {found[alone]:.3f} by the best "
-            f"partner alone ({alone.removesuffix(' alone').removesuffix(' + Normal,')})."
+            f"{min(with_partner):.3f} to {max(with_partner):.3f} with another kind, {found[alone]:.3f} by the best "
+            f"partner alone ({alone.removesuffix(' alone').removesuffix(' + Normal,')}), and {found[POPULAR]:.3f} by how "
+            "popular an item is."
         )
         if apart:
             text += f" Disagreement itself tells it with {min(apart.values()):.3f} to {max(apart.values()):.3f}."
