@@ -208,8 +208,8 @@ def _sentences(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, A
         text += (
             f" Noise is told with an AUC of {found[plain_name]:.3f} by plain training, {found[own]:.3f} with a copy, "
             f"{min(with_partner):.3f} to {max(with_partner):.3f} with another kind, {found[alone]:.3f} by the best "
-            f"partner alone ({alone.removesuffix(' alone').removesuffix(' + Normal,')}), and {found[POPULAR]:.3f} by how "
-            "popular an item is."
+            f"partner alone ({alone.removesuffix(' alone').removesuffix(' + Normal,')}), and {found[POPULAR]:.3f} by "
+            "how popular an item is."
         )
         if apart:
             text += f" Disagreement itself tells it with {min(apart.values()):.3f} to {max(apart.values()):.3f}."
