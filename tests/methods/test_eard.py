@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from helpers import one_run, train_small
 from method_cases import TRAIN, found, log_batch, make, probability, split
 from oracles import weighted
 
@@ -29,10 +31,10 @@ def expected_weights(train, losses, given):
 
 @pytest.mark.parametrize("train", [TRAIN, weighted(TRAIN)], ids=["plain", "weights"])
 def test_weights_and_loss(train):
-    method = make("eard", OPTIONS, train=train)
+    method = make("eard", [given | {"warmup": 1} for given in OPTIONS], train=train)
     batch = log_batch(train, weighted="weight" in train.columns)
     method.begin_epoch(0)
-    assert (method.weight == 1).all(), "the first epoch is plain"
+    assert (method.weight == 1).all(), "the warm-up is plain"
     method.begin_epoch(1)
     positive, negative = split(probability(method.target, batch), len(train.items))
     positive, negative = -np.log(positive), -np.log(1 - negative)
@@ -46,3 +48,12 @@ def test_weights_and_loss(train):
         expected.append((positive[run] * (weights * counts)[order[run]]).mean() + negative[run].mean())
     np.testing.assert_allclose(found(method, batch), expected, rtol=1e-6)
     assert (method.weight.min(1).values < 1e-9).all(), "the largest loss of all counts for nothing"
+
+
+def test_a_run_of_a_stack_equals_the_run_alone_after_the_warm_up():
+    stack, _ = train_small("gmf", "eard", (3, 5), epochs=3, method__warmup=1)
+    alone, _ = train_small("gmf", "eard", (5,), epochs=3, method__warmup=1)
+    plain, _ = train_small("gmf", "eard", (5,), epochs=3, method__warmup=3)
+    for name, tensor in one_run(alone.state_dict(), 0, 1).items():
+        torch.testing.assert_close(one_run(stack.state_dict(), 1, 2)[name], tensor, rtol=1e-4, atol=5e-5)
+    assert not torch.equal(plain.target.user.weight, alone.target.user.weight), "the weights matter"

@@ -22,7 +22,7 @@ class EARD(WeighsByLoss):
     class Config(BaseConfig):
         alpha: float = Field(0.5, ge=0, le=1, description="weight of the user with the largest mean loss")
         beta: float = Field(0.5, ge=0, le=1, description="weight of the item with the largest mean loss")
-        warmup: int = Field(1, ge=0, description="epochs of plain training before")
+        warmup: int = Field(10, ge=0, description="epochs of plain training before, in which losses come apart")
 
     per_run = ("alpha", "beta")
     alpha: Tensor
