@@ -321,7 +321,7 @@ class MethodContract:
         spread(made)
         kind = find_method(method)
         sampler = Sampler(
-            TrainingPairs.of(train, CPU),
+            TrainingPairs.of(train, CPU, kind.columns),
             generators(made.target.seeds, "test"),
             1000,
             kind.negatives or "unseen",

@@ -21,7 +21,7 @@ from accord.data.csr import Csr
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.simulate import simulate
 from accord.methods import MethodSpec, find_method
-from accord.methods.base import Method
+from accord.methods.base import Build, Method
 from accord.models import ModelSpec, build_model
 from accord.models.base import Model, Setup
 from accord.protocol import CORRECTED, Protocol
@@ -100,11 +100,7 @@ def make_method(
     """A method with one run for each of `options`, which may differ."""
     kind = find_method(method)
     seeds = tuple(range(1, len(options) * kind.members + 1))
-    setup = Setup(train, seeds, protocol)
-
-    def build(spec: ModelSpec | None = None, purpose: str = "target") -> Model:
-        return build_model(model if spec is None else spec, model_options if spec is None else {}, setup, purpose)
-
+    build = Build(kind.name, model, model_options, Setup(train, seeds, protocol))
     return kind([kind.Config(**given) for given in options] * kind.members, build, protocol)
 
 

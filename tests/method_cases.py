@@ -14,9 +14,9 @@ USERS, ITEMS, POSITIVES = 12, 9, 20
 TRAIN = random_csr(USERS, ITEMS, 0.3)
 
 
-def make(method, options=({}, {}, {}), model="mf", protocol=CORRECTED, **more):
+def make(method, options=({}, {}, {}), model="mf", protocol=CORRECTED, train=TRAIN, **more):
     """A method in float64 with weights far from their start."""
-    made = make_method(method, options, TRAIN, model, protocol, **more).double()
+    made = make_method(method, options, train, model, protocol, **more).double()
     spread(made)
     return made.train()
 
@@ -25,7 +25,22 @@ def random_batch(runs=3, size=POSITIVES, seed=0) -> Batch:
     rng = np.random.default_rng(seed)
     users = rng.integers(0, USERS, (runs, size))
     items = rng.integers(0, ITEMS, (runs, 2 * size))
-    return Batch(torch.from_numpy(np.concatenate([users, users], 1)), torch.from_numpy(items), size)
+    place = torch.from_numpy(np.stack([rng.permutation(len(TRAIN.items))[:size] for _ in range(runs)]))
+    both = torch.from_numpy(np.concatenate([users, users], 1))
+    return Batch(both, torch.from_numpy(items), size, columns={"place": place})
+
+
+def log_batch(train=TRAIN, runs=3, seed=0, weighted=False) -> Batch:
+    """All training pairs in an order of each run's own, with a negative for each, as a sampler gives them."""
+    rng = np.random.default_rng(seed)
+    order = np.stack([rng.permutation(len(train.items)) for _ in range(runs)])
+    users, items = train.users[order], train.items[order]
+    both = [torch.from_numpy(np.concatenate([users, users], 1))]
+    both.append(torch.from_numpy(np.concatenate([items, rng.integers(0, train.num_items, items.shape)], 1)))
+    columns = {"place": torch.from_numpy(order)}
+    if weighted:
+        columns["weight"] = torch.from_numpy(train.columns["weight"][order])
+    return Batch(*both, len(train.items), columns=columns)
 
 
 def probability(mf, batch):

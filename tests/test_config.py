@@ -37,6 +37,16 @@ def test_a_mistake_is_one_sentence(options, sentence):
     assert "\n" not in str(found.value)
 
 
+def test_a_later_option_is_written_only_where_it_was_given():
+    class Grown(Config):
+        depth: int = Field(1, description="layers")
+        later = ("depth",)
+
+    assert Grown(rate=0.5).model_dump() == Config(rate=0.5).model_dump() == {"dim": 32, "rate": 0.5}
+    assert Grown(rate=0.5, depth=2).model_dump(mode="json") == {"dim": 32, "rate": 0.5, "depth": 2}
+    assert Grown(**Grown(rate=0.5).model_dump()) == Grown(rate=0.5)
+
+
 def test_a_name_a_path_or_an_object_is_resolved():
     known = {"mine": Config}
     assert resolve("model", "mine", known) is Config

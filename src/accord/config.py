@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from accord.errors import InputError, unknown
 
@@ -22,6 +22,15 @@ class BaseConfig(BaseModel):
     """Options of a model or method: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    later: ClassVar[tuple[str, ...]] = ()  # options that an earlier version had not
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Later options that have their default are left out, as in files from before: results keep their keys."""
+        fields = type(self).model_fields
+        unchanged = {name for name in self.later if getattr(self, name) == fields[name].default}
+        return {name: value for name, value in written(self).items() if name not in unchanged}
 
 
 @contextmanager

@@ -102,7 +102,19 @@ def test_the_version(monkeypatch, capsys):
 
 def test_every_command_is_there_by_its_name():
     assert [command.name or command.callback.__name__ for command in app.app.registered_commands] == [
-        *("demo", "train", "evaluate", "audit", "compare", "leaderboard", "injected", "reproduce", "report", "serve"),
+        *(
+            "demo",
+            "train",
+            "evaluate",
+            "audit",
+            "compare",
+            "leaderboard",
+            "injected",
+            "partners",
+            "reproduce",
+            "report",
+            "serve",
+        ),
         *("recommend", "models", "methods", "doctor"),
     ]
     assert [group.name for group in app.app.registered_groups] == ["data"]

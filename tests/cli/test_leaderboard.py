@@ -34,6 +34,8 @@ def command(monkeypatch, capsys, words):
         ("leaderboard demo --from nowhere", "no such folder"),
         ("leaderboard --render-only", "nothing was finished"),
         ("injected --render-only", "nothing was finished"),
+        ("partners --render-only", "nothing was finished"),
+        ("partners demo --partners eaze", "did you mean 'ease'"),
         ("injected demo --rates 0.1,x", "--rates '0.1,x'"),
         ("injected demo --rates 1.5", "--rates are shares"),
         ("injected demo --kinds unifrm", "did you mean 'uniform'"),

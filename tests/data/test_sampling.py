@@ -229,3 +229,18 @@ def test_places_are_found_within_a_row_as_in_the_whole():
     expected = torch.tensor([[0, 1, 3, 3, 0, 1, 4, 6, 0]])
     assert torch.equal(rank_in_rows(table, ptr, rows, keys), expected)
     assert torch.equal(torch.searchsorted(table, keys, right=True) - ptr[rows], expected)
+
+
+@pytest.mark.parametrize("batching", ["pairs", "users"])
+def test_a_batch_can_carry_the_places_of_its_positives(batching):
+    matrix = random_csr(20, 9, 0.4, seed=5)
+    pairs = TrainingPairs.of(matrix, CPU, ("place",))
+    sampler = Sampler(pairs, generators((1, 2), "test"), 7, "unseen", batching=batching)
+    seen = []
+    for batch in sampler.epoch():
+        place, size = batch.column("place"), batch.num_positives
+        assert torch.equal(pairs.items[place], batch.items[:, :size])
+        assert torch.equal(pairs.users[place], batch.users[:, :size])
+        real = torch.ones_like(place) if batch.mask is None else batch.mask[:, :size]
+        seen.append(place[0][real[0] > 0])
+    assert torch.cat(seen).sort().values.tolist() == list(range(len(matrix.items)))

@@ -52,15 +52,16 @@ def test_a_command_is_named_for_every_folder() -> None:
     assert all(line.endswith(" --render-only") for line in commands())
 
 
-def test_a_command_writes_all_forms(tmp_path: Path) -> None:
-    """The quickest one, which needs no dataset, on a copy: the page is the one that is kept, other forms beside it."""
-    for path in (FOLDER / "corrected").glob("injected.json*"):
+@pytest.mark.parametrize("name", ["injected", "partners"])
+def test_a_command_writes_all_forms(name: str, tmp_path: Path) -> None:
+    """The quickest ones, which need no dataset, on a copy: the page is the one that is kept, other forms beside it."""
+    for path in (FOLDER / "corrected").glob(f"{name}.json*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    line = next(line for line in commands() if line.startswith("accord injected "))
+    line = next(line for line in commands() if line.startswith(f"accord {name} "))
     words = [str(tmp_path) if word.startswith("docs/") else word for word in shlex.split(line)[1:]]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     for suffix in WRITTEN:
-        assert (tmp_path / f"injected{suffix}").stat().st_size > 1000
-    kept = (FOLDER / "corrected" / "injected.md").read_text(encoding="utf-8")
-    assert (tmp_path / "injected.md").read_text(encoding="utf-8") == kept, "run `accord injected` with --render-only"
+        assert (tmp_path / f"{name}{suffix}").stat().st_size > 1000
+    kept = (FOLDER / "corrected" / f"{name}.md").read_text(encoding="utf-8")
+    assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") == kept, f"run `accord {name}` with --render-only"

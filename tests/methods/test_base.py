@@ -10,12 +10,14 @@ from accord.data.sampling import Batch
 from accord.errors import InputError
 from accord.methods import METHODS, find_method
 from accord.methods.base import cross_entropy
+from accord.nn.layers import Streams
 from accord.protocol import CORRECTED, PUBLISHED
+from accord.random import generators
 from helpers import stages_of
 from method_cases import POSITIVES, USERS, found, make, probability, random_batch, summed
 
 
-@pytest.mark.parametrize("name", ["normal", "wbpr", "tce", "rce", "deca-p"])
+@pytest.mark.parametrize("name", ["normal", "wbpr", "tce", "rce", "dcf", "udt", "pld", "eard", "deca-p"])
 def test_posterior_is_the_target_itself(name):
     method, batch = make(name), random_batch()
     posterior = method.posterior(batch.users, batch.items).detach().numpy()
@@ -26,22 +28,33 @@ def test_posterior_is_the_target_itself(name):
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_padding_changes_nothing(name, reduction):
     """Runs of a padded batch against each run's own, unpadded one."""
-    options = [{"ramp": 1, "drop": 0.3}] * 3 if name == "tce" else [{}] * 3
+    options = [{"ramp": 1, "drop": 0.3}] * 3 if name in ("tce", "dcf") else [{}] * 3
     method = make(name, options)
     method.rules = summed() if reduction == "sum" else method.rules
     members = method.members
     sizes = [POSITIVES, 7, 1] * members
     batch = random_batch(3 * members)
     real = torch.arange(POSITIVES)[None] < torch.tensor(sizes)[:, None]
-    padded = Batch(batch.users, batch.items, POSITIVES, torch.cat([real, real], 1).float())
+    padded = batch._replace(mask=torch.cat([real, real], 1).float())
     for step in (0, 1):
-        together = found(method, padded, step)
+        together = found(started_again(method), padded, step)
         for run, size in enumerate(sizes):
             keep = torch.cat([real[run], real[run]])
             # the same pairs for every run, of which only this one is looked at
             users, items = (x[run, keep].expand(3 * members, -1) for x in (batch.users, batch.items))
-            alone = found(method, Batch(users, items, size), step)
+            place = batch.column("place")[run, :size].expand(3 * members, -1)
+            alone = found(started_again(method), Batch(users, items, size, columns={"place": place}), step)
             np.testing.assert_allclose(together[run], alone[run], rtol=1e-6)
+
+
+def started_again(method):
+    """A method that has drawn no number and remembers nothing."""
+    for part in method.modules():
+        if isinstance(part, Streams):
+            part.streams = generators(part.seeds, part.purpose)
+    for name in method.remembers:
+        getattr(method, name).zero_()
+    return method
 
 
 def l2_case(method, protocol, model):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from accord.methods import find_method
 from accord.methods.deca import DeCARules
 from accord.protocol import CORRECTED, PUBLISHED
-from helpers import make_method, stages_of
+from helpers import assert_same_weights, make_method, one_run, stages_of, train_small
 from method_cases import TRAIN, found, make, means, numbers, probability, random_batch, split
 
 GUARD = 1e-5
@@ -141,3 +142,53 @@ def test_the_corruption_networks_are_of_the_kind_asked_for(h):
     method = make_method("deca", [{"h": h, "g": "gmf"}], TRAIN, "lightgcn")
     assert (method.h.name, method.h_real.name, method.partner.name) == (h, h, "gmf")
     assert method.target.name == "lightgcn"
+
+
+PARTNERS = [("deca-p", "partner", "ease"), ("deca", "g", "ials"), ("deca-p", "partner", "popularity")]
+
+
+@pytest.mark.parametrize(("name", "option", "partner"), PARTNERS)
+def test_a_solved_partner_is_frozen_and_no_weight(name, option, partner):
+    """Run by run the same as alone; what is saved has nothing of it, and loads without solving."""
+    seeds = (3, 5)
+    stack, states = train_small("gmf", name, seeds, **{f"method__{option}": partner})
+    assert len(states) == 1
+    assert [entry["stage"] for entry in states[0].history] == ["1/1"] * len(states[0].history)
+    assert not any(key.startswith("partner") for key in stack.state_dict())
+    for run, seed in enumerate(seeds):
+        alone, _ = train_small("gmf", name, (seed,), **{f"method__{option}": partner})
+        assert_same_weights(one_run(stack.state_dict(), run, 2), one_run(alone.state_dict(), 0, 1))
+    other, _ = train_small("gmf", name, seeds, **{f"method__{option}": "mf"})
+    assert not torch.equal(other.target.user.weight, stack.target.user.weight), "its opinion matters"
+
+
+def test_deca_p_with_a_learned_partner_of_another_kind():
+    method = make_method("deca-p", [{"partner": "mf"}] * 2, TRAIN, "gmf")
+    before, last = stages_of(method)
+    assert (before.target.name, last.target.name) == ("mf", "gmf")
+    assert before.target is method.partner
+    assert method.num_stages == 2
+
+
+def test_the_opinion_of_a_solved_partner_is_in_the_loss():
+    method = make("deca-p", [given | {"partner": "popularity"} for given in AGREEMENT], protocol=CORRECTED)
+
+    class Said(torch.nn.Module):
+        def forward(self, users, items):
+            return (users - items).double() / 3
+
+    method.partner = Said()
+    batch = random_batch()
+    p = 1 / (1 + np.exp(-(batch.users - batch.items).double().numpy() / 3))
+    f, h = probability(method.target, batch), probability(method.h, batch)
+    c1, alpha = numbers(AGREEMENT, "c1"), numbers(AGREEMENT, "alpha")
+    k = alpha * divergence(f, p) + (1 - alpha) * divergence(p, f)
+    (f1, f0), (h1, h0), (k1, k0) = (split(x) for x in (f, h, k))
+    expected = means(k1 - log(h1) * (1 - f1), k0 - log(1 - h0) * (1 - f0) + c1 * f0)
+    np.testing.assert_allclose(found(method, batch), expected, rtol=1e-6)
+
+
+def test_options_of_before_are_written_as_before():
+    assert "partner" not in find_method("deca-p").Config().model_dump()
+    assert find_method("deca-p").Config(partner="ease").model_dump()["partner"] == "ease"
+    assert set(find_method("tce").Config().model_dump()) == {"drop", "ramp"}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from method_cases import POSITIVES, USERS, found, make, means, numbers, probability, random_batch, split
+from accord.methods.noise_rate import noise_share
+from accord.methods.whole_log import positive_losses
+from method_cases import POSITIVES, TRAIN, USERS, found, make, means, numbers, probability, random_batch, split
 
 
 @pytest.mark.parametrize("step", [0, 1, 50, 99, 100, 1000])
@@ -66,3 +68,16 @@ def test_weights_of_reweighted_cross_entropy_are_detached():
     np.add.at(expected, batch.users[0].numpy(), slope[0][:, None] * items)
     method.loss(batch).sum().backward()
     np.testing.assert_allclose(method.target.user.weight.grad[0].numpy(), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_the_mixture_says_what_is_dropped():
+    """Half of its share of a batch, half of which is negatives, once the ramp is over; found anew before each epoch."""
+    method, batch = make("tce", [{"drop": 0.4, "ramp": 10, "rate": "mixture"}] * 3), random_batch()
+    shares = [noise_share(losses, TRAIN.ptr, np.ones(len(TRAIN.items))) for losses in positive_losses(method, TRAIN)]
+    assert len(set(shares)) == 3
+    assert 0 < min(shares) < max(shares) < 1
+    fixed = make("tce", [{"drop": min(share / 2, 0.5), "ramp": 10} for share in shares])
+    method.begin_epoch(0)
+    fixed.begin_epoch(0)
+    for step in (0, 5, 10, 100):
+        np.testing.assert_allclose(found(method, batch, step), found(fixed, batch, step), rtol=1e-9)

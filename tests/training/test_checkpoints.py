@@ -72,6 +72,9 @@ CASES = [
     (TwoTower, "deca-p", "corrected", "1/2"),
     (TwoTower, "deca-p", "corrected", "2/2"),
     ("mf", "tce", "published", "1/1"),
+    ("gmf", "dcf", "corrected", "1/1"),  # means of all epochs
+    ("cdae", "pld", "corrected", "1/1"),  # interactions that are drawn
+    ("mf", "udt", "corrected", "1/1"),  # weights of the epoch
 ]
 
 

@@ -22,6 +22,7 @@ from helpers import CPU, assert_same_weights, plan_small, small_data, spread
     ("model", "method", "protocol", "what"),
     [
         ("gmf", "tce", "corrected", "method 'tce'"),
+        *(("gmf", name, "corrected", f"method '{name}'") for name in ("dcf", "udt", "pld", "eard")),
         (TwoTower, "normal", "corrected", "model 'plain'"),
         ("cdae", "normal", "published", "model 'cdae'"),
         ("ease", "normal", "corrected", "model 'ease'"),
@@ -31,6 +32,12 @@ def test_what_needs_everything_in_one_process_is_refused(model, method, protocol
     run = plan_small(model, method, (1,), protocol=protocol)
     require_shardable(ALONE, run, small_data())
     with pytest.raises(InputError, match=f"{what} cannot be trained by several processes: it needs all users"):
+        require_shardable(SeveralRanks(0, 2), run, small_data())
+
+
+def test_a_solved_partner_is_refused():
+    run = plan_small("gmf", "deca-p", (1,), method__partner="ease")
+    with pytest.raises(InputError, match="model 'ease' cannot be trained by several processes"):
         require_shardable(SeveralRanks(0, 2), run, small_data())
 
 

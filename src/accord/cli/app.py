@@ -16,7 +16,7 @@ from accord.cli.data import data_app
 from accord.cli.demo import demo
 from accord.cli.describe import methods, models
 from accord.cli.doctor import doctor
-from accord.cli.leaderboard import injected, leaderboard
+from accord.cli.leaderboard import injected, leaderboard, partners
 from accord.cli.recommend import recommend
 from accord.cli.report import report
 from accord.cli.reproduce import reproduce
@@ -27,7 +27,7 @@ from accord.io.files import UNFINISHED
 from accord.version import __version__
 
 COMMANDS = (
-    *(demo, train, evaluate, audit, compare, leaderboard, injected, reproduce, report, serve, recommend),
+    *(demo, train, evaluate, audit, compare, leaderboard, injected, partners, reproduce, report, serve, recommend),
     *(models, methods, doctor),
 )  # in the order of `accord --help`
 

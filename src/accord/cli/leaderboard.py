@@ -1,4 +1,4 @@
-"""`accord leaderboard` and `accord injected`: what methods are worth under the corrected protocol."""
+"""`accord leaderboard`, `injected` and `partners`: what methods are worth under the corrected protocol."""
 
 from __future__ import annotations
 
@@ -94,6 +94,30 @@ def injected(
             known,
         )
     )
+
+
+def partners(
+    datasets: Datasets = None,
+    model: Annotated[str, typer.Option(help="model that is trained with each partner")] = "gmf",
+    partners: Annotated[str, typer.Option(help="models of the frozen partner")] = "mf,ease,item-knn,ials",
+    seeds: Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")] = 3,
+    epochs: Epochs = None,
+    device: Device = "auto",
+    cluster: Cluster = None,
+    out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard"),
+    known: Known = None,
+    render_only: RenderOnly = False,
+) -> None:
+    """DeCA(p) with frozen partners of other families: whether agreement of different models tells noise."""
+    from accord.experiments import partners as page
+
+    if render_only:
+        show(page.render(out))
+        return
+    _check(seeds, 0)
+    given = partners.split(",")
+    loaded = _load(datasets, ("demo", "ml-100k", "modcloth"))
+    show(_watched(lambda request: page.run(loaded, request, out, model, given), seeds, epochs, device, cluster, known))
 
 
 def _check(seeds: int, tune: int) -> None:

@@ -98,7 +98,7 @@ class TrainingPairs:
 
     @classmethod
     def of(cls, csr: Csr, device: torch.device, columns: Sequence[str] = ()) -> TrainingPairs:
-        """`columns`: those of the log that batches should carry."""
+        """`columns`: those of the log that batches should carry; `place` is the place of a pair in the log itself."""
         ptr, counts = (torch.from_numpy(array).to(device) for array in (csr.ptr, csr.counts))
         users, items = (torch.from_numpy(array).to(device) for array in (csr.owners, csr.items))
         if device.type != "cpu":
@@ -106,6 +106,8 @@ class TrainingPairs:
         kept = {name: torch.from_numpy(csr.columns[name]).to(device) for name in columns if name in csr.columns}
         for name in ("weight", "label") & kept.keys():  # they meet losses, so they are of their type
             kept[name] = kept[name].to(torch.get_default_dtype())
+        if "place" in columns:
+            kept["place"] = torch.arange(len(items), device=device)
         return cls(ptr, users, items, counts, csr.num_items, columns=kept)
 
     @property

@@ -20,6 +20,10 @@ STYLES: dict[str, dict[str, Any]] = {
     "wbpr": {"color": "#999999", "marker": "v", "linestyle": ":"},
     "tce": {"color": "#0072b2", "marker": "s", "linestyle": "--"},
     "rce": {"color": "#56b4e9", "marker": "D", "linestyle": "-."},
+    "dcf": {"color": "#cc79a7", "marker": "h", "linestyle": "--"},
+    "udt": {"color": "#117733", "marker": "d", "linestyle": "-."},
+    "pld": {"color": "#882255", "marker": "<", "linestyle": ":"},
+    "eard": {"color": "#44aa99", "marker": "p", "linestyle": "-"},
     "ensemble": {"color": "#8a6d00", "marker": "P", "linestyle": ":"},
     "deca": {"color": "#d55e00", "marker": "^", "linestyle": "-"},
     "deca-p": {"color": "#e69f00", "marker": "X", "linestyle": "--"},
@@ -28,7 +32,10 @@ STYLES: dict[str, dict[str, Any]] = {
     CEILING: {"color": "#009e73", "marker": "", "linestyle": (0, (3, 1, 1, 1))},
 }
 OTHER = {"color": "#444444", "marker": "*", "linestyle": "-"}  # a method of the caller
-NAMES = {"rce": "R-CE", "ease": "EASE", CEILING: "EASE with ratings", "demo": "Built-in data"}
+NAMES = {
+    **{"rce": "R-CE", "dcf": "DCF", "udt": "UDT", "pld": "PLD", "eard": "EARD"},
+    **{"ease": "EASE", "item-knn": "item-kNN", "ials": "iALS", CEILING: "EASE with ratings", "demo": "Built-in data"},
+}
 
 
 def display_name(name: str) -> str:

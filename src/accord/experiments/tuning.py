@@ -44,6 +44,12 @@ SPACE: dict[str, LogRange | Choice] = {
     "method.drop": Choice((0.05, 0.1, 0.2, 0.3)),
     "method.ramp": Choice((300, 1000, 3000, 30000)),
     "method.beta": Choice((0.1, 0.2, 0.3, 0.5, 1.0)),
+    "method.sigma": Choice((0.01, 0.03, 0.1, 0.3)),
+    "method.relabel": Choice((0.0, 0.05, 0.2)),
+    "method.t_clean": Choice((1.0, 2.0, 5.0)),
+    "method.t_noisy": Choice((0.1, 0.3, 0.5, 1.0)),
+    "method.c_noisy": Choice((0.25, 0.5, 1.0)),
+    "method.temperature": Choice((0.1, 0.3, 1.0, 3.0)),
     "model.l2": LogRange(10.0, 100_000.0),  # of ease
 }
 

@@ -7,15 +7,20 @@ from accord.errors import InputError
 from accord.methods.auto import SearchMembers
 from accord.methods.base import Method
 from accord.methods.consensus import FromMembers
+from accord.methods.dcf import DCF
 from accord.methods.deca import DeCA, DeCAp
 from accord.methods.denoising_losses import RCE, TCE
+from accord.methods.eard import EARD
 from accord.methods.normal import WBPR, Ensemble, Normal
+from accord.methods.pld import PLD
 from accord.methods.solve import Solve
+from accord.methods.udt import UDT
 from accord.models import ModelSpec, is_solved, own_class
 from accord.models.auto import Auto
 from accord.models.consensus import Consensus
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Normal, WBPR, TCE, RCE, Ensemble, DeCA, DeCAp)}
+LISTED: tuple[type[Method], ...] = (Normal, WBPR, TCE, RCE, DCF, UDT, PLD, EARD, Ensemble, DeCA, DeCAp)
+METHODS: dict[str, type[Method]] = {method.name: method for method in LISTED}
 MethodSpec = str | type[Method]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 from typing import Protocol as TypingProtocol
 
@@ -15,16 +16,37 @@ from torch import Tensor, nn
 from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.data.sampling import Batch, sums
+from accord.errors import InputError
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.ranking import Ranker
-from accord.models import ModelSpec
-from accord.models.base import Model
+from accord.models import ModelSpec, build_model, is_solved
+from accord.models.base import Model, Setup
 from accord.models.consensus import Member
 from accord.nn.layers import Trainable
 from accord.protocol import OwnRules, Protocol
 
-# build(spec=None, purpose="…"): a model on the same data and runs; None: the target's kind
-Build = Callable[..., Model]
+
+@dataclass(frozen=True)
+class Build:
+    """Makes the networks of a method, all on the same data and for the same runs."""
+
+    method: str | None  # its name
+    model: ModelSpec  # the target's kind
+    options: Mapping[str, Any]  # of the target
+    setup: Setup
+
+    def __call__(self, spec: ModelSpec | None = None, purpose: str = "target", solved: bool = False) -> Model:
+        """A model of a kind, the target's if none is given; `solved`: whether one that is solved will do."""
+        if spec is None:
+            return build_model(self.model, dict(self.options), self.setup, purpose)
+        if is_solved(spec) and not solved:
+            raise InputError(f"method '{self.method}' trains its networks, and model '{spec}' is solved; give another.")
+        return build_model(spec, {}, self.setup, purpose)
+
+    @property
+    def train(self) -> Csr:
+        """The training interactions."""
+        return self.setup.train
 
 
 class Lab(TypingProtocol):
@@ -35,6 +57,9 @@ class Lab(TypingProtocol):
 
     def solve(self, model: Model) -> None:
         """Solve a model on the training interactions, with their weights."""
+
+    def validation(self) -> Csr:
+        """The validation pairs, by the rules of the protocol."""
 
     def out_of_fold(self, model: ModelSpec, method: str = "normal", folds: int = 5) -> npt.NDArray[np.float64]:
         """Scores of every training interaction by models that were trained without it: [runs, n]."""
@@ -70,7 +95,7 @@ class Method(Trainable):
     Config: ClassVar[type[BaseConfig]] = BaseConfig
     summary: ClassVar[str]
     Rules: ClassVar[type[OwnRules]] = OwnRules  # what it alone obeys of the protocol
-    num_stages: ClassVar[int] = 1  # trainings that `stages` asks for; their random streams are named by it
+    num_stages: int = 1  # trainings that `stages` asks for; their random streams are named by it
     members: ClassVar[int] = 1  # networks trained for each run, averaged when scoring
     per_run: ClassVar[tuple[str, ...]] = ()  # options that may differ between runs: each is a [R, 1] buffer of its name
     columns: ClassVar[tuple[str, ...]] = ()  # columns of the interactions that its batches carry, besides weights

@@ -2,7 +2,8 @@
 
 Observed feedback is a corrupted view of real preference r. Besides the target f = P(r=1), two networks model the
 corruption, h = P(observed | r=0) and h' = P(observed | r=1), and f is pulled towards a second opinion p on the same
-pair: an auxiliary g trained with it (DeCA), or a frozen copy of f trained plainly before (DeCA(p)).
+pair: an auxiliary g trained with it (DeCA), or a frozen copy of f trained plainly before (DeCA(p)). Either may be of
+any other family; a solved model is frozen in both.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from accord.data.sampling import Batch
 from accord.kernels.agreement import agreement, agreement_terms, log
 from accord.methods.base import Build, Lab, Method
 from accord.methods.normal import Pretrain
+from accord.methods.partner import SolvedPartner
+from accord.models import is_solved
+from accord.models.base import Model
 from accord.protocol import OwnRules, Protocol, rule
 
 
@@ -51,7 +55,7 @@ class DeCA(Method):
     Rules = DeCARules
 
     class Config(AgreementConfig):
-        g: str = Field("mf", description="the auxiliary model that should agree: any learned model")
+        g: str = Field("mf", description="the auxiliary model that should agree: any model; a solved one is frozen")
 
     per_run = ("c1", "c2", "alpha")
     c1: Tensor
@@ -67,7 +71,18 @@ class DeCA(Method):
         self.phase = "both"
 
     def _make_partner(self, build: Build) -> None:
-        self.partner = build(self.config.g, purpose="partner")
+        self.partner = self._partner_of(self.config.g, build)
+
+    def _partner_of(self, spec: str, build: Build) -> Model | SolvedPartner:
+        return SolvedPartner(spec, build) if is_solved(spec) else build(spec, purpose="partner")
+
+    def stages(self, lab: Lab) -> None:
+        partner = self.partner if isinstance(self.partner, SolvedPartner) else None
+        if partner is not None:
+            partner.solve(lab, self.c1.device)
+        lab.train(self)
+        if partner is not None:
+            partner.forget()
 
     def opinion(self, batch: Batch) -> Tensor:
         """The second opinion p: logits."""
@@ -108,7 +123,11 @@ class DeCAp(DeCA):
     num_stages = 2
 
     class Config(AgreementConfig):
-        pass
+        partner: str | None = Field(
+            None, description="model of the frozen partner: any model; the target's own kind if not given"
+        )
+
+        later = ("partner",)
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
@@ -117,11 +136,16 @@ class DeCAp(DeCA):
 
     def _make_partner(self, build: Build) -> None:
         same = self.own_rules.partner_start == "same"
-        self.partner = build(purpose="target" if same else "partner")
+        if self.config.partner is None:
+            self.partner = build(purpose="target" if same else "partner")
+        else:
+            self.partner = self._partner_of(self.config.partner, build)
+        self.num_stages = 1 if isinstance(self.partner, SolvedPartner) else 2
 
     def stages(self, lab: Lab) -> None:
-        lab.train(Pretrain(self.partner, self.protocol))
-        lab.train(self)
+        if not isinstance(self.partner, SolvedPartner):
+            lab.train(Pretrain(self.partner, self.protocol))
+        super().stages(lab)
 
     def train(self, mode: bool = True) -> DeCAp:
         for network in self.children():

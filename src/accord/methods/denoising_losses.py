@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -12,6 +12,8 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.sampling import Batch, sums
 from accord.methods.base import Build, Method, cross_entropy
+from accord.methods.noise_rate import noise_share
+from accord.methods.whole_log import counts_for, positive_losses
 from accord.protocol import Protocol
 
 
@@ -23,6 +25,11 @@ class TCE(Method):
     class Config(BaseConfig):
         drop: float = Field(0.2, ge=0, le=0.5, description="most of a batch that is dropped")
         ramp: int = Field(30_000, ge=1, description="steps until that much is dropped")
+        rate: Literal["fixed", "mixture"] = Field(
+            "fixed", description="what is dropped in the end: `drop`, or the share of noise that a mixture finds"
+        )
+
+        later = ("rate",)
 
     per_run = ("drop", "ramp")
     drop: Tensor
@@ -32,6 +39,14 @@ class TCE(Method):
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
         self.register_buffer("step", torch.zeros(()), persistent=False)
+        self.log = build.train
+
+    def begin_epoch(self, epoch: int) -> None:
+        if self.config.rate == "fixed":
+            return
+        counts = counts_for(self.log)
+        for run, losses in enumerate(positive_losses(self, self.log)):
+            self.drop[run] = noise_share(losses, self.log.ptr, counts) / 2  # of a batch, half of which is negatives
 
     def begin_step(self, step: int) -> str:
         self.step.fill_(step)

@@ -24,6 +24,10 @@ class Trainable(nn.Module):
     """Networks with a loss of each run: all that the training loop knows of a method."""
 
     recordable: ClassVar[bool] = False  # see `is_recordable`
+    remembers: ClassVar[tuple[str, ...]] = ()  # buffers [R, ...], no weights, that steps change: kept in checkpoints
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Get ready for an epoch, by its number, the weights being those that the one before ended with."""
 
     def begin_step(self, step: int) -> str:
         """Get ready for a step, by its number. Steps of a kind, which is what comes back, do the same operations."""

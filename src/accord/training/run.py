@@ -18,9 +18,9 @@ from accord.errors import InputError, unknown
 from accord.evaluation.evaluate import Evaluation
 from accord.io.files import read_json
 from accord.methods import METHODS, MethodSpec, method_for
-from accord.methods.base import Method
-from accord.models import MODELS, ModelSpec, build_model, has_seeds, is_solved, model_name, own_class
-from accord.models.base import Model, Setup
+from accord.methods.base import Build, Method
+from accord.models import MODELS, ModelSpec, has_seeds, model_name, own_class
+from accord.models.base import Setup
 from accord.models.consensus import Consensus, Member
 from accord.protocol import OwnRules, Protocol, preset_values
 from accord.random import derive_seed
@@ -184,15 +184,7 @@ class RunSpec:
             members = tuple(self.of_member(member).build(train) for member in self.members)
         setup = Setup(train, seeds, config.protocol, members)
 
-        def build(spec: ModelSpec | None = None, purpose: str = "target") -> Model:
-            if spec is None:
-                return build_model(self.model, config.model_options, setup, purpose)
-            if is_solved(spec):
-                raise InputError(
-                    f"method '{config.method}' trains its networks, and model '{spec}' is solved; give another."
-                )
-            return build_model(spec, {}, setup, purpose)
-
+        build = Build(config.method, self.model, config.model_options, setup)
         with imports_allowed(self.trusted):
             return kind(options * kind.members, build, config.protocol)
 

@@ -96,6 +96,9 @@ class Bench:
         model.fit(self.train_pairs, self.train_pairs.columns.get("weight"))
         model.to(self.device)
 
+    def validation(self) -> Csr:
+        return self.data.csr(validation_part(self.data, self.run.config.protocol))
+
     def out_of_fold(self, model: ModelSpec, method: str = "normal", folds: int = 5) -> npt.NDArray[np.float64]:
         """Scores of every training interaction by models that were trained without it: [runs, n]."""
         whole = self.train_pairs

@@ -163,6 +163,7 @@ class Trainer:
         state, began = self.state, time.perf_counter()
         steps = 0
         self.steps.total.zero_()
+        self.method.begin_epoch(state.epoch)
         self.method.train()
         for batch in self.sampler.epoch():
             with self.threads.step():
@@ -278,6 +279,7 @@ class Trainer:
         for name, parameter in self.parameters.items():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"adam/{key}/{name}"] = value
+        tensors |= {f"memory/{name}": getattr(self.method, name) for name in self.method.remembers}
         tensors |= {f"stream/{name}": stream.get_state() for name, stream in self._streams().items()}
         header = {"stage": self.stage, "identity": self.identity, "state": json.dumps(self.state.__dict__)}
         checkpoints.write(self.checkpoint, tensors, header, self._shares(), self.ranks)
@@ -335,6 +337,11 @@ class Trainer:
                 if any(found[k].shape != parameter.shape for k in keys if k != "step"):
                     raise ValueError(f"averages of {name} are of another shape")
                 self.optimizer.state[parameter] = found
+        for name in self.method.remembers:
+            memory, stored = getattr(self.method, name), tensors[f"memory/{name}"]
+            if memory.shape != stored.shape:
+                raise ValueError(f"{name} is of another shape")
+            memory.copy_(stored)
         for name, stream in self._streams().items():
             stream.set_state(tensors[f"stream/{name}"])
         self.state = state

@@ -1,0 +1,75 @@
+"""PLD: of a few interactions of a user, trains on one that the model believes rather than on any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from accord.config import BaseConfig
+from accord.data.sampling import Batch
+from accord.methods.base import Build, Method, cross_entropy
+from accord.methods.whole_log import counts_for
+from accord.nn.layers import Streams
+from accord.protocol import Protocol
+
+
+class PLD(Method):
+    """In the place of each positive: one of k interactions of its user, drawn with chance ~ exp(-loss / T)."""
+
+    name = "pld"
+    summary = "cross-entropy on interactions drawn anew within each user, those that the model believes more often"
+    # neither shardable nor recordable: how many numbers a run draws is counted on the host
+
+    class Config(BaseConfig):
+        k: int = Field(5, ge=1, le=1000, description="interactions of the user that one is chosen from")
+        temperature: float = Field(1.0, gt=0, description="T: small prefers what the model believes, large is any")
+
+    per_run = ("temperature",)
+    temperature: Tensor
+    ptr: Tensor
+    items: Tensor
+    counts: Tensor
+
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        super().__init__(configs, build, protocol)
+        train = build.train
+        self.register_buffer("ptr", torch.from_numpy(train.ptr), persistent=False)
+        self.register_buffer("items", torch.from_numpy(train.items), persistent=False)
+        self.register_buffer("counts", torch.from_numpy(counts_for(train)).float(), persistent=False)
+        self.draws = Streams(self.target.seeds, "pld")
+
+    def loss(self, batch: Batch) -> Tensor:
+        chosen = self._chosen(batch)
+        items = torch.cat([self.items[chosen].long(), batch.items[:, batch.num_positives :]], 1)
+        columns = {"weight": self.counts[chosen]} if "weight" in batch.columns else {}
+        batch = batch._replace(items=items, columns=columns)
+        return self.reduced(batch, cross_entropy(self.target(batch.users, items), batch))
+
+    @torch.no_grad()
+    def _chosen(self, batch: Batch) -> Tensor:
+        """The places in the log of the interactions that are trained on: [R, P]."""
+        runs, size, k = len(batch.users), batch.num_positives, self.config.k
+        users = batch.users[:, :size]
+        numbers = self._numbers(batch, k + 1)  # [R, P, k + 1]
+        starts, lengths = self.ptr[users], self.ptr[users + 1] - self.ptr[users]
+        within = (numbers[..., :k] * lengths.unsqueeze(-1)).long()
+        drawn = starts.unsqueeze(-1) + torch.minimum(within, lengths.unsqueeze(-1) - 1)  # [R, P, k]
+        logits = self.target(users.repeat_interleave(k, 1), self.items[drawn.view(runs, -1)].long())
+        believed = torch.softmax(-F.softplus(-logits).view(runs, size, k) / self.temperature.unsqueeze(-1), -1)
+        choice = (believed.cumsum(-1) < numbers[..., k:]).sum(-1, keepdim=True).clamp(max=k - 1)
+        return drawn.gather(-1, choice).squeeze(-1)
+
+    def _numbers(self, batch: Batch, each: int) -> Tensor:
+        """Random numbers, `each` for every positive that is no padding: no run depends on its neighbours."""
+        runs, size, device = len(batch.users), batch.num_positives, batch.users.device
+        if batch.mask is None:
+            return self.draws.uniform([size * each] * runs, device).view(runs, size, each)
+        there = batch.mask[:, :size] > 0
+        numbers = torch.zeros(runs, size, each, device=device)
+        numbers[there] = self.draws.uniform((there.sum(1) * each).tolist(), device).view(-1, each)
+        return numbers

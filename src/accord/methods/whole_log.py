@@ -1,0 +1,97 @@
+"""What methods know of all training interactions at once: the loss of each, and statistics of users and items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from accord.data.csr import Csr, IntArray, Rows
+from accord.data.sampling import Batch
+from accord.methods.base import Build, Method, cross_entropy
+from accord.protocol import Protocol
+
+PAIRS_AT_ONCE = 2**18  # over all runs
+
+Floats = npt.NDArray[np.float64]
+
+
+@torch.no_grad()
+def positive_losses(method: Method, train: Csr) -> Floats:
+    """The cross-entropy of every training interaction by the target as it recommends: [runs, n]."""
+    runs, users = len(method.target.seeds), train.owners
+    device = next(method.target.parameters()).device
+    found = np.empty((runs, len(train.items)))
+    method.eval()
+    for start in range(0, len(train.items), max(1, PAIRS_AT_ONCE // runs)):
+        part = slice(start, start + max(1, PAIRS_AT_ONCE // runs))
+        pairs = [torch.from_numpy(np.asarray(rows[part], dtype=np.int64)).to(device) for rows in (users, train.items)]
+        logits = method.target(*(rows.expand(runs, -1) for rows in pairs))
+        found[:, part] = F.softplus(-logits).double().cpu().numpy()
+    return found
+
+
+def counts_for(train: Csr) -> Floats:
+    """What each training interaction counts for: [n]."""
+    weight = train.columns.get("weight")
+    return np.ones(len(train.items)) if weight is None else np.asarray(weight, dtype=np.float64)
+
+
+def standing(losses: Floats, rows: Rows, size: int, counts: Floats) -> Floats:
+    """Where the users (or items) stand by their mean loss: 0 for the smallest, 1 for the largest; [size].
+
+    `rows` says whose each interaction is. Of equal means the first comes first; who has nothing that counts is at 0.
+    """
+    total = np.bincount(rows, counts, size)
+    there = total > 0
+    mean = np.bincount(rows, counts * losses, size)[there] / total[there]
+    place = np.empty(len(mean))
+    place[np.argsort(mean, kind="stable")] = np.arange(len(mean))
+    found = np.zeros(size)
+    found[there] = place / max(1, len(mean) - 1)
+    return found
+
+
+def of_each_user(values: Floats, ptr: IntArray, ufunc: np.ufunc) -> Floats:
+    """A reduction (np.maximum, np.minimum, np.add) over the interactions of each user, at each of these: [n]."""
+    starts = ptr[:-1][np.diff(ptr) > 0]
+    if not len(starts):
+        return values
+    found: Floats = np.repeat(ufunc.reduceat(values, starts), np.diff(ptr)[np.diff(ptr) > 0])
+    return found
+
+
+class WeighsByLoss(Method):
+    """Cross-entropy in which a positive counts by a weight that is found before each epoch, from all losses at once."""
+
+    columns = ("place",)
+    recordable = True  # not shardable: a weight depends on the losses of all users
+
+    weight: Tensor
+
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        super().__init__(configs, build, protocol)
+        self.log = build.train
+        ones = torch.ones(len(self.target.seeds), len(self.log.items))
+        self.register_buffer("weight", ones, persistent=False)  # found again from the weights of the networks
+
+    def begin_epoch(self, epoch: int) -> None:
+        if epoch < self.config.warmup:
+            return
+        counts = counts_for(self.log)
+        for run, losses in enumerate(positive_losses(self, self.log)):
+            self.weight[run] = torch.from_numpy(self.weights(run, losses, counts))
+
+    def weights(self, run: int, losses: Floats, counts: Floats) -> Floats:
+        """The weights of all training interactions, from their losses and what each counts for: [n] each."""
+        raise AssertionError("a method says what its weights are")
+
+    def loss(self, batch: Batch) -> Tensor:
+        losses = cross_entropy(self.target(batch.users, batch.items), batch)
+        positive = losses[:, : batch.num_positives] * self.weight.gather(1, batch.column("place"))
+        return self.reduced(batch, torch.cat([positive, losses[:, batch.num_positives :]], 1))
