@@ -331,6 +331,7 @@ class Recommender:
             with replacing(place / "log.jsonl") as path:
                 path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
             write_json(place / "metrics.json", self.metrics)
+            run_folder.write_manifest(place)
         checkpoints.remove(checkpoints.found(folder))
         return folder
 
@@ -359,6 +360,7 @@ class Recommender:
     def _load(
         cls, folder: Path, device: str, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
     ) -> Recommender:
+        run_folder.check_manifest(folder)
         config_file = folder / "config.json"
         content = read_json(config_file)
         try:
@@ -366,10 +368,11 @@ class Recommender:
             run = RunSpec.load(RunConfig(**content), model, method, allow_imports)
         except (ValidationError, AttributeError, TypeError) as error:
             raise InputError(f"{config_file} is not the config of a run ({str(error).splitlines()[0]}).") from None
-        metrics = run_folder.read_metrics(folder / "metrics.json", len(run.config.seeds))
+        metrics = run_folder.read_metrics(folder / "metrics.json", run.config)
         users, _ = run_folder.read_ids(folder / "users.parquet", "user")
         items, item_table = run_folder.read_ids(folder / "items.parquet", "item")
         parts = read_seen(folder / "seen.parquet", users, items)
+        run_folder.require_pairs(folder / "seen.parquet", parts["train"], metrics)
         parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
         data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
         train, valid = data.training_csr(), data.csr(data.valid)
