@@ -24,10 +24,8 @@ from accord.experiments.results import Results
 from accord.io.files import read_json
 
 METRICS = ("recall@20", "ndcg@20")
-ERRORS, AT_LEAST = (
-    5.0,
-    0.01,
-)  # a cell trained anew differs by more standard errors than this, and by more than this share
+ERRORS = 5.0  # a cell trained anew differs if by more standard errors than this, and by more than a share:
+SHARE, ELSEWHERE = 0.01, 0.05  # on the kind of device that it was run on, and on another
 QUICK = 0.2  # share of the cells, those that took least time, of which one is trained anew
 ROUNDING = 1e-6  # of differences: the raw results have eight digits
 Find = Callable[[str], Dataset | None]  # a dataset by its name, None where it is not here
@@ -156,9 +154,10 @@ def _trained(folder: Path, file: Path, find: Find, device: str) -> Check:
     told = []
     for metric in METRICS:
         before, now = (np.array([line["metrics"][metric] for line in every]) for every in (lines, again))
-        told.append(f"{metric} {now.mean():.4f}, was {before.mean():.4f}")
+        told.append(f"{metric} {now.mean():.4f} on {again[0]['device']}, was {before.mean():.4f} on {first['device']}")
         error = np.sqrt((spread(before) ** 2 + spread(now) ** 2) / len(seeds))
-        if abs(now.mean() - before.mean()) > max(ERRORS * error, AT_LEAST * before.mean()):
+        share = SHARE if again[0]["device"] == first["device"] else ELSEWHERE
+        if abs(now.mean() - before.mean()) > max(ERRORS * error, share * before.mean()):
             return Check(what, True, told[-1])
     return Check(what, False, "; ".join(told))
 
