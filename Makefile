@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test quick heavy lint bench stress dist sbom licences audit-deps clean
+.PHONY: setup demo test quick heavy mutants lint bench stress dist sbom licences audit-deps clean
 
 setup: .venv/.ready
 
@@ -30,6 +30,10 @@ quick: setup
 # tests that take minutes each and are not among the others
 heavy: setup
 	.venv/bin/pytest -m heavy
+
+# deliberate bugs put into a copy of the source, and whether the tests notice; MUTANTS=tuning runs some
+mutants: setup
+	.venv/bin/python stress/mutants.py $(MUTANTS)
 
 # measures against other libraries, in an environment of their own; BENCH="--only stack size" measures parts again
 bench: setup .bench-venv/.ready

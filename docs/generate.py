@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from accord.cli.app import app
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
+from accord.experiments.findings import pages
 from accord.protocol import Protocol
 from accord.training.run import every_rule_kind, preset_rules
 
@@ -26,6 +27,8 @@ def main() -> None:
     for page in sorted(DOCS.glob("*.md")):
         text = page.read_text(encoding="utf-8")
         page.write_text(filled(text), encoding="utf-8")
+    for name in pages.PAGES:
+        (DOCS / "reproduction" / name).write_text(pages.filled(DOCS / "reproduction", name), encoding="utf-8")
 
 
 def filled(text: str) -> str:

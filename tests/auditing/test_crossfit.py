@@ -8,6 +8,7 @@ import pytest
 from accord.auditing import crossfit
 from accord.auditing.crossfit import cross_fit
 from accord.auditing.interaction_log import open_log
+from accord.data.folds import Fold
 from accord.errors import InputError
 from accord.training import stack
 from helpers import CPU, dataset, small_data
@@ -50,3 +51,17 @@ def test_somebody_must_have_two_interactions():
     data = dataset(4, 4, [(0, 0), (1, 1)], [(2, 2)], [(3, 3)])
     with pytest.raises(InputError, match="no user has two interactions"):
         cross_fit(open_log(data), device=CPU)
+
+
+def test_who_is_only_in_the_validation_is_not_known(monkeypatch):
+    """A model learns nothing of such a user, so its interactions are judged by popularity and not by models."""
+    log = open_log(small_data())
+    held = np.arange(len(log)) % 2 == 0
+    somebody = log.users[held][0]
+    assert (~held & (log.users == somebody)).any()
+    valid = ~held & (log.users == somebody)  # all that is left of one user
+    monkeypatch.setattr(crossfit, "cut", lambda *_: iter([Fold(held, valid), Fold(~held, np.zeros_like(held))]))
+    monkeypatch.setattr(crossfit, "JUDGES", (("popularity", "normal"),))
+    opinion = cross_fit(log, seeds=1, folds=2, device=CPU)
+    assert not opinion.known[held & (log.users == somebody)].any()
+    assert opinion.known[held & (log.users != somebody)].any()

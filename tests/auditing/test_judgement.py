@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,18 @@ def test_the_interval_is_students_over_the_runs():
     assert found.low[0] == pytest.approx(max(0, 0.5 - half), abs=1e-4)
     assert found.high[0] == pytest.approx(min(1, 0.5 + half), abs=1e-4)
     assert found.p_real[0] == pytest.approx(0.5)
+
+
+def test_more_runs_make_the_interval_narrower():
+    """By hand for four runs: the interval of their mean, not of another run, which would be twice as wide."""
+    log = open_log(random_frame())
+    values = np.array([0.45, 0.5, 0.5, 0.55])
+    opinion = opinion_of(log, np.full(len(log), 0.5))
+    many = replace(opinion, runs=[opinion.runs[0]] * 4, p_real=np.repeat(values[:, None], len(log), axis=1))
+    found = judge(log, many)
+    half = 3.1824 * values.std(ddof=1) / 2  # t of three degrees of freedom, √4 runs
+    assert found.low[0] == pytest.approx(0.5 - half, abs=1e-4)
+    assert found.high[0] == pytest.approx(0.5 + half, abs=1e-4)
 
 
 def test_the_table_has_a_row_for_every_interaction():

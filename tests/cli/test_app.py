@@ -10,6 +10,7 @@ import sys
 import pytest
 from safetensors import SafetensorError
 
+import accord
 from accord.cli import app
 from commands import run
 from long_training import start_long_training, wait_for
@@ -112,6 +113,7 @@ def test_every_command_is_there_by_its_name():
             "injected",
             "partners",
             "reproduce",
+            "verify",
             "report",
             "serve",
         ),
@@ -151,3 +153,39 @@ def test_an_error_of_ours_keeps_its_traceback(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["accord", "models"])
     with pytest.raises(ZeroDivisionError, match="a defect"):
         app.main()
+
+
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        ("train clicks.csv --epochs 1 --out again", "with --resume"),
+        ("report run --output page.html", "again"),
+        ("recommend run --all --output lists.parquet", "again"),
+        ("evaluate run --per-user users.parquet", "again"),
+        ("compare clicks.csv --models mf --methods normal --epochs 1 --seeds 1 --out compared", "again"),
+    ],
+)
+def test_a_full_disk_names_the_file_and_only_what_the_command_has(clicks, monkeypatch, capsys, words, again):
+    if "run" in words.split():
+        accord.fit(str(clicks / "clicks.csv"), "popularity", ks=[5], out=clicks / "run")
+
+    def full(_handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    code, _, err = run(monkeypatch, capsys, *words.split())
+    said = err.strip().splitlines()[-1]
+    assert code == 2
+    target = words.split()[-1]
+    assert f"the disk is full while writing {target}" in said, said
+    assert said.endswith(f"make room and run the same command {again}.")
+
+
+def test_offline_for_one_command(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("ACCORD_OFFLINE", "")
+    monkeypatch.delenv("ACCORD_DATA", raising=False)
+    monkeypatch.setenv("ACCORD_CACHE", str(tmp_path))
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was touched"))
+    code, _, err = run(monkeypatch, capsys, "--offline", "data", "get", "ml-1m")
+    assert code == 2
+    assert "nothing is downloaded offline" in err

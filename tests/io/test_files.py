@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ import pytest
 from accord.errors import InputError
 from accord.io import files
 from accord.io.files import only_writer, own_file, read_batches, read_json, read_table, replacing, staged, write_json
+from lossy_disk import recorded
 
 
 def names(folder):
@@ -47,6 +50,47 @@ def test_files_take_their_places_together_and_the_last_one_last(tmp_path, monkey
             (place / name).write_text("new")
     assert moved == ["a.bin", "z.bin", "metrics.json"]
     assert names(tmp_path) == ["a.bin", "metrics.json", "mine.txt", "z.bin"]
+
+
+# --- a power failure
+
+
+def test_a_power_failure_leaves_the_old_file_or_the_new_one(tmp_path, monkeypatch):
+    path = tmp_path / "results.jsonl"
+    path.write_text("old")
+    with recorded(tmp_path, monkeypatch) as recording, replacing(path) as temporary:
+        temporary.write_text("new")
+    outcomes = list(recording.left_behind())
+    assert {left["results.jsonl"] for _, left in outcomes} == {b"old", b"new"}
+    assert all(left["results.jsonl"] == b"new" for step, left in outcomes if step == len(recording.steps))
+
+
+def test_a_power_failure_leaves_one_run_or_none(tmp_path, monkeypatch):
+    """Never a file of one beside a file of another, unless the last one is missing, by which a folder is incomplete."""
+    names = ("config.json", "weights.bin", "metrics.json")
+    for name in names:
+        (tmp_path / name).write_text(f"old {name}")
+    with recorded(tmp_path, monkeypatch) as recording, staged(tmp_path, "metrics.json") as place:
+        for name in names:
+            with replacing(place / name) as temporary:
+                temporary.write_text(f"new {name}")
+    outcomes = list(recording.left_behind())
+    for _, left in outcomes:
+        if "metrics.json" in left:
+            assert left in ({name: f"{age} {name}".encode() for name in names} for age in ("old", "new"))
+    assert any("metrics.json" not in left for _, left in outcomes)
+    assert all(left["metrics.json"] == b"new metrics.json" for step, left in outcomes if step == len(recording.steps))
+
+
+def test_the_name_of_the_file_is_in_the_error_of_a_full_disk(tmp_path):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(OSError, match=r"deep/file\.txt") as found, replacing(tmp_path / "deep" / "file.txt"):
+        raise full
+    assert found.value.filename == str(tmp_path / "deep" / "file.txt")
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(OSError) as found, staged(tmp_path, "last") as place, replacing(place / "weights.bin"):  # noqa: PT011
+        raise full
+    assert found.value.filename == str(tmp_path / "weights.bin")
 
 
 def test_one_process_writes_to_a_folder_and_leftovers_go(tmp_path):

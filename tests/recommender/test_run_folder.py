@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -12,15 +13,19 @@ import pytest
 import torch
 
 from accord.errors import InputError
+from accord.fitting import fit
 from accord.io.tensors import read_tensors, write_tensors
 from accord.recommender import run_folder
 from accord.recommender.recommender import Recommender
+from helpers import small_data
 
 
 @pytest.fixture
 def copied(run: Path, tmp_path: Path) -> Path:
-    """A run folder to damage."""
-    return Path(shutil.copytree(run, tmp_path / "copy"))
+    """A run folder as 0.1.0 wrote it, without a manifest, to damage."""
+    folder = Path(shutil.copytree(run, tmp_path / "copy"))
+    (folder / run_folder.MANIFEST).unlink()
+    return folder
 
 
 def refused(folder: Path, sentence: str) -> None:
@@ -28,6 +33,94 @@ def refused(folder: Path, sentence: str) -> None:
         Recommender.load(folder)
     assert str(found.value).startswith(sentence), str(found.value)
     assert "\n" not in str(found.value)
+
+
+# --- the manifest
+
+
+@pytest.fixture(scope="module")
+def other(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same data and settings with another seed: every file of it fits into the run, and is of another one."""
+    folder = tmp_path_factory.mktemp("other") / "run"
+    fit(small_data(), "mf", "normal", seeds=[7], epochs=1, options={"model.dim": 4}, out=folder)
+    return folder
+
+
+@pytest.fixture
+def whole(run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run, tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "model.safetensors", "config.json"])
+def test_a_file_of_another_run_is_refused(whole, other, name):
+    shutil.copy(other / name, whole / name)
+    refused(whole, f"{whole / name} is not the file that this run was saved with")
+
+
+def test_ids_in_another_order_and_seen_pairs_that_are_gone_are_refused(whole):
+    users = pq.read_table(whole / "users.parquet")
+    pq.write_table(users.take(list(reversed(range(len(users))))), whole / "users.parquet")
+    refused(whole, f"{whole / 'users.parquet'} is not the file that this run was saved with")
+
+
+def test_a_manifest_names_every_file_with_its_size_and_hash(whole):
+    said = json.loads((whole / "manifest.json").read_text())["files"]
+    assert set(said) == {path.name for path in whole.iterdir()} - {"manifest.json"}
+    for name, sums in said.items():
+        content = (whole / name).read_bytes()
+        assert sums == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    (whole / "manifest.json").write_text(json.dumps({"files": {"config.json": said["config.json"]}}))
+    refused(whole, f"{whole / 'manifest.json'} is damaged (it does not name every file of a run)")
+    (whole / "manifest.json").write_text("[]")
+    refused(whole, f"{whole / 'manifest.json'} is damaged")
+
+
+def test_without_a_manifest_what_contradicts_itself_is_refused(copied, other):
+    metrics = copied / "metrics.json"
+    shutil.copy(other / "metrics.json", metrics)
+    refused(copied, f"{metrics} is damaged (it is of runs with other seeds than config.json says); train again.")
+    content = json.loads(metrics.read_text())
+    metrics.write_text(json.dumps(content | {"method": "deca"}))
+    refused(copied, f"{metrics} is damaged (it is of mf + deca, and config.json of another run); train again.")
+    shutil.copy(other / "config.json", copied / "config.json")
+    shutil.copy(other / "metrics.json", metrics)
+    seen = pq.read_table(copied / "seen.parquet")
+    pq.write_table(seen.slice(0, 0), copied / "seen.parquet")
+    refused(copied, f"{copied / 'seen.parquet'} is damaged (it has no training pairs, and metrics.json says ")
+
+
+@pytest.mark.parametrize("figure", ["NaN", "Infinity", "-Infinity"])
+def test_a_figure_that_is_no_number_is_refused(copied, figure):
+    path = copied / "metrics.json"
+    content = json.loads(path.read_text())
+    first = next(iter(content["mean"]))
+    path.write_text(json.dumps(content | {"mean": content["mean"] | {first: float(figure)}}))
+    refused(copied, f"{path} is damaged (mean.{first}: Input should be a finite number); train again.")
+
+
+@pytest.mark.parametrize(
+    "line", ['{"epoch": 1}', '{"stage": "1/1", "epoch": "x"}', "[1]", '{"stage":"1/1","epoch":1,"loss":{}}']
+)
+def test_a_log_of_another_shape_is_refused(copied, line):
+    (copied / "log.jsonl").write_text(line + "\n")
+    refused(copied, f"{copied / 'log.jsonl'} is damaged (")
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "config.json"])
+def test_half_of_a_surrogate_pair_is_refused(copied, name):
+    path = copied / name
+    path.write_text(path.read_text().replace("mf", "\\ud800", 1))
+    refused(copied, f"{path} is damaged (")
+
+
+def test_far_too_many_values_of_k_are_refused(copied):
+    path = copied / "config.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"ks": list(range(1, 5001))}))
+    refused(copied, f"{path} is not the config of a run (")
+
+
+# --- files one by one
 
 
 def test_a_folder_that_is_not_there(tmp_path):

@@ -168,3 +168,37 @@ def test_pages_carry_a_strict_policy(client):
         assert headers["x-content-type-options"] == "nosniff"
         assert "server" not in headers
     assert SCRIPT not in client.get("/").text
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("{", "the body is not JSON."),
+        ("[]", "the body: a valid dictionary or object to extract fields from."),
+        ('{"users": [1.5]}', "users.0: give an id, as text of at most 1000 characters or as a whole number."),
+        (
+            '{"users": ["a"], "exclude": [null]}',
+            "exclude.0: give an id, as text of at most 1000 characters or as a whole number.",
+        ),
+        ('{"users": ["a"], "kk": 3}', "the body has a field 'kk', which there is not."),
+        ('{"users": ["a"], "k": 0}', "k: greater than or equal to 1."),
+        ('{"users": ["a"], "k": "x"}', "k: a valid integer."),
+        ("{}", "users: field required."),
+    ],
+)
+def test_what_is_wrong_is_said_without_what_checks_it(client, body, message):
+    answer = client.post("/v1/recommendations", content=body, headers=JSON)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"] == message
+
+
+def test_a_parameter_is_named_as_it_was_sent(client):
+    answer = client.get("/v1/recommendations?user=u0002&k=many")
+    assert answer.json()["error"]["message"].startswith("k: a valid integer")
+
+
+def test_what_is_no_number_is_null_in_an_answer():
+    from accord.serve.api import encoded
+
+    content = {"a": float("nan"), "b": [1.5, float("inf")], "c": {"d": (float("-inf"), "NaN")}}
+    assert encoded(content) == b'{"a":null,"b":[1.5,null],"c":{"d":[null,"NaN"]}}'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 
 import httpx
@@ -183,3 +184,40 @@ def test_connections_that_send_half_a_request_are_closed(served, monkeypatch):
 
 def test_what_every_answer_carries_is_all_text():
     assert all(isinstance(name, bytes) and isinstance(value, bytes) for name, value in guard.HEADERS)
+
+
+# --- what is not one request
+
+
+def test_two_lengths_are_refused(served):
+    answer = client(served).post(
+        "/v1/recommendations",
+        content=b'{"users": ["u0002"]}',
+        headers={"transfer-encoding": "chunked", "content-length": "20"},
+    )
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_request")
+    assert answer.headers["connection"] == "close"
+
+
+def test_paths_and_headers_are_bounded_however_they_arrive(served):
+    asks = client(served, most_header_bytes=2000)
+    long = "x" * 2000
+    answer = asks.get(f"/v1/about?{long}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (414, "too_long")
+    answer = asks.get("/v1/about", headers={"x-long": long})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (431, "too_long")
+    assert asks.get("/v1/about", headers={"x-long": long[:1500]}).status_code == 200
+
+
+def test_the_same_over_a_connection(served):
+    """In one piece, which is read whole before anything is counted."""
+    for head, status in (
+        (b"GET /v1/about?" + b"x" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"414"),
+        (b"GET /v1/about HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 70_000 + b"\r\n\r\n", b"431"),
+        (b"POST /v1/recommendations HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
+         b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
+    ):  # fmt: skip
+        with serving(served) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as client_side:
+            client_side.sendall(head)
+            answer = client_side.recv(2**16)
+        assert answer.startswith((b"HTTP/1.1 " + status, b"HTTP/1.1 400")), answer[:80]

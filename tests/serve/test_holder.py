@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import threading
@@ -10,6 +11,7 @@ import time
 import httpx
 import pytest
 
+import accord
 from accord.serve import holder
 from accord.serve.api import make_app
 from accord.serve.guard import Rules
@@ -76,7 +78,10 @@ def test_a_broken_run_leaves_the_old_one_serving(tmp_path, run, caplog):  # noqa
         assert str(tmp_path) not in answer.text
         assert asks.get("/v1/recommendations?user=u0002").text == before
     assert caplog.text.count("the old run is kept") == 5
-    for said in ("metrics.json is damaged", "model.safetensors is damaged", "items.parquet is damaged", "is missing"):
+    for said in (
+        *(f"{name} is not the file" for name in ("metrics.json", "model.safetensors", "items.parquet")),
+        "is missing",
+    ):
         assert caplog.text.count(said) == 1
     assert 'accord_reloads_total{result="failed"} 5.0' in asks.get("/metrics").text
     shutil.copytree(run, folder)
@@ -141,3 +146,34 @@ def test_a_watched_folder_that_is_overwritten_file_by_file_is_never_served_mixed
                 break
             time.sleep(0.1)
         assert found == wanted[1]
+
+
+def test_two_runs_are_never_mixed_while_one_is_copied_over_the_other(tmp_path, run):  # noqa: F811
+    """File by file, in every order: the old run answers until all of the new one is there."""
+    from accord.recommender.run_folder import FILES, MANIFEST
+
+    folder, other = tmp_path / "run", tmp_path / "other"
+    shutil.copytree(run, folder)
+    rec = accord.Recommender.load(run)
+    rec.metrics["mean"] = dict.fromkeys(rec.metrics["mean"], 0.25)
+    next(iter(rec.method.state_dict().values())).mul_(-1)
+    rec.save(other)
+    asks = client(make_holder(folder))
+    before = asks.get("/v1/recommendations?user=u0002").json(), asks.get("/v1/about").json()["metrics"]
+    changed = [name for name in (*FILES, MANIFEST) if (other / name).read_bytes() != (run / name).read_bytes()]
+    assert set(changed) == {"metrics.json", "model.safetensors", MANIFEST}
+    for names in itertools.permutations(changed):
+        shutil.rmtree(folder)
+        shutil.copytree(run, folder)
+        assert asks.post("/reload").status_code == 200
+        for name in names[:-1]:
+            shutil.copy(other / name, folder / name)
+            assert asks.post("/reload").status_code == 409
+            assert (
+                asks.get("/v1/recommendations?user=u0002").json(),
+                asks.get("/v1/about").json()["metrics"],
+            ) == before
+        shutil.copy(other / names[-1], folder / names[-1])
+        assert asks.post("/reload").status_code == 200
+        assert set(asks.get("/v1/about").json()["metrics"].values()) == {0.25}
+        assert asks.get("/v1/recommendations?user=u0002").json() != before[0]

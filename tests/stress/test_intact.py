@@ -21,6 +21,8 @@ def test_a_folder_that_is_neither_run_is_noticed(whole, tmp_path):
     folder = tmp_path / "mixed"
     train(folder)
     (folder / "model.safetensors").write_bytes((whole / "5" / "model.safetensors").read_bytes())
+    assert not intact.run_is_right(whole / "3", folder)  # its manifest tells
+    (folder / "manifest.json").unlink()
     with pytest.raises(AssertionError, match="its weights are others"):
         intact.run_is_right(whole / "3", folder)
 

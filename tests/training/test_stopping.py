@@ -52,6 +52,14 @@ def test_the_best_weights_come_back_whatever_came_after():
     assert steps_of(method) == [10, 2, 22]
 
 
+def test_on_a_plateau_the_first_best_is_kept_and_patience_ends():
+    """As good as before is no better: otherwise a run that learns nothing would train to its last epoch."""
+    method, trainer = scripted([[0.5] * 12, [0.1, *[0.4] * 11]], "best-ndcg", patience=3)
+    state = trainer.train()
+    assert steps_of(method) == [2, 4]
+    assert all(state.stopped_at)
+
+
 @pytest.mark.parametrize(
     ("every", "offset", "due"),
     [(4, 4, [4, 8, 12]), (5, 6, [6, 11]), (1, 10, [10, 11, 12]), (100, 3, [3])],

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,13 +22,14 @@ from accord.cli.report import report
 from accord.cli.reproduce import reproduce
 from accord.cli.serve import serve
 from accord.cli.train import evaluate, train
+from accord.cli.verify import verify
 from accord.errors import InputError, printable
 from accord.io.files import UNFINISHED
 from accord.version import __version__
 
 COMMANDS = (
-    *(demo, train, evaluate, audit, compare, leaderboard, injected, partners, reproduce, report, serve, recommend),
-    *(models, methods, doctor),
+    *(demo, train, evaluate, audit, compare, leaderboard, injected, partners, reproduce, verify, report, serve),
+    *(recommend, models, methods, doctor),
 )  # in the order of `accord --help`
 
 app = typer.Typer(
@@ -44,7 +45,12 @@ for command in COMMANDS:
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+def _every(
+    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="never download; the same as ACCORD_OFFLINE=1")] = False,
+) -> None:
+    if offline:
+        os.environ["ACCORD_OFFLINE"] = "1"
     if version:
         typer.echo(f"accord {__version__}")
         raise typer.Exit
@@ -62,7 +68,8 @@ def main() -> None:
         sys.exit(_fail(str(error)))
     except (KeyboardInterrupt, typer.Abort):
         if _prints_errors():
-            print("\naccord: stopped; an interrupted training continues with --resume.", file=sys.stderr)
+            again = "; an interrupted training continues with --resume" if "--resume" in _options() else ""
+            print(f"\naccord: stopped{again}.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)
@@ -75,12 +82,23 @@ def main() -> None:
         sys.exit(_fail(usage))
 
 
+def _options() -> set[str]:
+    """The options of the command that was given."""
+    from typer.main import get_command
+
+    command: Any = get_command(app)
+    for word in sys.argv[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+    return {name for option in command.params for name in option.opts}
+
+
 def _sentence(error: OSError) -> str:
     import errno
 
     where = f" while writing {error.filename}" if error.filename else ""
     if error.errno == errno.ENOSPC:
-        return f"the disk is full{where}; make room and run the same command with --resume."
+        again = "with --resume" if "--resume" in _options() else "again"
+        return f"the disk is full{where}; make room and run the same command {again}."
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
         name = str(error.filename)
         place = Path(name).parent if name.endswith(UNFINISHED) else name

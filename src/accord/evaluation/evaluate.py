@@ -14,11 +14,13 @@ import torch
 from accord.data.csr import Csr, IntArray
 from accord.data.interactions import Dataset, Interactions
 from accord.data.user_shard import rows_of
+from accord.errors import InputError
 from accord.evaluation.metrics import at_each_k
 from accord.evaluation.ranking import Ranker
 from accord.protocol import Protocol
 
 MOST_SAMPLED, SAMPLE_SEED = 20_000, 0  # users by whom one of many models is judged
+MOST_KS = 100  # values of k: each has five metrics of every user
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ class Evaluation:
 def evaluate(ranker: Ranker, relevant: Relevant, ks: Sequence[int]) -> Evaluation:
     """Rank all items for every user with something relevant, and say where the hits are."""
     ks = sorted(set(ks))
+    if len(ks) > MOST_KS:
+        raise InputError(f"k has {len(ks):,} values; give at most {MOST_KS}.")
     keys = torch.from_numpy(relevant.pairs.keys).to(ranker.device)
     none = torch.zeros(ranker.runs, 0, ks[-1], dtype=torch.bool, device=ranker.device)
     parts = {name: [value] for name, value in at_each_k(none, none.new_zeros(0, dtype=torch.long), ks).items()}

@@ -119,21 +119,31 @@ def render(folder: Path) -> list[Table | Figure]:
     file = folder / f"{NAME}.json"
     if not file.exists():
         raise InputError(f"{file} does not exist: nothing was finished in this folder; run without --render-only.")
-    content, lines = read_json(file), Results(folder, NAME).by_key()
-    parts: list[Table | Figure] = []
-    devices: set[str] = set()
+    content = read_json(file)
+    every = read_runs(folder)
+    parts = [part for dataset, one in every.items() for part in _dataset(dataset, one)]
+    devices = {
+        line["device"] for one in every.values() for own in one.rows.values() for ls in own.values() for line in ls
+    }
+    write_all(folder, NAME, parts, _intro(content, devices), "Injected noise: whether it is found, and what it costs")
+    return parts
+
+
+def read_runs(folder: Path) -> dict[str, Found]:
+    """The runs of every dataset that the folder holds."""
+    content, lines = read_json(folder / f"{NAME}.json"), Results(folder, NAME).by_key()
+    every = {}
     for dataset, entry in content.items():
         rows: dict[tuple[str, str | None], dict[Where, list[dict[str, Any]]]] = {}
         for row in entry["rows"]:
             if not set(row["runs"]) <= set(lines):
-                raise InputError(f"{folder}/{NAME}.jsonl lacks runs of {dataset} that {file.name} names; run it again.")
-            own = [lines[key] for key in row["runs"]]
-            devices |= {line["device"] for line in own}
-            rows.setdefault((row["model"], row["method"]), {})[row["kind"], row["rate"]] = own
+                raise InputError(f"{folder}/{NAME}.jsonl lacks runs of {dataset} that {NAME}.json names; run it again.")
+            rows.setdefault((row["model"], row["method"]), {})[row["kind"], row["rate"]] = [
+                lines[k] for k in row["runs"]
+            ]
         names = {(row["kind"], row["rate"]): row["name"] for row in entry["rows"]}
-        parts += _dataset(dataset, Found(display_name(dataset), rows, names))
-    write_all(folder, NAME, parts, _intro(content, devices), "Injected noise: whether it is found, and what it costs")
-    return parts
+        every[dataset] = Found(display_name(dataset), rows, names)
+    return every
 
 
 def _intro(content: Mapping[str, Any], devices: set[str]) -> list[str]:

@@ -33,27 +33,53 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
         temporary.chmod(0o644)
+        sync(temporary)
         temporary.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        if error.filename is None or error.filename == name:  # a full disk is reported without the name of the file
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk before anything else is done: a power failure keeps them."""
+    if path.is_dir() and os.name == "nt":  # where folders cannot be opened
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager
 def staged(folder: Path, last: str) -> Iterator[Path]:
     """A temporary folder whose files move into `folder` when the block ends without an error, `last` after the others.
 
-    A folder without `last` is incomplete: it is removed before the first file moves.
+    A folder without `last` is incomplete: it is removed before the first file moves. Each of these steps is on the disk
+    before the next begins, so that a power failure too leaves the old files, the new ones, or no `last`.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    sync(folder.parent)
     place = Path(tempfile.mkdtemp(dir=folder, prefix=".", suffix=UNFINISHED))
     try:
         yield place
         (folder / last).unlink(missing_ok=True)
-        for path in sorted(place.iterdir(), key=lambda path: path.name == last):
-            path.replace(folder / path.name)
+        sync(folder)
+        for path in sorted(place.iterdir()):
+            if path.name != last:
+                path.replace(folder / path.name)
+        sync(folder)
+        (place / last).replace(folder / last)
+        sync(folder)
+    except OSError as error:
+        if error.filename is not None and Path(error.filename).parent == place:
+            error.filename = str(folder / Path(error.filename).name)
+        raise
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -103,11 +129,19 @@ def own_file(path: Path) -> Path:
 
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(own_file(path).read_text(encoding="utf-8"))
+        return parsed(own_file(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is damaged ({error}); train again.") from None
+
+
+def parsed(text: str) -> Any:
+    """JSON whose text can be written again: half of a surrogate pair is no character."""
+    content = json.loads(text)
+    if "\\u" in text:
+        json.dumps(content, ensure_ascii=False).encode()
+    return content
 
 
 def check_footer(path: Path, footer: Any) -> None:

@@ -23,7 +23,7 @@ class SearchMembers(FromMembers):
         shape = Shape.of(lab.train_pairs)
         self.search = plan_search(shape, budget)
         self.notes, self.tried = list(self.search.left_out), []
-        trials = self.search.trials if lab.validation is not None else 1  # with nothing to choose by
+        trials = self.search.trials if lab.relevant is not None else 1  # with nothing to choose by
         best: list[Candidate] = []
         for place, family in enumerate(self.search.families):
             if best and time.monotonic() - began > FAR_OVER * budget:

@@ -71,7 +71,7 @@ class Lab(TypingProtocol):
         """A run of its own on the same data, trained, and the epochs that were best where it was stopped by them."""
 
     @property
-    def validation(self) -> Relevant | None:
+    def relevant(self) -> Relevant | None:
         """What members are judged by: validation pairs of users with history, of so many users at most; None: none."""
 
     def ranker(self, method: Method) -> Ranker:

@@ -73,8 +73,8 @@ class FromMembers(Solve):
     def _weights(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
         if len(candidates) == 1:
             return [1.0]
-        if lab.validation is None:
+        if lab.relevant is None:
             self.notes.append("there is no validation to weigh the members by, so that their votes are equal.")
             return [1.0] * len(candidates)
         voters = [partial(vote, one.method) for one in candidates]
-        return choose_weights(collect_votes(voters, lab.ranker(self), lab.validation))
+        return choose_weights(collect_votes(voters, lab.ranker(self), lab.relevant))

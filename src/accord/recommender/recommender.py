@@ -331,6 +331,9 @@ class Recommender:
             with replacing(place / "log.jsonl") as path:
                 path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
             write_json(place / "metrics.json", self.metrics)
+            run_folder.write_manifest(place)
+        if self.final is None:
+            (folder / run_folder.REFIT).unlink(missing_ok=True)  # of a run that was here before
         checkpoints.remove(checkpoints.found(folder))
         return folder
 
@@ -359,11 +362,13 @@ class Recommender:
     def _load(
         cls, folder: Path, device: str, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
     ) -> Recommender:
+        run_folder.check_manifest(folder)
         run = RunSpec.read(folder / "config.json", model, method, allow_imports)
-        metrics = run_folder.read_metrics(folder / "metrics.json", len(run.config.seeds))
+        metrics = run_folder.read_metrics(folder / "metrics.json", run.config)
         users, _ = run_folder.read_ids(folder / "users.parquet", "user")
         items, item_table = run_folder.read_ids(folder / "items.parquet", "item")
         parts = read_seen(folder / "seen.parquet", users, items)
+        run_folder.require_pairs(folder / "seen.parquet", parts["train"], metrics)
         parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
         data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
         train, valid = data.training_csr(), data.csr(data.valid)

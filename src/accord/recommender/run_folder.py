@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,15 +16,20 @@ from torch import Tensor, nn
 from accord.data.csr import Csr
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError
-from accord.io.files import own_file, read_json, read_table
+from accord.io.files import own_file, parsed, read_json, read_table, write_json
 from accord.io.tensors import not_finite, read_tensors
 from accord.methods.base import Method
 from accord.models import MODELS
 from accord.models.base import Model
 from accord.training.run import RunConfig, RunSpec
 
-Figures = dict[str, float]
+Figures = dict[str, Annotated[float, Field(allow_inf_nan=False)]]
 REFIT = "refit.safetensors"  # weights of the run fitted again on the whole log
+MANIFEST = "manifest.json"  # 0.1.0 wrote none
+FILES = (
+    *("config.json", "metrics.json", "model.safetensors", "log.jsonl"),
+    *("users.parquet", "items.parquet", "seen.parquet", "test.parquet"),
+)
 
 
 class _Said(BaseModel):
@@ -53,7 +58,7 @@ class _Entry(_Said):
     metrics: Figures
     epochs: int
     train_seconds: float
-    valid_ndcg: float | None = Field(None, alias="valid_ndcg@20")
+    valid_ndcg: float | None = Field(None, alias="valid_ndcg@20", allow_inf_nan=False)
 
 
 class _Metrics(_Said):
@@ -72,6 +77,15 @@ class _Metrics(_Said):
     device: str
 
 
+class _Epoch(_Said):
+    """A line of log.jsonl; of a run that diverged, figures are null or no numbers."""
+
+    stage: str
+    epoch: int
+    loss: list[float | None] | None = None
+    valid: list[float | None] | None = None
+
+
 @contextmanager
 def as_sentences(folder: Path) -> Iterator[None]:
     """Whatever a folder's files bring about ends in one sentence about the folder."""
@@ -84,16 +98,54 @@ def as_sentences(folder: Path) -> Iterator[None]:
         raise InputError(f"{folder} is not a complete run folder ({what}); train again.") from None
 
 
-def read_metrics(path: Path, runs: int) -> dict[str, Any]:
-    """metrics.json, of so many runs."""
+def write_manifest(folder: Path) -> None:
+    """The size and sha256 of every file of a run, so that parts of two runs are never taken for one."""
+    there = [name for name in (*FILES, REFIT) if (folder / name).exists()]
+    write_json(folder / MANIFEST, {"files": {name: _sum(folder / name) for name in there}})
+
+
+def check_manifest(folder: Path) -> None:
+    """Whether the files are those that were saved together."""
+    if not (folder / MANIFEST).exists():
+        return
+    content = read_json(folder / MANIFEST)
+    listed = content.get("files") if isinstance(content, dict) else None
+    if not isinstance(listed, dict) or not set(FILES) <= set(listed):
+        raise damaged(folder / MANIFEST, "it does not name every file of a run")
+    for name in (name for name in (*FILES, REFIT) if name in listed):
+        if _sum(own_file(folder / name)) != listed[name]:
+            raise InputError(
+                f"{folder / name} is not the file that this run was saved with, as {MANIFEST} tells: it is of "
+                "another run, or was changed or only partly copied; copy the whole folder again, or train again."
+            )
+
+
+def _sum(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def read_metrics(path: Path, config: RunConfig) -> dict[str, Any]:
+    """metrics.json, of the runs of this config."""
     content: dict[str, Any] = read_json(path)
     try:
-        if len(_Metrics.model_validate(content).runs) != runs:
-            raise damaged(path, "it is of another number of runs")
+        said = _Metrics.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         raise damaged(path, f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}") from None
+    if len(said.runs) != len(config.seeds):
+        raise damaged(path, "it is of another number of runs")
+    if (said.model, said.method) != (config.model, config.method or "none"):
+        raise damaged(path, f"it is of {said.model} + {said.method}, and config.json of another run")
+    if [run.seed for run in said.runs] != list(config.seeds):
+        raise damaged(path, "it is of runs with other seeds than config.json says")
     return content
+
+
+def require_pairs(path: Path, train: Interactions, metrics: Mapping[str, Any]) -> None:
+    """Without its pairs, a run would recommend what everybody has seen already."""
+    if metrics["dataset"]["train"] and not len(train):
+        raise damaged(path, f"it has no training pairs, and metrics.json says {metrics['dataset']['train']:,}")
 
 
 def read_ids(path: Path, column: str) -> tuple[IdMap, pa.Table]:
@@ -160,7 +212,14 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        return [json.loads(line) for line in own_file(path).read_text(encoding="utf-8").splitlines()]
+        entries = [parsed(line) for line in own_file(path).read_text(encoding="utf-8").splitlines()]
+        for entry in entries:
+            _Epoch.model_validate(entry)
+        return entries
+    except ValidationError as error:
+        first = error.errors()[0]
+        what = f"{'.'.join(map(str, first['loc'])) or 'a line'}: {first['msg']}"
+        raise damaged(path, what) from None
     except (ValueError, RecursionError) as error:
         raise damaged(path, str(error)) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib import resources
@@ -41,7 +42,19 @@ OptionalItem = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="o
 
 
 def encoded(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()
+    """JSON has no NaN and no infinity: they are null."""
+    try:
+        return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+    except ValueError:
+        return json.dumps(_finite(content), separators=(",", ":"), allow_nan=False).encode()
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def as_json(content: Any) -> Response:
@@ -235,9 +248,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def not_valid(_: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if part not in ("query", "body"))
-        return answer(ApiError(422, "invalid", f"{where or 'the body'}: {first['msg']}"))
+        return answer(ApiError(422, "invalid", s.sentence(error.errors()[0])))
 
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, error: HTTPException) -> Response:

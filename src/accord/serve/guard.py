@@ -48,6 +48,7 @@ class Rules:
     token: str | None = None
     hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
     most_bytes: int = 2**20  # of a body
+    most_header_bytes: int = 2**16  # of the path with its parameters, and of all headers
     most_arriving: int = 2**26  # bytes of incomplete bodies, in all
     most_waiting: int = 128  # requests at once; more are refused, so that nobody waits long
     seconds: float = 10.0  # for a body to arrive, and for an answer
@@ -91,6 +92,7 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         path, rules = scope["path"], self.rules
+        self._check_size(scope)
         self._check_sender(scope)
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             receive = await self._whole_body(scope, receive)
@@ -119,8 +121,22 @@ class Guard:
         self.meters.refused.inc()
         return overloaded("overloaded", message)
 
+    def _check_size(self, scope: Scope) -> None:
+        """The connection bounds only what it has not read whole: what arrives at once may be longer."""
+        most, close = self.rules.most_header_bytes, {"Connection": "close"}
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > most:
+            raise ApiError(
+                414, "too_long", f"the path may have at most {most} bytes; send what is long in a body.", close
+            )
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > most:
+            raise ApiError(431, "too_long", f"the headers may have at most {most} bytes.", close)
+
     def _check_sender(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
+        if b"transfer-encoding" in headers and b"content-length" in headers:
+            # a proxy before us may believe the one, and take the end of the body for a request of somebody else
+            message = "a request has a Content-Length or a Transfer-Encoding, not both."
+            raise ApiError(400, "bad_request", message, {"Connection": "close"})
         host = headers.get(b"host", b"").decode("latin-1")
         if self.rules.token is None:
             # otherwise the browser would let in a page of another site whose name was made to point here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
@@ -16,6 +17,21 @@ MOST_CHARACTERS = 1000
 def _as_integer(value: Any) -> Any:
     """JSON has only one type of number: 5.0 is an integer too."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def sentence(problem: Mapping[str, Any]) -> str:
+    """What is wrong with a request: the name as the request has it, and the rule; nothing of what checks it."""
+    kind, (part, *place) = problem["type"], problem["loc"]
+    if kind == "json_invalid":
+        return "the body is not JSON."
+    if kind == "extra_forbidden":
+        return f"the body has a field {str(place[-1])[:100]!r}, which there is not."
+    named = [str(step) for step in place if part == "query" or isinstance(step, int) or step in FIELDS]
+    where = ".".join(named) or "the body"
+    if part == "body" and len(named) < len(place):  # what is left out says which kinds of id were tried
+        return f"{where}: give an id, as text of at most {MOST_CHARACTERS} characters or as a whole number."
+    rule = str(problem["msg"]).removeprefix("Input should be ")
+    return f"{where}: {rule[:1].lower()}{rule[1:]}."
 
 
 Integer = Annotated[StrictInt, BeforeValidator(_as_integer)]
@@ -44,6 +60,9 @@ class UsersAsked(Asked):
 
 class HistoryAsked(Asked):
     history: list[Id] = Field(max_length=MOST_HISTORY, description="items that the user interacted with")
+
+
+FIELDS = {*UsersAsked.model_fields, *HistoryAsked.model_fields}
 
 
 class Item(BaseModel):

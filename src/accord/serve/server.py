@@ -22,7 +22,7 @@ from accord.serve.guard import App, Rules
 from accord.serve.holder import Holder
 from accord.serve.meters import Meters
 
-MOST_HEADER_BYTES = 2**16  # a thousand items to exclude fit into the first line
+MOST_HEADER_BYTES = Rules.most_header_bytes  # a thousand items to exclude fit into the first line
 SHORTEST_TOKEN = 16  # characters, if other machines can reach the server
 KEEP_ALIVE_SECONDS = 30
 STOP_SECONDS = 10  # for requests to end when the server stops

@@ -18,6 +18,7 @@ from accord.errors import InputError
 from accord.evaluation.ranking import tie_priority
 from accord.kernels.top_k import top_k
 from accord.recommender.recommender import Recommender
+from accord.recommender.run_folder import FILES, MANIFEST
 from accord.recommender.top_n import List
 from accord.serve.audited import Audited
 from accord.serve.search import Search
@@ -27,8 +28,8 @@ REASONS = 3  # items of the history that are named as reasons for a recommendati
 EXACT_IN_JSON = 2**53  # larger integers are rounded by JavaScript
 AT_ONCE = 10_000  # ids converted to Python at once; other threads get their turn in between
 TRIES = 3
-PARTS = ("config.json", "metrics.json", "model.safetensors", "users.parquet", "items.parquet", "seen.parquet")
-Identity = tuple[tuple[int, int, int], ...]
+MAY_LACK = ("log.jsonl", MANIFEST)
+Identity = tuple[tuple[int, int, int] | None, ...]
 Answer = dict[str, Any]
 Id = int | str
 
@@ -36,10 +37,16 @@ Id = int | str
 def identity_of(folder: Path) -> Identity | None:
     """Tells one state of a run folder from another, even if its files are overwritten one by one; None: incomplete."""
     try:
-        found = [(folder / name).stat() for name in PARTS]
+        return tuple(_status(folder / name, needed=name not in MAY_LACK) for name in (*FILES, MANIFEST))
     except OSError:
         return None
-    return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in found)
+
+
+def _status(path: Path, needed: bool) -> tuple[int, int, int] | None:
+    if not needed and not path.exists():
+        return None
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 class Snapshot:

@@ -12,6 +12,7 @@ from accord import paper
 from accord.config import make_config
 from accord.data.interactions import Dataset
 from accord.errors import InputError, shown, unknown
+from accord.evaluation.evaluate import MOST_KS
 from accord.methods import MethodSpec, method_for, method_name
 from accord.models import ModelSpec, has_seeds, model_name, own_class
 from accord.models.consensus import Consensus
@@ -130,6 +131,8 @@ def _ks(ks: Sequence[int] | None, dataset: str) -> tuple[int, ...]:
     wanted: list[Any] = [ks] if isinstance(ks, Integral) else list(ks)
     if not wanted or not all(isinstance(k, Integral) and 1 <= int(k) <= MOST_K for k in wanted):
         raise InputError(f"k is {shown(wanted)}; give one or more whole numbers from 1 to {MOST_K:,}.")
+    if len(set(wanted)) > MOST_KS:
+        raise InputError(f"k has {len(set(wanted)):,} values; give at most {MOST_KS}.")
     return tuple(sorted({int(k) for k in wanted}))
 
 

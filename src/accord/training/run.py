@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from accord.config import imports_allowed, make_config
 from accord.data.csr import Csr
 from accord.errors import InputError, unknown
-from accord.evaluation.evaluate import Evaluation
+from accord.evaluation.evaluate import MOST_KS, Evaluation
 from accord.io.files import read_json
 from accord.methods import METHODS, MethodSpec, method_for
 from accord.methods.base import Build, Method
@@ -43,7 +43,7 @@ class RunConfig(BaseModel):
     train: TrainConfig
     protocol: Protocol
     seeds: tuple[int, ...] = Field(min_length=1, max_length=MOST_SEEDS)
-    ks: tuple[Annotated[int, Field(ge=1, le=MOST_K)], ...] = Field(min_length=1)
+    ks: tuple[Annotated[int, Field(ge=1, le=MOST_K)], ...] = Field(min_length=1, max_length=MOST_KS)
     varied: tuple[dict[str, Any], ...] = Field(
         default=(),
         description="options in which the runs differ, one entry per run: method.NAME or train.l2",

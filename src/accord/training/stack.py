@@ -122,7 +122,7 @@ class Bench:
 
     def fit(self, member: Member) -> tuple[Method, int | None]:
         run = self.run.of_member(member)
-        if member.epochs is not None and self.validation is None:
+        if member.epochs is not None and self.relevant is None:
             run = run.updated(train=run.config.train.model_copy(update={"epochs": member.epochs}))
         try:
             trained, states = train_stack(self.data, run, self.device, ranks=self.ranks)
@@ -130,10 +130,10 @@ class Bench:
             if error.rest is None:
                 raise
             _, trained, states = error.rest
-        return trained, states[-1].best_epoch() if states and self.validation is not None else None
+        return trained, states[-1].best_epoch() if states and self.relevant is not None else None
 
     @cached_property
-    def validation(self) -> Relevant | None:
+    def relevant(self) -> Relevant | None:
         relevant = Relevant.of_validation(self.data, self.run.config.protocol).sampled()
         return relevant if len(relevant.users) else None
 
@@ -142,10 +142,10 @@ class Bench:
         return Ranker.of(method.target, method.score_all, 1, seen, self.train_pairs, rules, self.device)
 
     def validate(self, method: Method) -> float | None:
-        if self.validation is None:
+        if self.relevant is None:
             return None
         ranker = replace(self.ranker(method), score_all=partial(as_run, method), scores_are_logits=False)
-        return float(evaluate(ranker, self.validation, [20]).per_user["ndcg@20"].mean())
+        return float(evaluate(ranker, self.relevant, [20]).per_user["ndcg@20"].mean())
 
     def report(self, what: str, done: int, of: int) -> None:
         if self.watch is not None:

@@ -1,0 +1,1 @@
+"""The sentences about the results in `docs/reproduction`, made from the raw results: `pages.filled` writes them."""

@@ -1,0 +1,109 @@
+"""What injected noise shows: whether it is found, and what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accord.experiments.charts import display_name
+from accord.experiments.findings.raw import bullets, fig, listed, percent, said, span
+from accord.experiments.known_noise import BUILT_IN, CLEAN
+from accord.experiments.noise_injection import KIND_NAMES, Found, Where, read_runs
+from accord.experiments.paper_tables.experiment import spread
+
+RowKey = tuple[str, str | None]
+
+
+def _auc(one: Found, row: RowKey, where: Where) -> float:
+    values = one.noise(row, where, "auc")
+    assert values is not None
+    return float(values.mean())
+
+
+def _cost(one: Found, row: RowKey, where: Where) -> float:
+    return float(one.loss(row, where).mean())
+
+
+def injected(folder: Path) -> str:
+    every = read_runs(folder / "corrected")
+    kinds = [_finding(every["ml-100k"], "ml-100k", kind) for kind in ("uniform", "popularity", "user")]
+    return bullets([*kinds, _modcloth(every["modcloth"]), _built_in(every["demo"]), *_costs(every)])
+
+
+def _name(row: RowKey) -> str:
+    return display_name(row[1] or row[0])
+
+
+def _by_rate(one: Found, row: RowKey, kind: str) -> list[float]:
+    return [_auc(one, row, where) for where in one.noises if where[0] == kind]
+
+
+def _finding(one: Found, dataset: str, kind: str) -> tuple[str, ...]:
+    """How well every row finds a kind of noise, the best first."""
+    values = {row: _by_rate(one, row, kind) for row in one.rows}
+    order = sorted(values, key=lambda row: -sum(values[row]))
+    shown = [f"{_name(row)} {span(values[row], 2)}" for row in order]
+    rates = [rate for name, rate in one.noises if name == kind]
+    return (
+        f"**{KIND_NAMES[kind].capitalize()} noise** on {display_name(dataset)}, {min(rates):.0%} to {max(rates):.0%}",
+        "of the pairs,",
+        f"is found with an AUC of: {', '.join(shown)}.",
+    )
+
+
+def _modcloth(one: Found) -> tuple[str, ...]:
+    learned = [row for row in one.rows if row[1]]
+    worst = min(_cost(one, row, where) for row in learned for where in one.noises)
+    told = []
+    for kind in ("uniform", "popularity", "user"):
+        best = max(learned, key=lambda row: sum(_by_rate(one, row, kind)))
+        popular = next(row for row in one.rows if row[0] == "popularity")
+        told.append(
+            f"{KIND_NAMES[kind]} {span(_by_rate(one, best, kind), 2)} ({_name(best)}; popularity "
+            f"{span(_by_rate(one, popular, kind), 2)})"
+        )
+    return (
+        f"**Modcloth**: the best learned method at each kind: {listed(told)}. No learned row loses more than",
+        f"{abs(worst):.1%} of NDCG@20: where tuning drives the penalty of GMF high, its list is the popular items.",
+    )
+
+
+def _built_in(one: Found) -> tuple[str, ...]:
+    (where,) = one.noises
+    values = {row: _auc(one, row, where) for row in one.rows}
+    order = sorted(values, key=values.__getitem__, reverse=True)
+    normal, popular = values["gmf", "normal"], values["popularity", None]
+    return (
+        f"**Built-in data** ({where[1]:.0%} of noise of its own, by popularity and position):",
+        f"{', '.join(f'{_name(row)} {fig(values[row], 3)}' for row in order)}.",
+        said("Here plain training finds it far better than popularity.", normal > popular + 0.1),
+    )
+
+
+def _costs(every: dict[str, Found]) -> list[tuple[str, ...]]:
+    one, built_in = every["ml-100k"], every["demo"]
+    learned = [row for row in one.rows if row[1]]
+    low = [where for where in one.noises if where[1] <= 0.2]
+    over = [
+        (row, where)
+        for row in learned
+        for where in low
+        if abs(_cost(one, row, where)) > spread(one.ndcg(row, (CLEAN, 0.0))) / float(one.ndcg(row, (CLEAN, 0.0)).mean())
+    ]
+    high = max(rate for _, rate in one.noises)
+    most = {
+        row: [_cost(one, row, where) for where in one.noises if where[1] == high]
+        for row in one.rows
+        if row != ("popularity", None)
+    }
+    shown = [f"{_name(row)} {percent(min(own))} to {percent(max(own))}" for row, own in most.items()]
+    (where,) = [where for where in built_in.noises if where[0] == BUILT_IN]
+    own = {row: _cost(built_in, row, where) for row in built_in.rows}
+    return [
+        (
+            "**What it costs.** On MovieLens-100k, noise of up to 20% changes NDCG@20 by more than one standard",
+            "deviation",
+            f"between seeds in {len(over)} of {len(learned) * len(low)} cells. At {high:.0%}, over the kinds of noise:",
+            f"{'; '.join(shown)}. On built-in data:",
+            f"{', '.join(f'{_name(row)} {percent(cost)}' for row, cost in own.items())}.",
+        )
+    ]

@@ -1,0 +1,25 @@
+"""Pages of results whose sentences are generated: what they hold, and what they should hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from accord.errors import InputError
+from accord.experiments.findings import corrected, figures, published
+
+PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+Part = Callable[[Path], str]
+PAGES: Mapping[str, Mapping[str, Part]] = {
+    "README.md": {**published.PARTS_OF_PAGE, **figures.PARTS_OF_PAGE},
+    "corrected/README.md": corrected.PARTS_OF_PAGE,
+}
+
+
+def filled(folder: Path, page: str) -> str:
+    """A page of the folder with its generated parts made anew from the raw results beside it."""
+    parts, text = PAGES[page], (folder / page).read_text(encoding="utf-8")
+    if missing := set(parts) - {match[2] for match in PART.finditer(text)}:
+        raise InputError(f"{folder / page} has no place for {', '.join(sorted(missing))}: <!-- generated: NAME -->.")
+    return PART.sub(lambda match: f"{match[1]}{parts[match[2]](folder)}{match[3]}", text)

@@ -1,0 +1,56 @@
+"""The conclusions, against the leaderboard's raw results read by hand."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from reproduction import FOLDER, raw, words
+
+BOARD = json.loads((FOLDER / "corrected/leaderboard.json").read_text())
+PAGE = words("corrected/README.md")
+NAMES = {"ml-100k": "MovieLens-100k", "modcloth": "Modcloth", "adressa": "Adressa"}
+
+
+def test_how_often_the_ensemble_helps():
+    tests = [
+        test for entry in BOARD.values() for row, test in entry["tests"]["normal"].items() if row.endswith("Ensemble")
+    ]
+    better = sum(test["p_holm"] < 0.05 and test["difference"] > 0 for test in tests)
+    worse = sum(test["p_holm"] < 0.05 and test["difference"] < 0 for test in tests)
+    assert f"significantly better than Normal in {better} of {len(tests)} rows" in PAGE
+    assert f"and significantly worse in {worse}." in PAGE
+
+
+@pytest.mark.parametrize("dataset", NAMES)
+def test_what_deca_changes(dataset):
+    means = {}
+    for line in raw("corrected/leaderboard.jsonl", dataset=dataset):
+        means.setdefault((line["model"], line["method"]), []).append(line["metrics"]["ndcg@20"])
+    mean = {row: sum(values) / len(values) for row, values in means.items()}
+    changes = [
+        100 * (mean[model, method] / mean[model, "normal"] - 1)
+        for model, method in mean
+        if method in ("deca", "deca-p")
+    ]
+    told = f"change NDCG@20 by {min(changes):+.1f}% to {max(changes):+.1f}%".replace("-", "−")
+    assert f"{NAMES[dataset]}: DeCA and DeCA(p) {told}" in PAGE
+
+
+def test_trials_p_and_the_ceiling_are_said():
+    trials = Counter((line["dataset"], line["model"]) for line in raw("corrected/tuning.jsonl", model="ease"))
+    for dataset in ("ml-100k", "modcloth"):
+        assert f"{trials[dataset, 'ease']} on {NAMES[dataset]}" in PAGE
+    assert "These weights and penalties are the best that were found on the test itself" in PAGE
+    board = words("corrected/leaderboard.md")
+    assert "its weights and its penalty the best found on the test itself" in board
+    assert "p is that of a normal approximation" in board
+
+
+@pytest.mark.parametrize("dataset", NAMES)
+def test_the_smallest_difference_that_was_significant(dataset):
+    tests = BOARD[dataset]["tests"]["normal"].values()
+    smallest = min(abs(test["difference"]) for test in tests if test["p_holm"] < 0.05)
+    assert f"the smallest that is significant is {smallest:.4f}".replace(" 0.", " .") in PAGE
