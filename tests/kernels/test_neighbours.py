@@ -13,7 +13,7 @@ from accord.kernels.neighbours import history_scores, k_best, local_ridges, near
 
 def log(users=40, items=25, share=0.2, seed=0, weights=False):
     rng = np.random.default_rng(seed)
-    x = (rng.random((users, items)) < share) * (rng.uniform(0.2, 3, (users, items)) if weights else 1.0)
+    x = (rng.random((users, items)) < share) * (rng.integers(1, 12, (users, items)) / 4 if weights else 1.0)
     x[:, 3] = 0  # an item that nobody took
     return sp.csr_matrix(x)
 

@@ -75,7 +75,7 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
         TextColumn("training {task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("epochs · {task.fields[figures]}"),
+        TextColumn("{task.fields[figures]}"),
         TimeRemainingColumn(),
     )
     screen = Console(stderr=True)
@@ -83,7 +83,9 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
         tasks: dict[str, Any] = {}
 
         def watch(progress: Progress) -> None:
-            figures = f"loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s"
+            figures = f"epochs · loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s"
+            if not progress.step:  # a model that is solved
+                figures = "%"
             if progress.value is not None:
                 figures += f" · valid {progress.value:.4f}"
             if progress.stage not in tasks:

@@ -48,7 +48,7 @@ def _call(name: str, calls: list[tuple[Any, ...]]) -> None:
     """Call a kernel with each of these, on as many threads as torch uses."""
     compiled = _compiled()
     assert compiled is not None
-    _share_out(compiled[name], calls)
+    in_threads(compiled[name], calls)
 
 
 def share_out(name: str, calls: list[tuple[Any, ...]], done: Callable[[float], None] | None = None) -> None:
@@ -62,10 +62,10 @@ def share_out(name: str, calls: list[tuple[Any, ...]], done: Callable[[float], N
         if done is not None:
             done(next(finished) / len(calls))
 
-    _share_out(work, calls)
+    in_threads(work, calls)
 
 
-def _share_out(work: Callable[..., None], calls: list[tuple[Any, ...]]) -> None:
+def in_threads(work: Callable[..., None], calls: list[tuple[Any, ...]]) -> None:
     """The same of anything that holds no lock for long."""
     if len(calls) == 1 or torch.get_num_threads() == 1:
         for arguments in calls:
@@ -243,7 +243,7 @@ def mlp_of_all(
     threads = torch.get_num_threads()
     shares = [part for part in np.array_split(np.arange(num_users), threads) if len(part)]
     try:
-        _share_out(score, list(product(range(runs), range(0, num_items, PAIRS_WITHIN_CACHE), shares)))
+        in_threads(score, list(product(range(runs), range(0, num_items, PAIRS_WITHIN_CACHE), shares)))
     finally:
         torch.set_num_threads(threads)
     return found

@@ -172,8 +172,5 @@ def _plain_ridge(
     crossed = np.outer(image[item], v)
     left[size:, size:] = inner - crossed - crossed.T + diagonal[item] * np.outer(v, v)
     right = np.append(together, image[item] - diagonal[item] * v)
-    try:
-        found = scipy.linalg.solve(left, right, assume_a="pos") if len(right) else right
-    except np.linalg.LinAlgError:
-        found = scipy.linalg.lstsq(left, right, cond=1e-9)[0]
+    found = scipy.linalg.lstsq(left, right, cond=1e-9)[0] if len(right) else right
     weights[item, :size], spread[item] = found[:size], found[size:]

@@ -40,7 +40,7 @@ class ItemKNN(SparseItemToItem):
         x = interaction_matrix(train, weight)
         sizes = x.multiply(x).sum(0).A1  # [I]
         own, other = (power_or_zero(sizes, power) for power in (self.config.balance, 1 - self.config.balance))
-        near = nearest_items(x, self.config.k, own, other, self.config.shrink)
+        near = nearest_items(x, self.config.k, own, other, self.config.shrink, done=self.told)
         columns = near.columns[near.there]
         norms = own[columns] * np.repeat(other, near.counts) + self.config.shrink
         alike = near.together[near.there] / norms

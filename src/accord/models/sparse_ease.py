@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -79,9 +79,16 @@ class SparseEASE(SparseItemToItem):
         diagonal, ones = sizes + penalty, np.ones(self.num_items)
         basis = self._singular_vectors(x)
         image = x.T @ (x @ basis) + penalty[:, None] * basis
-        near = nearest_items(x, config.neighbours, diagonal**0.75, ones)
-        pairs = nearest_items(x, max(config.neighbours, PAIRS_KEPT // self.num_items), ones, ones, dtype=np.float32)
-        weights, spread = local_ridges(near, pairs, diagonal, penalty, basis, image)
+        near = nearest_items(x, config.neighbours, diagonal**0.75, ones, done=self._part(0, 0.2))
+        pairs = nearest_items(
+            x,
+            max(config.neighbours, PAIRS_KEPT // self.num_items),
+            ones,
+            ones,
+            dtype=np.float32,
+            done=self._part(0.2, 0.4),
+        )
+        weights, spread = local_ridges(near, pairs, diagonal, penalty, basis, image, self._part(0.4, 1))
         own = np.arange(self.num_items, dtype=np.int32)[:, None]
         itself = -(basis * spread).sum(1, keepdims=True)  # of which an item says nothing
         there = np.hstack([near.there, own >= 0])
@@ -89,6 +96,11 @@ class SparseEASE(SparseItemToItem):
         ends = np.append(0, (near.counts + 1).cumsum())
         self.keep(sp.csr_matrix((values, columns, ends), shape=(self.num_items, self.num_items)))
         self.basis, self.spread = torch.from_numpy(basis).float(), torch.from_numpy(spread)
+
+    def _part(self, start: float, end: float) -> Callable[[float], None] | None:
+        """Who is told of a part of the work."""
+        told = self.told
+        return None if told is None else lambda share: told(start + (end - start) * share)
 
     def _singular_vectors(self, x: Any) -> npt.NDArray[np.float64]:
         """The first right singular vectors [I, d], by iterating on a few more."""

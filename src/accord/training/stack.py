@@ -73,6 +73,11 @@ def train_stack(
     return method.to(device).eval(), bench.states
 
 
+def _tell_share(watch: Callable[[Progress], None], name: str, share: float) -> None:
+    """What a solved model has done, in per cent."""
+    watch(Progress(name, round(100 * share), 100, 0, float("nan"), 0.0, None))
+
+
 class Bench:
     """What a method is trained on: the lab that `Method.stages` is handed."""
 
@@ -93,7 +98,10 @@ class Bench:
         self.states.append(trainer.train())
 
     def solve(self, model: Model) -> None:
+        if self.watch is not None:
+            model.told = partial(_tell_share, self.watch, model.name)
         model.fit(self.train_pairs, self.train_pairs.columns.get("weight"))
+        model.told = None
         model.to(self.device)
 
     def out_of_fold(self, model: ModelSpec, method: str = "normal", folds: int = 5) -> npt.NDArray[np.float64]:
