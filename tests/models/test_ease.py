@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from accord.errors import InputError
+from accord.kernels import inverse
+from accord.models import ease
 from accord.models.ease import EASE
-from helpers import make_model
+from accord.training.stack import train_stack
+from helpers import CPU, make_model, plan_small, random_csr, small_data
 from oracles import EMPTY, PLAIN, dense, each_case, scores_of
 
 
@@ -82,3 +85,29 @@ def test_ease_refuses_more_items_than_it_can_invert(monkeypatch):
     monkeypatch.setattr(EASE, "most_items", PLAIN.num_items - 1)
     with pytest.raises(InputError, match="too many"):
         make_model("ease", PLAIN)
+
+
+@each_case
+def test_large_catalogues_are_solved_by_blocks(monkeypatch, train):
+    options = {"l2": 2.0, "dropout": 0.3, "user_norm": 0.5}
+    exact = make_model("ease", train, **options)
+    for module in (ease, inverse):
+        monkeypatch.setattr(module, "BLOCK", 4)
+    monkeypatch.setattr(ease, "SMALL", 5)
+    model = make_model("ease", train, **options)
+    np.testing.assert_allclose(model.weight.numpy(), exact.weight.numpy(), atol=1e-6)
+
+
+def test_a_large_catalogue_says_how_far_it_is(monkeypatch):
+    monkeypatch.setattr(ease, "SMALL", 5)
+    monkeypatch.setattr(inverse, "BLOCK", 4)
+    told = []
+    train_stack(small_data(), plan_small("ease", "normal", (1,)), CPU, watch=told.append)
+    assert [progress.epoch for progress in told] == [10 * number for number in range(1, 11)]
+    assert {progress.stage for progress in told} == {"ease"}
+
+
+def test_too_small_a_penalty_is_told_by_blocks_too(monkeypatch):
+    monkeypatch.setattr(ease, "SMALL", 5)
+    with pytest.raises(InputError, match=r"raise model\.l2"):
+        make_model("ease", random_csr(5, 60, 0.5), l2=1e-17)

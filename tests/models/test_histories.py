@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 
-from accord.models.histories import interaction_matrix, k_best, one_thread, power_or_zero
+from accord.models.histories import interaction_matrix, one_thread, power_or_zero
 from helpers import csr, make_model
 
 LOG = csr(4, 5, [(0, 1), (0, 4), (2, 0), (2, 1), (2, 3), (3, 2)])  # user 1 has nothing
@@ -24,18 +23,6 @@ def test_the_matrix_has_ones_or_weights():
 
 def test_a_power_of_nothing_is_zero():
     assert power_or_zero(np.array([0.0, 4.0, 9.0]), -0.5).tolist() == [0, 0.5, pytest.approx(1 / 3)]
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 10])
-def test_the_k_best_are_those_of_a_full_sort(k):
-    rng = np.random.default_rng(k)
-    dense = rng.integers(0, 4, (30, 12)).astype(float)  # few levels, so most places are tied
-    found = k_best(sp.csr_matrix(dense), k).toarray()
-    for row, kept in zip(dense, found, strict=True):
-        order = [column for column in np.lexsort((np.arange(12), -row)) if row[column] > 0][:k]
-        expected = np.zeros(12)
-        expected[order] = row[order]
-        assert kept.tolist() == expected.tolist()
 
 
 def test_histories_lie_end_to_end():

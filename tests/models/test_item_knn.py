@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 
 import accord
 from accord.errors import InputError
-from accord.models import item_knn
+from accord.kernels import neighbours
+from accord.models import histories
 from helpers import make_model, random_csr, small_data
 from oracles import PLAIN, dense, each_case, history_of, scores_of, weighted
 
@@ -51,13 +52,13 @@ def test_somebody_new_gets_the_list_of_a_user_with_the_same_history():
 def test_items_in_parts_are_the_items_at_once(monkeypatch):
     train = weighted(random_csr(50, 40, 0.2))
     whole = make_model("item-knn", train, k=6).state_dict()
-    monkeypatch.setattr(item_knn, "ENTRIES_AT_ONCE", 60)
+    monkeypatch.setattr(neighbours, "PARTS", 7)
     parts = make_model("item-knn", train, k=6).state_dict()
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
 
 def test_many_items_are_not_laid_out(monkeypatch):
-    monkeypatch.setattr(item_knn, "MOST_DENSE", 5)
+    monkeypatch.setattr(histories, "MOST_DENSE", 5)
     assert make_model("item-knn", PLAIN).item_to_item() is None
 
 

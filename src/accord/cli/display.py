@@ -95,7 +95,7 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
         TextColumn("training {task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("epochs · {task.fields[figures]}"),
+        TextColumn("{task.fields[figures]}"),
         TimeRemainingColumn(),
     )
     screen = Console(stderr=True)
@@ -103,7 +103,9 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
         tasks: dict[str, Any] = {}
 
         def watch(progress: Progress) -> None:
-            figures = f"loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s" if progress.step else ""
+            figures = progress.unit
+            if progress.step:
+                figures += f" · loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s"
             if progress.value is not None:
                 figures += f" · valid {progress.value:.4f}"
             if progress.stage not in tasks:

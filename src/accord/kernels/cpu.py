@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from accord.kernels import cpu_loops
+from accord.kernels import cpu_loops, neighbour_loops
 from accord.kernels.cpu_loops import Floats as Floats
 from accord.kernels.cpu_loops import Ints as Ints
 
@@ -36,17 +36,36 @@ def _compiled() -> dict[str, Callable[..., None]] | None:
         return None
     # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
     compiled = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
-    return {kernel.__name__: compiled(kernel) for kernel in cpu_loops.ALL}
+    return {kernel.__name__: compiled(kernel) for kernel in (*cpu_loops.ALL, *neighbour_loops.ALL)}
+
+
+def compiled() -> bool:
+    """Whether there are kernels."""
+    return _compiled() is not None
 
 
 def _call(name: str, calls: list[tuple[Any, ...]]) -> None:
     """Call a kernel with each of these, on as many threads as torch uses."""
     compiled = _compiled()
     assert compiled is not None
-    _share_out(compiled[name], calls)
+    in_threads(compiled[name], calls)
 
 
-def _share_out(work: Callable[..., None], calls: list[tuple[Any, ...]]) -> None:
+def share_out(name: str, calls: list[tuple[Any, ...]], done: Callable[[float], None] | None = None) -> None:
+    """The same, `done` being told after each what share of them is finished."""
+    compiled = _compiled()
+    assert compiled is not None
+    kernel, finished = compiled[name], count(1)
+
+    def work(*arguments: Any) -> None:
+        kernel(*arguments)
+        if done is not None:
+            done(next(finished) / len(calls))
+
+    in_threads(work, calls)
+
+
+def in_threads(work: Callable[..., None], calls: list[tuple[Any, ...]]) -> None:
     """The same of anything that holds no lock for long."""
     if len(calls) == 1 or torch.get_num_threads() == 1:
         for arguments in calls:
@@ -224,7 +243,7 @@ def mlp_of_all(
     threads = torch.get_num_threads()
     shares = [part for part in np.array_split(np.arange(num_users), threads) if len(part)]
     try:
-        _share_out(score, list(product(range(runs), range(0, num_items, PAIRS_WITHIN_CACHE), shares)))
+        in_threads(score, list(product(range(runs), range(0, num_items, PAIRS_WITHIN_CACHE), shares)))
     finally:
         torch.set_num_threads(threads)
     return found

@@ -53,6 +53,7 @@ class Family:
     model: str
     ranges: Mapping[str, Range] = field(default_factory=dict)
     method: str | None = None
+    in_place_of: str | None = None  # a family that is better where it can be had: this one is for when it cannot
     pair_seconds: float = 0.0  # of a learned one: what a training interaction takes in all epochs of one run
 
     def trials(self, count: int) -> list[Member]:
@@ -102,6 +103,11 @@ def _log(low: float, high: float, whole: bool = False) -> Range:
 FAMILIES: tuple[Family, ...] = (
     Family("popularity"),
     Family("ease", {"l2": _log(10, 2000), "dropout": Range(0, 0.6), "user_norm": Range(0, 0.5)}),
+    Family(
+        "sparse-ease",
+        {"l2": _log(10, 2000), "dropout": Range(0, 0.6), "user_norm": Range(0, 0.5)},
+        in_place_of="ease",
+    ),
     Family("item-knn", {"k": _log(30, 1000, whole=True), "balance": Range(0.3, 1), "shrink": _log(1, 300)}),
     Family("ials", {"dim": _log(16, 128, whole=True), "alpha": _log(0.03, 1), "penalty": _log(0.001, 0.1)}),
     Family("user-knn", {"k": _log(50, 1000, whole=True), "shrink": _log(1, 300)}),
@@ -127,6 +133,8 @@ def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILI
     left_out = []
     for family in families:
         name = family.model if family.method is None else f"{family.model} + {family.method}"
+        if any(other.model == family.in_place_of for other in kept):
+            continue
         if (why := family.too_large(shape)) is not None:
             left_out.append(f"{name} is not tried: {why}.")
             continue

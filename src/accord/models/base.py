@@ -5,7 +5,7 @@ It is built (shapes), and then learned by a training loop or solved by its own `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -99,6 +99,7 @@ class Model(nn.Module):
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
     user_block: int | None = None  # score at most so many users at once
     most_items: ClassVar[float] = float("inf")  # that it can be fitted on
+    told: Callable[[float], None] | None = None  # while a solved model is fitted: the share of it that is done
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,23 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.errors import InputError
+from accord.kernels.cpu import in_threads
+from accord.kernels.inverse import BLOCK, sweep
 from accord.models.histories import DenseItemToItem, interaction_matrix, one_thread, power_or_zero
 
+TOO_SMALL = "ease cannot be fitted: the penalty is too small for this data; raise model.l2."
+SMALL = 4_096  # items up to which one call of LAPACK inverts the matrix; beyond, blocks of it by several threads
 
-def item_weights(x: Any, l2: float, dropout: float = 0.0) -> npt.NDArray[np.float64]:
+
+def item_weights(
+    x: Any, l2: float, dropout: float = 0.0, told: Callable[[float], None] | None = None
+) -> npt.NDArray[np.float64]:
     """B of a ridge regression x ≈ x B with a zero diagonal: B = I - P / diag(P), P = (G + D)^-1 with G = x'x.
 
     D = l2 I + p / (1 - p) diag(G), p being `dropout`: what dropping that share of every input at random adds up to.
     """
+    if x.shape[1] > SMALL:
+        return _weights_by_blocks(x, l2, dropout, told)
     gram = (x.T @ x).toarray().astype(np.float64)
     diagonal = np.diag_indices(len(gram))
     gram[diagonal] += l2 + dropout / (1 - dropout) * gram[diagonal]
@@ -37,7 +47,34 @@ def _inverse(matrix: Tensor) -> Tensor:
         try:
             return torch.cholesky_inverse(torch.linalg.cholesky(matrix, out=matrix), out=matrix)
         except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
-            raise InputError("ease cannot be fitted: the penalty is too small for this data; raise model.l2.") from None
+            raise InputError(TOO_SMALL) from None
+
+
+def _weights_by_blocks(
+    x: Any, l2: float, dropout: float, told: Callable[[float], None] | None
+) -> npt.NDArray[np.float64]:
+    """The same in the memory of one matrix, by several threads; their number changes no bit."""
+    size, by_item, x = x.shape[1], x.T.tocsr(), x.tocsr()
+    matrix = np.empty((size, size))
+    blocks = [slice(start, start + BLOCK) for start in range(0, size, BLOCK)]
+
+    def multiply(rows: slice) -> None:
+        matrix[rows] = (by_item[rows] @ x).toarray()
+
+    in_threads(multiply, [(rows,) for rows in blocks])
+    diagonal = np.diag_indices(size)
+    matrix[diagonal] += l2 + dropout / (1 - dropout) * matrix[diagonal]
+    try:
+        sweep(matrix, told)  # -P below the diagonal
+    except np.linalg.LinAlgError:
+        raise InputError(TOO_SMALL) from None
+    norms = -matrix[diagonal]
+    matrix[diagonal] = 0
+    for rows in blocks:  # what is above the diagonal is what is below it
+        above = matrix[rows, rows.start :]
+        matrix[rows, rows.start :] = np.tril(matrix[rows.start :, rows]).T + np.tril(above, -1)
+    matrix /= norms
+    return matrix
 
 
 class EASE(DenseItemToItem):
@@ -62,5 +99,5 @@ class EASE(DenseItemToItem):
         x = interaction_matrix(train, weight)
         if self.config.user_norm:
             x = sp.diags_array(power_or_zero(x.sum(1).A1, -self.config.user_norm)) @ x
-        weights = item_weights(x, self.config.l2, self.config.dropout)
+        weights = item_weights(x, self.config.l2, self.config.dropout, self.told)
         self.weight = torch.from_numpy(weights.astype(np.float32, order="C"))  # rows, as scoring reads them

@@ -16,7 +16,10 @@ from torch import Tensor
 from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.lookups import places_of
+from accord.kernels.neighbours import history_scores
 from accord.models.base import Model, Setup
+
+MOST_DENSE = 10_000  # items up to which sparse weights can be laid out as one dense matrix
 
 
 def interaction_matrix(train: Csr, weight: npt.NDArray[np.float64] | None = None) -> Any:
@@ -30,27 +33,6 @@ def power_or_zero(sums: npt.NDArray[np.float64], power: float) -> npt.NDArray[np
     found = np.zeros(len(sums))
     np.power(sums, power, out=found, where=sums > 0)
     return found
-
-
-def k_best(rows: Any, k: int) -> Any:
-    """A sparse matrix (CSR) with the k largest entries of each row alone; of equal ones those in earlier columns."""
-    counts = np.diff(rows.indptr)
-    least = np.full(len(counts), -np.inf, dtype=rows.data.dtype)  # the k-th largest of each row that has more
-    for row in np.flatnonzero(counts > k):  # linear in the entries, where sorting them all is not
-        least[row] = np.partition(rows.data[rows.indptr[row] : rows.indptr[row + 1]], -k)[-k]
-    rows = _entries(rows, rows.data >= np.repeat(least, counts))
-    rows.sort_indices()
-    counts = np.diff(rows.indptr)
-    order = np.lexsort((-rows.data, np.repeat(np.arange(len(counts)), counts)))  # stable: equal ones stay as they are
-    kept = np.zeros(len(order), dtype=bool)
-    kept[order[np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts) < k]] = True
-    return _entries(rows, kept)
-
-
-def _entries(rows: Any, kept: npt.NDArray[np.bool_]) -> Any:
-    """Some of the entries of a CSR matrix."""
-    ends = np.append(0, kept.cumsum())[rows.indptr]
-    return sp.csr_matrix((rows.data[kept], rows.indices[kept], ends), shape=rows.shape)
 
 
 @contextmanager
@@ -121,3 +103,55 @@ class DenseItemToItem(FromHistory):
 
     def item_to_item(self) -> Tensor:
         return self.weight
+
+
+class SparseItemToItem(Model):
+    """Scores X W with sparse weights W [I, I], of which a fitted model alone knows how many there are."""
+
+    solved = True
+    logits = False
+
+    ends: Tensor
+    columns: Tensor
+    values: Tensor
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__(config, setup)
+        train = setup.train
+        self.histories = interaction_matrix(train, train.columns.get("weight")).astype(np.float32)  # [U, I]
+        self.register_buffer("ends", torch.zeros(setup.num_items + 1, dtype=torch.int64))  # W row by row, as CSR has it
+        self.register_buffer("columns", torch.empty(0, dtype=torch.int32))
+        self.register_buffer("values", torch.empty(0, dtype=torch.float32))
+
+    @property
+    def weights(self) -> Any:
+        """W [I, I], sparse; nothing is copied on a CPU."""
+        parts = [part.cpu().numpy() for part in (self.values, self.columns, self.ends)]
+        return sp.csr_matrix(tuple(parts), shape=(self.num_items, self.num_items))
+
+    def keep(self, columns: Any) -> None:
+        """Keep W, given column by column: CSR rows of W'."""
+        weights = columns.T.tocsr()
+        self.ends = torch.from_numpy(weights.indptr.astype(np.int64))
+        self.columns = torch.from_numpy(weights.indices.astype(np.int32))
+        self.values = torch.from_numpy(weights.data.astype(np.float32))
+
+    def make_room(self, tensors: Mapping[str, Tensor]) -> None:
+        ends, columns = (tensors[name].long() for name in ("ends", "columns"))
+        whole = len(ends) == self.num_items + 1 and int(ends[0]) == 0 and int(ends[-1]) == len(columns)
+        if not whole or (ends.diff() < 0).any() or ((columns < 0) | (columns >= self.num_items)).any():
+            raise ValueError("its weights are of no matrix of items by items")
+        self.columns, self.values = torch.empty(len(columns), dtype=torch.int32), torch.empty(len(columns))
+
+    def score_all(self, users: Tensor) -> Tensor:
+        scores = history_scores(self.histories, self.weights, users.cpu().numpy())
+        return torch.from_numpy(scores).to(self.values.device).unsqueeze(0)
+
+    def fold_in(self, history: Tensor) -> Tensor:
+        rows = self.weights[history.cpu().numpy()].sum(0)
+        return torch.from_numpy(np.asarray(rows)).to(self.values.device)
+
+    def item_to_item(self) -> Tensor | None:
+        if self.num_items > MOST_DENSE:
+            return None
+        return torch.from_numpy(self.weights.toarray()).to(self.values.device)

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
+from accord.kernels.neighbours import k_best
 from accord.models.base import Cost, Model, Setup, Shape
-from accord.models.histories import interaction_matrix, k_best
+from accord.models.histories import interaction_matrix
 
 CELLS_AT_ONCE = 2**23  # similarities of the users that are scored together with all users
 

@@ -73,6 +73,11 @@ def train_stack(
     return method.to(device).eval(), bench.states
 
 
+def _tell_share(watch: Callable[[Progress], None], name: str, share: float) -> None:
+    """What a solved model has done, in per cent."""
+    watch(Progress(name, round(100 * share), 100, 0, float("nan"), 0.0, None, "%"))
+
+
 class Bench:
     """What a method is trained on: the lab that `Method.stages` is handed."""
 
@@ -93,7 +98,10 @@ class Bench:
         self.states.append(trainer.train())
 
     def solve(self, model: Model) -> None:
+        if self.watch is not None:
+            model.told = partial(_tell_share, self.watch, model.name)
         model.fit(self.train_pairs, self.train_pairs.columns.get("weight"))
+        model.told = None
         model.to(self.device)
 
     def validation(self) -> Csr:
@@ -149,7 +157,7 @@ class Bench:
 
     def report(self, what: str, done: int, of: int) -> None:
         if self.watch is not None:
-            self.watch(Progress(what, done, of, 0, float("nan"), 0.0, None))
+            self.watch(Progress(what, done, of, 0, float("nan"), 0.0, None, "tried"))
 
     def trainer(self, stage: Method) -> Trainer:
         """What trains the next stage."""

@@ -65,6 +65,7 @@ class Progress:
     loss: float
     steps_per_second: float
     value: float | None  # of the last check, mean over runs
+    unit: str = "epochs"  # what is counted; a model that is solved takes no steps
 
 
 @dataclass

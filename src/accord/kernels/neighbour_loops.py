@@ -1,0 +1,145 @@
+"""Loops over items that were taken together, written for numba's compiler: `kernels.neighbours` calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Doubles = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+Columns = npt.NDArray[np.int32]
+
+
+def nearest_items(
+    ptr: Ints, items: Columns, values: Doubles, item_ptr: Ints, takers: Columns, given: Doubles, first: int,
+    own: Doubles, other: Doubles, shrink: float, counts: Ints, columns: Columns, together: Doubles,
+) -> None:  # fmt: skip
+    """Of items first, first + 1, …: a row of `counts`, `columns` and `together` [n, k] each."""
+    num_items, most = len(own), columns.shape[1]
+    total, known = np.zeros(num_items), np.zeros(num_items, dtype=np.bool_)
+    met, scores = np.empty(num_items, dtype=np.int32), np.empty(num_items)
+    for row in range(len(counts)):
+        item, size = first + row, 0
+        for p in range(item_ptr[item], item_ptr[item + 1]):
+            user, weight = takers[p], given[p]
+            for q in range(ptr[user], ptr[user + 1]):
+                i = items[q]
+                if not known[i]:
+                    known[i] = True
+                    met[size] = i
+                    size += 1
+                total[i] += weight * values[q]
+        found = 0
+        for n in range(size):
+            i = met[n]
+            known[i] = False
+            if i != item and total[i] != 0:
+                met[found] = i
+                scores[found] = total[i] / (own[i] * other[item] + shrink)
+                found += 1
+            else:
+                total[i] = 0
+        kept = found
+        if found > most:  # the k-th best, all above it, and of those equal to it the ones in earlier columns
+            least = np.partition(scores[:found], found - most)[found - most]
+            kept, level = 0, 0
+            for n in range(found):
+                i = met[n]
+                if scores[n] > least:
+                    columns[row, kept] = i
+                    kept += 1
+                elif scores[n] == least:
+                    met[level] = i  # level <= n
+                    level += 1
+                else:
+                    total[i] = 0
+            equal = np.sort(met[:level])
+            for n in range(level):
+                if kept < most:
+                    columns[row, kept] = equal[n]
+                    kept += 1
+                else:
+                    total[equal[n]] = 0
+        else:
+            columns[row, :found] = met[:found]
+        columns[row, :kept] = np.sort(columns[row, :kept])
+        counts[row] = kept
+        for n in range(kept):
+            together[row, n] = total[columns[row, n]]
+            total[columns[row, n]] = 0
+
+
+def local_ridges(
+    counts: Ints, columns: Columns, together: Doubles, pair_counts: Ints, pair_columns: Columns, pairs: Floats,
+    first: int, diagonal: Doubles, penalty: Doubles, basis: Doubles, image: Doubles, inner: Doubles,
+    weights: Floats, spread: Floats,
+) -> None:  # fmt: skip
+    """Of items first, first + 1, …: see `neighbours.local_ridges`, of whose arguments these are the rows."""
+    num_items, dim, most = len(diagonal), basis.shape[1], columns.shape[1] + basis.shape[1]
+    slot = np.full(num_items, -1, dtype=np.int32)
+    left, right, inverse = np.zeros((most, most)), np.zeros(most), np.zeros(most)
+    for row in range(len(counts)):
+        item, near = first + row, counts[row]
+        size = near + dim
+        for a in range(near):
+            slot[columns[row, a]] = a
+            left[a, :near] = 0
+        for a in range(near):
+            i = columns[row, a]
+            left[a, a] = diagonal[i]
+            right[a] = together[row, a]
+            for p in range(pair_counts[i]):
+                b = slot[pair_columns[i, p]]
+                if b >= 0:
+                    left[a, b] = pairs[i, p]
+                    left[b, a] = pairs[i, p]
+        for a in range(near):
+            slot[columns[row, a]] = -1
+        for s in range(dim):
+            v, h = basis[item, s], image[item, s]
+            right[near + s] = h - diagonal[item] * v
+            for a in range(near):
+                left[near + s, a] = image[columns[row, a], s] - together[row, a] * v
+            for t in range(s + 1):
+                u = basis[item, t]
+                left[near + s, near + t] = inner[s, t] - h * u - v * image[item, t] + diagonal[item] * v * u
+        for a in range(size):  # the Cholesky factor, row by row, in the place of the matrix
+            for b in range(a):
+                total = 0.0
+                for c in range(b):
+                    total += left[a, c] * left[b, c]
+                left[a, b] = (left[a, b] - total) * inverse[b]
+            total, solved = 0.0, 0.0
+            for c in range(a):
+                total += left[a, c] * left[a, c]
+                solved += left[a, c] * right[c]
+            pivot = left[a, a] - total
+            if a < near:  # it cannot be below the penalty, but where pairs that are missing were taken as 0
+                pivot = max(pivot, penalty[columns[row, a]])
+            inverse[a] = 1 / np.sqrt(pivot) if pivot > 1e-9 * left[a, a] else 0.0  # 0: says what others say already
+            right[a] = (right[a] - solved) * inverse[a]
+        for a in range(size - 1, -1, -1):
+            right[a] *= inverse[a]
+            for c in range(a):
+                right[c] -= right[a] * left[a, c]
+        for a in range(near):
+            weights[row, a] = right[a]
+        for s in range(dim):
+            spread[row, s] = right[near + s]
+
+
+def history_scores(
+    ptr: Ints, items: Columns, values: Floats, ends: Ints, columns: Columns, weights: Floats, users: Ints, out: Floats
+) -> None:
+    """Adds x W to `out` [B, I], both sparse, row by row."""
+    for row in range(len(users)):
+        for p in range(ptr[users[row]], ptr[users[row] + 1]):
+            i, value = items[p], values[p]
+            for q in range(ends[i], ends[i + 1]):
+                out[row, columns[q]] += value * weights[q]
+
+
+ALL: tuple[Callable[..., None], ...] = (nearest_items, local_ridges, history_scores)
