@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from accord.data.columns import Columns, are_whole, choose, times, values
+from accord.data.columns import Columns, are_whole, choose, values
 from accord.data.read import read_table
+from accord.data.times import times
 from accord.errors import InputError
 from logs import rows, write
 
@@ -35,7 +36,7 @@ def test_the_guess_is_said_and_can_be_changed(tmp_path: Path) -> None:
         ("user,what\na,b\n", None, "no item column among 'user', 'what'; give --item-col"),
         ("user,item\na,b\n", Columns(user="usr"), "no column 'usr' (did you mean 'user'?)"),
         ("user,item\na,b\n", Columns(user="item", item="item"), "one column was given for two roles"),
-        ("user,item,item\na,b,c\n", Columns(item="item"), "more than one column 'item'"),
+        ("user,item,item\na,b,c\n", Columns(item="item"), "2 columns named 'item'; rename"),
         ("", None, "is empty"),
         ("\n\n", None, "is empty"),
         ("user,item\n", None, "is empty"),

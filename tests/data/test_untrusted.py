@@ -44,7 +44,7 @@ def test_text_is_unpacked_by_its_name(tmp_path: Path) -> None:
 def test_text_of_parquet_is_checked(tmp_path: Path) -> None:
     text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
     pq.write_table(pa.table({"user": text, "item": [1]}), tmp_path / "log.parquet")
-    dataset = untrusted.parquet([tmp_path / "log.parquet"])
+    dataset = untrusted.tables([tmp_path / "log.parquet"], "parquet")
     with pytest.raises(pa.ArrowInvalid, match="UTF8"):
         list(untrusted.sound(dataset, dataset.to_batches))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 import tempfile
@@ -333,9 +334,13 @@ def name_of(source: Any) -> str:
 
 
 def _stem(source: Any) -> str:
+    if read.is_files(source):
+        return _stem(source[0])
     if not isinstance(source, str | Path):
         return "data"
     path = Path(source).expanduser().resolve()
+    while glob.has_magic(path.name):  # a pattern says less than the folder it is in
+        path = path.parent
     path = path.parent if path.name in WELL_KNOWN else path  # u.data says less than its folder
     return path.name if path.is_dir() else path.name.split(".")[0]
 

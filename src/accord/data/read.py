@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ from accord.data import split as splitting
 from accord.data.columns import Columns
 from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Layout, Opened, frame, matrix, open_path
+from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Opened, frame, matrix, open_path, open_paths
 from accord.data.store import store as stores
+from accord.data.text import Layout
 from accord.errors import InputError
 
 PARTS = ("train.rating", "valid.rating", "valid.noisy", "test.negative", "test.noisy")
@@ -46,13 +49,37 @@ def read_table(
     Without `merge` all rows stay, repeated pairs too, and one user or item is enough. Merged rows keep the order of
     the source, or with `ordered` are sorted by user and item.
     """
-    given = columns or Columns()
+    with told_in_python(source) as told:
+        rows, notes = _read_table(source, columns or Columns(), rule_names, merge, ordered)
+        return rows, [told(note) for note in notes]
+
+
+@contextmanager
+def told_in_python(source: Any) -> Iterator[Callable[[str], str]]:
+    """Errors about what is no file say how its columns are named in Python; the options of the command line do that
+    for files. So does the function for notes."""
+    told = str if isinstance(source, str | Path) or is_files(source) else _in_python
+    try:
+        yield told
+    except InputError as error:
+        raise InputError(told(str(error))) from None
+
+
+def _in_python(sentence: str) -> str:
+    sentence = sentence.replace("--user-col, --item-col, --value-col or --time-col", "columns=Columns(user=…, …)")
+    sentence = re.sub(r"--(\w+)-col\b( NAME)?", r"columns=Columns(\1=…)", sentence)
+    return re.sub(r"--split ([\w-]+)", r'split="\1"', sentence)
+
+
+def _read_table(
+    source: Any, given: Columns, rule_names: Sequence[str], merge: bool, ordered: bool
+) -> tuple[Interactions, list[str]]:
     opened = _opened(source)
     label = opened.label
-    chosen = col.choose(label, opened.names, given, rule_names)
+    chosen = col.choose(label, opened.names, given, rule_names, opened.partitions)
     notes = list(opened.notes)
     if opened.headed:
-        notes.append(f"{label}: {col.describe(chosen)}")
+        notes.append(f"{label}: {col.describe(chosen, opened.names)}")
     asked = {role for role in col.ROLES[2:] if getattr(given, role) or {role, getattr(chosen, role)} & {*rule_names}}
     names = [name for role in col.ROLES if (name := getattr(chosen, role))]
     batches = opened.batches(names, names[:2])
@@ -70,7 +97,14 @@ def merged_note(label: str, repeated: int, by_time: bool) -> list[str]:
 
 def _label(source: Any) -> str:
     """What to call a source in a message."""
+    if is_files(source):
+        return f"{source[0]} and {len(source) - 1} more" if len(source) > 1 else str(source[0])
     return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
+
+
+def is_files(source: Any) -> bool:
+    """Whether a source is several files."""
+    return isinstance(source, list | tuple) and bool(source) and all(isinstance(file, str | Path) for file in source)
 
 
 def _opened(source: Any) -> Opened:
@@ -81,6 +115,8 @@ def _opened(source: Any) -> Opened:
         return (
             open_path(path, label) if store is None else Opened(store.names, label, table=store.table(), headed=False)
         )
+    if is_files(source):
+        return open_paths([Path(file).expanduser() for file in source], label)
     if isinstance(source, Interactions):
         return Opened(source.names, label, table=source.table, headed=False)
     if hasattr(source, "tocoo"):

@@ -14,7 +14,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from accord.data import catalog, read
+from accord.data import catalog, read, times
 from accord.data import columns as col
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
@@ -59,7 +59,7 @@ def prepare(
     if memory < LEAST_MEMORY:
         raise InputError(f"memory is {memory} bytes; give at least {LEAST_MEMORY // 2**20} MB.")
     opened = _open(Path(source).expanduser())
-    chosen = col.choose(opened.label, opened.names, columns or Columns())
+    chosen = col.choose(opened.label, opened.names, columns or Columns(), (), opened.partitions)
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; give a folder.")
     if is_store(out):
@@ -106,6 +106,7 @@ class _Chunk:
     missing: dict[str, int]  # rows without a number
     errors: dict[str, str]  # why a column cannot be read
     text_times: list[int]  # the types that later times may have, if they are text
+    notes: list[str] = field(default_factory=list)  # how its numbers were read
 
 
 class _Preparation:
@@ -149,8 +150,10 @@ class _Preparation:
         """What was decided: the same notes as when the log is read into memory."""
         notes = list(self.opened.notes)
         if self.opened.headed:
-            notes.append(f"{self.source}: {col.describe(self.chosen)}")
+            notes.append(f"{self.source}: {col.describe(self.chosen, self.opened.names)}")
         notes += self.opened.found
+        notes += [note for role in ROLES if (note := self._ids_of(role).get("note"))]
+        notes += {note: None for chunk in chunks for note in chunk.notes}  # each once
         for role in COLUMNS[2:]:
             if role in chunks[-1].errors:
                 notes.append(left_out(InputError(chunks[-1].errors[role])))
@@ -175,7 +178,7 @@ class _Preparation:
         for role, column in numbers.items():
             column.rows = done
             if chunks:
-                column.kinds = [col.TEXT_TIMES[kind] for kind in chunks[-1].text_times]
+                column.kinds = [times.KINDS[kind] for kind in chunks[-1].text_times]
                 column.error = InputError(chunks[-1].errors[role]) if role in chunks[-1].errors else None
         total, rows = self.opened.num_rows(), 0
         for batch in self.opened.batches(list(self.names.values()), list(self.names.values())[:2]):
@@ -212,12 +215,13 @@ class _Preparation:
             if column.error is not None:
                 chunk.errors[role] = str(column.error)
                 continue
+            chunk.notes += column.notes()
             array = column.taken().to_numpy(zero_copy_only=False)
             array.tofile(self._file(number, role))
             chunk.kinds[role] = array.dtype.str
             chunk.missing[role] = int(np.isnan(array).sum()) if array.dtype.kind == "f" else 0
             if role == "time":
-                chunk.text_times = [col.TEXT_TIMES.index(kind) for kind in column.kinds]
+                chunk.text_times = [times.KINDS.index(kind) for kind in column.kinds]
         write_json(self._file(number, "read.json"), asdict(chunk))
         return chunk
 
@@ -241,8 +245,10 @@ class _Preparation:
         block = max(LEAST_BLOCK, self.memory // CHUNK_SHARE // (64 * len(chunks)))
         sorted_files, no_id = [], list[IntArray]()
         firsts = [0, *accumulate(chunk.rows for chunk in chunks)]
+        written: str | None = None
         for number, chunk in enumerate(chunks):
             raw = sorted_ids.read_ids(self._file(number, f"{role}-ids"))
+            written = written or col.point_zero(raw, self.opened.from_text, whole)
             ids, place = sorted_ids.place_of(col.to_ids(raw, self.opened.from_text, whole))
             sorted_files.append(self._file(number, f"{role}-run"))
             sorted_ids.write_ids(sorted_files[-1], ids, block)
@@ -270,7 +276,8 @@ class _Preparation:
             )
         if size >= 2**31:
             raise InputError(f"{self.source} has {size:,} {role} ids; at most {2**31 - 1:,} are supported.")
-        write_json(self.work / f"{role}.json", {"size": size, "arrays": described})
+        note = written and col.point_zero_note(self.source, role, self.names[role], written)
+        write_json(self.work / f"{role}.json", {"size": size, "arrays": described, "note": note})
         return size
 
     # --- 3. group
