@@ -18,6 +18,7 @@ import pyarrow as pa
 from accord.data import read
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
+from accord.data.databases import Query
 from accord.data.download import download, extract, from_wheel, same_hash, write_whole
 from accord.data.interactions import Interactions
 from accord.data.sources import WELL_KNOWN
@@ -334,6 +335,8 @@ def name_of(source: Any) -> str:
 
 
 def _stem(source: Any) -> str:
+    if isinstance(source, Query):
+        return source.name
     if read.is_files(source):
         return _stem(source[0])
     if not isinstance(source, str | Path):

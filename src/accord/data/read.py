@@ -15,6 +15,7 @@ import pyarrow as pa
 from accord.data import columns as col
 from accord.data import split as splitting
 from accord.data.columns import Columns
+from accord.data.databases import Query, database_of
 from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Opened, frame, matrix, open_path, open_paths
@@ -32,7 +33,7 @@ def open_store(path: Path) -> stores.Store | None:
 
 def whole_table(source: Any) -> tuple[pa.Table, bool]:
     """Every column of a file or frame, and whether it was read from text."""
-    opened = _opened(source)
+    opened = open_any(source)
     return opened.read(opened.names), opened.from_text
 
 
@@ -58,7 +59,7 @@ def read_table(
 def told_in_python(source: Any) -> Iterator[Callable[[str], str]]:
     """Errors about what is no file say how its columns are named in Python; the options of the command line do that
     for files. So does the function for notes."""
-    told = str if isinstance(source, str | Path) or is_files(source) else _in_python
+    told = str if isinstance(source, str | Path | Query) or is_files(source) else _in_python
     try:
         yield told
     except InputError as error:
@@ -74,7 +75,7 @@ def _in_python(sentence: str) -> str:
 def _read_table(
     source: Any, given: Columns, rule_names: Sequence[str], merge: bool, ordered: bool
 ) -> tuple[Interactions, list[str]]:
-    opened = _opened(source)
+    opened = open_any(source)
     label = opened.label
     chosen = col.choose(label, opened.names, given, rule_names, opened.partitions)
     notes = list(opened.notes)
@@ -99,6 +100,8 @@ def _label(source: Any) -> str:
     """What to call a source in a message."""
     if is_files(source):
         return f"{source[0]} and {len(source) - 1} more" if len(source) > 1 else str(source[0])
+    if isinstance(source, Query):
+        return source.label
     return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
 
 
@@ -107,8 +110,11 @@ def is_files(source: Any) -> bool:
     return isinstance(source, list | tuple) and bool(source) and all(isinstance(file, str | Path) for file in source)
 
 
-def _opened(source: Any) -> Opened:
+def open_any(source: Any) -> Opened:
+    """Anything that can be read as a table, with its columns known."""
     label = _label(source)
+    if database_of(source) is not None:
+        source = Query.of(source, None)  # which says what is missing
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
         store = open_store(path)
@@ -117,6 +123,8 @@ def _opened(source: Any) -> Opened:
         )
     if is_files(source):
         return open_paths([Path(file).expanduser() for file in source], label)
+    if isinstance(source, Query):
+        return Opened(source.names(), label, query=source)
     if isinstance(source, Interactions):
         return Opened(source.names, label, table=source.table, headed=False)
     if hasattr(source, "tocoo"):

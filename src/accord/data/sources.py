@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from accord.data import sheets, text, untrusted
+from accord.data.databases import Query
 from accord.data.text import TextTable
 from accord.errors import InputError
 
@@ -30,13 +31,14 @@ TABLE_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".orc": "orc"}
 
 @dataclass
 class Opened:
-    """A source whose column names are known: a table, or a dataset or texts to be read once columns are chosen."""
+    """A source whose column names are known: a table, or a dataset, texts or a query, read once columns are chosen."""
 
     names: list[str]
     label: str
     table: pa.Table | None = None
     dataset: Any = None
     texts: tuple[TextTable, ...] = ()
+    query: Query | None = None
     headed: bool = True  # whether the names are the source's own, so that roles are guessed from them
     partitions: tuple[str, ...] = ()  # columns that are folders (day=1/…), which are read only where they are named
     notes: tuple[str, ...] = ()
@@ -49,6 +51,8 @@ class Opened:
     @property
     def files(self) -> list[Path]:
         """The files to read, in order."""
+        if self.query is not None:
+            return []
         return [text.path for text in self.texts] or [Path(file) for file in self.dataset.files]
 
     def num_rows(self) -> int | None:
@@ -62,6 +66,9 @@ class Opened:
         """The named columns in batches; `ids` of a text file as dictionaries."""
         if self.table is not None:
             yield from self.table.select(names).to_batches(max_chunksize=BATCH_ROWS)
+            return
+        if self.query is not None:
+            yield from self.query.batches(names)
             return
         try:
             texts = (batch for text in self.texts if not text.exact for batch in text.batches(names, ids))

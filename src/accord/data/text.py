@@ -128,7 +128,7 @@ class _Squeezed(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         while text := self.stream.read(TEXT_BLOCK if size < 0 else max(size - len(self.rest), 1)):
-            lines, newline, rest = (self.rest + text).rpartition(b"\n")
+            lines, newline, rest = bytes(self.rest + text).rpartition(b"\n")
             self.rest = rest
             if newline:
                 return _squeezed(lines) + newline

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -26,6 +27,7 @@ from accord.data import catalog, read, times
 from accord.data import columns as col
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
+from accord.data.databases import Query, database_of
 from accord.data.encode import Ids, Numbers, have_none, left_out, refuse_only_one
 from accord.data.interactions import IdMap, Interactions
 from accord.data.sorting import lexsort
@@ -46,19 +48,21 @@ Watch = Callable[[str, int, int | None], None]  # step, done so far, in all
 
 
 def prepare(
-    source: str | Path,
+    source: Any,
     out: str | Path,
     *,
     columns: Columns | None = None,
     memory: int = MEMORY,
     overwrite: bool = False,
     watch: Watch | None = None,
+    query: str | None = None,
 ) -> Store:
-    """Make a store of a file, or of a folder of files with the same columns."""
+    """Make a store of a file, of files or a folder of files with the same columns, or of what a query gives."""
     out = Path(out)
     if memory < LEAST_MEMORY:
         raise InputError(f"memory is {memory} bytes; give at least {LEAST_MEMORY // 2**20} MB.")
-    opened = _open(Path(source).expanduser())
+    source = source if query is None else Query.of(source, query)
+    opened = _open(source)
     chosen = col.choose(opened.label, opened.names, columns or Columns(), (), opened.partitions)
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; give a folder.")
@@ -71,10 +75,14 @@ def prepare(
     (out / WORK).mkdir(parents=True, exist_ok=True)
     with _locked(out):
         given = {role for role in COLUMNS if columns and getattr(columns, role)}
-        return _Preparation(opened, chosen, given, out, memory, watch or (lambda *_: None)).run()
+        name = catalog.name_of(source)
+        return _Preparation(opened, name, chosen, given, out, memory, watch or (lambda *_: None)).run()
 
 
-def _open(path: Path) -> Opened:
+def _open(source: Any) -> Opened:
+    if not isinstance(source, str | Path) or database_of(source) is not None:
+        return read.open_any(source)
+    path = Path(source).expanduser()
     if read.is_split_folder(path):
         raise InputError(f"{path} is already split; prepare takes a log: a file, or a folder of files.")
     if is_store(path):
@@ -110,8 +118,17 @@ class _Chunk:
 
 
 class _Preparation:
-    def __init__(self, opened: Opened, chosen: Columns, given: set[str], out: Path, memory: int, watch: Watch) -> None:
-        self.opened, self.chosen, self.given, self.out, self.memory = opened, chosen, given, out, memory
+    def __init__(
+        self, opened: Opened, name: str, chosen: Columns, given: set[str], out: Path, memory: int, watch: Watch
+    ) -> None:
+        self.name, self.opened, self.chosen, self.given, self.out, self.memory = (
+            name,
+            opened,
+            chosen,
+            given,
+            out,
+            memory,
+        )
         self.work, self.watch = out / WORK, watch
         self.source = opened.label
         self.names = {role: name for role in COLUMNS if (name := getattr(chosen, role))}
@@ -128,7 +145,7 @@ class _Preparation:
         called = {role: self.names[role] for role in (*ROLES, *kinds)}
         rows = arrays["item"][1]
         missing = {role: sum(chunk.missing[role] for chunk in chunks) for role in kinds}
-        header = Header(catalog.name_of(self.source), called, arrays, bool(missing.get("value")),
+        header = Header(self.name, called, arrays, bool(missing.get("value")),
                         self._notes(chunks, kinds, missing, rows))  # fmt: skip
         write_json(self.out / HEADER, header.content())
         shutil.rmtree(self.work)
@@ -138,6 +155,8 @@ class _Preparation:
         """Continue if the same preparation was interrupted, or start from scratch."""
         files = [[str(file.resolve()), *_state(file)] for file in self.opened.files]
         identity = {"files": files, "columns": asdict(self.chosen), "memory": self.memory}
+        if not files:  # a table may have changed since
+            identity["begun"] = time.time_ns()
         begun = self.work / "begun.json"
         if begun.exists() and _json(begun) == identity:
             return
