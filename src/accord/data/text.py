@@ -272,7 +272,7 @@ def _start(path: Path, label: str) -> bytes:
                 raise InputError(f"{label} is {what}.")
         if b"\0" in start:
             raise InputError(f"{label} is not UTF-8 text; save it as UTF-8, or as Parquet in a file named *.parquet.")
-        while b"\n" not in start.strip() and (more := stream.read(START)):
+        while b"\n" not in start.lstrip() and (more := stream.read(START)):
             start += more
             if len(start) > LONGEST_LINE:
                 raise InputError(f"{label}: the first line is longer than {LONGEST_LINE // 2**20} MB; is it a log?")

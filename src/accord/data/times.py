@@ -16,7 +16,7 @@ from accord.errors import InputError
 CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 DATES = (
     *("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
-    *("%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%d %B %Y"),
+    *("%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y"),  # whole names of months too
 )
 STAMPS = (
     *("%Y-%m-%d %H:%M:%S UTC", "%Y-%m-%d %H:%M:%S %z", "%Y-%m-%d %H:%M:%S %z UTC"),
