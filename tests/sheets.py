@@ -13,8 +13,9 @@ DATE_STYLE = 1
 
 
 def write_book(path: Path, sheets: dict[str, Sequence[Sequence[Any]]], raw: str | None = None) -> Path:
-    """A workbook of sheets; `raw` is the XML of the first sheet's cells, where they are not to be written for us. A cell
-    is text, a number, None, or ("date", number of days since 1900)."""
+    """A workbook of sheets; `raw` is the XML of the first sheet's rows, where they are not to be written for us.
+
+    A cell is text, a number, None, or ("date", number of days since 1900)."""
     book = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}"/>' for n, name in enumerate(sheets, 1))
     relations = "".join(
         f'<Relationship Id="rId{n}" Type="{NAMESPACE}/officeDocument/2006/relationships/worksheet"'
@@ -29,7 +30,8 @@ def write_book(path: Path, sheets: dict[str, Sequence[Sequence[Any]]], raw: str 
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(
             "xl/workbook.xml",
-            f'<workbook {main} xmlns:r="{NAMESPACE}/officeDocument/2006/relationships"><sheets>{book}</sheets></workbook>',
+            f'<workbook {main} xmlns:r="{NAMESPACE}/officeDocument/2006/relationships">'
+            f"<sheets>{book}</sheets></workbook>",
         )
         office = f"{NAMESPACE}/officeDocument/2006/relationships/officeDocument"
         archive.writestr(
