@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from accord.data import read
+from accord.data import objects, read
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
 from accord.data.databases import Query
@@ -337,6 +337,8 @@ def name_of(source: Any) -> str:
 def _stem(source: Any) -> str:
     if isinstance(source, Query):
         return source.name
+    if objects.is_object(source):
+        return objects.name_of(source)
     if read.is_files(source):
         return _stem(source[0])
     if not isinstance(source, str | Path):

@@ -12,6 +12,7 @@ from accord.data import split as splitting
 from accord.data.columns import Columns
 from accord.data.databases import Query
 from accord.data.interactions import Dataset
+from accord.data.objects import is_object
 from accord.errors import InputError
 
 
@@ -44,7 +45,7 @@ def load(
     fixed = (
         columns is None and split == "auto" and rule is None
     )  # nothing is asked for that a ready-made split cannot give
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path) and not is_object(source):
         path = Path(source).expanduser()
         if not path.exists() and isinstance(source, str) and catalog.is_name(source):
             return load_named(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed)

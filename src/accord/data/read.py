@@ -15,9 +15,10 @@ import pyarrow as pa
 from accord.data import columns as col
 from accord.data import split as splitting
 from accord.data.columns import Columns
-from accord.data.databases import Query, database_of
+from accord.data.databases import Query, database_of, without_password
 from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
+from accord.data.objects import Fetched, is_object
 from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Opened, frame, matrix, open_path, open_paths
 from accord.data.store import store as stores
 from accord.data.text import Layout
@@ -102,6 +103,8 @@ def _label(source: Any) -> str:
         return f"{source[0]} and {len(source) - 1} more" if len(source) > 1 else str(source[0])
     if isinstance(source, Query):
         return source.label
+    if is_object(source):
+        return without_password(source)
     return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
 
 
@@ -113,6 +116,11 @@ def is_files(source: Any) -> bool:
 def open_any(source: Any) -> Opened:
     """Anything that can be read as a table, with its columns known."""
     label = _label(source)
+    if is_object(source):
+        fetched = Fetched(source)
+        opened = open_paths(fetched.paths, fetched.label)
+        opened.label, opened.kept = fetched.label, fetched
+        return opened
     if database_of(source) is not None:
         source = Query.of(source, None)  # which says what is missing
     if isinstance(source, str | Path):

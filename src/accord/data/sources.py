@@ -41,6 +41,7 @@ class Opened:
     query: Query | None = None
     headed: bool = True  # whether the names are the source's own, so that roles are guessed from them
     partitions: tuple[str, ...] = ()  # columns that are folders (day=1/…), which are read only where they are named
+    kept: Any = None  # what must live as long as the source is read: files that were fetched
     notes: tuple[str, ...] = ()
     found: list[str] = field(default_factory=list)  # notes that are known only after reading
 
@@ -169,9 +170,9 @@ def open_paths(paths: Sequence[Path], label: str) -> Opened:
         for path in paths:
             untrusted.require_utf8_name(path, str(path))
         return _open_tables(list(paths), kinds.pop(), label)
+    if len(paths) == 1:
+        return open_path(paths[0], label)
     opened = [open_path(path, str(path)) for path in paths]
-    if len(opened) == 1:
-        return opened[0]
     if not all(one.texts for one in opened):
         raise InputError(f"{label}: files of different kinds cannot be read as one; give files of one kind.")
     return _joined(opened, label)

@@ -30,6 +30,7 @@ from accord.data.csr import IntArray
 from accord.data.databases import Query, database_of
 from accord.data.encode import Ids, Numbers, have_none, left_out, refuse_only_one
 from accord.data.interactions import IdMap, Interactions
+from accord.data.objects import is_object
 from accord.data.sorting import lexsort
 from accord.data.sources import Opened, open_path
 from accord.data.store import sorted_ids
@@ -80,7 +81,7 @@ def prepare(
 
 
 def _open(source: Any) -> Opened:
-    if not isinstance(source, str | Path) or database_of(source) is not None:
+    if not isinstance(source, str | Path) or is_object(source) or database_of(source) is not None:
         return read.open_any(source)
     path = Path(source).expanduser()
     if read.is_split_folder(path):
