@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from accord.data.columns import Columns, are_whole, choose, times, values
+from accord.data.columns import Columns, are_whole, choose, describe, values
 from accord.data.read import read_table
+from accord.data.times import times
 from accord.errors import InputError
 from logs import rows, write
 
@@ -35,7 +36,11 @@ def test_the_guess_is_said_and_can_be_changed(tmp_path: Path) -> None:
         ("user,what\na,b\n", None, "no item column among 'user', 'what'; give --item-col"),
         ("user,item\na,b\n", Columns(user="usr"), "no column 'usr' (did you mean 'user'?)"),
         ("user,item\na,b\n", Columns(user="item", item="item"), "one column was given for two roles"),
-        ("user,item,item\na,b,c\n", Columns(item="item"), "more than one column 'item'"),
+        ("user,item,item\na,b,c\n", Columns(item="item"), "2 columns named 'item'; rename"),
+        ("user,item,item\na,b,c\n", None, "2 columns named 'item'; rename"),
+        ("user,item\na,x\nNaN,y\nNone,x\nnull,x\n", None, "3 rows have no user id in column 'user' (first: row 2)"),
+        ("user;item;value\na;x;3,500\nb;y;1\n", Columns(value="value"), "'3,500' in row 1, which may be a thousand or"),
+        ("user;item;value\na;x;3,5\nb;y;1.5\n", Columns(value="value"), "has '3,5' in row 1, which is not a number"),
         ("", None, "is empty"),
         ("\n\n", None, "is empty"),
         ("user,item\n", None, "is empty"),
@@ -88,6 +93,45 @@ def test_ids_keep_their_type(tmp_path: Path) -> None:
     assert typed.table.schema.types == [pa.string(), pa.int64()]
 
 
+def test_twelve_is_one_person_however_it_is_written(tmp_path: Path) -> None:
+    found, notes = read_table(write(tmp_path / "a.csv", "user,item\n12,x\n12.0,y\n-3.00,y\n"))
+    assert found.users.to_pylist() == [12, 12, -3]
+    assert any("user ids like '12.0' in column 'user' were read as whole numbers" in note for note in notes)
+    apart, notes = read_table(write(tmp_path / "b.csv", "user,item\n12,x\n12.0,y\nann,y\n1.5,z\n"))
+    assert apart.users.to_pylist() == ["12", "12.0", "ann", "1.5"]  # text: the check names them
+    assert not any("whole numbers" in note for note in notes)
+
+
+def test_a_name_like_nothing_is_a_name(tmp_path: Path) -> None:
+    found, _ = read_table(write(tmp_path / "a.csv", "user,item\nNan,x\nNA,y\nnull0,y\n"))
+    assert found.users.to_pylist() == ["Nan", "NA", "null0"]
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    found, notes = read_table(write(tmp_path / "a.csv", "user;item;rating\na;x;3,5\nb;y;-2\nc;y; 1,250\nd;y;\n"))
+    assert found.table.column("value").to_pylist() == [3.5, -2.0, 1.25, None]
+    assert any("value column 'rating' has decimal commas ('3,5')" in note for note in notes)
+
+
+def test_durations_are_values_in_seconds() -> None:
+    table = pa.table({"user": [1, 2], "item": [1, 2], "dwell": pa.array([1500, 2**62], pa.duration("ms"))})
+    assert read_table(table)[0].column("value").tolist() == [1.5, 2**62 / 1000]
+
+
+@pytest.mark.parametrize("name", ["Hours", "play_time", "Listen Count"])
+def test_less_usual_names_of_values(name: str) -> None:
+    assert choose("log", ["user", "item", name], Columns()).value == name
+    assert choose("log", ["user", "item", name, "rating"], Columns()).value == "rating"
+    either = choose("log", ["user", "item", "hours", "clicks"], Columns())
+    assert either.value is None  # neither is clear, and neither is needed
+
+
+def test_columns_that_are_not_used_are_named_once() -> None:
+    chosen = choose("log", ["user", "item", "shop", "page"], Columns())
+    assert describe(chosen, ["user", "item", "shop", "page"]).endswith("to change. Not used: 'shop', 'page'.")
+    assert describe(chosen, ["user", "item"]).endswith("to change.")
+
+
 FOUND = ["Visitor ID", "itemid", "dwell", "stars"]
 
 
@@ -114,6 +158,9 @@ def test_many_columns_are_not_all_listed() -> None:
         (["1", "-7", "0"], True, True),
         (["1", "nan", ""], True, True),  # gaps among integers
         (["", "none"], True, None),
+        (["12", "12.0", "0.0"], True, True),
+        (["12.5", "12.0"], True, False),
+        (["007.0"], True, False),
         (["007", "1"], True, False),  # 007 is not how 7 is written
         ([1.0, float("nan"), 3.0], False, True),
         ([1.5, 2.0], False, False),

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from accord.data import encode, sources
+from accord.data import encode, sources, text
 from accord.data.columns import Columns
 from accord.data.read import read_table
 from accord.errors import InputError
@@ -23,7 +23,7 @@ NUMBERS = np.random.default_rng(0).integers(0, 25, (2, 200))
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "BATCH_ROWS", 7)
-    monkeypatch.setattr(sources, "TEXT_BLOCK", 128)
+    monkeypatch.setattr(text, "TEXT_BLOCK", 128)
     monkeypatch.setattr(encode, "ENCODED_AT_ONCE", 5)
 
 

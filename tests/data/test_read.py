@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accord.data.columns import NO_TEXT_ID
 from accord.data.interactions import Dataset
 from accord.data.load import load
 from accord.data.read import read_split_folder, read_table
@@ -44,7 +45,11 @@ def test_missing_values_stay_and_are_counted(tmp_path: Path) -> None:
 
 
 IDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8).filter(
-    lambda text: text.strip(string.whitespace) != "" and not text.startswith("'")  # see test_spreadsheets
+    lambda text: (
+        text.strip(string.whitespace) != ""
+        and text not in NO_TEXT_ID
+        and not text.startswith("'")  # see test_spreadsheets
+    )
 )
 
 

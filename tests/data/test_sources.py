@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
@@ -139,6 +141,68 @@ def test_what_cannot_be_read() -> None:
         load("ml-100")
     with pytest.raises(InputError, match="is empty"):
         read_table(pd.DataFrame({"user": [], "item": []}))
+
+
+def test_frames_are_told_how_columns_are_named_in_python() -> None:
+    with pytest.raises(InputError, match=r"no user column among 'who', 'what'; give columns=Columns\(user=…\)"):
+        load(pd.DataFrame({"who": [1, 2], "what": [1, 2]}))
+    with pytest.raises(InputError, match=r'needs a time column; give columns=Columns\(time=…\) or use split="random"'):
+        load(pd.DataFrame({"user": [1, 2], "item": [1, 2]}), split="chronological")
+    assert "give columns=Columns(user=…, …) to change" in read_table(pa.table(FRAME))[1][0]
+
+
+def test_several_files_and_patterns(tmp_path: Path) -> None:
+    header = "user,item,rating,timestamp\n"
+    one = write(tmp_path / "day-1.csv", f"{header}ann,x,5,10\nbob,y,3,20\n")
+    two = write(tmp_path / "day-2.csv", f"{header}ann,y,1,30\n")
+    write(tmp_path / "other.tsv", "x\ty\n1\t2\n")
+    assert rows(read_table([one, two])[0]) == ROWS
+    found, notes = read_table(str(tmp_path / "day-*.csv"))
+    assert rows(found) == ROWS
+    assert "day-*.csv: user column" in notes[0]
+    assert load([one, two], ratios=(1, 0, 0)).name == "day-1"
+    assert load(str(tmp_path / "day-*.csv"), ratios=(1, 0, 0)).name == tmp_path.name
+    with pytest.raises(InputError, match=r"other\.tsv has other columns than .*day-1\.csv"):
+        read_table([one, tmp_path / "other.tsv"])
+    with pytest.raises(InputError, match=r"no file matches '.*night-\*\.csv'; check the pattern"):
+        read_table(str(tmp_path / "night-*.csv"))
+    for number in (1, 2):
+        pq.write_table(pa.table(FRAME).slice(2 * number - 2, 2), tmp_path / f"{number}.parquet")
+    assert rows(read_table(str(tmp_path / "*.parquet"))[0]) == ROWS
+    with pytest.raises(InputError, match="files of different kinds"):
+        read_table([one, tmp_path / "1.parquet"])
+
+
+def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/log-\xff.csv"))
+    path.write_text("user,item\na,x\nb,y\n")
+    with pytest.raises(InputError, match="has a name that is not UTF-8; rename it"):
+        load(path)
+
+
+def test_orc(tmp_path: Path) -> None:
+    orc.write_table(pa.table(FRAME), str(tmp_path / "log.orc"))
+    assert rows(read_table(tmp_path / "log.orc")[0]) == ROWS
+    write(tmp_path / "bad.orc", "not orc")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_table(tmp_path / "bad.orc")
+
+
+def test_partitions_are_columns_where_they_are_named(tmp_path: Path) -> None:
+    for day in (1, 2):
+        (tmp_path / f"date=2021-01-0{day}").mkdir()
+        pq.write_table(pa.table({"user": [1, 2], "item": [day, 7]}), tmp_path / f"date=2021-01-0{day}" / "a.parquet")
+    found, notes = read_table(tmp_path)
+    assert not found.has_time  # as before there were partitions
+    assert "Not used: 'date'." in notes[0]
+    timed, _ = read_table(tmp_path, Columns(time="date"), merge=False)
+    assert rows(timed) == [(1, 1, 1609459200), (2, 7, 1609459200), (1, 2, 1609545600), (2, 7, 1609545600)]
+
+
+def test_files_whose_columns_have_different_types(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"user": ["a", "b"], "item": [1, 2]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"user": [7, 8], "item": [1, 2]}), tmp_path / "2.parquet")
+    assert rows(read_table(tmp_path)[0]) == [("a", 1), ("b", 2), ("7", 1), ("8", 2)]
 
 
 def test_parquet_file_and_folder(tmp_path: Path) -> None:

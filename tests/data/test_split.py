@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accord.data.check import check
 from accord.data.interactions import Dataset, Interactions
 from accord.data.split import KINDS, CleanRule, check_disjoint, split
 from accord.errors import InputError
@@ -89,11 +90,71 @@ def test_the_clean_rule_filters_test_and_valid() -> None:
 
 
 @pytest.mark.parametrize(
-    "ratios", [(0.8, 0.2), (0.8, 0.1, 0.2), (1.0, 0.0, 0.0), (1.1, -0.2, 0.1), (float("nan"), 0.1, 0.1)]
+    "ratios", [(0.8, 0.2), (0.8, 0.1, 0.2), (0.0, 0.5, 0.5), (1.1, -0.2, 0.1), (float("nan"), 0.1, 0.1)]
 )
 def test_bad_ratios(ratios: tuple[float, ...]) -> None:
-    with pytest.raises(InputError, match="must be three positive shares"):
+    with pytest.raises(InputError, match="must be three shares"):
         split(sample(np.random.default_rng(0)), "random", ratios)
+
+
+@pytest.mark.parametrize("kind", ["random", "chronological", "global-time"])
+@pytest.mark.parametrize("ratios", [(1, 0, 0), (0.8, 0, 0.2), (0.8, 0.2, 0)])
+def test_parts_that_are_not_wanted_are_empty(kind: str, ratios: tuple[float, ...]) -> None:
+    data = sample(np.random.default_rng(0))
+    dataset = split(data, kind, ratios, clean="value>=4")
+    sizes = [len(dataset.train), len(dataset.valid), len(dataset.test if not ratios[2] else dataset.test_noisy)]  # type: ignore[arg-type]
+    assert sum(sizes) == len(data.merged())
+    assert [size > 0 for size in sizes] == [share > 0 for share in ratios]
+    missing = " and no ".join(part for part, share in (("validation", ratios[1]), ("test", ratios[2])) if not share)
+    assert any(f"the split has no {missing}:" in note for note in dataset.notes)
+    report = check(dataset)
+    assert report.interactions["train"] == sizes[0]
+    assert len(dataset.csr(dataset.test).items) == len(dataset.test)
+
+
+def test_one_moment_for_everybody() -> None:
+    data = sample(np.random.default_rng(0)).merged()
+    dataset = split(data, "global-time", (0.7, 0.1, 0.2))
+    train, valid, test = (part.column("time") for part in (dataset.train, dataset.valid, dataset.test))
+    assert train.max() < valid.min() <= valid.max() < test.min()
+    assert abs(len(test) - 0.2 * len(data)) <= np.bincount(data.column("time")).max()
+    assert as_sets(split(data, "global-time", (0.7, 0.1, 0.2), seed=5)) == as_sets(dataset)
+    assert any(note.startswith("split by time: validation from ") for note in dataset.notes)
+    cut = int(np.median(data.column("time")))
+    named = split(data, f"global-time:{cut}", (0.5, 0.5, 0))
+    assert set(named.test.column("time")) == {time for time in data.column("time") if time >= cut}
+    assert named.valid.column("time").max() < cut
+    assert abs(len(named.valid) - len(named.train)) <= 2 * np.bincount(data.column("time")).max()
+
+
+def test_a_moment_is_a_date() -> None:
+    days = [1609459200 + 86400 * day for day in range(10)]
+    data = Interactions.of([1, 2] * 5, list(range(5)) * 2, time=days)
+    dataset = split(data, "global-time:2021-01-09", (0.9, 0.1, 0))
+    assert dataset.test.column("time").tolist() == days[8:]
+    assert "split by time: validation from 2021-01-08 00:00:00, test from 2021-01-09 00:00:00 on" in dataset.notes[0]
+    with pytest.raises(InputError, match="give a moment like global-time:2021-06-01"):
+        split(data, "global-time:soon")
+    with pytest.raises(InputError, match="leaves the train part of 10 interactions empty; give another moment"):
+        split(data, "global-time:2020-01-01")
+    with pytest.raises(InputError, match="unknown split 'random:2020-01-01'"):
+        split(data, "random:2020-01-01")
+    with pytest.raises(InputError, match="needs a time column"):
+        split(Interactions.of([1, 2], [1, 2]), "global-time")
+
+
+def test_a_seed_below_zero() -> None:
+    with pytest.raises(InputError, match="the seed of the split is -1; give 0 or more"):
+        split(sample(np.random.default_rng(0)), "random", seed=-1)
+
+
+def test_few_rows_are_told_what_to_do() -> None:
+    data = sample(np.random.default_rng(0))
+    with pytest.raises(InputError, match="give more data, or --ratios 1,0,0 to train on everything"):
+        split(data.take([0, 1, 2]), "random")
+    each = Interactions.of([1, 2, 3, 4], [1, 2, 3, 4], time=[1, 2, 3, 4])
+    with pytest.raises(InputError, match="users have too few interactions each; use --split random or global-time"):
+        split(each, "chronological")
 
 
 def test_what_cannot_be_split() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from accord.data import untrusted
-from accord.data.read import read_table
+from accord.data.columns import Columns
+from accord.data.read import read_table, whole_table
 from accord.errors import InputError
+from accord.io import files
 
 
 def batch(*ids: str) -> pa.RecordBatch:
@@ -41,10 +44,69 @@ def test_text_is_unpacked_by_its_name(tmp_path: Path) -> None:
             assert stream.read(10) == b"text"
 
 
+def test_a_short_file_that_stands_for_much_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One string of 1 MB, 3,000 times, in a file of some hundred bytes: as text it would be 3 GB."""
+    path = tmp_path / "bomb.parquet"
+    entries = pa.array(["x" * 2**20, "y" * 2**20])
+    codes = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 1500, pa.int32()), entries)
+    columns = {"user": codes, "item": pa.array(range(3000)), "rating": codes}
+    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False, write_statistics=False)
+    assert path.stat().st_size < 2**15
+    before = pa.total_allocated_bytes()
+    peak = pa.default_memory_pool().max_memory() or 0
+    found, _ = read_table(path, Columns(value="item", item="rating"))
+    assert len(found.user_ids) == 2  # ids are read without being unfolded
+    with pytest.raises(InputError, match="unfolds to more than 100 times its size, as no log does"):
+        read_table(path)
+    with pytest.raises(InputError, match="unfolds to more than 100 times its size"):
+        whole_table(path)
+    with pytest.raises(InputError, match="unfolds to more than 100 times its size"):
+        files.read_table(path)
+    assert (pa.default_memory_pool().max_memory() or 0) - max(before, peak) < 2**28
+
+
+def test_a_page_that_is_mostly_air(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bomb.parquet"
+    table = pa.table({"user": ["x" * 1000] * 10_000, "item": range(10_000)})
+    pq.write_table(table, path, compression="zstd", use_dictionary=False, write_statistics=False)
+    monkeypatch.setattr(files, "SMALL", 2**20)
+    with pytest.raises(InputError, match="unfolds to more than 100 times its size"):
+        read_table(path)
+
+
+def test_zip_archives_that_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def archive(**members: bytes) -> Path:
+        with zipfile.ZipFile(tmp_path / "log.zip", "w", zipfile.ZIP_DEFLATED) as made:
+            for name, content in members.items():
+                made.writestr(name.replace("_", "."), content)
+        return tmp_path / "log.zip"
+
+    with pytest.raises(InputError, match="holds 2 files; give an archive with one table"):
+        read_table(archive(a_csv=b"user,item\n", b_csv=b""))
+    with pytest.raises(InputError, match="holds no file"):
+        read_table(archive())
+    for name in ("log_parquet", "log_xlsx", "log_zip", "log_csv_gz"):
+        with pytest.raises(InputError, match="which is read only outside of it: unpack it"):
+            read_table(archive(**{name: b"x"}))
+    (tmp_path / "bad.zip").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_table(tmp_path / "bad.zip")
+    whole = archive(log_csv=b"user,item\n" + b"a,x\nb,y\n" * 100_000)
+    assert len(read_table(whole)[0]) == 2
+    monkeypatch.setattr(untrusted, "SMALL_TEXT", 2**10)
+    with pytest.raises(InputError, match="decompresses to more than 100 times its size"):
+        read_table(whole)
+    content = bytearray(archive(log_csv=b"user,item\na,x\nb,y\n").read_bytes())
+    content[45] ^= 0xFF  # in the packed text
+    (tmp_path / "log.zip").write_bytes(content)
+    with pytest.raises(InputError, match=r"cannot be (unpacked|read)"):
+        read_table(tmp_path / "log.zip")
+
+
 def test_text_of_parquet_is_checked(tmp_path: Path) -> None:
     text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
     pq.write_table(pa.table({"user": text, "item": [1]}), tmp_path / "log.parquet")
-    dataset = untrusted.parquet([tmp_path / "log.parquet"])
+    dataset = untrusted.tables([tmp_path / "log.parquet"], "parquet")
     with pytest.raises(pa.ArrowInvalid, match="UTF8"):
         list(untrusted.sound(dataset, dataset.to_batches))
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from accord.data import catalog, read
 from accord.data.columns import Columns
 from accord.data.csr import Csr, IntArray
+from accord.data.databases import Query
 from accord.data.interactions import Dataset, Interactions
 from accord.data.load import load
 from accord.data.split import CleanRule, pairs
@@ -81,6 +82,9 @@ def open_log(
     items: Any = None,
 ) -> Log:
     """Open whatever `accord.load` takes. Without a clean rule, values that tell real from noise give one."""
+    name = None
+    if isinstance(source, Query):  # asked once: the table may change meanwhile
+        name, (source, _) = source.name, read.whole_table(source)
     table = _table_of(source)
     if table is None:
         data = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, items=items)
@@ -94,7 +98,7 @@ def open_log(
         whole, _ = read.whole_table(table)
         labels = _labels(raw.merged(), clean)
         rule = clean or (None if labels is None else labels.real_rule)
-        data = load(source, columns=columns, split=split, ratios=ratios, clean=rule, seed=seed, items=items)
+        data = load(source, columns=columns, split=split, ratios=ratios, clean=rule, seed=seed, items=items, name=name)
     rows = raw.merged()
     keys = pairs(data, rows)
     part = np.where(

@@ -15,12 +15,14 @@ from accord.cli.options import (
     Device,
     ItemColumn,
     ItemsFile,
+    Query,
     Ratios,
     Split,
     TimeColumn,
     UserColumn,
     ValueColumn,
     parse_numbers,
+    source_of,
     typed,
 )
 from accord.errors import InputError
@@ -52,6 +54,7 @@ def audit(
     item_col: ItemColumn = None,
     value_col: ValueColumn = None,
     time_col: TimeColumn = None,
+    query: Query = None,
     items: ItemsFile = None,
     clean: Clean = None,
     split: Split = "auto",
@@ -71,6 +74,7 @@ def audit(
 
     if write_clean is not None:
         check_target(write_clean, drop_below, weights)
+    source = source_of(data, query)
     given = (user_col, item_col, value_col, time_col)
     reading: dict[str, Any] = {
         "columns": Columns(*given) if any(given) else None,
@@ -88,7 +92,7 @@ def audit(
         from accord.auditing.interaction_log import open_log
         from accord.io.files import read_table
 
-        log = open_log(data, seed=split_seed, **reading)
+        log = open_log(source, seed=split_seed, **reading)
         say(f"{out} holds a finished audit, which is used; --overwrite replaces it.")
         judged = read_table(out / "interactions.parquet")
         _written(write(write_clean, log, judged, least, weights), write_clean)
@@ -98,10 +102,10 @@ def audit(
     from accord.cli.display import training_progress
     from accord.experiments.ray_executor import workers_on
 
-    folder = _folder(data, out, resume, overwrite)
+    folder = _folder(source, out, resume, overwrite)
     with workers_on(cluster, say) as workers, training_progress() as watch:
         made = run_audit(
-            data, **reading, split_seed=split_seed, folds=folds, seeds=seeds, device=device, out=folder,
+            source, **reading, split_seed=split_seed, folds=folds, seeds=seeds, device=device, out=folder,
             resume=resume, command=typed(), watch=watch, say=say, workers=workers,
         )  # fmt: skip
     _show(made.summary)
@@ -111,12 +115,13 @@ def audit(
     say(f"report: {folder / 'report.html'}")
 
 
-def _folder(data: str, given: Path | None, resume: bool, overwrite: bool) -> Path:
+def _folder(source: Any, given: Path | None, resume: bool, overwrite: bool) -> Path:
     """Where the audit goes. A folder given by the caller is never overwritten unasked; our own gets a number."""
     from accord.auditing.result import is_unfinished
 
     if given is None:
-        name = Path(data).expanduser().resolve().name.split(".")[0]
+        first = source[0] if isinstance(source, list) else source
+        name = Path(first).expanduser().resolve().name.split(".")[0] if isinstance(first, str) else first.name
         usual = Path("runs") / f"{name}-audit"
         folder, number = usual, 1
         while folder.exists() and not overwrite and not (resume and is_unfinished(folder)):

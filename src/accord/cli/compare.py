@@ -17,6 +17,7 @@ from accord.cli.options import (
     Deterministic,
     Device,
     ItemColumn,
+    Query,
     Ratios,
     Split,
     TimeColumn,
@@ -25,6 +26,7 @@ from accord.cli.options import (
     WeightColumn,
     load_data,
     parse_options,
+    source_of,
     typed,
 )
 from accord.errors import InputError
@@ -60,6 +62,7 @@ def compare(
     value_col: ValueColumn = None,
     time_col: TimeColumn = None,
     weight_col: WeightColumn = None,
+    query: Query = None,
     clean: Clean = None,
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
@@ -76,7 +79,8 @@ def compare(
     for pair in set_ or []:
         key, equals, values = pair.partition("=")
         grid[key] = [parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
-    dataset = load_data(data, (user_col, item_col, value_col, time_col, weight_col), clean, split, ratios, split_seed)
+    columns = (user_col, item_col, value_col, time_col, weight_col)
+    dataset = load_data(source_of(data, query), columns, clean, split, ratios, split_seed)
 
     from accord.cli.display import print_table, say, training_progress
     from accord.experiments.compare import KEPT, Request, cells_of, users_of

@@ -18,6 +18,7 @@ from accord.cli.options import (
     Clean,
     DataArgument,
     ItemColumn,
+    Query,
     Ratios,
     Split,
     TimeColumn,
@@ -25,6 +26,7 @@ from accord.cli.options import (
     ValueColumn,
     WeightColumn,
     load_data,
+    source_of,
 )
 from accord.errors import InputError
 
@@ -70,6 +72,7 @@ def data_check(
     value_col: ValueColumn = None,
     time_col: TimeColumn = None,
     weight_col: WeightColumn = None,
+    query: Query = None,
     clean: Clean = None,
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
@@ -78,7 +81,8 @@ def data_check(
     """Counts, sparsity, duplicates, shared pairs, cold users and items, constant columns."""
     from accord.data.check import check
 
-    report = check(load_data(data, (user_col, item_col, value_col, time_col, weight_col), clean, split, ratios, 0))
+    columns = (user_col, item_col, value_col, time_col, weight_col)
+    report = check(load_data(source_of(data, query), columns, clean, split, ratios, 0))
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
         return
@@ -89,7 +93,9 @@ def data_check(
 
 @data_app.command()
 def prepare(
-    source: Annotated[str, typer.Argument(help="a CSV, TSV or Parquet file of any size, or a folder of them")],
+    source: Annotated[
+        list[str], typer.Argument(help="a file of any size, several, a folder of them, or a database with --query")
+    ],
     out: Annotated[Path, typer.Option(help="folder of the store")],
     memory: Annotated[str, typer.Option(help="memory to use, about: 500MB, 4GB")] = "2GB",
     user_col: UserColumn = None,
@@ -97,6 +103,7 @@ def prepare(
     value_col: ValueColumn = None,
     time_col: TimeColumn = None,
     weight_col: WeightColumn = None,
+    query: Query = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store in --out")] = False,
 ) -> None:
     """Make a store of a log larger than memory. If it is stopped, the same command continues where it stopped."""
@@ -111,8 +118,8 @@ def prepare(
     try:
         with _progress() as watch:
             store = run(
-                source, out, columns=Columns(*given) if any(given) else None, memory=limit, overwrite=overwrite,
-                watch=watch,
+                source_of(source, query), out, columns=Columns(*given) if any(given) else None, memory=limit,
+                overwrite=overwrite, watch=watch,
             )  # fmt: skip
     except KeyboardInterrupt:
         say("\naccord: stopped; the same command continues where it stopped.")

@@ -120,10 +120,14 @@ def check_report(report: Report) -> None:
     rows = [["users", f"{report.users:,}"], ["items", f"{report.items:,}"]]
     rows += [[f"{name} interactions", f"{count:,}"] for name, count in report.interactions.items()]
     rows += [["sparsity", f"{report.sparsity:.4%}"]]
-    rows += [[f"duplicates in {name}", f"{count:,}"] for name, count in report.duplicates.items()]
-    rows += [[f"pairs shared by {name.replace(',', ' and')}", f"{count:,}"] for name, count in report.shared.items()]
-    rows += [[f"cold {name} in the test", f"{count:,}"] for name, count in report.cold.items()]
-    rows += [["constant columns", ", ".join(report.constant) or "none"]]
+    # what there is of these is said below, in sentences
+    looked_for = {
+        "repeated pairs": sum(report.duplicates.values()),
+        "pairs shared by two parts": sum(report.shared.values()),
+        "test interactions of unknown users or items": report.cold["interactions"],
+        "constant columns": len(report.constant),
+    }
+    rows += [[what, "none"] for what, found in looked_for.items() if not found]
     print_table([report.name, ""], rows)
     for sentence in (*report.notes, *report.findings):
         console().print(f"- {printable(sentence)}", markup=False)

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "json", "csv", "parquet")
 DataArgument = Annotated[
-    str, typer.Argument(help="a file, a folder, a store, or a named dataset (see 'accord data list')")
+    list[str],
+    typer.Argument(help="files, a folder, a store, a database, or a named dataset (see 'accord data list')"),
+]
+Query = Annotated[
+    str | None, typer.Option(help="what to read from a database, as 'select user_id, item_id, ts from clicks'")
 ]
 UserColumn = Annotated[str | None, typer.Option(help="column of the users; guessed from usual names if not given")]
 ItemColumn = Annotated[str | None, typer.Option(help="column of the items")]
@@ -25,8 +29,10 @@ ValueColumn = Annotated[str | None, typer.Option(help="column of the value (rati
 TimeColumn = Annotated[str | None, typer.Option(help="column of the time")]
 WeightColumn = Annotated[str | None, typer.Option(help="column of what an interaction counts for, 1 if not given")]
 Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
-Split = Annotated[str, typer.Option(help="auto, random, chronological or leave-last-out")]
-Ratios = Annotated[str, typer.Option(help="shares of train, valid and test")]
+Split = Annotated[
+    str, typer.Option(help="auto, random, chronological, leave-last-out, global-time or global-time:2021-06-01")
+]
+Ratios = Annotated[str, typer.Option(help="shares of train, valid and test; 1,0,0 to train on everything")]
 ItemsFile = Annotated[Path | None, typer.Option("--items", help="file of item titles: id, title and any other columns")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Cluster = Annotated[
@@ -78,8 +84,22 @@ def interrupted(folder: Path) -> bool:
 
 
 def typed() -> str:
-    """The command as it was typed, to be repeated: without --resume and --overwrite."""
-    return shlex.join(["accord", *(word for word in sys.argv[1:] if word not in ("--resume", "--overwrite"))])
+    """The command as it was typed, to be repeated: without --resume, --overwrite and passwords."""
+    from accord.data.databases import without_password
+
+    words = [without_password(word) for word in sys.argv[1:] if word not in ("--resume", "--overwrite")]
+    return shlex.join(["accord", *words])
+
+
+def source_of(data: list[str], query: str | None) -> Any:
+    """What the words of the command line name: a path, several, or a query of a database."""
+    if query is not None:
+        from accord.data.databases import Query as Asked
+
+        if len(data) > 1:
+            raise InputError("--query goes with one database.")
+        return Asked.of(data[0], query)
+    return data[0] if len(data) == 1 else data
 
 
 def without(words: list[str], options: tuple[str, ...]) -> list[str]:
@@ -128,7 +148,7 @@ def read_ids(path: Path | None) -> list[str]:
 
 
 def load_data(
-    source: str,
+    source: Any,
     columns: tuple[str | None, ...],
     clean: str | None,
     split: str,

@@ -29,6 +29,12 @@ def recommend(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", "--out", help="file to write; the screen if not given")
     ] = None,
+    to: Annotated[
+        str | None, typer.Option(help="with --all: a table to write, as postgresql://HOST/DATABASE/TABLE")
+    ] = None,
+    if_exists: Annotated[
+        str, typer.Option(help="with --to: fail, replace or append where the table exists already")
+    ] = "fail",
     part: Annotated[
         str | None, typer.Option(help="with --all: one of several parts of the users, as 2/8; torchrun sets it")
     ] = None,
@@ -38,9 +44,14 @@ def recommend(
     device: Device = "auto",
     allow_imports: AllowImports = False,
 ) -> None:
-    """Recommend items to users, by their own ids; for all users as a Parquet file, in bounded memory."""
+    """Recommend items to users, by their own ids; for all users as a Parquet file or into a database, in bounded
+    memory."""
     if sum([bool(user), users is not None, all_users]) != 1:
         raise InputError("name the users: give --user ID (more than once if you like), --users FILE or --all.")
+    if if_exists not in ("fail", "replace", "append"):
+        raise unknown("--if-exists", if_exists, ("fail", "replace", "append"))
+    if to is not None and (not all_users or output is not None or format_ is not None):
+        raise InputError("--to goes with --all, and without --out and --format: give --all --to TABLE.")
     format_ = format_ or ("parquet" if output is not None and output.suffix == ".parquet" else "table")
     if format_ not in FORMATS:
         raise unknown("format", format_, FORMATS)
@@ -48,11 +59,14 @@ def recommend(
         raise InputError("--format parquet needs a file: give -o FILE.")
     if history is not None and (not user or len(user) != 1):
         raise InputError("--history goes with one --user.")
-    if (part is not None or approximate) and not (all_users and format_ == "parquet"):
+    if (part is not None or approximate) and to is None and not (all_users and format_ == "parquet"):
         asked = "--part" if part is not None else "--approximate"
         raise InputError(f"{asked} goes with --all and a Parquet file: give --all --out FILE.parquet.")
     if k < 1:
         raise InputError(f"--k is {k}; give a number of at least 1.")
+    if to is not None:
+        _send(run, to, if_exists, part, k, approximate, device, allow_imports)
+        return
     if all_users and format_ == "parquet":
         assert output is not None
         _stream(run, output, part, k, approximate, device, allow_imports)
@@ -80,6 +94,24 @@ def _stream(
     with _progress() as watch:
         written = write_lists(recommender, output, k, chosen, rank, watch)
     say(f"recommendations for {written:,} users: {output}")
+
+
+def _send(
+    run: Path, to: str, if_exists: str, part: str | None, k: int, approximate: bool, device: str, allow_imports: bool
+) -> None:
+    """Write the recommendations for all users, or for one share of them, into a database."""
+    from accord.cli.display import say
+    from accord.data.databases import Target
+    from accord.recommender.batch import Part, send_lists
+
+    target, chosen = Target.parse(to), Part() if part is None else Part.parse(part)
+    if part is None and Part.of_rank() is not None:
+        raise InputError("--to is written by one process; give --part, or start it without torchrun.")
+    recommender = open_run(run, device, allow_imports)
+    rank = _nearest(recommender, k).rank if approximate else None
+    with _progress() as watch:
+        written = send_lists(recommender, target, k, chosen, rank, watch, if_exists)
+    say(f"recommendations for {written:,} users: {target.database.label}, table {target.table}")
 
 
 def _nearest(recommender: Any, k: int) -> Nearest:

@@ -19,6 +19,7 @@ from accord.cli.options import (
     Device,
     ItemColumn,
     ItemsFile,
+    Query,
     Ratios,
     RunArgument,
     Split,
@@ -32,6 +33,7 @@ from accord.cli.options import (
     parse_options,
     put_table,
     run_folder,
+    source_of,
     typed,
     without,
 )
@@ -73,6 +75,7 @@ def train(
     value_col: ValueColumn = None,
     time_col: TimeColumn = None,
     weight_col: WeightColumn = None,
+    query: Query = None,
     clean: Clean = None,
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
@@ -109,9 +112,8 @@ def train(
 
     with joined() as ranks:
         began = time.perf_counter()
-        dataset = load_data(
-            data, (user_col, item_col, value_col, time_col, weight_col), clean, split, ratios, split_seed, items
-        )
+        columns = (user_col, item_col, value_col, time_col, weight_col)
+        dataset = load_data(source_of(data, query), columns, clean, split, ratios, split_seed, items)
         read_seconds = time.perf_counter() - began
         chosen = [seed] if seed is not None else 1 if seeds is None else seeds
         ks = parse_numbers(k, "--k") if k else None

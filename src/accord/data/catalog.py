@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 import sys
@@ -15,9 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from accord.data import read
+from accord.data import objects, read
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
+from accord.data.databases import Query
 from accord.data.download import download, extract, from_wheel, is_offline, same_hash, write_whole
 from accord.data.interactions import Interactions
 from accord.data.sources import WELL_KNOWN
@@ -340,9 +342,17 @@ def name_of(source: Any) -> str:
 
 
 def _stem(source: Any) -> str:
+    if isinstance(source, Query):
+        return source.name
+    if objects.is_object(source):
+        return objects.name_of(source)
+    if read.is_files(source):
+        return _stem(source[0])
     if not isinstance(source, str | Path):
         return "data"
     path = Path(source).expanduser().resolve()
+    while glob.has_magic(path.name):  # a pattern says less than the folder it is in
+        path = path.parent
     path = path.parent if path.name in WELL_KNOWN else path  # u.data says less than its folder
     return path.name if path.is_dir() else path.name.split(".")[0]
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.sorting import distinct
-from accord.data.split import pairs
+from accord.data.split import cold_notes, pairs
 from accord.errors import shown
 
 FEW_VALUES = 12  # up to this many distinct values are listed one by one
@@ -74,6 +74,8 @@ def check(dataset: Dataset) -> Report:
         for column in part.names[2:]
         if len(part) and _is_constant(part.column(column))
     )
+    # the findings say these, part by part
+    repeated = {*cold_notes(dataset), *(note for note in dataset.notes if " rows have no value;" in note)}
     report = Report(
         name=dataset.name,
         users=counts["users"],
@@ -87,7 +89,7 @@ def check(dataset: Dataset) -> Report:
         constant=constant,
         full_users=int(np.sum(train.counts == len(dataset.items))),
         findings=(),
-        notes=dataset.notes,
+        notes=tuple(note for note in dataset.notes if note not in repeated),
     )
     return replace(report, findings=tuple(_findings(report, dataset)))
 
@@ -107,10 +109,11 @@ def _values(part: Interactions) -> dict[str, int]:
 
 
 def look_alikes(ids: IdMap) -> list[list[int]]:
-    """Groups of rows whose ids are the same but for case, Unicode form or blanks."""
+    """Groups of rows whose ids are the same but for case, Unicode form, blanks or a .0 behind a number."""
     if not pa.types.is_string(ids.ids.type):
         return []
     same = pc.utf8_trim_whitespace(pc.utf8_lower(pc.utf8_normalize(ids.ids, form="NFKC")))
+    same = pc.replace_substring_regex(same, r"^(-?[0-9]+)\.0+$", r"\1")
     codes = np.asarray(same.dictionary_encode().indices)
     rows = np.flatnonzero(np.bincount(codes)[codes] > 1)
     order = rows[np.argsort(codes[rows], kind="stable")]
@@ -137,8 +140,8 @@ def _findings(report: Report, dataset: Dataset) -> list[str]:
         # a clean part has one value by its own rule
         if column not in ("test value", "valid_clean value"):
             found.append(f"column {column} has only one value, so it carries no information.")
-    for name, part in (("train", dataset.train), ("valid", dataset.valid)):
-        if part.has_value and (missing := int(np.sum(np.isnan(part.column("value"))))):
+    for name, part in (("train", dataset.train), ("valid", dataset.valid), ("test", dataset.test)):
+        if part.has_value and len(part) and (missing := int(np.sum(np.isnan(part.column("value"))))):
             found.append(f"{missing} rows of {name} have no value.")
     if report.full_users:
         found.append(
@@ -149,7 +152,7 @@ def _findings(report: Report, dataset: Dataset) -> list[str]:
             one, other = (shown(ids.ids[row].as_py()) for row in alike[0][:2])
             found.append(
                 f"{sum(map(len, alike))} {what} look like another and are kept apart, such as {one} and {other}: they"
-                " differ only by case, Unicode form or blanks."
+                " differ only by case, Unicode form, blanks or a .0."
             )
     for name, part in (("train", dataset.train), ("valid", dataset.valid)):
         if part.has_value and (infinite := int(np.sum(np.isinf(part.column("value"))))):

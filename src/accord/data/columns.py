@@ -1,14 +1,13 @@
-"""Which column is which, and its conversion: ids to int64 or string, values to float64, times to seconds."""
+"""Which column is which, and its conversion: ids to int64 or string, values to float64."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,13 +30,20 @@ USUAL_NAMES = {
     "time": """timestamp timestamps time ts date datetime eventtime eventdate unixtime unixreviewtime reviewtime
         createdat createdtime orderdate invoicedate purchasedate""",
 }
+# Names that are taken for a value only where no column has one of the names above, and only one has one of these.
+ALSO_VALUES = """hours hoursplayed playhours playtime playtimeforever playduration playratio duration durationseconds
+    listens listencount listeningtime views viewcount viewtime watchpercent watchpercentage watchduration completion
+    completionrate completionratio readtime readingtime timespent dwellseconds clicks clickcount purchases
+    purchasecount qty amount frequency"""
 RANGES = {
     "weight": (0.0, 1e30, "a weight is a number from 0 up"),
     "label": (0.0, 1.0, "a label is a number from 0 (noise) to 1 (real), or empty"),
 }
-NO_ID = ("nan", "null", "none", "na", "n/a")
-INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # only what prints back as it was written: 007 stays text
-TEXT_TIMES = (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
+NO_ID = ("nan", "null", "none", "na", "n/a")  # among integers, whatever the case
+NO_TEXT_ID = ("", "NaN", "nan", "null", "NULL", "None")  # among text ids, where Nan and NA may be names
+INTEGER = r"^(0|-?[1-9][0-9]{0,17})(\.0+)?$"  # only what prints back as it was written, or with .0: 007 stays text
+POINT_ZERO = r"\.0+$"
+DECIMAL_COMMA, THOUSANDS = r"^[+-]?[0-9]+(,[0-9]+)?$", r"^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
 
 Column = Any  # an Arrow array, chunked or not
 
@@ -55,22 +61,32 @@ class Columns:
     label: str | None = None
 
 
-def choose(source: str, found: Sequence[str], given: Columns, rule_names: Sequence[str] = ()) -> Columns:
-    """Settle every role: what was given, else a column that a clean rule names, else the usual names."""
+def choose(
+    source: str,
+    found: Sequence[str],
+    given: Columns,
+    rule_names: Sequence[str] = (),
+    partitions: Collection[str] = (),
+) -> Columns:
+    """Settle every role: what was given, else a column that a clean rule names, else the usual names.
+
+    Columns that are folders (`partitions`) are not guessed."""
     listing = ", ".join(f"'{name}'" for name in found[:MOST_LISTED]) + (", …" if len(found) > MOST_LISTED else "")
     for role, name in _given(given):
-        if found.count(name) != 1:
+        if found.count(name) > 1:
+            raise _repeated(source, name, found.count(name))
+        if name not in found:
             near = difflib.get_close_matches(name, found, n=1)
             hint = f" (did you mean '{near[0]}'?)" if near else ""
-            times = "no column" if name not in found else "more than one column"
-            raise InputError(f"{source} has {times} '{name}'{hint}; it has {listing}: correct --{role}-col.")
+            raise InputError(f"{source} has no column '{name}'{hint}; it has {listing}: correct --{role}-col.")
     taken = [name for _, name in _given(given)]
     if len(set(taken)) < len(taken):
         raise InputError(
             f"{source}: one column was given for two roles; give --user-col, --item-col, … different names."
         )
     chosen = {role: getattr(given, role) for role in ROLES}
-    chosen |= {role: chosen[role] or _guess(source, found, role, taken) for role in GUESSED}
+    own = [name for name in found if name not in partitions]
+    chosen |= {role: chosen[role] or _guess(source, own, role, taken) for role in GUESSED}
     for role in ("user", "item"):
         if chosen[role] is None:
             raise InputError(
@@ -89,25 +105,43 @@ def _given(columns: Columns) -> list[tuple[str, str]]:
 
 def _guess(source: str, found: Sequence[str], role: str, taken: Sequence[str]) -> str | None:
     candidates = [name for name in found if name not in taken and is_usual(role, name)]
+    if role == "value" and not candidates:
+        candidates = [name for name in found if name not in taken and _plain(name) in ALSO_VALUES.split()]
+        return candidates[0] if len(candidates) == 1 else None
+    if len(set(candidates)) < len(candidates):
+        name = max(candidates, key=candidates.count)
+        raise _repeated(source, name, candidates.count(name))
     if len(candidates) > 1:
         either = " and ".join(f"'{name}'" for name in candidates)
         raise InputError(f"{source}: {either} could each be the {role} column; say which with --{role}-col NAME.")
     return candidates[0] if candidates else None
 
 
+def _repeated(source: str, name: str, times: int) -> InputError:
+    return InputError(f"{source} has {times} columns named '{name}'; rename all but the one to read.")
+
+
 def is_usual(role: str, name: str) -> bool:
-    return re.sub(r"[\W_]", "", name.lower()) in USUAL_NAMES[role].split()
+    return _plain(name) in USUAL_NAMES[role].split()
 
 
-def describe(columns: Columns) -> str:
-    """The chosen columns in one sentence."""
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.lower())
+
+
+def describe(columns: Columns, found: Sequence[str]) -> str:
+    """The chosen columns in one sentence, and those that are not used in another."""
     names = {role: getattr(columns, role) for role in ROLES}
     chosen = [
         f"{role} column '{name}'" if name else f"{role} column none"
         for role, name in names.items()
         if name or role in GUESSED
     ]
-    return f"{', '.join(chosen)}; give --user-col, --item-col, --value-col or --time-col to change."
+    unused = [f"'{name}'" for name in found if name not in names.values()]
+    rest = (
+        f" Not used: {', '.join(unused[:MOST_LISTED])}{', …' if len(unused) > MOST_LISTED else ''}." if unused else ""
+    )
+    return f"{', '.join(chosen)}; give --user-col, --item-col, --value-col or --time-col to change.{rest}"
 
 
 def plain(column: Column) -> Column:
@@ -140,13 +174,13 @@ def are_whole(column: Column, from_text: bool) -> bool | None:
     """Whether every id is an int64; None where there is none. A column is whole where no part of it is not, and some
     part is."""
     if from_text:
-        column = _null_where(pc.equal(column, ""), column)
+        column = null_where(pc.equal(column, ""), column)
         whole = pc.match_substring_regex(column, INTEGER)
         if pc.all(pc.or_(whole, _is_gap(column))).as_py() is False:
             return False
         return True if pc.any(whole).as_py() else None
     if pa.types.is_floating(column.type):  # pandas turns integers with gaps into floats
-        column = _null_where(pc.is_nan(column), column)
+        column = null_where(pc.is_nan(column), column)
         if pc.all(pc.equal(pc.floor(column), column)).as_py() is False:
             return False
     elif not pa.types.is_integer(column.type):
@@ -163,17 +197,32 @@ def are_whole(column: Column, from_text: bool) -> bool | None:
 def to_ids(column: Column, from_text: bool, whole: bool) -> Column:
     """int64 ids where they are whole, else text; null where there is none."""
     if pa.types.is_floating(column.type):
-        column = _null_where(pc.is_nan(column), column)
+        column = null_where(pc.is_nan(column), column)
     if not whole:
         column = column.cast(pa.string())
-        return _null_where(pc.equal(column, ""), column)
+        return null_where(pc.is_in(column, value_set=pa.array(NO_TEXT_ID)), column)
     if from_text:
-        column = _null_where(pc.or_(pc.equal(column, ""), _is_gap(column)), column)
+        column = null_where(pc.or_(pc.equal(column, ""), _is_gap(column)), column)
+        column = pc.replace_substring_regex(column, POINT_ZERO, "")
     return column.cast(pa.int64())
 
 
+def point_zero(raw: Column, from_text: bool, whole: bool) -> str | None:
+    """The first of the ids that were read as integers and written like 12.0; None where there is none."""
+    if not (from_text and whole):
+        return None
+    written = raw.filter(pc.match_substring_regex(raw, POINT_ZERO).fill_null(False))
+    return str(written[0].as_py()) if len(written) else None
+
+
+def point_zero_note(source: str, role: str, name: str, written: str) -> str:
+    return (
+        f"{source}: {role} ids like '{written}' in column '{name}' were read as whole numbers: 12.0 is the same as 12."
+    )
+
+
 def _is_gap(column: Column) -> Column:
-    """Among integers the word nan is a gap; among text ids it may be the name of a user."""
+    """Among integers the word nan is a gap, in capitals or not."""
     return pc.is_in(pc.utf8_lower(column), value_set=pa.array(NO_ID))
 
 
@@ -189,7 +238,7 @@ def no_id(source: str, role: str, name: str, count: int, first: int) -> InputErr
     )
 
 
-def _null_where(mask: Column, column: Column) -> Column:
+def null_where(mask: Column, column: Column) -> Column:
     return pc.if_else(mask, pa.scalar(None, column.type), column)
 
 
@@ -214,102 +263,66 @@ def values(source: str, name: str, column: Column, start: int = 0, role: str = "
 
 def _as_values(source: str, name: str, column: Column, start: int, role: str) -> Column:
     text = pa.types.is_string(column.type)
+    if pa.types.is_duration(column.type):  # in seconds, as times are
+        units = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
+        return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(units[column.type.unit]))
     try:
         return _without_nan(column.cast(pa.float64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        column = _trimmed(column) if text else column
+        column = trimmed(column) if text else column
     try:
-        return _without_nan(column.cast(pa.float64()))
+        return _without_nan((_with_points(column) if text else column).cast(pa.float64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        row = _first_bad(column, pa.float64())
+        row = first_bad(column, pa.float64())
+        thousands = text and pc.match_substring_regex(column[row : row + 1], THOUSANDS)[0].as_py()
+        reason = "may be a thousand or a fraction: write it without the comma," if thousands else "is not a number;"
         raise InputError(
-            f"{source}: {role} column '{name}' has {shown(column[row].as_py())} in row {start + row + 1}, which is not"
-            f" a number; correct it or give another --{role}-col."
+            f"{source}: {role} column '{name}' has {cell(column[row])} in row {start + row + 1}, which {reason}"
+            f" {'' if thousands else 'correct it '}or give another --{role}-col."
         ) from None
+
+
+def _with_points(column: Column) -> Column:
+    """Numbers with decimal commas as numbers with points, if all are such and not all could be thousands."""
+    commas = column.filter(pc.match_substring(column, ",").fill_null(False))
+    if not pc.all(pc.match_substring_regex(column, DECIMAL_COMMA)).as_py():
+        return column
+    return (
+        column
+        if pc.all(pc.match_substring_regex(commas, THOUSANDS)).as_py()
+        else pc.replace_substring(column, ",", ".")
+    )
+
+
+def decimal_comma(column: Column) -> str | None:
+    """The first value with a decimal comma in text that was read; None where there is none."""
+    if not pa.types.is_string(column.type):
+        return None
+    commas = column.filter(pc.match_substring(column, ",").fill_null(False))
+    return str(commas[0].as_py()).strip() if len(commas) else None
+
+
+def cell(value: pa.Scalar) -> str:
+    """A cell as a message quotes it; dates as Arrow writes them, which neither overflows nor needs pandas."""
+    if not pa.types.is_temporal(value.type):
+        return shown(value.as_py())
+    try:
+        return str(value.cast(pa.string()).as_py())
+    except pa.ArrowException:  # a duration, or a time zone that is not known
+        return f"a {value.type}"
 
 
 def _without_nan(column: Column) -> Column:
     missing = pc.is_nan(column)
-    return _null_where(missing, column) if pc.any(missing).as_py() else column
+    return null_where(missing, column) if pc.any(missing).as_py() else column
 
 
-def times(
-    source: str, name: str, column: Column, start: int = 0, kinds: Sequence[pa.DataType] = TEXT_TIMES
-) -> tuple[Column, Sequence[pa.DataType]]:
-    """int64, or float64 where there are fractions; dates and timestamps become seconds since 1970.
-
-    Text must be of one of `kinds`; those that remain possible for later rows are returned too."""
-    if pa.types.is_string(column.type):
-        if not column.null_count and (parsed := _parsed(column, kinds[:1])) is not None:
-            return _finite(source, name, _as_times(parsed), start), _left(
-                parsed.type
-            )  # there is usually nothing to trim
-        column = _trimmed(column)
-    if column.null_count:
-        first = start + pc.index(pc.is_null(column), True).as_py() + 1
-        raise InputError(f"{source}: time column '{name}' is empty in row {first}; fill it or give another --time-col.")
-    if not pa.types.is_string(column.type):
-        if (seconds := _as_times(column)) is not None:
-            return _finite(source, name, seconds, start), kinds
-    elif (parsed := _parsed(column, kinds)) is not None:
-        return _finite(source, name, _as_times(parsed), start), _left(parsed.type)
-    row = max(_first_bad(column, kind) for kind in kinds)
-    raise InputError(
-        f"{source}: time column '{name}' has {shown(column[row].as_py())} in row {start + row + 1}, which is neither a"
-        " number nor a date like 2021-12-31 23:59:59; correct it or give another --time-col."
-    )
-
-
-def _finite(source: str, name: str, times: Column, start: int) -> Column:
-    """Times that can be ordered; InputError naming the first that cannot."""
-    if pa.types.is_floating(times.type) and not pc.all(finite := pc.is_finite(times)).as_py():
-        row = pc.index(finite, False).as_py()
-        raise InputError(
-            f"{source}: time column '{name}' has {times[row].as_py()} in row {start + row + 1}, which is not a point"
-            " in time; correct it or give another --time-col."
-        )
-    return times
-
-
-def _parsed(column: Column, kinds: Sequence[pa.DataType]) -> Column | None:
-    """Text in the first of the kinds that every row has."""
-    for kind in kinds:
-        try:
-            return column.cast(kind)
-        except pa.ArrowInvalid:
-            continue
-    return None
-
-
-def _left(kind: pa.DataType) -> Sequence[pa.DataType]:
-    """What later rows may be: after integers, fractions too; after anything else, only the same."""
-    return TEXT_TIMES[:2] if kind == pa.int64() else (kind,)
-
-
-def _as_times(column: Column) -> Column | None:
-    if pa.types.is_integer(column.type):
-        beyond = pa.types.is_uint64(column.type) and pc.max(column).as_py() >= 2**63
-        return column.cast(pa.float64(), safe=False) if beyond else column.cast(pa.int64())
-    if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
-        return column.cast(pa.float64())
-    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        return _seconds(column)
-    return None
-
-
-def _seconds(column: Column) -> Column:
-    zone = getattr(column.type, "tz", None)
-    micros = np.asarray(column.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64()))
-    whole = bool(np.all(micros % 1_000_000 == 0))
-    return pa.array(micros // 1_000_000 if whole else micros / 1e6)
-
-
-def _trimmed(column: Column) -> Column:
+def trimmed(column: Column) -> Column:
     column = pc.utf8_trim_whitespace(column)
-    return _null_where(pc.equal(column, ""), column)
+    return null_where(pc.equal(column, ""), column)
 
 
-def _first_bad(column: Column, kind: pa.DataType) -> int:
+def first_bad(column: Column, kind: pa.DataType) -> int:
     """First row that does not cast, by halving: a few casts in all."""
     low, high = 0, len(column)
     while high - low > 1:

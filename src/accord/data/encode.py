@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accord.data import columns as col
+from accord.data import times
 from accord.data.columns import Column, Columns
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError, shown
@@ -50,8 +51,10 @@ def encoded(
 
     arrays, maps, fields, notes = list[Any](), [], [], list[str]()
     for role in ("user", "item"):
-        name = ids[role].name
-        known, codes = ids.pop(role).finish()
+        column_of_ids = ids.pop(role)
+        name = column_of_ids.name
+        known, codes = column_of_ids.finish()
+        notes += column_of_ids.notes
         if several:
             refuse_only_one(source, role, name, known)
         arrays.append(pa.array(codes))
@@ -64,6 +67,7 @@ def encoded(
                 raise column.error
             notes.append(left_out(column.error))
             continue
+        notes += column.notes()
         array = column.taken()
         missing = pc.sum(pc.is_null(array, nan_is_null=True)).as_py()
         if missing and role != "label":  # which most rows may be without
@@ -97,6 +101,9 @@ class Ids:
         self.refuse = partial(col.refuse_ids, source, role, name)
         self.as_ids = partial(col.as_ids, source, role, name, from_text=from_text)
         self.no_id = partial(col.no_id, source, role, name)
+        self.point_zero = partial(col.point_zero_note, source, role, name)
+        self.from_text = from_text
+        self.notes: list[str] = []
         self.different: pa.Array | None = None  # as the source has them
         self.codes: list[npt.NDArray[np.int32]] = []  # places in `different`; -1 where there is none
         self.waiting: list[pa.Array] = []
@@ -131,6 +138,8 @@ class Ids:
         """The ids in sorted order, and the row of each; InputError if some are missing."""
         different, codes = self.taken()
         ids = self.as_ids(different)
+        if written := col.point_zero(different, self.from_text, pa.types.is_int64(ids.type)):
+            self.notes.append(self.point_zero(written))
         known = IdMap.of(ids.drop_null())
         rows = np.append(known.rows(ids), -1).astype(np.int32)  # so that -1 stays -1
         codes = rows[codes]
@@ -193,7 +202,8 @@ class Numbers:
         self.error: InputError | None = None
         self.parts: list[Column] = []
         self.rows = 0
-        self.kinds: Sequence[pa.DataType] = col.TEXT_TIMES  # what times that are text may still be
+        self.kinds: Sequence[times.Kind] = times.KINDS  # what times that are text may still be
+        self.comma: str | None = None  # the first value that was written with a decimal comma
 
     def add(self, column: pa.Array) -> None:
         if self.error is not None:
@@ -209,9 +219,18 @@ class Numbers:
 
     def _converted(self, column: pa.Array) -> pa.Array:
         if self.role != "time":
-            return col.values(self.source, self.name, column, self.rows, self.role)
-        times, self.kinds = col.times(self.source, self.name, column, self.rows, self.kinds)
-        return times
+            found = col.values(self.source, self.name, column, self.rows, self.role)
+            self.comma = self.comma or col.decimal_comma(column)
+            return found
+        seconds, self.kinds = times.times(self.source, self.name, column, self.rows, self.kinds)
+        return seconds
+
+    def notes(self) -> list[str]:
+        """How the column was read, where it could be read otherwise."""
+        if self.comma is not None:
+            return [f"{self.source}: {self.role} column '{self.name}' has decimal commas ({shown(self.comma)})."]
+        form = times.described(self.kinds) if self.role == "time" else None
+        return [f"{self.source}: dates in time column '{self.name}' were read as {form}."] if form else []
 
     def taken(self) -> pa.Array:
         """What has come since the last call."""

@@ -10,7 +10,9 @@ from typing import Any
 from accord.data import catalog, read, simulate, titles
 from accord.data import split as splitting
 from accord.data.columns import Columns
+from accord.data.databases import Query
 from accord.data.interactions import Dataset
+from accord.data.objects import is_object
 from accord.errors import InputError
 
 
@@ -24,12 +26,18 @@ def load(
     seed: int = 0,
     name: str | None = None,
     items: Any = None,
+    query: str | None = None,
 ) -> Dataset:
-    """A Dataset from a catalog name, a file or folder, a frame, a sparse matrix, or a Dataset as it is.
+    """A Dataset from a catalog name, a file, several files, a pattern or folder, a frame, a sparse matrix, a database,
+    or a Dataset as it is.
 
+    `query` is what to read from a database: `load("postgresql://host/shop", query="select user_id, item_id from …")`.
+    `ratios` are the shares of train, valid and test: `(1, 0, 0)` is for training on everything.
     `clean` is the rule that a real preference in the test meets, on the value or the time: `"value>=5"`.
     `items` is a file or frame of item ids and titles, with any other columns.
     """
+    if query is not None:
+        source = Query.of(source, query)
     if items is not None:
         dataset = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=name)
         return titles.with_items(dataset, items)
@@ -37,12 +45,12 @@ def load(
     fixed = (
         columns is None and split == "auto" and rule is None
     )  # nothing is asked for that a ready-made split cannot give
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path) and not is_object(source):
         path = Path(source).expanduser()
         if not path.exists() and isinstance(source, str) and catalog.is_name(source):
             return load_named(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed)
         if read.is_split_folder(path):
-            if not fixed:
+            if not fixed or 0 in ratios:
                 raise _ready_split(str(path))
             return read.read_split_folder(path, name)
         if (store := read.open_store(path)) is not None:
@@ -50,7 +58,7 @@ def load(
                 raise InputError(f"{path} is prepared already, so columns cannot be chosen; leave them out.")
             return store.dataset(split, ratios, rule, seed, name)
     elif isinstance(source, Dataset):
-        if not fixed:
+        if not fixed or 0 in ratios:
             raise _ready_split(f"the dataset '{source.name}'")
         return source
     return _split_table(source, columns, split, ratios, rule, seed, name)
@@ -70,7 +78,7 @@ def load_named(
     entry = catalog.entry(name)
     folder = catalog.get(name, progress)
     if folder is None or read.is_split_folder(folder):
-        if columns is not None or split != "auto" or clean is not None:
+        if columns is not None or split != "auto" or clean is not None or 0 in ratios:
             raise _ready_split(f"the dataset '{name}'")
         return simulate.simulate().dataset if folder is None else _titled(read.read_split_folder(folder, name), name)
     clean = entry.clean if clean is None else clean
@@ -101,8 +109,11 @@ def _split_table(
     name: str | None,
 ) -> Dataset:
     interactions, notes = read.read_table(source, columns, rule.names if rule else (), ordered=True)
-    return splitting.split(interactions, split, ratios, rule, seed, name or catalog.name_of(source), notes)
+    with read.told_in_python(source):
+        return splitting.split(interactions, split, ratios, rule, seed, name or catalog.name_of(source), notes)
 
 
 def _ready_split(what: str) -> InputError:
-    return InputError(f"{what} is already split, so columns, split and clean rule cannot be chosen; leave them out.")
+    return InputError(
+        f"{what} is already split, so columns, split, clean rule and empty parts cannot be chosen; leave them out."
+    )

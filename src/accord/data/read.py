@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,13 @@ import pyarrow as pa
 from accord.data import columns as col
 from accord.data import split as splitting
 from accord.data.columns import Columns
+from accord.data.databases import Query, database_of, without_password
 from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Layout, Opened, frame, matrix, open_path
+from accord.data.objects import Fetched, is_object
+from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Opened, frame, matrix, open_path, open_paths
 from accord.data.store import store as stores
+from accord.data.text import Layout
 from accord.errors import InputError
 
 PARTS = ("train.rating", "valid.rating", "valid.noisy", "test.negative", "test.noisy")
@@ -29,7 +34,7 @@ def open_store(path: Path) -> stores.Store | None:
 
 def whole_table(source: Any) -> tuple[pa.Table, bool]:
     """Every column of a file or frame, and whether it was read from text."""
-    opened = _opened(source)
+    opened = open_any(source)
     return opened.read(opened.names), opened.from_text
 
 
@@ -46,13 +51,37 @@ def read_table(
     Without `merge` all rows stay, repeated pairs too, and one user or item is enough. Merged rows keep the order of
     the source, or with `ordered` are sorted by user and item.
     """
-    given = columns or Columns()
-    opened = _opened(source)
+    with told_in_python(source) as told:
+        rows, notes = _read_table(source, columns or Columns(), rule_names, merge, ordered)
+        return rows, [told(note) for note in notes]
+
+
+@contextmanager
+def told_in_python(source: Any) -> Iterator[Callable[[str], str]]:
+    """Errors about what is no file say how its columns are named in Python; the options of the command line do that
+    for files. So does the function for notes."""
+    told = str if isinstance(source, str | Path | Query) or is_files(source) else _in_python
+    try:
+        yield told
+    except InputError as error:
+        raise InputError(told(str(error))) from None
+
+
+def _in_python(sentence: str) -> str:
+    sentence = sentence.replace("--user-col, --item-col, --value-col or --time-col", "columns=Columns(user=…, …)")
+    sentence = re.sub(r"--(\w+)-col\b( NAME)?", r"columns=Columns(\1=…)", sentence)
+    return re.sub(r"--split ([\w-]+)", r'split="\1"', sentence)
+
+
+def _read_table(
+    source: Any, given: Columns, rule_names: Sequence[str], merge: bool, ordered: bool
+) -> tuple[Interactions, list[str]]:
+    opened = open_any(source)
     label = opened.label
-    chosen = col.choose(label, opened.names, given, rule_names)
+    chosen = col.choose(label, opened.names, given, rule_names, opened.partitions)
     notes = list(opened.notes)
     if opened.headed:
-        notes.append(f"{label}: {col.describe(chosen)}")
+        notes.append(f"{label}: {col.describe(chosen, opened.names)}")
     asked = {role for role in col.ROLES[2:] if getattr(given, role) or {role, getattr(chosen, role)} & {*rule_names}}
     names = [name for role in col.ROLES if (name := getattr(chosen, role))]
     batches = opened.batches(names, names[:2])
@@ -70,17 +99,40 @@ def merged_note(label: str, repeated: int, by_time: bool) -> list[str]:
 
 def _label(source: Any) -> str:
     """What to call a source in a message."""
+    if is_files(source):
+        return f"{source[0]} and {len(source) - 1} more" if len(source) > 1 else str(source[0])
+    if isinstance(source, Query):
+        return source.label
+    if is_object(source):
+        return without_password(source)
     return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
 
 
-def _opened(source: Any) -> Opened:
+def is_files(source: Any) -> bool:
+    """Whether a source is several files."""
+    return isinstance(source, list | tuple) and bool(source) and all(isinstance(file, str | Path) for file in source)
+
+
+def open_any(source: Any) -> Opened:
+    """Anything that can be read as a table, with its columns known."""
     label = _label(source)
+    if is_object(source):
+        fetched = Fetched(source)
+        opened = open_paths(fetched.paths, fetched.label)
+        opened.label, opened.kept = fetched.label, fetched
+        return opened
+    if database_of(source) is not None:
+        source = Query.of(source, None)  # which says what is missing
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
         store = open_store(path)
         return (
             open_path(path, label) if store is None else Opened(store.names, label, table=store.table(), headed=False)
         )
+    if is_files(source):
+        return open_paths([Path(file).expanduser() for file in source], label)
+    if isinstance(source, Query):
+        return Opened(source.names(), label, query=source)
     if isinstance(source, Interactions):
         return Opened(source.names, label, table=source.table, headed=False)
     if hasattr(source, "tocoo"):

@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 import csv
-import io
-import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import glob
+import zipfile
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 
-from accord.data import columns as col
-from accord.data import untrusted
+from accord.data import sheets, text, untrusted
+from accord.data.databases import Query
+from accord.data.text import TextTable
 from accord.errors import InputError
 
-DELIMITERS = ("::", "\t", ",", ";", "|")
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-RECBOLE_FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
-FILE_KINDS = "CSV, TSV, Parquet, RecBole .inter, MovieLens u.data or ratings.dat"
+FILE_KINDS = "CSV, TSV, other delimited text, JSON Lines, Parquet, ORC, Excel, RecBole .inter, MovieLens"
 WELL_KNOWN = ("u.data", "ratings.dat", "ratings.csv")  # what a MovieLens folder is read for
 LONGEST_REASON = 300  # characters of an error message that is not ours
-BATCH_ROWS, TEXT_BLOCK = 2**20, 2**24  # read at once: rows, bytes of text
-TEXT_SUFFIXES = (".csv", ".tsv", ".inter", ".csv.gz", ".tsv.gz")
+BATCH_ROWS, ORC_ROWS = 2**20, 2**10  # read at once; of ORC few, because its text is not read as dictionaries
+COMPRESSED = ("", ".gz", ".bz2", ".zst", ".zip")
+TEXT_SUFFIXES = tuple(
+    f"{kind}{packed}" for kind in (".csv", ".tsv", ".inter", ".jsonl", ".ndjson") for packed in COMPRESSED
+)
+TABLE_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".orc": "orc"}
 
 
 @dataclass
 class Opened:
-    """A source whose column names are known: a table, or a dataset or texts to be read once columns are chosen."""
+    """A source whose column names are known: a table, or a dataset, texts or a query, read once columns are chosen."""
 
     names: list[str]
     label: str
     table: pa.Table | None = None
     dataset: Any = None
-    texts: tuple[Layout, ...] = ()
+    texts: tuple[TextTable, ...] = ()
+    query: Query | None = None
     headed: bool = True  # whether the names are the source's own, so that roles are guessed from them
+    partitions: tuple[str, ...] = ()  # columns that are folders (day=1/…), which are read only where they are named
+    kept: Any = None  # what must live as long as the source is read: files that were fetched
     notes: tuple[str, ...] = ()
     found: list[str] = field(default_factory=list)  # notes that are known only after reading
 
@@ -48,6 +52,8 @@ class Opened:
     @property
     def files(self) -> list[Path]:
         """The files to read, in order."""
+        if self.query is not None:
+            return []
         return [text.path for text in self.texts] or [Path(file) for file in self.dataset.files]
 
     def num_rows(self) -> int | None:
@@ -62,12 +68,18 @@ class Opened:
         if self.table is not None:
             yield from self.table.select(names).to_batches(max_chunksize=BATCH_ROWS)
             return
+        if self.query is not None:
+            yield from self.query.batches(names)
+            return
         try:
-            texts = (batch for text in self.texts for batch in text.batches(names, ids))
+            texts = (batch for text in self.texts if not text.exact for batch in text.batches(names, ids))
             yield from untrusted.as_written(self.label, texts, ids, self.found)
+            for exact in (text for text in self.texts if text.exact):
+                yield from exact.batches(names, ids)
             if self.dataset is not None:
-                options = {"columns": names, "batch_size": BATCH_ROWS, "batch_readahead": 2}
-                yield from untrusted.sound(self.dataset, partial(self.dataset.to_batches, **options))
+                rows = ORC_ROWS if self.dataset.format.default_extname == "orc" else BATCH_ROWS
+                options = {"columns": names, "batch_size": rows, "batch_readahead": 2}
+                yield from untrusted.sound(self.dataset, partial(self.dataset.to_batches, **options), ids)
         except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
             raise unreadable(self.label, error) from None
 
@@ -75,8 +87,9 @@ class Opened:
         """All of the named columns at once."""
         if self.table is not None:
             return self.table.select(names)
-        schema = self.texts[0].schema(names) if self.texts else self.dataset.schema
-        return pa.Table.from_batches(self.batches(names), schema)
+        batches = list(self.batches(names))
+        schema = batches[0].schema if batches else text.schema(names)
+        return pa.Table.from_batches(batches, schema)
 
 
 def matrix(source: Any) -> pa.Table:
@@ -116,27 +129,63 @@ def unreadable(label: str, error: Exception) -> InputError:
 
 def open_path(path: Path, label: str, several: bool = False) -> Opened:
     """A file, or a folder: of Parquet files, of one text file, or with `several` of text files of the same columns."""
+    untrusted.require_utf8_name(path, label)
+    if label and not path.exists() and glob.has_magic(str(path)):
+        return open_paths([Path(file) for file in sorted(glob.glob(str(path), recursive=True))], label)  # noqa: PTH207
     if not label or not path.exists():
         raise InputError(f"no file or folder '{label}'; check the path, or see `accord data list` for named datasets.")
     untrusted.require_file(path, label)
-    files = [path]
     if path.is_dir():
         # its own files and those of partitions (day=1/…), but nothing else that lies deeper
-        files = sorted([*path.glob("*.parquet"), *path.glob("*=*/**/*.parquet")])
-        if not files:
-            if several and len(texts := _texts(path)) > 1:
-                return _joined([open_path(file, str(file)) for file in texts], label)
-            file = _only_table(path)
-            opened = open_path(file, str(file))
-            opened.notes = (f"{label}: read {file.name}.", *opened.notes)
-            return opened
+        for suffix, kind in TABLE_SUFFIXES.items():
+            if files := sorted([*path.glob(f"*{suffix}"), *path.glob(f"*=*/**/*{suffix}")]):
+                return _open_tables(files, kind, label, path)
+        if several and len(texts := _texts(path)) > 1:
+            return _joined([open_path(file, str(file)) for file in texts], label)
+        file = _only_table(path)
+        opened = open_path(file, str(file))
+        opened.notes = (f"{label}: read {file.name}.", *opened.notes)
+        return opened
+    suffix = path.suffix.lower()
+    if suffix in TABLE_SUFFIXES:
+        return _open_tables([path], TABLE_SUFFIXES[suffix], label)
+    if suffix in sheets.OTHER_SUFFIXES:
+        raise InputError(f"{label} is a sheet of a kind that is not read; save it as .xlsx or CSV.")
     try:
-        if all(file.suffix in (".parquet", ".pq") for file in files):
-            dataset = untrusted.parquet(files)
-            return Opened(dataset.schema.names, label, dataset=dataset)
-        return _open_text(path, label)
-    except (pa.ArrowException, OSError, RuntimeError, UnicodeDecodeError, csv.Error) as error:
+        if suffix in sheets.SUFFIXES:
+            sheet, headed, notes = sheets.open_sheet(path, label)
+            return Opened(list(sheet.names), label, texts=(sheet,), headed=headed, notes=tuple(notes))
+        found, headed, note = text.open_text(path, label)
+    except (pa.ArrowException, OSError, RuntimeError, UnicodeDecodeError, csv.Error, zipfile.BadZipFile) as error:
         raise unreadable(label, error) from None
+    return Opened(list(found.names), label, texts=(found,), headed=headed, notes=(note,) if note else ())
+
+
+def open_paths(paths: Sequence[Path], label: str) -> Opened:
+    """Several files with the same columns, as one table."""
+    if not paths:
+        raise InputError(f"no file matches '{label}'; check the pattern.")
+    kinds = {TABLE_SUFFIXES.get(path.suffix.lower(), "") if path.is_file() else "" for path in paths}
+    if len(paths) > 1 and len(kinds) == 1 and "" not in kinds:
+        for path in paths:
+            untrusted.require_utf8_name(path, str(path))
+        return _open_tables(list(paths), kinds.pop(), label)
+    if len(paths) == 1:
+        return open_path(paths[0], label)
+    opened = [open_path(path, str(path)) for path in paths]
+    if not all(one.texts for one in opened):
+        raise InputError(f"{label}: files of different kinds cannot be read as one; give files of one kind.")
+    return _joined(opened, label)
+
+
+def _open_tables(files: list[Path], kind: str, label: str, folder: Path | None = None) -> Opened:
+    try:
+        dataset = untrusted.tables(files, kind, folder)
+        own = set(dataset.schema.names) if folder is None else set(untrusted.tables(files[:1], kind).schema.names)
+    except (pa.ArrowException, OSError, RuntimeError) as error:
+        raise unreadable(label, error) from None
+    partitions = tuple(name for name in dataset.schema.names if name not in own)
+    return Opened(list(dataset.schema.names), label, dataset=dataset, partitions=partitions)
 
 
 def _only_table(folder: Path) -> Path:
@@ -149,12 +198,16 @@ def _only_table(folder: Path) -> Path:
         return files[0]
     if files:
         listing = ", ".join(file.name for file in files[:5])
-        raise InputError(f"folder {folder} holds several tables ({listing}); give one of them.")
+        pattern = f"{folder}/*{files[0].suffix}"
+        raise InputError(
+            f"folder {folder} holds several tables ({listing}); give one of them, or all with '{pattern}' if they are"
+            " parts of one."
+        )
     raise InputError(f"folder {folder} holds nothing that can be read; supported are {FILE_KINDS} and split folders.")
 
 
 def _texts(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if file.name.endswith(TEXT_SUFFIXES))
+    return sorted(file for file in folder.iterdir() if file.name.endswith((*TEXT_SUFFIXES, *sheets.SUFFIXES)))
 
 
 def _joined(files: list[Opened], label: str) -> Opened:
@@ -162,77 +215,7 @@ def _joined(files: list[Opened], label: str) -> Opened:
     for file in files[1:]:
         if file.names != files[0].names:
             raise InputError(
-                f"{file.label} has other columns than {files[0].label}; all files of a folder must have the same."
+                f"{file.label} has other columns than {files[0].label}; files that are read as one must have the same."
             )
     texts = tuple(text for file in files for text in file.texts)
-    return Opened(files[0].names, label, texts=texts, headed=files[0].headed)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a text file is laid out."""
-
-    path: Path
-    delimiter: str
-    names: tuple[str, ...]
-    skip: int  # header lines
-    quoted: bool
-
-    def schema(self, names: Iterable[str], ids: Collection[str] = ()) -> pa.Schema:
-        """All columns as text, `ids` as dictionaries."""
-        return pa.schema(
-            [(name, pa.dictionary(pa.int32(), pa.string()) if name in ids else pa.string()) for name in names]
-        )
-
-    def batches(self, names: Sequence[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        """The named columns, as text."""
-        between = len(self.delimiter) - 1  # "::" is read as ":" with an empty column between
-        every = [part for name in self.names for part in (name, *[""] * between)][: None if not between else -between]
-        every = [name or f"\0{index}" for index, name in enumerate(every)]
-        # one thread, so that an error can name its row
-        read = pyarrow.csv.ReadOptions(
-            column_names=every, skip_rows=self.skip, use_threads=False, block_size=TEXT_BLOCK
-        )
-        quote = '"' if self.quoted else False
-        parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter[0], quote_char=quote, newlines_in_values=self.quoted)
-        convert = pyarrow.csv.ConvertOptions(
-            include_columns=names, column_types=self.schema(names, ids), strings_can_be_null=False
-        )
-        with untrusted.opened(self.path) as stream:
-            try:
-                yield from pyarrow.csv.open_csv(stream, read, parse, convert)
-            except pa.ArrowInvalid as error:
-                if "Empty CSV" not in str(error):  # a header and nothing below it
-                    raise
-
-
-def _open_text(path: Path, label: str) -> Opened:
-    with pa.input_stream(str(path)) as stream:
-        start = stream.read(1 << 16)
-    if b"\0" in start:
-        raise InputError(f"{label} is not UTF-8 text; save it as UTF-8, or as Parquet in a file named *.parquet.")
-    head = io.TextIOWrapper(io.BytesIO(start), encoding="utf-8-sig", errors="replace")
-    first = next((line.rstrip("\r\n") for line in head if line.strip()), None)
-    if first is None:
-        raise InputError(f"{label} is empty: it has no rows of interactions.")
-    quoted = path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt"))
-    rows = {mark: _fields(first, mark, quoted) for mark in DELIMITERS}
-    delimiter = max(DELIMITERS, key=lambda mark: len(rows[mark]))
-    row = rows[delimiter]
-    if len(row) < 2:
-        raise InputError(f"{label} has one column only; separate user and item by a comma, semicolon or tab.")
-    if any(col.is_usual("user", cell) for cell in row) or not any(NUMBER.fullmatch(cell.strip()) for cell in row):
-        recbole = [RECBOLE_FIELD.fullmatch(cell) for cell in row]
-        names = [match[1] for match in recbole if match] if all(recbole) else [cell.strip() for cell in row]
-        return Opened(names, label, texts=(Layout(path, delimiter, tuple(names), 1, quoted),))
-    if len(row) > len(col.GUESSED):
-        raise InputError(f"{label} has {len(row)} columns and no header line; add one that names them.")
-    names = list(col.GUESSED[: len(row)])
-    note = f"{label}: no header line; its columns were read as {', '.join(names)}."
-    return Opened(names, label, texts=(Layout(path, delimiter, tuple(names), 0, quoted),), headed=False, notes=(note,))
-
-
-def _fields(line: str, delimiter: str, quoted: bool) -> list[str]:
-    if len(delimiter) > 1 or not quoted:
-        return line.split(delimiter)
-    return next(csv.reader([line], delimiter=delimiter), [])
+    return Opened(files[0].names, label, texts=texts, headed=files[0].headed, notes=files[0].notes)

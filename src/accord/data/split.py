@@ -1,4 +1,4 @@
-"""Interactions -> Dataset: random, per-user chronological, leave-last-out; and the rule that makes the test clean."""
+"""Interactions -> Dataset: random, by the time of each user or of all; and the rule that makes the test clean."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from accord.data.csr import PAIRS_AT_ONCE, IntArray, pair_keys
 from accord.data.interactions import Dataset, Interactions, mark
 from accord.data.sorting import Order, distinct, lexsort, rises
+from accord.data.times import times
 from accord.errors import InputError, shown, unknown
 
-KINDS = ("auto", "random", "chronological", "leave-last-out")
+KINDS = ("auto", "random", "chronological", "leave-last-out", "global-time")
+DATES = 631_152_000, 4_102_444_800  # seconds since 1970 of 1990 and 2100: what lies between is taken for a date
 TRAIN, VALID, TEST = 0, 1, 2
 Parts = npt.NDArray[np.int8]  # the part of each row
 Ratios = tuple[float, float, float]
@@ -106,12 +110,14 @@ def split(
 ) -> Dataset:
     """Train, valid and test. The same seed gives the same parts whatever the order of the rows.
 
+    A share of 0 leaves valid or test empty. `global-time:2021-06-01` puts everything from that moment on into the test.
     With a clean rule the test keeps what meets it (`test_noisy` is all of it), and `valid_clean` likewise.
     `cut` makes the three parts if that is not to be done in memory.
     """
-    if kind not in KINDS:
-        raise unknown("split", kind, KINDS)
+    moment(kind)
     ratios = _checked(ratios)
+    if seed < 0:
+        raise InputError(f"the seed of the split is {seed}; give 0 or more.")
     rule = CleanRule.parse(clean) if isinstance(clean, str) else clean
     if kind == "auto":
         kind = "chronological" if interactions.has_time else "random"
@@ -122,19 +128,17 @@ def split(
     if kind != "random" and not interactions.has_time:
         raise InputError(f"{name}: split {kind} needs a time column; give --time-col or use --split random.")
     rows = interactions.merged(ordered=True)
-    train, valid, test = (cut or _cut)(rows, kind, ratios, seed)
-    for label, piece in (("train", train), ("valid", valid), ("test", test)):
-        if not len(piece):
-            raise InputError(
-                f"{name}: split {kind} leaves the {label} part of {len(rows)} interactions empty;"
-                " give more data, other ratios or --split random."
-            )
+    train, valid, test = parts = (cut or _cut)(rows, kind, ratios, seed)
+    for label, piece, share in zip(("train", "valid", "test"), parts, ratios, strict=True):
+        if not len(piece) and (share or kind == "leave-last-out"):
+            raise _empty(name, kind, label, len(rows))
+    notes = [*notes, *_said(kind, valid, test)]
     valid_clean = test_noisy = None
-    if rule is not None:
+    if rule is not None and (len(valid) or len(test)):
         test_noisy, test = test, test.filter(rule.mask(test))
         clean_rows = rule.mask(valid)
         valid_clean = valid.filter(clean_rows) if clean_rows.any() else None
-        if not len(test):
+        if not len(test) and len(test_noisy):
             raise InputError(f"{name}: no test interaction meets the clean rule {shown(rule.text)}; change the rule.")
         notes = [*notes, f"clean rule '{rule.text}' keeps {len(test)} of {len(test_noisy)} test interactions."]
     dataset = Dataset.of(name, train, valid, test, valid_clean, test_noisy, notes)
@@ -143,12 +147,59 @@ def split(
     return replace(dataset, notes=(*dataset.notes, *cold_notes(dataset)))
 
 
+def moment(kind: str) -> float | None:
+    """Where the test of a split begins, in seconds since 1970, if `global-time` says so; InputError for no split."""
+    name, colon, text = kind.partition(":")
+    if name not in KINDS or (colon and name != "global-time"):
+        raise unknown("split", kind, KINDS)
+    if not colon:
+        return None
+    try:
+        found: float = times("the split", "moment", pa.array([text]))[0][0].as_py()
+    except InputError:
+        raise InputError(f"split {shown(kind)}: give a moment like global-time:2021-06-01.") from None
+    return found
+
+
+def _empty(name: str, kind: str, label: str, rows: int) -> InputError:
+    few = f"{name}: split {kind} leaves the {label} part of {rows} interactions empty"
+    if kind == "random":
+        return InputError(f"{few}; give more data, or --ratios 1,0,0 to train on everything and evaluate nothing.")
+    if kind.startswith("global-time"):
+        return InputError(f"{few}; give another moment or other --ratios.")
+    return InputError(
+        f"{few}: users have too few interactions each; use --split random or global-time, or other ratios."
+    )
+
+
+def _said(kind: str, valid: Interactions, test: Interactions) -> list[str]:
+    """Notes on parts that are left out, and on the moments of a split by time."""
+    left_out = [part for part, rows in (("validation", valid), ("test", test)) if not len(rows)]
+    notes = [f"the split has no {' and no '.join(left_out)}: {_instead(left_out)}."] if left_out else []
+    if kind.startswith("global-time"):
+        begun = [f"{part} from {_time(rows)}" for part, rows in (("validation", valid), ("test", test)) if len(rows)]
+        notes += [f"split by time: {', '.join(begun)} on; training has what came before."] if begun else []
+    return notes
+
+
+def _instead(left_out: Sequence[str]) -> str:
+    return "nothing is evaluated" if "test" in left_out else "training cannot stop early"
+
+
+def _time(rows: Interactions) -> str:
+    first = float(rows.column("time").min())
+    if not DATES[0] < first < DATES[1]:
+        return f"{first:g}"
+    return datetime.fromtimestamp(first, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def _checked(ratios: Sequence[float]) -> Ratios:
-    if len(ratios) != 3 or not all(ratio > 0 for ratio in ratios) or not math.isclose(sum(ratios), 1, abs_tol=1e-6):
+    shares = len(ratios) == 3 and ratios[0] > 0 and all(ratio >= 0 for ratio in ratios)
+    if not shares or not math.isclose(sum(ratios), 1, abs_tol=1e-6):
         given = ", ".join(f"{ratio:g}" for ratio in ratios)
         raise InputError(
-            f"split ratios ({given}) must be three positive shares for train, valid and test that sum to 1,"
-            " like 0.8, 0.1, 0.1."
+            f"split ratios ({given}) must be three shares for train, valid and test that sum to 1, like 0.8, 0.1, 0.1;"
+            " only valid and test may be 0."
         )
     train, valid, test = ratios
     return train, valid, test
@@ -166,7 +217,11 @@ def _cut(rows: Interactions, kind: str, ratios: Ratios, seed: int) -> Sequence[I
 def assigned(rows: Interactions, kind: str, ratios: Ratios, seed: int) -> Parts:
     """The part of each row; rows are sorted by user and item."""
     rng = np.random.default_rng(seed)
-    return _random(len(rows), ratios, rng) if kind == "random" else _by_time(rows, kind, ratios, rng)
+    if kind == "random":
+        return _random(len(rows), ratios, rng)
+    if kind.startswith("global-time"):
+        return _global(rows.column("time"), ratios, moment(kind))
+    return _by_time(rows, kind, ratios, rng)
 
 
 def _random(size: int, ratios: Ratios, rng: np.random.Generator) -> Parts:
@@ -183,6 +238,26 @@ def _permutation(size: int, rng: np.random.Generator) -> Order:
     rows = np.arange(size, dtype=np.int32 if size < 2**31 else np.int64)
     rng.shuffle(rows)
     return rows
+
+
+def _global(when: npt.NDArray[Any], ratios: Ratios, test_from: float | None) -> Parts:
+    """Everything before a moment against what came after; equal times stay together.
+
+    A moment that is given leaves the shares of train and valid to what came before it."""
+    ordered = np.sort(when)
+    before, held = len(ordered), int(_nearest(len(ordered), ratios[1]))
+    if test_from is not None:
+        before = int(np.searchsorted(ordered, test_from))
+        held = int(_nearest(before, ratios[1] / (ratios[0] + ratios[1])))
+    elif ratios[2]:
+        test_from = ordered[-max(1, int(_nearest(before, ratios[2])))]
+        before = int(np.searchsorted(ordered, test_from))
+    part = np.full(len(when), TRAIN, dtype=np.int8)
+    if ratios[1] and before:
+        part[when >= ordered[max(0, before - max(1, held))]] = VALID
+    if test_from is not None:
+        part[when >= test_from] = TEST
+    return part
 
 
 def _by_time(rows: Interactions, kind: str, ratios: Ratios, rng: np.random.Generator) -> Parts:
@@ -233,7 +308,7 @@ def cold_notes(dataset: Dataset) -> list[str]:
         known, cold_ids = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
         mark(known, train)
         cold = ~known[test]
-        if what == "items" and cold.all():
+        if what == "items" and len(test) and cold.all():
             raise InputError(
                 f"{dataset.name}: no item of the test occurs in training; check that both use the same item ids."
             )

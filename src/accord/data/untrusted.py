@@ -1,8 +1,13 @@
-"""Checks on files from outside: decompression bombs, false footers, NULs left by a crash, ambiguous ids."""
+"""Files from outside: decompressed with bounds, false footers refused, NULs left by a crash, ambiguous ids."""
 
 from __future__ import annotations
 
+import functools
 import io
+import lzma
+import re
+import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +18,12 @@ import pyarrow.compute as pc
 
 from accord.errors import InputError, shown
 from accord.io.csv_safety import is_bare, is_guarded, suspects, unguarded
-from accord.io.files import MOST_LISTED, check_footer
+from accord.io.files import MOST_LISTED, MOST_TIMES, Unfolding, check_footer, check_rows
 
-MOST_TIMES, SMALL_TEXT = 100, 2**26  # a compressed log may be this many times its size, or this large
+SMALL_TEXT = 2**26  # a compressed log may be MOST_TIMES its size, or this large
+IN_NO_ZIP = (".parquet", ".pq", ".orc", ".xlsx", ".xlsm", ".xls", ".zip", ".db", ".sqlite", ".duckdb")
+CELL = re.compile(rb"""\br\s*=\s*["']([A-Z]{0,3})([0-9]{1,9})["']""")
+MOST_CELLS = 2**25  # of a sheet, the empty ones among them
 
 
 def require_file(path: Path, label: str) -> None:
@@ -24,30 +32,82 @@ def require_file(path: Path, label: str) -> None:
         raise InputError(f"{label} is a pipe or device, not a file, and cannot be read twice; write it to a file.")
 
 
+def require_utf8_name(path: Path, label: str) -> None:
+    """Arrow and JSON, in which the name would be kept, know no other."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(f"{label} has a name that is not UTF-8; rename it.") from None
+
+
+def inner_name(path: Path) -> str:
+    """The name of a file without what says that it is compressed: that of the table in a zip archive."""
+    if path.suffix.lower() == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            return _only_member(path, archive).filename.lower()
+    return path.name.lower() if _codec(path) is None else path.stem.lower()
+
+
+def _codec(path: Path) -> str | None:
+    try:
+        return str(pa.Codec.detect(path.name.lower()).name)
+    except (TypeError, ValueError):  # which it raises for a name without a known ending
+        return None
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
     """The text of a file, decompressed if its name says that it is compressed."""
-    try:
-        codec = pa.Codec.detect(str(path)).name
-    except (TypeError, ValueError):  # which it raises for a name without a known ending
-        codec = None
+    if path.suffix.lower() == ".zip":
+        with _unzipped(path) as stream:
+            yield stream
+        return
+    codec = _codec(path)
     with pa.OSFile(str(path)) as file, pa.input_stream(file, compression=codec) as stream:
-        yield stream if codec is None else _Decompressed(path, file, stream)
+        yield stream if codec is None else _Decompressed(path, stream, file.tell)
+
+
+@contextmanager
+def _unzipped(path: Path) -> Iterator[Any]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            member = _only_member(path, archive)
+            with archive.open(member) as stream:
+                yield _Decompressed(path, stream, lambda: min(member.compress_size, path.stat().st_size))
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError) as error:
+        if isinstance(error, InputError | pa.ArrowException):
+            raise
+        raise InputError(f"{path} cannot be unpacked ({error}); unpack it yourself.") from None
+
+
+def _only_member(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    """The one table in an archive; what a Mac adds does not count."""
+    members = [
+        one
+        for one in archive.infolist()
+        if not one.is_dir() and not one.filename.startswith("__MACOSX/") and not Path(one.filename).name.startswith(".")
+    ]
+    if len(members) != 1:
+        held = f"{len(members)} files" if members else "no file"
+        raise InputError(f"{path} holds {held}; give an archive with one table, or unpack it.")
+    if members[0].filename.lower().endswith(IN_NO_ZIP) or _codec(Path(members[0].filename)) is not None:
+        raise InputError(f"{path} holds {shown(members[0].filename)}, which is read only outside of it: unpack it.")
+    return members[0]
 
 
 class _Decompressed(io.RawIOBase):
     """Stops when far more has come out than went in. Arrow reads ahead, so its own position would not tell."""
 
-    def __init__(self, path: Path, file: Any, stream: Any) -> None:
-        self.path, self.file, self.stream, self.size = path, file, stream, 0
+    def __init__(self, path: Path, stream: Any, went_in: Callable[[], int]) -> None:
+        self.path, self.stream, self.went_in, self.size = path, stream, went_in, 0
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        text: bytes = self.stream.read(size)
+        text: bytes = self.stream.read(min(size, SMALL_TEXT) if size >= 0 else SMALL_TEXT)
         self.size += len(text)
-        if self.size > max(SMALL_TEXT, MOST_TIMES * self.file.tell()):
+        if self.size > max(SMALL_TEXT, MOST_TIMES * self.went_in()):
             raise InputError(
                 f"{self.path} decompresses to more than {MOST_TIMES} times its size, as no log does; decompress it"
                 " yourself if you trust it."
@@ -55,22 +115,79 @@ class _Decompressed(io.RawIOBase):
         return text
 
 
-def parquet(files: Sequence[Path]) -> Any:
-    """A dataset of Parquet files."""
-    from pyarrow import dataset as tables  # here and not above: it imports pandas where that is installed
+def check_sheets(path: Path, label: str) -> None:
+    """Refuse an Excel file that would unfold in memory: one that is mostly air, or with cells far from all others,
+    between which a reader makes room for every cell."""
+    try:
+        with zipfile.ZipFile(path) as book:
+            for member in book.infolist():
+                with book.open(member) as stream:
+                    text, rows, columns, size = b"", 0, 0, 0
+                    while more := stream.read(2**20):
+                        size += len(more)
+                        if size > max(SMALL_TEXT, MOST_TIMES * path.stat().st_size):
+                            raise InputError(
+                                f"{label} decompresses to more than {MOST_TIMES} times its size, as no log does; save"
+                                " it as CSV if you trust it."
+                            )
+                        text = text[-64:] + more
+                        if "worksheets/" in member.filename:
+                            for found in CELL.finditer(text):
+                                rows, columns = max(rows, int(found[2])), max(columns, _column(found[1]))
+                    if rows * max(columns, 1) > MOST_CELLS:
+                        raise InputError(
+                            f"{label} has cells in {rows:,} rows and {columns:,} columns, more than is read; save it"
+                            " as CSV."
+                        )
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{label} cannot be read as Excel ({error}); save it again, or as CSV.") from None
 
-    options = tables.ParquetFragmentScanOptions(thrift_container_size_limit=MOST_LISTED)
-    kind = tables.ParquetFileFormat(default_fragment_scan_options=options)
-    return tables.dataset([str(file) for file in files], format=kind)
+
+def _column(letters: bytes) -> int:
+    """A is 1, AA is 27."""
+    return functools.reduce(lambda number, letter: 26 * number + letter - 64, letters, 0)
 
 
-def sound(dataset: Any, read: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Batches of a dataset of Parquet files, read once the footers of the files are checked."""
-    for fragment in dataset.get_fragments():
-        check_footer(Path(fragment.path), fragment.metadata)
+def tables(files: Sequence[Path], kind: str, folder: Path | None = None) -> Any:
+    """A dataset of Parquet or ORC files; the partitions of a folder (day=1/…) are columns of it.
+
+    Text of Parquet comes as dictionaries: a short dictionary may stand for any amount of text."""
+    from pyarrow import dataset as arrow  # here and not above: it imports pandas where that is installed
+
+    paths: dict[str, Any] = {"source": [str(file) for file in files]}
+    if folder is not None:
+        paths |= {"partitioning": "hive", "partition_base_dir": str(folder)}
+    if kind == "orc":
+        return arrow.dataset(**paths, format="orc")
+    options = arrow.ParquetFragmentScanOptions(thrift_container_size_limit=MOST_LISTED)
+    dataset = arrow.dataset(**paths, format=arrow.ParquetFileFormat(default_fragment_scan_options=options))
+    schemas = [fragment.physical_schema for fragment in dataset.get_fragments()]
+    texts = {name for name in dataset.schema.names if all(_is_text(schema, name) for schema in schemas)}
+    folded = arrow.ParquetReadOptions(dictionary_columns=texts)
+    return arrow.dataset(
+        **paths, format=arrow.ParquetFileFormat(read_options=folded, default_fragment_scan_options=options)
+    )
+
+
+def _is_text(schema: pa.Schema, name: str) -> bool:
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
+    return len(schema.get_all_field_indices(name)) == 1 and any(kind(schema.field(name).type) for kind in kinds)
+
+
+def sound(dataset: Any, read: Callable[[], Iterable[pa.RecordBatch]], ids: Collection[str] = ()) -> Iterator[Any]:
+    """Batches of a dataset of files, read once the footers of the files are checked; `ids` stay dictionaries."""
+    files = [Path(fragment.path) for fragment in dataset.get_fragments()]
+    for path, fragment in zip(files, dataset.get_fragments(), strict=True):
+        if path.suffix == ".orc":
+            check_rows(path, fragment.count_rows())
+        else:
+            check_footer(path, fragment.metadata)
+    unfolding = Unfolding(files)
     for batch in read():
         batch.validate(full=True)  # Arrow does not check that text is UTF-8
-        yield batch
+        yield unfolding.plain(batch, ids)
 
 
 def as_written(

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ except ImportError:  # not on Windows
 
 UNFINISHED = ".part"  # suffix of files that are still being written
 MANY_ROWS, MOST_ROWS_A_BYTE = 10**7, 100  # a Parquet file of more rows than both is a bomb
+MOST_TIMES, SMALL = 100, 2**26  # what unfolds to more bytes than either, times its size or at all, is a bomb too
 MOST_LISTED = 50_000  # columns or row groups of a Parquet file: memory is allocated for as many as it claims
 BATCH_ROWS = 2**20  # read at once
 
@@ -147,9 +148,10 @@ def parsed(text: str) -> Any:
 def check_footer(path: Path, footer: Any) -> None:
     """Refuse a Parquet file that claims more rows than its size can hold, or columns of different lengths."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    rows = max(footer.num_rows, sum(group.num_rows for group in groups))
-    if rows > MANY_ROWS and rows > MOST_ROWS_A_BYTE * path.stat().st_size:
-        raise InputError(f"{path} claims {rows:,} rows in {path.stat().st_size:,} bytes, so it is not read.")
+    check_rows(path, max(footer.num_rows, sum(group.num_rows for group in groups)))
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    if any(chunk.total_uncompressed_size > max(SMALL, MOST_TIMES * path.stat().st_size) for chunk in chunks):
+        raise _unfolds(path)
     _probe(path, len(groups))
     flat = [place for place in range(footer.num_columns) if not footer.schema.column(place).max_repetition_level]
     for group in groups:
@@ -157,6 +159,60 @@ def check_footer(path: Path, footer: Any) -> None:
             raise InputError(f"{path} is damaged (its columns do not have as many rows as it claims); write it again.")
     if footer.num_rows != (held := sum(group.num_rows for group in groups)):
         raise InputError(f"{path} is damaged (it claims {footer.num_rows:,} rows and holds {held:,}); write it again.")
+
+
+def check_rows(path: Path, rows: int) -> None:
+    if rows > MANY_ROWS and rows > MOST_ROWS_A_BYTE * path.stat().st_size:
+        raise InputError(f"{path} claims {rows:,} rows in {path.stat().st_size:,} bytes, so it is not read.")
+
+
+def _unfolds(path: Path) -> InputError:
+    return InputError(f"{path} unfolds to more than {MOST_TIMES} times its size, as no log does; write it again.")
+
+
+class Unfolding:
+    """Text that was read as dictionaries made plain, unless that is far more than the files hold."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self.files, self.size = files, 0
+        self.most = max(SMALL, MOST_TIMES * sum(file.stat().st_size for file in files))
+
+    def plain(self, batch: Any, but: Collection[str] = ()) -> Any:
+        """A batch or table, with the dictionaries of all columns but some replaced by what they stand for."""
+        import pyarrow as pa
+
+        for place, field in enumerate(batch.schema):
+            column = batch.column(place)
+            if field.name in but:
+                continue
+            if pa.types.is_dictionary(field.type):
+                self._add(_unfolded_bytes(column))
+                field = pa.field(field.name, field.type.value_type, metadata=field.metadata)
+                batch = batch.set_column(place, field, column.cast(field.type))
+            elif not pa.types.is_primitive(field.type):
+                self._add(column.nbytes)
+        return batch
+
+    def _add(self, size: int) -> None:
+        self.size += size
+        if self.size > self.most:
+            raise _unfolds(self.files[0] if len(self.files) == 1 else self.files[0].parent)
+
+
+def _unfolded_bytes(column: Any) -> int:
+    """The bytes of text that a column of dictionaries stands for."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    size = 0
+    for part in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        if not (pa.types.is_string(part.dictionary.type) or pa.types.is_binary(part.dictionary.type)):
+            continue
+        lengths = np.asarray(pc.binary_length(part.dictionary).fill_null(0), dtype=np.int64)
+        places = np.asarray(part.indices.drop_null())
+        size += int(lengths @ np.bincount(places, minlength=len(lengths))) if len(lengths) else 0
+    return size
 
 
 def _probe(path: Path, groups: int) -> None:
@@ -174,7 +230,7 @@ def read_table(path: Path) -> Any:
     with _parquet(path) as file:
         table = file.read()
         table.validate(full=True)
-        return table
+        return Unfolding([path]).plain(table)
 
 
 def read_batches(path: Path, needed: set[str]) -> Iterator[Any]:
@@ -185,10 +241,11 @@ def read_batches(path: Path, needed: set[str]) -> Iterator[Any]:
         schema = file.schema_arrow
         if missing := sorted(needed - set(schema.names)):
             raise InputError(f"{path} is damaged (it has no column '{missing[0]}'); train again.")
-        yield pa.RecordBatch.from_pylist([], schema)
+        unfolding = Unfolding([path])
+        yield unfolding.plain(pa.RecordBatch.from_pylist([], schema))
         for batch in file.iter_batches(BATCH_ROWS):
             batch.validate(full=True)
-            yield batch
+            yield unfolding.plain(batch)
 
 
 @contextmanager
@@ -201,6 +258,7 @@ def _parquet(path: Path) -> Iterator[Any]:
     try:
         file = pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED)
         check_footer(path, file.metadata)
-        yield file
+        texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
+        yield pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED, read_dictionary=texts) if texts else file
     except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
         raise InputError(f"{path} is damaged ({error}); train again.") from None

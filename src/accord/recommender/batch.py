@@ -1,16 +1,17 @@
-"""Recommendations for all users: streamed into a Parquet file, for all of them or for one of several parts."""
+"""Recommendations for all users, or for one of several parts of them: streamed into a Parquet file or a database."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from accord.data.databases import Target
 from accord.errors import InputError
 from accord.evaluation.ranking import Rank
 from accord.io.files import replacing
@@ -58,23 +59,52 @@ def write_lists(
     watch: Callable[[int, int], None] | None = None,
 ) -> int:
     """The lists of a part of all users as a Parquet file that is whole or not there. How many users that is."""
-    first, last = part.bounds(len(recommender.users))
-    users = recommender.users.ids.slice(first, last - first)
-    done = 0
-    with replacing(path) as temporary:
-        blocks = recommender.recommend_in_blocks(users, k, rank=rank)
-        waiting = [recommender.with_titles(next(blocks))]  # empty: the schema
-        with pq.ParquetWriter(temporary, waiting[0].schema) as writer:
-            for block in blocks:
-                waiting.append(recommender.with_titles(block))
-                done += _users_of(block)
-                if sum(map(len, waiting)) >= GROUP_ROWS:
-                    writer.write_table(pa.concat_tables(waiting))
-                    waiting = waiting[:1]
-                    if watch is not None:
-                        watch(done, len(users))
-            writer.write_table(pa.concat_tables(waiting))
+    users = _users(recommender, part)
+    tables = _tables(recommender, users, k, rank, watch)
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, next(tables).schema) as writer:
+        for table in tables:
+            writer.write_table(table)
     return len(users)
+
+
+def send_lists(
+    recommender: Recommender,
+    target: Target,
+    k: int,
+    part: Part,
+    rank: Rank | None = None,
+    watch: Callable[[int, int], None] | None = None,
+    if_exists: str = "fail",
+) -> int:
+    """The same as a table of a database, written in one transaction. How many users that is."""
+    users = _users(recommender, part)
+    tables = _tables(recommender, users, k, rank, watch)
+    schema = next(tables).schema
+    target.write(schema, (batch for table in tables for batch in table.to_batches()), if_exists)
+    return len(users)
+
+
+def _users(recommender: Recommender, part: Part) -> pa.Array:
+    first, last = part.bounds(len(recommender.users))
+    return recommender.users.ids.slice(first, last - first)
+
+
+def _tables(
+    recommender: Recommender, users: pa.Array, k: int, rank: Rank | None, watch: Callable[[int, int], None] | None
+) -> Iterator[pa.Table]:
+    """Lists in tables of about as many rows as are written at once; the first is empty, for its schema."""
+    blocks, done = recommender.recommend_in_blocks(users, k, rank=rank), 0
+    waiting = [recommender.with_titles(next(blocks))]
+    yield waiting[0]
+    for block in blocks:
+        waiting.append(recommender.with_titles(block))
+        done += _users_of(block)
+        if sum(map(len, waiting)) >= GROUP_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting = waiting[:1]
+            if watch is not None:
+                watch(done, len(users))
+    yield pa.concat_tables(waiting)
 
 
 def _users_of(block: pa.Table) -> int:

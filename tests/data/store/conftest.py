@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.data import sources
+from accord.data import sources, text
 from accord.data.store import prepare as prepare_module
 from accord.data.store import store as opened_module
 from accord.data.store.prepare import prepare
@@ -17,7 +17,7 @@ from logs import log_table, write_log
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every bound so small that little data needs many chunks, blocks and groups."""
     monkeypatch.setattr(sources, "BATCH_ROWS", 97)
-    monkeypatch.setattr(sources, "TEXT_BLOCK", 2**11)
+    monkeypatch.setattr(text, "TEXT_BLOCK", 2**11)
     monkeypatch.setattr(prepare_module, "CHUNK_SHARE", 2**20)
     monkeypatch.setattr(prepare_module, "LEAST_BLOCK", 7)
     monkeypatch.setattr(prepare_module, "BYTES_A_ROW", 2**25)

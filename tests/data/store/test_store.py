@@ -34,12 +34,32 @@ def test_a_store_reads_as_the_log_does(tmp_path: Path, in_pieces: None, kind: st
     log = write_log(tmp_path / f"log.{kind}", log_table(**shape))
     store = prepare(log, tmp_path / "store")
     assert len(store.interactions) < 700
-    for split in ["random", "chronological", "leave-last-out"] if shape.get("times", True) else ["auto"]:
+    for split in ["random", "chronological", "leave-last-out", "global-time"] if shape.get("times", True) else ["auto"]:
         for clean in (None, "rating>=4"):
             asked = {"split": split, "clean": clean, "seed": 3, "ratios": (0.7, 0.1, 0.2)}
             for _ in range(2):  # made, and found again
                 assert_same(load(log, **asked), load(tmp_path / "store", **asked))
     assert not (tmp_path / "store" / "preparing").exists()
+
+
+@pytest.mark.parametrize("split", ["random", "chronological", "global-time:150"])
+def test_parts_that_are_not_wanted_are_empty_in_a_store_too(tmp_path: Path, in_pieces: None, split: str) -> None:
+    log = write_log(tmp_path / "log.csv", log_table())
+    prepare(log, tmp_path / "store")
+    for ratios in ((1, 0, 0), (0.8, 0, 0.2)):
+        assert_same(load(log, split=split, ratios=ratios), load(tmp_path / "store", split=split, ratios=ratios))
+
+
+def test_a_store_reads_odd_columns_as_the_log_does(tmp_path: Path, in_pieces: None) -> None:
+    lines = [
+        f"{user}{'.0' if user % 3 else ''};i{user % 5};{user % 4},5;{user % 28 + 1:02}/01/2021" for user in range(400)
+    ]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(["user;item;rating;date", *lines]) + "\n")
+    prepare(log, tmp_path / "store")
+    dataset = load(log, split="random")
+    assert_same(dataset, load(tmp_path / "store", split="random"))
+    assert sum("whole numbers" in note or "decimal" in note or "day-month-year" in note for note in dataset.notes) == 3
 
 
 # --- use

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from accord.data import catalog, read
+from accord.data import catalog, read, times
 from accord.data import columns as col
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
+from accord.data.databases import Query, database_of
 from accord.data.encode import Ids, Numbers, have_none, left_out, refuse_only_one
 from accord.data.interactions import IdMap, Interactions
+from accord.data.objects import is_object
 from accord.data.sorting import lexsort
 from accord.data.sources import Opened, open_path
 from accord.data.store import sorted_ids
@@ -46,20 +49,22 @@ Watch = Callable[[str, int, int | None], None]  # step, done so far, in all
 
 
 def prepare(
-    source: str | Path,
+    source: Any,
     out: str | Path,
     *,
     columns: Columns | None = None,
     memory: int = MEMORY,
     overwrite: bool = False,
     watch: Watch | None = None,
+    query: str | None = None,
 ) -> Store:
-    """Make a store of a file, or of a folder of files with the same columns."""
+    """Make a store of a file, of files or a folder of files with the same columns, or of what a query gives."""
     out = Path(out)
     if memory < LEAST_MEMORY:
         raise InputError(f"memory is {memory} bytes; give at least {LEAST_MEMORY // 2**20} MB.")
-    opened = _open(Path(source).expanduser())
-    chosen = col.choose(opened.label, opened.names, columns or Columns())
+    source = source if query is None else Query.of(source, query)
+    opened = _open(source)
+    chosen = col.choose(opened.label, opened.names, columns or Columns(), (), opened.partitions)
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; give a folder.")
     if is_store(out):
@@ -71,10 +76,14 @@ def prepare(
     (out / WORK).mkdir(parents=True, exist_ok=True)
     with _locked(out):
         given = {role for role in COLUMNS if columns and getattr(columns, role)}
-        return _Preparation(opened, chosen, given, out, memory, watch or (lambda *_: None)).run()
+        name = catalog.name_of(source)
+        return _Preparation(opened, name, chosen, given, out, memory, watch or (lambda *_: None)).run()
 
 
-def _open(path: Path) -> Opened:
+def _open(source: Any) -> Opened:
+    if not isinstance(source, str | Path) or is_object(source) or database_of(source) is not None:
+        return read.open_any(source)
+    path = Path(source).expanduser()
     if read.is_split_folder(path):
         raise InputError(f"{path} is already split; prepare takes a log: a file, or a folder of files.")
     if is_store(path):
@@ -106,11 +115,21 @@ class _Chunk:
     missing: dict[str, int]  # rows without a number
     errors: dict[str, str]  # why a column cannot be read
     text_times: list[int]  # the types that later times may have, if they are text
+    notes: list[str] = field(default_factory=list)  # how its numbers were read
 
 
 class _Preparation:
-    def __init__(self, opened: Opened, chosen: Columns, given: set[str], out: Path, memory: int, watch: Watch) -> None:
-        self.opened, self.chosen, self.given, self.out, self.memory = opened, chosen, given, out, memory
+    def __init__(
+        self, opened: Opened, name: str, chosen: Columns, given: set[str], out: Path, memory: int, watch: Watch
+    ) -> None:
+        self.name, self.opened, self.chosen, self.given, self.out, self.memory = (
+            name,
+            opened,
+            chosen,
+            given,
+            out,
+            memory,
+        )
         self.work, self.watch = out / WORK, watch
         self.source = opened.label
         self.names = {role: name for role in COLUMNS if (name := getattr(chosen, role))}
@@ -127,7 +146,7 @@ class _Preparation:
         called = {role: self.names[role] for role in (*ROLES, *kinds)}
         rows = arrays["item"][1]
         missing = {role: sum(chunk.missing[role] for chunk in chunks) for role in kinds}
-        header = Header(catalog.name_of(self.source), called, arrays, bool(missing.get("value")),
+        header = Header(self.name, called, arrays, bool(missing.get("value")),
                         self._notes(chunks, kinds, missing, rows))  # fmt: skip
         write_json(self.out / HEADER, header.content())
         shutil.rmtree(self.work)
@@ -137,6 +156,8 @@ class _Preparation:
         """Continue if the same preparation was interrupted, or start from scratch."""
         files = [[str(file.resolve()), *_state(file)] for file in self.opened.files]
         identity = {"files": files, "columns": asdict(self.chosen), "memory": self.memory}
+        if not files:  # a table may have changed since
+            identity["begun"] = time.time_ns()
         begun = self.work / "begun.json"
         if begun.exists() and _json(begun) == identity:
             return
@@ -149,8 +170,10 @@ class _Preparation:
         """What was decided: the same notes as when the log is read into memory."""
         notes = list(self.opened.notes)
         if self.opened.headed:
-            notes.append(f"{self.source}: {col.describe(self.chosen)}")
+            notes.append(f"{self.source}: {col.describe(self.chosen, self.opened.names)}")
         notes += self.opened.found
+        notes += [note for role in ROLES if (note := self._ids_of(role).get("note"))]
+        notes += {note: None for chunk in chunks for note in chunk.notes}  # each once
         for role in COLUMNS[2:]:
             if role in chunks[-1].errors:
                 notes.append(left_out(InputError(chunks[-1].errors[role])))
@@ -175,7 +198,7 @@ class _Preparation:
         for role, column in numbers.items():
             column.rows = done
             if chunks:
-                column.kinds = [col.TEXT_TIMES[kind] for kind in chunks[-1].text_times]
+                column.kinds = [times.KINDS[kind] for kind in chunks[-1].text_times]
                 column.error = InputError(chunks[-1].errors[role]) if role in chunks[-1].errors else None
         total, rows = self.opened.num_rows(), 0
         for batch in self.opened.batches(list(self.names.values()), list(self.names.values())[:2]):
@@ -212,12 +235,13 @@ class _Preparation:
             if column.error is not None:
                 chunk.errors[role] = str(column.error)
                 continue
+            chunk.notes += column.notes()
             array = column.taken().to_numpy(zero_copy_only=False)
             array.tofile(self._file(number, role))
             chunk.kinds[role] = array.dtype.str
             chunk.missing[role] = int(np.isnan(array).sum()) if array.dtype.kind == "f" else 0
             if role == "time":
-                chunk.text_times = [col.TEXT_TIMES.index(kind) for kind in column.kinds]
+                chunk.text_times = [times.KINDS.index(kind) for kind in column.kinds]
         write_json(self._file(number, "read.json"), asdict(chunk))
         return chunk
 
@@ -241,8 +265,10 @@ class _Preparation:
         block = max(LEAST_BLOCK, self.memory // CHUNK_SHARE // (64 * len(chunks)))
         sorted_files, no_id = [], list[IntArray]()
         firsts = [0, *accumulate(chunk.rows for chunk in chunks)]
+        written: str | None = None
         for number, chunk in enumerate(chunks):
             raw = sorted_ids.read_ids(self._file(number, f"{role}-ids"))
+            written = written or col.point_zero(raw, self.opened.from_text, whole)
             ids, place = sorted_ids.place_of(col.to_ids(raw, self.opened.from_text, whole))
             sorted_files.append(self._file(number, f"{role}-run"))
             sorted_ids.write_ids(sorted_files[-1], ids, block)
@@ -270,7 +296,8 @@ class _Preparation:
             )
         if size >= 2**31:
             raise InputError(f"{self.source} has {size:,} {role} ids; at most {2**31 - 1:,} are supported.")
-        write_json(self.work / f"{role}.json", {"size": size, "arrays": described})
+        note = written and col.point_zero_note(self.source, role, self.names[role], written)
+        write_json(self.work / f"{role}.json", {"size": size, "arrays": described, "note": note})
         return size
 
     # --- 3. group

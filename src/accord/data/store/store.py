@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -132,7 +133,7 @@ class Store:
     def _cut(self, rows: Interactions, kind: str, ratios: Ratios, seed: int) -> list[Interactions]:
         """The parts of a split, made once and kept in the store."""
         shares = "" if kind == "leave-last-out" else "".join(f"-{share:g}" for share in ratios)
-        folder = self.folder / SPLITS / f"{kind}{shares}-seed-{seed}"
+        folder = self.folder / SPLITS / f"{re.sub('[^a-z0-9-]+', '_', kind.lower())}{shares}-seed-{seed}"
         if not (folder / HEADER).is_file():
             self._make_parts(folder, rows, splitting.assigned(rows, kind, ratios, seed))
         try:

@@ -1,0 +1,162 @@
+"""Columns of times -> seconds since 1970: numbers, dates and timestamps, and text in the usual forms of dates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accord.data.columns import Column, cell, first_bad, null_where, trimmed
+from accord.errors import InputError
+
+CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+DATES = (
+    *("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
+    *("%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y"),  # whole names of months too
+)
+STAMPS = (
+    *("%Y-%m-%d %H:%M:%S UTC", "%Y-%m-%d %H:%M:%S %z", "%Y-%m-%d %H:%M:%S %z UTC"),
+    *("%a %b %d %H:%M:%S %z %Y", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S GMT"),
+    "%d/%b/%Y:%H:%M:%S %z",
+)
+FORMS = (*(date + clock for date in DATES for clock in CLOCKS), *STAMPS)  # as strptime has them
+LETTERS = {"%Y": "year", "%m": "month", "%d": "day"}
+Kind = Any  # what text is read as: a type that Arrow casts it to, or a form of dates
+# what comes first is tried first; a store that is being prepared keeps places in this list
+KINDS: tuple[Kind, ...] = (
+    *(pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")),
+    *(pa.timestamp("ns"), pa.timestamp("ns", tz="UTC")),
+    *FORMS,
+)
+FOUR_DIGITS = -61_000_000_000_000_000  # microseconds: years before this were written with two digits
+YEARS = (-62_135_596_800, 253_402_300_799)  # seconds: a date lies in the years 1 to 9999
+
+
+def times(
+    source: str, name: str, column: Column, start: int = 0, kinds: Sequence[Kind] = KINDS
+) -> tuple[Column, Sequence[Kind]]:
+    """int64, or float64 where there are fractions; dates and timestamps become seconds since 1970.
+
+    Text must be of one of `kinds`; those that remain possible for later rows are returned too."""
+    if pa.types.is_string(column.type):
+        if not column.null_count and (parsed := _parsed(column, kinds[0])) is not None:
+            return _finite(source, name, _as_times(parsed), start), _left(kinds[0])  # there is usually nothing to trim
+        column = trimmed(column)
+    if column.null_count:
+        first = start + pc.index(pc.is_null(column), True).as_py() + 1
+        raise InputError(f"{source}: time column '{name}' is empty in row {first}; fill it or give another --time-col.")
+    if not pa.types.is_string(column.type):
+        if (seconds := _as_times(column)) is not None:
+            if pa.types.is_temporal(column.type):
+                _refuse_far(source, name, seconds, start)
+            return _finite(source, name, seconds, start), kinds
+        wrong = first_bad(column, pa.timestamp("us"))
+    else:
+        for kind in kinds:
+            if (parsed := _parsed(column, kind)) is not None:
+                _refuse_ambiguous(source, name, column, kind, kinds)
+                return _finite(source, name, _as_times(parsed), start), _left(kind)
+        wrong = max(_first_bad(column, kind) for kind in kinds)
+    raise InputError(
+        f"{source}: time column '{name}' has {cell(column[wrong])} in row {start + wrong + 1}, which is neither a"
+        f" number nor a date like 2021-12-31 23:59:59; correct it or give another --time-col."
+    )
+
+
+def described(kinds: Sequence[Kind]) -> str | None:
+    """How dates were read, where another reading of them is possible; None where there is nothing to say."""
+    if len(kinds) != 1 or not isinstance(form := kinds[0], str) or "%m" not in form or form.startswith("%Y"):
+        return None
+    return "-".join(LETTERS[found] for found in re.findall("%[a-zA-Z]", form) if found in LETTERS)
+
+
+def _refuse_ambiguous(source: str, name: str, column: Column, kind: Kind, kinds: Sequence[Kind]) -> None:
+    """02/03/2021 may be in February or in March: some date must tell."""
+    if not isinstance(kind, str) or not kind.startswith("%d") or kind[3:5] != "%m":
+        return
+    other = f"%m{kind[2]}%d{kind[5:]}"
+    if other in kinds and _parsed(column, other) is not None:
+        raise InputError(
+            f"{source}: time column '{name}' has dates like {cell(column[0])}, of which day and month cannot be told"
+            " apart; write them as 2021-12-31."
+        )
+
+
+def _refuse_far(source: str, name: str, seconds: Column, start: int) -> None:
+    near = pc.and_(pc.greater_equal(seconds, YEARS[0]), pc.less_equal(seconds, YEARS[1]))
+    if not pc.all(near).as_py():
+        row = pc.index(near, False).as_py()
+        raise InputError(
+            f"{source}: time column '{name}' has a date outside the years 1 to 9999 in row {start + row + 1};"
+            " correct it or give another --time-col."
+        )
+
+
+def _finite(source: str, name: str, times: Column | None, start: int) -> Column:
+    """Times that can be ordered; InputError naming the first that cannot."""
+    assert times is not None
+    if pa.types.is_floating(times.type) and not pc.all(finite := pc.is_finite(times)).as_py():
+        row = pc.index(finite, False).as_py()
+        raise InputError(
+            f"{source}: time column '{name}' has {times[row].as_py()} in row {start + row + 1}, which is not a point"
+            f" in time; correct it or give another --time-col."
+        )
+    return times
+
+
+def _parsed(column: Column, kind: Kind) -> Column | None:
+    """Text as what it is read as, if every row is of that kind."""
+    if isinstance(kind, pa.DataType):
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid:
+            return None
+    if _strptime(column.slice(0, 1), kind).null_count:
+        return None
+    found = _strptime(column, kind)
+    return None if found.null_count else found
+
+
+def _strptime(column: Column, form: str) -> Column:
+    """Text in a form of dates, null where it is not."""
+    found = pc.strptime(column, format=form, unit="us", error_is_null=True)
+    return null_where(pc.less(found.cast(pa.int64()), FOUR_DIGITS), found) if "%Y" in form else found
+
+
+def _first_bad(column: Column, kind: Kind) -> int:
+    if isinstance(kind, pa.DataType):
+        return first_bad(column, kind)
+    return int(pc.index(pc.is_null(_strptime(column, kind)), True).as_py())
+
+
+def _left(kind: Kind) -> Sequence[Kind]:
+    """What later rows may be: after integers, fractions too; after anything else, only the same."""
+    return KINDS[:2] if kind == pa.int64() else (kind,)
+
+
+def _as_times(column: Column) -> Column | None:
+    if pa.types.is_integer(column.type):
+        beyond = pa.types.is_uint64(column.type) and pc.max(column).as_py() >= 2**63
+        return column.cast(pa.float64(), safe=False) if beyond else column.cast(pa.int64())
+    if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
+        return column.cast(pa.float64())
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        return _seconds(column)
+    return None
+
+
+def _seconds(column: Column) -> Column:
+    """Whole seconds where all are whole, else microseconds or milliseconds of them. Nothing is multiplied that Arrow
+    would let overflow."""
+    if pa.types.is_date32(column.type):
+        return pa.array(np.asarray(column.cast(pa.int32())).astype(np.int64) * 86_400)
+    unit = "ms" if pa.types.is_date(column.type) else column.type.unit
+    if unit == "ns":
+        unit, column = "us", column.cast(pa.timestamp("us", tz=column.type.tz), safe=False)
+    a_second = {"s": 1, "ms": 1_000, "us": 1_000_000}[unit]
+    numbers = np.asarray(column.cast(pa.int64()))
+    return pa.array(numbers // a_second if np.all(numbers % a_second == 0) else numbers / a_second)
