@@ -14,7 +14,7 @@ import torch
 
 from accord.data.interactions import Dataset
 from accord.data.load import load
-from accord.evaluation.evaluate import Relevant
+from accord.evaluation.evaluate import Evaluation, Relevant
 from accord.io.files import only_writer
 from accord.methods import MethodSpec
 from accord.models import ModelSpec
@@ -99,7 +99,12 @@ def fit_run(
 
         began = time.perf_counter()
         relevant = Relevant.of_test(data, run.config.protocol)
-        evaluation = evaluate_together(ranks, run, data, method, relevant, on)
+        held_out = len(data.test) or data.test_noisy
+        evaluation = (
+            evaluate_together(ranks, run, data, method, relevant, on)
+            if held_out
+            else Evaluation.none(len(run.config.seeds))
+        )
         whole = gathered(ranks, run, data, method)
         if whole is None or evaluation is None:
             return None
@@ -107,7 +112,8 @@ def fit_run(
         made.judge_members(relevant)
         seconds["evaluate"] = time.perf_counter() - began
 
-        if refit or (refit is None and not run.kind.learns and run.config.protocol.name == "corrected"):
+        usual = not run.kind.learns and run.config.protocol.name == "corrected"
+        if (usual if refit is None else refit) and made.owned_more_than_trained_on:
             began, everything = time.perf_counter(), made.everything()
             again = made.run.on_everything(states, made.chosen)
             made.take_over(again, train_stack(everything, again, on, watch=watch)[0], everything.training_csr())

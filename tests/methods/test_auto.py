@@ -51,7 +51,7 @@ def test_it_is_no_worse_than_its_members_on_validation(made):
 
 
 def test_the_clock_ends_only_what_runs_far_over(monkeypatch):
-    clock = count(0, 100)
+    clock = count(0, 100)  # seconds a call
     monkeypatch.setattr(auto.time, "monotonic", lambda: float(next(clock)))
     found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
     assert [entry["model"] for entry in found.metrics["members"]] == ["popularity"]

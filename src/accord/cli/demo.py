@@ -12,7 +12,10 @@ from accord.cli.options import Device
 if TYPE_CHECKING:
     from accord.recommender.recommender import Recommender
 
-ROWS = (("popularity", None), ("ease", None), ("gmf", "normal"), ("gmf", "deca"), ("gmf", "deca-p"))
+ROWS = (
+    *(("auto", None), ("popularity", None), ("ease", None)),
+    *(("gmf", "normal"), ("gmf", "deca"), ("gmf", "deca-p")),
+)
 
 
 def demo(
@@ -56,5 +59,5 @@ def demo(
         cells = [f"{mean[m]:.4f}" + (f" ± {std[m]:.4f}" if several else "") for m in ("recall@20", "ndcg@20")]
         rows.append([model if method is None else f"{model} + {method}", *cells, found, str(folder)])
     print_table(["on the clean test", "recall@20", "ndcg@20", "noise found (AUC)", "run folder"], rows)
-    runs = [*runs[2:], *runs[:2]]  # plain GMF first: what the others are tested against
+    runs = [*runs[3:], *runs[:3]]  # plain GMF first: what the others are tested against
     say(f"report: {write_report(out / 'report.html', runs)}")

@@ -56,6 +56,9 @@ def metrics_table(metrics: dict[str, Any]) -> None:
         f"{data['valid']:,} valid, {data['test']:,} test · {metrics['model']} · {metrics['method']} · "
         f"{metrics['protocol']['name']} · {len(runs)} run(s)"
     )
+    if not metrics["mean"]:
+        say("nothing was held out, so that nothing is evaluated")
+        return
     shown = {name: group for name, group in groups.items() if group["users"]}
     columns = ["metric", "all users", *(f"{name} ({group['users']:,})" for name, group in shown.items())]
     rows = []
@@ -63,6 +66,9 @@ def metrics_table(metrics: dict[str, Any]) -> None:
         spread = f" ± {metrics['std'][name]:.4f}" if len(runs) > 1 else ""
         rows.append([name, f"{mean:.4f}{spread}", *(f"{group['mean'][name]:.4f}" for group in shown.values())])
     print_table(columns, rows)
+    if "refit" in metrics:
+        fitted = metrics["refit"]["interactions"]
+        say(f"what it recommends is fitted again on all {fitted:,} interactions; the figures are those of before")
 
 
 def members_table(metrics: dict[str, Any]) -> None:

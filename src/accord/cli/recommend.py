@@ -41,6 +41,9 @@ def recommend(
     approximate: Annotated[
         bool, typer.Option("--approximate", help="with --all: by an index of item vectors; its recall is printed")
     ] = False,
+    agreement: Annotated[
+        bool, typer.Option("--agreement", help="how each member of a consensus places an item, and how many agree")
+    ] = False,
     device: Device = "auto",
     allow_imports: AllowImports = False,
 ) -> None:
@@ -64,6 +67,8 @@ def recommend(
         raise InputError(f"{asked} goes with --all and a Parquet file: give --all --out FILE.parquet.")
     if k < 1:
         raise InputError(f"--k is {k}; give a number of at least 1.")
+    if agreement and (to is not None or (all_users and format_ == "parquet") or history is not None):
+        raise InputError("--agreement goes with --user or --users, of users who are in the data.")
     if to is not None:
         _send(run, to, if_exists, part, k, approximate, device, allow_imports)
         return
@@ -74,8 +79,12 @@ def recommend(
     ids = None if all_users else user or read_ids(users)
     recommender = open_run(run, device, allow_imports)
     given = {user[0]: history.split(",")} if history is not None and user else None
-    table = recommender.with_titles(recommender.recommend(ids, k, history=given))
-    put_table(table, output, format_)
+    table = recommender.recommend(ids, k, history=given)
+    if agreement:
+        opinions = recommender.agreement(table.select(["user", "item"]))
+        for name in opinions.column_names[2:]:
+            table = table.append_column(name, opinions.column(name))
+    put_table(recommender.with_titles(table), output, format_)
 
 
 def _stream(

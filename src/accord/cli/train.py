@@ -140,6 +140,8 @@ def train(
     members_table(recommender.metrics)
     metrics_table(recommender.metrics)
     say(f"run folder: {folder}")
+    if not recommender.metrics["mean"]:
+        return
 
     from accord.report.run_report import write_report
 

@@ -85,11 +85,16 @@ class Evaluation:
     users: IntArray  # [N]
     per_user: dict[str, npt.NDArray[np.float64]]  # each [R, N]
     warm: npt.NDArray[np.bool_]  # [N]
+    none_of: int = 0  # so many runs were not evaluated, as nothing was held out for it
+
+    @classmethod
+    def none(cls, runs: int) -> Evaluation:
+        return cls(np.empty(0, dtype=np.int64), {}, np.empty(0, dtype=bool), runs)
 
     def mean(self, keep: npt.NDArray[np.bool_] | None = None) -> list[dict[str, float]]:
         """Mean over users (those of `keep`), for each run."""
         keep = np.ones(len(self.users), dtype=bool) if keep is None else keep
-        runs = len(next(iter(self.per_user.values())))
+        runs = self.none_of or len(next(iter(self.per_user.values())))
         return [
             {name: float(values[run, keep].mean()) if keep.any() else 0.0 for name, values in self.per_user.items()}
             for run in range(runs)

@@ -27,6 +27,7 @@ from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
 from accord.recommender import results, run_folder, tables
+from accord.recommender.agreement import Agreement
 from accord.recommender.seen_pairs import read_seen, write_seen
 from accord.recommender.top_n import Lists
 from accord.training import checkpoints
@@ -105,6 +106,11 @@ class Recommender:
         users, items = data.rows(every)
         self._parts["rest"] = every.filter(~self.seen.contains(users, items))
         self.owned = self.seen.merge(data.csr(self._parts["rest"]))
+
+    @property
+    def owned_more_than_trained_on(self) -> bool:
+        """Whether the log has pairs that were held out of the training."""
+        return len(self.owned.items) > len(self.train.items)
 
     def everything(self) -> Dataset:
         """The whole log as training data."""
@@ -199,6 +205,19 @@ class Recommender:
             return self.final.lists
         one = self._one_run()
         return Lists(one, replace(self._ranker(one, 1), seen=self.owned))
+
+    @cached_property
+    def opinions(self) -> Agreement:
+        """How the members of a consensus place items."""
+        if self.final is not None:
+            return self.final.opinions
+        return Agreement.of(self.method, self.owned, [member.label for member in self.run.members])
+
+    def agreement(self, pairs: Interactions | Any) -> pa.Table:
+        """For each pair of a user and an item, the place that each member of a consensus gives it among what the user
+        does not have, the best being 1, and how many of them have it in a list of 20: null for who is unknown."""
+        asked = pairs if isinstance(pairs, Interactions) else _as_interactions(pairs)
+        return self.opinions.table(asked, *asked.rows_in(self.users, self.items))
 
     def recommend(
         self, users: Ids | None = None, k: int = 20, *, history: Mapping[Any, Sequence[Any]] | None = None

@@ -37,7 +37,7 @@ def of_members(method: Method, ranker: Ranker, relevant: Relevant) -> dict[str, 
     entries, relevant = [], relevant.sampled()
     for one in method.candidates:
         alone = replace(ranker, score_all=partial(as_run, one.method))
-        ndcg = evaluate(alone, relevant, [20]).per_user["ndcg@20"].mean()
-        entries.append({**one.entry, "test_ndcg@20": float(ndcg)})
+        found = evaluate(alone, relevant, [20]).per_user["ndcg@20"]
+        entries.append(one.entry | ({"test_ndcg@20": float(found.mean())} if len(relevant.users) else {}))
     method.candidates = []
     return {"members": entries, **method.record()}

@@ -74,9 +74,16 @@ class Likeness(Item):
     similarity: float
 
 
+class Opinion(BaseModel):
+    agree: int = Field(description="members of the consensus that have the item in a list of 20 of their own")
+    of: int = Field(description="members that there are")
+    places: dict[str, int] = Field(description="the place that each member gives the item, the best being 1")
+
+
 class Recommended(Item):
     rank: int
     score: float
+    agreement: Opinion | None = Field(None, description="of a consensus, for users who are in the data")
     why: list[Likeness] | None = Field(None, description="only if it was asked for")
 
 

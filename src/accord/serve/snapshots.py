@@ -55,6 +55,7 @@ class Snapshot:
     def __init__(self, recommender: Recommender, identity: Identity | None, audit: Path | None = None) -> None:
         self.identity, self.loaded_at = identity, time.time()
         self.lists = recommender.lists
+        self.opinions = recommender.opinions if recommender.run.members else None
         self.user_ids, self.user_rows = _ids(recommender.users)
         self.item_ids, self.item_rows = _ids(recommender.items)
         self.has_titles = recommender.item_info is not None
@@ -94,7 +95,19 @@ class Snapshot:
         if row is None:
             return {"user": user, "known": False, **self._list(self.lists.of_history(NOTHING, k, barred), NOTHING, why)}
         found = self.lists.of_user(row, k, barred)
-        return {"user": self.user_ids[row], "known": True, **self._list(found, self._history(row), why)}
+        answer = {"user": self.user_ids[row], "known": True, **self._list(found, self._history(row), why)}
+        if why and self.opinions is not None and len(found[0]):
+            self._add_opinions(row, found[0], answer["items"])
+        return answer
+
+    def _add_opinions(self, row: int, items: Tensor, entries: list[Answer]) -> None:
+        """How the members of a consensus place each of the items [n]."""
+        assert self.opinions is not None
+        places = self.opinions.places(torch.tensor([row]), items.unsqueeze(0))  # [M, 1, n]
+        agree = self.opinions.count(places)[0].tolist()
+        for number, entry in enumerate(entries):
+            own = dict(zip(self.opinions.labels, places[:, 0, number].tolist(), strict=True))
+            entry["agreement"] = {"agree": agree[number], "of": len(own), "places": own}
 
     def from_history(self, items: Sequence[Id], k: int, barred: Tensor | None = None, why: bool = False) -> Answer:
         """The recommendations for a user who is known only by a history."""

@@ -211,6 +211,11 @@ function mark(entry) {
   })];
 }
 
+function agreed(opinion) {
+  const places = Object.entries(opinion.places).map(([member, place]) => `${member} ${place}`);
+  return `${opinion.agree} of ${opinion.of} models agree; places: ${places.join(", ")}`;
+}
+
 function showList(found) {
   hideProblem();
   $("source").textContent = explained(found.source);
@@ -224,6 +229,7 @@ function showList(found) {
     return make("li", {},
       make("div", { class: "line" }, make("span", { class: "title", text: nameOf(entry) }), ...mark(entry), similar),
       reasons.length ? make("p", { class: "why", text: `because of ${reasons.join(" · ")}` }) : "",
+      entry.agreement ? make("p", { class: "why", text: agreed(entry.agreement) }) : "",
       place);
   }));
   $("status").textContent = `${found.items.length} recommendations shown.`;
