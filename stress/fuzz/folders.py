@@ -48,7 +48,7 @@ def honest() -> Path:
 
 
 def run(change: Change, *command: str) -> Callable[[Path], list[str]]:
-    """A copy of the run that was changed, and the command that reads it. Whoever changes it removes its manifest too."""
+    """A copy of the run that was changed, and the command that reads it; whoever changes it removes the manifest."""
 
     def make(folder: Path) -> list[str]:
         copied = folder / "run"
