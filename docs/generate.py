@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from accord.cli.app import app
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
-from accord.experiments.findings import pages
+from accord.experiments.findings import pages, published
 from accord.protocol import Protocol
 from accord.training.run import every_rule_kind, preset_rules
 
@@ -93,6 +93,7 @@ PARTS = {
     "models": lambda: _block(["models"]),
     "methods": lambda: _block(["methods"]),
     "rooms": draw_architecture.rooms_table,
+    "baselines": lambda: published.baselines(DOCS / "reproduction"),
 }
 
 if __name__ == "__main__":

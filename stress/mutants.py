@@ -29,22 +29,80 @@ class Mutant:
 
 
 MUTANTS = (
-    Mutant("tuning by the test", "experiments/tuning.py", 'result["valid_ndcg@20"] for', 'result["metrics"]["ndcg@20"] for', "experiments/test_tuning.py"),
-    Mutant("a copy instead of a rename", "io/files.py", "temporary.replace(path)", "shutil.copyfile(temporary, path)", "io/test_files.py"),
+    Mutant(
+        "tuning by the test",
+        "experiments/tuning.py",
+        'result["valid_ndcg@20"] for',
+        'result["metrics"]["ndcg@20"] for',
+        "experiments/test_tuning.py",
+    ),
+    Mutant(
+        "a copy instead of a rename",
+        "io/files.py",
+        "temporary.replace(path)",
+        "shutil.copyfile(temporary, path)",
+        "io/test_files.py",
+    ),
     Mutant("no sync of a file", "io/files.py", "        sync(temporary)\n", "", "io/test_files.py"),
     Mutant("no sync of a name", "io/files.py", "        sync(path.parent)\n", "", "io/test_files.py"),
     Mutant("no sync between the files of a run", "io/files.py", "        sync(folder)\n", "", "io/test_files.py"),
-    Mutant("a fingerprint of the training part", "experiments/compare.py", "(self.data.train, self.data.valid, self.data.test)", "(self.data.train,)", "experiments/test_compare.py"),
-    Mutant("a bootstrap of one draw more", "evaluation/significance.py", "max(1, size - 1)", "size", "evaluation/test_significance.py"),
-    Mutant("an interval of one run", "auditing/judgement.py", " / np.sqrt(len(runs))", "", "auditing/test_judgement.py"),
-    Mutant("validation counts as training", "auditing/crossfit.py", "~fold.held & ~fold.valid", "~fold.held", "auditing/test_crossfit.py"),
+    Mutant(
+        "a fingerprint of the training part",
+        "experiments/compare.py",
+        "(self.data.train, self.data.valid, self.data.test)",
+        "(self.data.train,)",
+        "experiments/test_compare.py",
+    ),
+    Mutant(
+        "a bootstrap of one draw more",
+        "evaluation/significance.py",
+        "max(1, size - 1)",
+        "size",
+        "evaluation/test_significance.py",
+    ),
+    Mutant(
+        "an interval of one run", "auditing/judgement.py", " / np.sqrt(len(runs))", "", "auditing/test_judgement.py"
+    ),
+    Mutant(
+        "validation counts as training",
+        "auditing/crossfit.py",
+        "~fold.held & ~fold.valid",
+        "~fold.held",
+        "auditing/test_crossfit.py",
+    ),
     Mutant("nothing left to train on", "data/split.py", "counts - 1 - test", "counts - test", "data/test_split.py"),
-    Mutant("as good is better", "training/trainer.py", "values[run] > state.best[run]:", "values[run] >= state.best[run]:", "training/test_stopping.py"),
-    Mutant("no manifest", "recommender/run_folder.py", 'if not (folder / MANIFEST).exists():', "if True:", "recommender/test_run_folder.py"),
-    Mutant("both lengths", "serve/guard.py", 'b"transfer-encoding" in headers and b"content-length" in headers', "False", "serve/test_guard.py"),
-    Mutant("NaN in an answer", "serve/api.py", "json.dumps(_finite(content), separators=(\",\", \":\"), allow_nan=False)", "json.dumps(content)", "serve/test_api.py"),
-    Mutant("the network, offline", "data/download.py", "    if is_offline():\n", "    if False:\n", "data/test_download.py"),
-)  # fmt: skip
+    Mutant(
+        "as good is better",
+        "training/trainer.py",
+        "values[run] > state.best[run]:",
+        "values[run] >= state.best[run]:",
+        "training/test_stopping.py",
+    ),
+    Mutant(
+        "no manifest",
+        "recommender/run_folder.py",
+        "if not (folder / MANIFEST).exists():",
+        "if True:",
+        "recommender/test_run_folder.py",
+    ),
+    Mutant(
+        "both lengths",
+        "serve/guard.py",
+        'b"transfer-encoding" in headers and b"content-length" in headers',
+        "False",
+        "serve/test_guard.py",
+    ),
+    Mutant(
+        "NaN in an answer",
+        "serve/api.py",
+        'json.dumps(_finite(content), separators=(",", ":"), allow_nan=False)',
+        "json.dumps(content)",
+        "serve/test_api.py",
+    ),
+    Mutant(
+        "the network, offline", "data/download.py", "    if is_offline():\n", "    if False:\n", "data/test_download.py"
+    ),
+)
 
 
 def survives(mutant: Mutant, place: Path) -> bool:

@@ -54,3 +54,40 @@ def test_the_smallest_difference_that_was_significant(dataset):
     tests = BOARD[dataset]["tests"]["normal"].values()
     smallest = min(abs(test["difference"]) for test in tests if test["p_holm"] < 0.05)
     assert f"the smallest that is significant is {smallest:.4f}".replace(" 0.", " .") in PAGE
+
+
+def test_what_the_readme_of_the_project_says():
+    """The most that DeCA and DeCA(p) change, in one sentence."""
+    most = {}
+    for dataset in NAMES:
+        means = {}
+        for line in raw("corrected/leaderboard.jsonl", dataset=dataset):
+            means.setdefault((line["model"], line["method"]), []).append(line["metrics"]["ndcg@20"])
+        mean = {row: sum(values) / len(values) for row, values in means.items()}
+        most[dataset] = max(
+            100 * (mean[row] / mean[row[0], "normal"] - 1) for row in mean if row[1] in ("deca", "deca-p")
+        )
+    assert most["ml-100k"] < 0
+    told = f"gain at most {most['modcloth']:.1f}% on Modcloth and {most['adressa']:.1f}% on Adressa"
+    assert told in " ".join((FOLDER.parents[1] / "README.md").read_text(encoding="utf-8").split())
+
+
+def test_popularity_or_ease_beats_the_paper_on_two_datasets():
+    """The other sentence of the README: every figure of the overall table, by the one or by the other."""
+    import accord.paper
+
+    paper = accord.paper.figures("published")["overall"]
+    beaten = []
+    for dataset, models in paper.items():
+        if dataset not in NAMES:
+            continue
+        best = {}
+        for methods in models.values():
+            for figures in methods.values():
+                for metric, figure in figures.items():
+                    best[metric] = max(best.get(metric, 0), figure["mean"])
+        for model in ("popularity", "ease"):
+            (line,) = raw("published/overall.jsonl", dataset=dataset, model=model)
+            if all(line["metrics"][metric] > value for metric, value in best.items()):
+                beaten.append(dataset)
+    assert sorted(beaten) == ["ml-100k", "modcloth"]
