@@ -131,11 +131,9 @@ def local_ridges(
         for item in range(len(diagonal)):
             _plain_ridge(item, near, pairs, diagonal, basis, image, inner, weights, spread)
         return weights, spread
-    kept = np.float32(pairs.together) if pairs.together.dtype != np.float32 else pairs.together
-    tables = pairs.counts, pairs.columns, kept
     sizes = near.counts + basis.shape[1]
     calls = [
-        (*(part[first:last] for part in near), *tables, first, diagonal, penalty, basis, image, inner,
+        (*(part[first:last] for part in near), *pairs, first, diagonal, penalty, basis, image, inner,
          weights[first:last], spread[first:last])
         for first, last in _shares(sizes**3)
     ]  # fmt: skip
