@@ -68,7 +68,7 @@ def test_local_ridges_are_the_plain_ones(monkeypatch, k, dim):
     penalty = 1 + 0.1 * sizes
     basis = np.linalg.qr(np.random.default_rng(2).normal(size=(25, dim)))[0]
     image = x.T @ (x @ basis) + penalty[:, None] * basis
-    near, pairs = nearest_items(x, k, ones, ones), nearest_items(x, 24, ones, ones)
+    near, pairs = nearest_items(x, k, ones, ones), nearest_items(x, 24, ones, ones, dtype=np.float32)
     fast, slow = both(monkeypatch, lambda: local_ridges(near, pairs, sizes + penalty, penalty, basis, image))
     for item in range(25):  # a and b may say the same in two ways; what they say together is one
         own = [basis @ spread[item] for _, spread in (fast, slow)]

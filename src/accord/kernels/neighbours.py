@@ -43,12 +43,12 @@ def nearest_items(
     """The k items i of each item j that have the largest c_ij / (own_i other_j + shrink), c = x'x of a sparse x [U, I];
     of equal ones those in earlier columns. An item is not its own neighbour, nor are two that nobody took both."""
     num_items = x.shape[1]
-    k = min(k, max(1, num_items - 1))
+    by_item = x.T.tocsr()
+    costs = by_item.astype(bool) @ np.diff(x.indptr)  # at most so many entries in a row of c
+    k = max(1, min(k, num_items - 1, int(costs.max(initial=0))))
     made = Nearest(
         np.zeros(num_items, dtype=np.int64), np.empty((num_items, k), dtype=np.int32), np.empty((num_items, k), dtype)
     )
-    by_item = x.T.tocsr()
-    costs = by_item.astype(bool) @ np.diff(x.indptr)  # at most so many entries in a row of c
     if not cpu.compiled():
         _plain_nearest(x, by_item, made, costs, own, other, shrink)
         return made
@@ -131,11 +131,9 @@ def local_ridges(
         for item in range(len(diagonal)):
             _plain_ridge(item, near, pairs, diagonal, basis, image, inner, weights, spread)
         return weights, spread
-    kept = np.float32(pairs.together) if pairs.together.dtype != np.float32 else pairs.together
-    tables = pairs.counts, pairs.columns, kept
     sizes = near.counts + basis.shape[1]
     calls = [
-        (*(part[first:last] for part in near), *tables, first, diagonal, penalty, basis, image, inner,
+        (*(part[first:last] for part in near), *pairs, first, diagonal, penalty, basis, image, inner,
          weights[first:last], spread[first:last])
         for first, last in _shares(sizes**3)
     ]  # fmt: skip

@@ -86,7 +86,7 @@ class DenseItemToItem(FromHistory):
         if setup.num_items > self.most_items:
             raise InputError(
                 f"{self.name} {self.needs}, and {setup.num_items:,} items are too many for that "
-                f"(at most {self.most_items:,}); choose another model."
+                f"(at most {self.most_items:,}); choose another model, for example sparse-ease."
             )
         self.register_buffer("weight", torch.empty(setup.num_items, setup.num_items, dtype=torch.float32))
 
