@@ -78,10 +78,16 @@ class Opened:
             for exact in (text for text in self.texts if text.exact):
                 yield from exact.batches(names, ids)
             if self.dataset is not None:
-                options = {"columns": names, "batch_size": min(self.at_once, BATCH_ROWS), "batch_readahead": 2}
-                yield from untrusted.sound(self.dataset, partial(self.dataset.to_batches, **options), ids)
+                yield from untrusted.sound(self.dataset, partial(self._table_batches, names), ids)
         except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
             raise unreadable(self.label, error) from None
+
+    def _table_batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        if self.at_once < BATCH_ROWS and self.dataset.format.default_extname == "parquet":
+            return untrusted.few_at_once(self.dataset, names)
+        rows = min(self.at_once, BATCH_ROWS)
+        found: Iterator[pa.RecordBatch] = self.dataset.to_batches(columns=names, batch_size=rows, batch_readahead=2)
+        return found
 
     def read(self, names: list[str]) -> pa.Table:
         """All of the named columns at once."""

@@ -23,7 +23,7 @@ from accord.io.files import MOST_LISTED, MOST_TIMES, Unfolding, check_footer, ch
 SMALL_TEXT = 2**26  # a compressed log may be MOST_TIMES its size, or this large
 IN_NO_ZIP = (".parquet", ".pq", ".orc", ".xlsx", ".xlsm", ".xls", ".zip", ".db", ".sqlite", ".duckdb")
 CELL = re.compile(rb"""\br\s*=\s*["']([A-Z]{0,3})([0-9]{1,9})["']""")
-MANY_ROWS, FEW_ROWS = 2**20, 2**9  # of Parquet or ORC, read at once
+MANY_ROWS, FEW_ROWS = 2**20, 2**7  # of Parquet or ORC, read at once
 MOST_CELLS = 2**25  # of a sheet, the empty ones among them
 
 
@@ -178,6 +178,26 @@ def tables(files: Sequence[Path], kind: str, folder: Path | None = None) -> tupl
     folded = arrow.ParquetReadOptions(dictionary_columns=texts - unfolded)
     kept = arrow.ParquetFileFormat(read_options=folded, default_fragment_scan_options=options)
     return arrow.dataset(**paths, format=kept), FEW_ROWS if texts & unfolded else MANY_ROWS
+
+
+def few_at_once(dataset: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Columns of a dataset of Parquet files, few rows at once, where the dataset itself would decode a whole group."""
+    import pyarrow.parquet as pq
+    from pyarrow import dataset as arrow
+
+    kinds = {field.name: getattr(field.type, "value_type", field.type) for field in dataset.schema}
+    for fragment in dataset.get_fragments():
+        keys = arrow.get_partition_keys(fragment.partition_expression)
+        with pq.ParquetFile(fragment.path, thrift_container_size_limit=MOST_LISTED) as file:
+            own = [name for name in names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(FEW_ROWS, columns=own, use_threads=False):
+                columns = [
+                    batch.column(name).cast(kinds[name])
+                    if name in own
+                    else pa.array([keys.get(name)] * batch.num_rows, kinds[name])
+                    for name in names
+                ]
+                yield pa.record_batch(columns, names)
 
 
 def _is_text(schema: pa.Schema, name: str) -> bool:
