@@ -252,7 +252,7 @@ PARQUET = (
     Case("Parquet that claims 7 rows more than it has", lying(_a_few_more), "claims 407 rows"),
     Case("Parquet that claims 7 rows fewer than it has", lying(_fewer), "log.parquet"),
     Case("Parquet whose pages lie beyond its end", lying(_far_away), "cannot be read"),
-    Case("Parquet whose pages are of 2^62 bytes", lying(_endless_pages), "unfolds to more than"),
+    Case("Parquet whose pages are of 2^62 bytes", lying(_endless_pages), "cannot be read"),
     Case("Parquet bomb: 4,000,000,000 rows in 1 MB", lambda folder: text(parquet_bomb(), "log.parquet")(folder),
          "claims 4,000,000,000 rows"),
     Case("Parquet with ids that are no UTF-8", lambda folder: typed(user=bad_utf8("user"))(folder), "not UTF-8"),
