@@ -51,6 +51,26 @@ def test_a_store_is_made_and_read_like_the_log(clicks, monkeypatch, capsys):
     assert whole == store
 
 
+def test_several_files_are_one_log(clicks, monkeypatch, capsys):
+    header, *lines = (clicks / "clicks.csv").read_text().splitlines()
+    for number, part in enumerate((lines[:400], lines[400:])):
+        (clicks / f"part-{number}.csv").write_text("\n".join([header, *part]) + "\n")
+    whole = json.loads(run(monkeypatch, capsys, "data", "check", "clicks.csv", "--json")[1])
+    for words in (["part-0.csv", "part-1.csv"], ["part-*.csv"]):
+        code, out, err = run(monkeypatch, capsys, "data", "check", *words, "--json")
+        assert code == 0, err
+        assert json.loads(out)["interactions"] == whole["interactions"]
+
+
+def test_a_check_says_each_thing_once(clicks, monkeypatch, capsys):
+    with (clicks / "clicks.csv").open("a") as file:
+        file.write("u0,i0,,1\nu0,i0,,1\nnew,last,,900\n")
+    _, out, _ = run(monkeypatch, capsys, "data", "check", "clicks.csv", "--split", "global-time")
+    for thing in ("no value", "users of the test are unknown", "repeat a (user, item) pair", "user column 'user'"):
+        assert out.count(thing) == 1, thing
+    assert "cold users" not in out
+
+
 def test_amounts_of_memory_have_units():
     assert parse_bytes("1KB") == 1024
     assert parse_bytes("1.5 G") == 1.5 * 2**30

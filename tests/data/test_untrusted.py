@@ -65,6 +65,20 @@ def test_a_short_file_that_stands_for_much_text(tmp_path: Path, monkeypatch: pyt
     assert (pa.default_memory_pool().max_memory() or 0) - max(before, peak) < 2**28
 
 
+def test_text_that_arrow_cannot_read_as_dictionaries(tmp_path: Path) -> None:
+    path, delta = tmp_path / "delta.parquet", {"user": "DELTA_BYTE_ARRAY", "item": "DELTA_LENGTH_BYTE_ARRAY"}
+    log = pa.table({"user": [f"user-{n % 7}" for n in range(2000)], "item": [f"item-{n}" for n in range(2000)]})
+    pq.write_table(log, path, use_dictionary=False, column_encoding=delta)
+    found, _ = read_table(path)
+    assert found.table.equals(log)
+    assert files.read_table(path).equals(log)
+    prefix = "x" * 2**18
+    bomb = pa.table({"user": [f"{prefix}{n % 2}" for n in range(2000)], "item": log.column("item")})
+    pq.write_table(bomb, path, use_dictionary=False, column_encoding=delta, compression="zstd", write_statistics=False)
+    with pytest.raises(InputError, match="unfolds to more than 100 times its size"):
+        read_table(path)
+
+
 def test_a_page_that_is_mostly_air(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bomb.parquet"
     table = pa.table({"user": ["x" * 1000] * 10_000, "item": range(10_000)})
@@ -106,7 +120,7 @@ def test_zip_archives_that_are_not_read(tmp_path: Path, monkeypatch: pytest.Monk
 def test_text_of_parquet_is_checked(tmp_path: Path) -> None:
     text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
     pq.write_table(pa.table({"user": text, "item": [1]}), tmp_path / "log.parquet")
-    dataset = untrusted.tables([tmp_path / "log.parquet"], "parquet")
+    dataset, _ = untrusted.tables([tmp_path / "log.parquet"], "parquet")
     with pytest.raises(pa.ArrowInvalid, match="UTF8"):
         list(untrusted.sound(dataset, dataset.to_batches))
 

@@ -74,8 +74,7 @@ def check(dataset: Dataset) -> Report:
         for column in part.names[2:]
         if len(part) and _is_constant(part.column(column))
     )
-    # the findings say these, part by part
-    repeated = {*cold_notes(dataset), *(note for note in dataset.notes if " rows have no value;" in note)}
+    repeated = cold_notes(dataset)  # which the findings say in more detail
     report = Report(
         name=dataset.name,
         users=counts["users"],
@@ -140,8 +139,9 @@ def _findings(report: Report, dataset: Dataset) -> list[str]:
         # a clean part has one value by its own rule
         if column not in ("test value", "valid_clean value"):
             found.append(f"column {column} has only one value, so it carries no information.")
-    for name, part in (("train", dataset.train), ("valid", dataset.valid), ("test", dataset.test)):
-        if part.has_value and len(part) and (missing := int(np.sum(np.isnan(part.column("value"))))):
+    said = any(" rows have no value;" in note for note in report.notes)
+    for name, part in (("train", dataset.train), ("valid", dataset.valid)):
+        if not said and part.has_value and (missing := int(np.sum(np.isnan(part.column("value"))))):
             found.append(f"{missing} rows of {name} have no value.")
     if report.full_users:
         found.append(

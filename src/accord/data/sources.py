@@ -21,7 +21,7 @@ from accord.errors import InputError
 FILE_KINDS = "CSV, TSV, other delimited text, JSON Lines, Parquet, ORC, Excel, RecBole .inter, MovieLens"
 WELL_KNOWN = ("u.data", "ratings.dat", "ratings.csv")  # what a MovieLens folder is read for
 LONGEST_REASON = 300  # characters of an error message that is not ours
-BATCH_ROWS, ORC_ROWS = 2**20, 2**10  # read at once; of ORC few, because its text is not read as dictionaries
+BATCH_ROWS = 2**20  # read at once
 COMPRESSED = ("", ".gz", ".bz2", ".zst", ".zip")
 TEXT_SUFFIXES = tuple(
     f"{kind}{packed}" for kind in (".csv", ".tsv", ".inter", ".jsonl", ".ndjson") for packed in COMPRESSED
@@ -37,6 +37,7 @@ class Opened:
     label: str
     table: pa.Table | None = None
     dataset: Any = None
+    at_once: int = BATCH_ROWS  # rows of the dataset
     texts: tuple[TextTable, ...] = ()
     query: Query | None = None
     headed: bool = True  # whether the names are the source's own, so that roles are guessed from them
@@ -77,11 +78,16 @@ class Opened:
             for exact in (text for text in self.texts if text.exact):
                 yield from exact.batches(names, ids)
             if self.dataset is not None:
-                rows = ORC_ROWS if self.dataset.format.default_extname == "orc" else BATCH_ROWS
-                options = {"columns": names, "batch_size": rows, "batch_readahead": 2}
-                yield from untrusted.sound(self.dataset, partial(self.dataset.to_batches, **options), ids)
+                yield from untrusted.sound(self.dataset, partial(self._table_batches, names), ids)
         except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
             raise unreadable(self.label, error) from None
+
+    def _table_batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        if self.at_once < BATCH_ROWS and self.dataset.format.default_extname == "parquet":
+            return untrusted.few_at_once(self.dataset, names)
+        rows = min(self.at_once, BATCH_ROWS)
+        found: Iterator[pa.RecordBatch] = self.dataset.to_batches(columns=names, batch_size=rows, batch_readahead=2)
+        return found
 
     def read(self, names: list[str]) -> pa.Table:
         """All of the named columns at once."""
@@ -180,12 +186,12 @@ def open_paths(paths: Sequence[Path], label: str) -> Opened:
 
 def _open_tables(files: list[Path], kind: str, label: str, folder: Path | None = None) -> Opened:
     try:
-        dataset = untrusted.tables(files, kind, folder)
-        own = set(dataset.schema.names) if folder is None else set(untrusted.tables(files[:1], kind).schema.names)
+        dataset, at_once = untrusted.tables(files, kind, folder)
+        own = {name for fragment in dataset.get_fragments() for name in fragment.physical_schema.names}
     except (pa.ArrowException, OSError, RuntimeError) as error:
         raise unreadable(label, error) from None
     partitions = tuple(name for name in dataset.schema.names if name not in own)
-    return Opened(list(dataset.schema.names), label, dataset=dataset, partitions=partitions)
+    return Opened(list(dataset.schema.names), label, dataset=dataset, at_once=at_once, partitions=partitions)
 
 
 def _only_table(folder: Path) -> Path:

@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 
 from accord.errors import InputError, shown
 from accord.io.csv_safety import is_bare, is_guarded, suspects, unguarded
-from accord.io.files import MOST_LISTED, MOST_TIMES, Unfolding, check_footer, check_rows
+from accord.io.files import MOST_LISTED, MOST_TIMES, Unfolding, check_footer, check_rows, unfoldable
 
 SMALL_TEXT = 2**26  # a compressed log may be MOST_TIMES its size, or this large
 IN_NO_ZIP = (".parquet", ".pq", ".orc", ".xlsx", ".xlsm", ".xls", ".zip", ".db", ".sqlite", ".duckdb")
 CELL = re.compile(rb"""\br\s*=\s*["']([A-Z]{0,3})([0-9]{1,9})["']""")
+MANY_ROWS, FEW_ROWS = 2**20, 2**7  # of Parquet or ORC, read at once
 MOST_CELLS = 2**25  # of a sheet, the empty ones among them
 
 
@@ -150,25 +151,53 @@ def _column(letters: bytes) -> int:
     return functools.reduce(lambda number, letter: 26 * number + letter - 64, letters, 0)
 
 
-def tables(files: Sequence[Path], kind: str, folder: Path | None = None) -> Any:
-    """A dataset of Parquet or ORC files; the partitions of a folder (day=1/…) are columns of it.
+def tables(files: Sequence[Path], kind: str, folder: Path | None = None) -> tuple[Any, int]:
+    """A dataset of Parquet or ORC files whose footers were checked, and how many rows of it to read at once. The
+    partitions of a folder (day=1/…) are columns of it.
 
-    Text of Parquet comes as dictionaries: a short dictionary may stand for any amount of text."""
+    Text of Parquet comes as dictionaries, where they may stand for any amount of text; few rows are read at once where
+    Arrow cannot do that."""
     from pyarrow import dataset as arrow  # here and not above: it imports pandas where that is installed
 
     paths: dict[str, Any] = {"source": [str(file) for file in files]}
     if folder is not None:
         paths |= {"partitioning": "hive", "partition_base_dir": str(folder)}
     if kind == "orc":
-        return arrow.dataset(**paths, format="orc")
+        dataset = arrow.dataset(**paths, format="orc")
+        for fragment in dataset.get_fragments():
+            check_rows(Path(fragment.path), fragment.count_rows())
+        return dataset, FEW_ROWS
     options = arrow.ParquetFragmentScanOptions(thrift_container_size_limit=MOST_LISTED)
     dataset = arrow.dataset(**paths, format=arrow.ParquetFileFormat(default_fragment_scan_options=options))
-    schemas = [fragment.physical_schema for fragment in dataset.get_fragments()]
+    fragments, unfolded = list(dataset.get_fragments()), set[str]()
+    for fragment in fragments:
+        check_footer(Path(fragment.path), fragment.metadata)
+        unfolded |= unfoldable(fragment.metadata)
+    schemas = [fragment.physical_schema for fragment in fragments]
     texts = {name for name in dataset.schema.names if all(_is_text(schema, name) for schema in schemas)}
-    folded = arrow.ParquetReadOptions(dictionary_columns=texts)
-    return arrow.dataset(
-        **paths, format=arrow.ParquetFileFormat(read_options=folded, default_fragment_scan_options=options)
-    )
+    folded = arrow.ParquetReadOptions(dictionary_columns=texts - unfolded)
+    kept = arrow.ParquetFileFormat(read_options=folded, default_fragment_scan_options=options)
+    return arrow.dataset(**paths, format=kept), FEW_ROWS if texts & unfolded else MANY_ROWS
+
+
+def few_at_once(dataset: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Columns of a dataset of Parquet files, few rows at once, where the dataset itself would decode a whole group."""
+    import pyarrow.parquet as pq
+    from pyarrow import dataset as arrow
+
+    kinds = {field.name: getattr(field.type, "value_type", field.type) for field in dataset.schema}
+    for fragment in dataset.get_fragments():
+        keys = arrow.get_partition_keys(fragment.partition_expression)
+        with pq.ParquetFile(fragment.path, thrift_container_size_limit=MOST_LISTED) as file:
+            own = [name for name in names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(FEW_ROWS, columns=own, use_threads=False):
+                columns = [
+                    batch.column(name).cast(kinds[name])
+                    if name in own
+                    else pa.array([keys.get(name)] * batch.num_rows, kinds[name])
+                    for name in names
+                ]
+                yield pa.record_batch(columns, names)
 
 
 def _is_text(schema: pa.Schema, name: str) -> bool:
@@ -177,14 +206,8 @@ def _is_text(schema: pa.Schema, name: str) -> bool:
 
 
 def sound(dataset: Any, read: Callable[[], Iterable[pa.RecordBatch]], ids: Collection[str] = ()) -> Iterator[Any]:
-    """Batches of a dataset of files, read once the footers of the files are checked; `ids` stay dictionaries."""
-    files = [Path(fragment.path) for fragment in dataset.get_fragments()]
-    for path, fragment in zip(files, dataset.get_fragments(), strict=True):
-        if path.suffix == ".orc":
-            check_rows(path, fragment.count_rows())
-        else:
-            check_footer(path, fragment.metadata)
-    unfolding = Unfolding(files)
+    """Batches of a dataset of files, with text that unfolds to no more than it may; `ids` stay dictionaries."""
+    unfolding = Unfolding([Path(file) for file in dataset.files])
     for batch in read():
         batch.validate(full=True)  # Arrow does not check that text is UTF-8
         yield unfolding.plain(batch, ids)

@@ -149,10 +149,10 @@ def check_footer(path: Path, footer: Any) -> None:
     """Refuse a Parquet file that claims more rows than its size can hold, or columns of different lengths."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     check_rows(path, max(footer.num_rows, sum(group.num_rows for group in groups)))
+    _probe(path, len(groups))
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     if any(chunk.total_uncompressed_size > max(SMALL, MOST_TIMES * path.stat().st_size) for chunk in chunks):
         raise _unfolds(path)
-    _probe(path, len(groups))
     flat = [place for place in range(footer.num_columns) if not footer.schema.column(place).max_repetition_level]
     for group in groups:
         if any(group.column(place).num_values != group.num_rows for place in flat):
@@ -164,6 +164,13 @@ def check_footer(path: Path, footer: Any) -> None:
 def check_rows(path: Path, rows: int) -> None:
     if rows > MANY_ROWS and rows > MOST_ROWS_A_BYTE * path.stat().st_size:
         raise InputError(f"{path} claims {rows:,} rows in {path.stat().st_size:,} bytes, so it is not read.")
+
+
+def unfoldable(footer: Any) -> set[str]:
+    """The columns of a checked Parquet file that cannot be read as dictionaries: Arrow has no such decoder."""
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    return {chunk.path_in_schema for chunk in chunks if any("DELTA" in kind for kind in chunk.encodings)}
 
 
 def _unfolds(path: Path) -> InputError:
@@ -183,9 +190,9 @@ class Unfolding:
 
         for place, field in enumerate(batch.schema):
             column = batch.column(place)
-            if field.name in but:
-                continue
             if pa.types.is_dictionary(field.type):
+                if field.name in but:
+                    continue
                 self._add(_unfolded_bytes(column))
                 field = pa.field(field.name, field.type.value_type, metadata=field.metadata)
                 batch = batch.set_column(place, field, column.cast(field.type))
@@ -258,7 +265,8 @@ def _parquet(path: Path) -> Iterator[Any]:
     try:
         file = pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED)
         check_footer(path, file.metadata)
-        texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
+        kept = {field.name for field in file.schema_arrow if pa.types.is_string(field.type)}
+        texts = sorted(kept - unfoldable(file.metadata))
         yield pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED, read_dictionary=texts) if texts else file
     except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
         raise InputError(f"{path} is damaged ({error}); train again.") from None
