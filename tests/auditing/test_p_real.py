@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from accord.auditing.p_real import chance_of_real, percentiles
+from accord.auditing.p_real import percentiles
 from accord.evaluation import noise
+from accord.posteriors.local_fdr import chance_of_real
 from helpers import CPU, csr
 
 

@@ -22,12 +22,13 @@ from accord.cli.report import report
 from accord.cli.reproduce import reproduce
 from accord.cli.serve import serve
 from accord.cli.train import evaluate, train
+from accord.cli.weights import weights
 from accord.errors import InputError, printable
 from accord.io.files import UNFINISHED
 from accord.version import __version__
 
 COMMANDS = (
-    *(demo, train, evaluate, audit, compare, leaderboard, injected, reproduce, report, serve, recommend),
+    *(demo, train, evaluate, audit, weights, compare, leaderboard, injected, reproduce, report, serve, recommend),
     *(models, methods, doctor),
 )  # in the order of `accord --help`
 

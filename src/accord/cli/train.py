@@ -17,8 +17,10 @@ from accord.cli.options import (
     DataArgument,
     Deterministic,
     Device,
+    Events,
     ItemColumn,
     ItemsFile,
+    Labels,
     Ratios,
     RunArgument,
     Split,
@@ -63,6 +65,8 @@ def train(
     value_col: ValueColumn = None,
     time_col: TimeColumn = None,
     weight_col: WeightColumn = None,
+    labels: Labels = None,
+    events: Events = None,
     clean: Clean = None,
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
@@ -91,8 +95,9 @@ def train(
     with joined() as ranks:
         began = time.perf_counter()
         dataset = load_data(
-            data, (user_col, item_col, value_col, time_col, weight_col), clean, split, ratios, split_seed, items
-        )
+            data, (user_col, item_col, value_col, time_col, weight_col), clean, split, ratios, split_seed, items,
+            labels, events,
+        )  # fmt: skip
         read_seconds = time.perf_counter() - began
         chosen = [seed] if seed is not None else 1 if seeds is None else seeds
         ks = parse_numbers(k, "--k") if k else None

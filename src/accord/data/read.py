@@ -29,7 +29,7 @@ def open_store(path: Path) -> stores.Store | None:
 
 def whole_table(source: Any) -> tuple[pa.Table, bool]:
     """Every column of a file or frame, and whether it was read from text."""
-    opened = _opened(source)
+    opened = open_source(source)
     return opened.read(opened.names), opened.from_text
 
 
@@ -47,7 +47,7 @@ def read_table(
     the source, or with `ordered` are sorted by user and item.
     """
     given = columns or Columns()
-    opened = _opened(source)
+    opened = open_source(source)
     label = opened.label
     chosen = col.choose(label, opened.names, given, rule_names)
     notes = list(opened.notes)
@@ -73,7 +73,8 @@ def _label(source: Any) -> str:
     return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
 
 
-def _opened(source: Any) -> Opened:
+def open_source(source: Any) -> Opened:
+    """A file, folder, store, frame or matrix, with the names of its columns."""
     label = _label(source)
     if isinstance(source, str | Path):
         path = Path(source).expanduser()

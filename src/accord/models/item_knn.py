@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.models.base import Model, Setup
-from accord.models.histories import interaction_matrix, k_best, power_or_zero
+from accord.models.histories import clean_target, interaction_matrix, k_best, power_or_zero
 
 ENTRIES_AT_ONCE = 2**24  # of the items x items matrix, of which only the k best of each column are kept
 MOST_DENSE = 10_000  # items up to which all weights can be laid out as one dense matrix
@@ -42,6 +42,12 @@ class ItemKNN(Model):
             description="a weight is divided by the popularity of: 1, the history's item; 0, the other",
         )
         shrink: float = Field(100.0, ge=0, description="added to the norm: items that few took together count less")
+        clean: bool = Field(False, description="count p_real of the other item, where it is known, not its interaction")
+
+        @model_serializer(mode="wrap")
+        def _as_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+            """As in files from before there was `clean`: results keep their keys."""
+            return {name: value for name, value in written(self).items() if value or name != "clean"}
 
     ends: Tensor
     columns: Tensor
@@ -63,26 +69,11 @@ class ItemKNN(Model):
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = interaction_matrix(train, weight)
-        nearest = sp.vstack(list(self._nearest(x)), format="csr")  # [I, I]: row j has the nearest of item j
-        weights = nearest.T.tocsr()
+        target = clean_target(train, x) if self.config.clean else x
+        weights = nearest(x, self.config.k, self.config.balance, self.config.shrink, target).T.tocsr()
         self.ends = torch.from_numpy(weights.indptr.astype(np.int64))
         self.columns = torch.from_numpy(weights.indices.astype(np.int32))
         self.values = torch.from_numpy(weights.data.astype(np.float32))
-
-    def _nearest(self, x: Any) -> Iterator[Any]:
-        """Rows j of W', for a bounded number of items at a time."""
-        by_item = x.T.tocsr()
-        sizes = x.multiply(x).sum(0).A1  # [I]
-        own, other = (power_or_zero(sizes, power) for power in (self.config.balance, 1 - self.config.balance))
-        takers = np.diff(x.indptr)
-        costs = by_item.astype(bool) @ takers  # at most so many entries in a row of c
-        parts = np.minimum(costs, self.num_items).cumsum() // ENTRIES_AT_ONCE
-        for rows in np.split(np.arange(self.num_items), np.flatnonzero(np.diff(parts)) + 1):
-            found = (by_item[rows] @ x).tocoo()
-            apart = found.col != rows[found.row]
-            row, col, together = found.row[apart], found.col[apart], found.data[apart]
-            alike = together / (own[col] * other[rows[row]] + self.config.shrink)
-            yield k_best(sp.csr_matrix((alike, (row, col)), shape=found.shape), self.config.k)
 
     def make_room(self, tensors: Mapping[str, Tensor]) -> None:
         ends, columns = (tensors[name].long() for name in ("ends", "columns"))
@@ -107,3 +98,24 @@ class ItemKNN(Model):
         if self.num_items > MOST_DENSE:
             return None
         return torch.from_numpy(self.weights.toarray()).to(self.values.device)
+
+
+def nearest(x: Any, k: int, balance: float, shrink: float, target: Any = None) -> Any:
+    """W' [I, I], sparse: row j has the weights of the k items i nearest to item j; with a target y, c = x'y."""
+    return sp.vstack(list(_nearest(x, k, balance, shrink, x if target is None else target)), format="csr")
+
+
+def _nearest(x: Any, k: int, balance: float, shrink: float, target: Any) -> Iterator[Any]:
+    """Rows j of W', for a bounded number of items at a time."""
+    by_item, num_items = target.T.tocsr(), x.shape[1]
+    sizes = x.multiply(x).sum(0).A1  # [I]
+    own, other = (power_or_zero(sizes, power) for power in (balance, 1 - balance))
+    takers = np.diff(x.indptr)
+    costs = by_item.astype(bool) @ takers  # at most so many entries in a row of c
+    parts = np.minimum(costs, num_items).cumsum() // ENTRIES_AT_ONCE
+    for rows in np.split(np.arange(num_items), np.flatnonzero(np.diff(parts)) + 1):
+        found = (by_item[rows] @ x).tocoo()
+        apart = found.col != rows[found.row]
+        row, col, together = found.row[apart], found.col[apart], found.data[apart]
+        alike = together / (own[col] * other[rows[row]] + shrink)
+        yield k_best(sp.csr_matrix((alike, (row, col)), shape=found.shape), k)

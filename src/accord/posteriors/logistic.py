@@ -1,0 +1,172 @@
+"""Logistic regression on labelled pairs, with an effect for every user and item that shrinks towards what is usual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import expit
+
+START_WEIGHT, START_PENALTY = 0.3, 10.0  # of the label-free column: where its weight is drawn to, and how strongly
+PENALTIES = (30.0, 100.0, 100.0, 100.0, 3.0, 3.0)  # where the search starts: the groups of features, users, items
+LEAST, MOST = 0.1, 3e4  # penalties
+STEPS = (4.0, 2.0)  # factors that a penalty is moved by
+ENOUGH = 1e-4  # of log loss that a move must gain
+ITERATIONS = 200
+
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.integer[Any]]
+Penalties = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Labelled pairs: features [n, 1 + p] of which the first is label-free p_real, users, items, labels in 0..1 [n]."""
+
+    features: Floats
+    users: Rows
+    items: Rows
+    labels: Floats
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, rows: npt.NDArray[Any]) -> Pairs:
+        return Pairs(self.features[rows], self.users[rows], self.items[rows], self.labels[rows])
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """logit = intercept + features weights + effect of the user + effect of the item, and how sure each of them is."""
+
+    intercept: float
+    weights: Floats  # [1 + p]
+    user: Floats  # [U]
+    item: Floats  # [I]
+    covariance: Floats  # [2 + p, 2 + p] of intercept and weights
+    user_variance: Floats  # [U]
+    item_variance: Floats  # [I]
+
+    def logits(self, features: Floats, users: Rows, items: Rows) -> Floats:
+        return np.asarray(self.intercept + features @ self.weights + self.user[users] + self.item[items])
+
+    def variances(self, features: Floats, users: Rows, items: Rows) -> Floats:
+        """Of the logits, by Laplace's approximation with the effects taken as independent."""
+        ones = np.column_stack([np.ones(len(features)), features])
+        own = np.einsum("ij,ij->i", ones @ self.covariance, ones)
+        return np.asarray(own + self.user_variance[users] + self.item_variance[items])
+
+
+def fit(pairs: Pairs, groups: Rows, penalties: Penalties, num_users: int, num_items: int) -> Fitted:
+    """The weights with the highest posterior density; `groups` [p] says which penalty a feature has."""
+    z, y, p = pairs.features, pairs.labels, pairs.features.shape[1]
+    users, of_user = np.unique(pairs.users, return_inverse=True)
+    items, of_item = np.unique(pairs.items, return_inverse=True)
+    ends = np.cumsum([1, p, len(users), len(items)])
+    own = np.asarray(penalties[:-2])[groups]
+    penalty = np.concatenate(
+        [[1e-6, START_PENALTY], own, np.full(len(users), penalties[-2]), np.full(len(items), penalties[-1])]
+    )
+    middle = np.zeros(ends[-1])
+    middle[1] = START_WEIGHT
+    start = middle.copy()
+    share = (y.sum() + 0.5) / (len(y) + 1)
+    start[0] = np.log(share / (1 - share))
+
+    def spread(values: Floats, squared: bool = False) -> Floats:
+        """Sums of values over the pairs of each coefficient."""
+        of_features = (z * z).T @ values if squared else z.T @ values
+        return np.concatenate(
+            [
+                [values.sum()], of_features, np.bincount(of_user, values, len(users)),
+                np.bincount(of_item, values, len(items)),
+            ]
+        )  # fmt: skip
+
+    def logits(w: Floats) -> Floats:
+        return np.asarray(w[0] + z @ w[1 : ends[1]] + w[ends[1] : ends[2]][of_user] + w[ends[2] :][of_item])
+
+    scale = 1 / np.sqrt(penalty + spread(np.full(len(y), share * (1 - share)), squared=True))
+
+    def loss(scaled: Floats) -> tuple[float, Floats]:
+        w = scaled * scale
+        eta = logits(w)
+        away = w - middle
+        value = np.sum(np.logaddexp(0, eta) - y * eta) + 0.5 * np.sum(penalty * away**2)
+        return float(value), (spread(expit(eta) - y) + penalty * away) * scale
+
+    options = {"maxiter": ITERATIONS, "maxfun": ITERATIONS + 20, "gtol": 1e-3 * np.sqrt(len(y)), "ftol": 1e-8}
+    best = minimize(loss, start / scale, jac=True, method="L-BFGS-B", options=options).x * scale  # type: ignore[call-overload]
+
+    chance = expit(logits(best))
+    curvature = chance * (1 - chance)
+    ones = np.column_stack([np.ones(len(y)), z])
+    hessian = (ones * curvature[:, None]).T @ ones + np.diag(penalty[: ends[1]])
+    precision = penalty + np.concatenate([np.zeros(ends[1]), spread(curvature)[ends[1] :]])
+    return Fitted(
+        float(best[0]), best[1 : ends[1]],
+        _laid_out(users, best[ends[1] : ends[2]], num_users, 0.0), _laid_out(items, best[ends[2] :], num_items, 0.0),
+        np.linalg.inv(hessian).astype(np.float64),
+        _laid_out(users, 1 / precision[ends[1] : ends[2]], num_users, 1 / penalties[-2]),
+        _laid_out(items, 1 / precision[ends[2] :], num_items, 1 / penalties[-1]),
+    )  # fmt: skip
+
+
+def _laid_out(rows: Rows, values: Floats, size: int, otherwise: float) -> Floats:
+    found = np.full(size, otherwise)
+    found[rows] = values
+    return found
+
+
+def losses(logits: Floats, labels: Floats) -> Floats:
+    return np.asarray(np.logaddexp(0, logits) - labels * logits)
+
+
+def held_out(pairs: Pairs, groups: Rows, penalties: Penalties, fold: Rows, shape: tuple[int, int]) -> Floats:
+    """Logits of every pair by a fit on the other folds: [n]."""
+    found = np.empty(len(pairs))
+    for number in np.unique(fold):
+        there = fold == number
+        model = fit(pairs.take(~there), groups, penalties, *shape)
+        own = pairs.take(there)
+        found[there] = model.logits(own.features, own.users, own.items)
+    return found
+
+
+def best_penalties(
+    pairs: Pairs, groups: Rows, fold: Rows, shape: tuple[int, int], start: Sequence[float] = PENALTIES
+) -> tuple[Penalties, Floats]:
+    """Penalties whose held-out log loss no step of one of them improves, and the logits held out with them: [n]."""
+    best = tuple(start)
+    logits = held_out(pairs, groups, best, fold, shape)
+    least = losses(logits, pairs.labels).mean()
+    for step in STEPS:
+        for place in range(len(best)):
+            for factor in (step, 1 / step):
+                while True:
+                    moved = float(np.clip(best[place] * factor, LEAST, MOST))
+                    if moved == best[place]:
+                        break
+                    tried = (*best[:place], moved, *best[place + 1 :])
+                    found = held_out(pairs, groups, tried, fold, shape)
+                    loss = losses(found, pairs.labels).mean()
+                    if loss >= least - ENOUGH:
+                        break
+                    best, least, logits = tried, loss, found
+    return best, logits
+
+
+def calibrated(logits: Floats, labels: Floats) -> tuple[float, float]:
+    """Shift and slope that bring held-out logits closest to the labels; the slope is drawn to 1 where these are few."""
+    ones = np.column_stack([np.ones(len(labels)), logits])
+    w, drawn = np.array([0.0, 1.0]), np.array([1e-6, 5.0])
+    for _ in range(25):
+        chance = expit(ones @ w)
+        slope = ones.T @ (chance - labels) + drawn * (w - [0.0, 1.0])
+        hessian = (ones * (chance * (1 - chance))[:, None]).T @ ones + np.diag(drawn)
+        w = w - np.linalg.solve(hessian, slope)
+    return float(w[0]), float(w[1])
