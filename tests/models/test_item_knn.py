@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,3 +111,17 @@ def test_damaged_weights_are_told(saved, harm, tmp_path):
     save_file(tensors, folder / "model.safetensors")
     with pytest.raises(InputError, match="train again"):
         accord.Recommender.load(folder)
+
+
+def test_a_clean_target_counts_p_real_of_the_other_item():
+    p_real = np.random.default_rng(3).random(len(PLAIN.items))
+    marked = replace(PLAIN, columns={"p_real": p_real})
+    model = make_model("item-knn", marked, k=100, balance=0.3, shrink=2, clean=True)
+    x = dense(PLAIN)
+    y = x.copy()
+    y[PLAIN.users, PLAIN.items] = p_real
+    size = x.sum(0)
+    expected = (x.T @ y) / (size[:, None] ** 0.3 * size[None] ** 0.7 + 2)
+    np.fill_diagonal(expected, 0)
+    np.testing.assert_allclose(model.weights.toarray(), expected, rtol=1e-6)
+    assert "clean" not in make_model("item-knn", PLAIN).config.model_dump()

@@ -15,7 +15,7 @@ from accord.data.csr import Csr
 from accord.evaluation.noise import auc, calibration
 from accord.models.histories import interaction_matrix
 from accord.posteriors.features import Features
-from accord.posteriors.logistic import MOST, Pairs, best_penalties, calibrated, fit, held_out, losses
+from accord.posteriors.logistic import MOST, Pairs, best_penalties, calibrated, fit, held_out, losses, spread
 
 LEAST_LABELS, LEAST_OF_A_CLASS = 100, 10  # fewer teach nothing that could be checked
 FOLDS = 5
@@ -113,6 +113,7 @@ def _learned(features: Features, known: Floats, rows: Rows, without: tuple[Float
         )
         return Estimate(*without, known, without[0], False, why, figures)
     model = fit(pairs, features.groups, penalties, *shape)
+    unsure = spread(model, pairs, features.groups, penalties)
     limits = pairs.features.min(0), pairs.features.max(0)
     limits[0][0], limits[1][0] = -np.inf, np.inf  # what the log alone says may go on where no label has been
     p_real, low, high = (np.empty(len(features)) for _ in range(3))
@@ -125,10 +126,10 @@ def _learned(features: Features, known: Floats, rows: Rows, without: tuple[Float
     for part in _blocks(len(features)):
         z = np.clip(_with_prior(features, part), *limits)
         users, items = features.users[part], features.items[part]
-        put(part, model.logits(z, users, items), model.variances(z, users, items))
+        put(part, model.logits(z, users, items), unsure.variances(z, users, items))
     # of a labelled pair, what the other labels say
     own_fold = np.arange(len(rows)) % FOLDS
-    variance = model.variances(pairs.features, pairs.users, pairs.items)
+    variance = unsure.variances(pairs.features, pairs.users, pairs.items)
     put(rows, held_out(pairs, features.groups, penalties, own_fold, shape), variance)
     why = (
         f"{figures['labels']} labels tell real from noise with an AUC of {figures['auc']:.3f} on labels held out by "

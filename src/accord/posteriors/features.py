@@ -64,9 +64,10 @@ class Features:
         raw, groups = self._raw(some)
         low, high = np.quantile(raw, [TAIL, 1 - TAIL], axis=0)
         raw = np.clip(raw, low, high)
-        spread = raw.std(0)
+        mean, spread = raw.mean(0), raw.std(0)
+        some_spread = spread > 1e-6 * np.abs(mean)  # the first factor says nothing but how active and popular
         values = vars(self) | {"limits": (low, high), "groups": groups}
-        return Features(**values | {"moments": (raw.mean(0), np.where(spread > 0, spread, np.inf))})
+        return Features(**values | {"moments": (mean, np.where(some_spread, spread, np.inf))})
 
     def __len__(self) -> int:
         return len(self.users)

@@ -17,6 +17,7 @@ LEAST, MOST = 0.1, 3e4  # penalties
 STEPS = (4.0, 2.0)  # factors that a penalty is moved by
 ENOUGH = 1e-4  # of log loss that a move must gain
 ITERATIONS = 200
+ROWS_AT_ONCE = 2**17
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.integer[Any]]
@@ -41,79 +42,100 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Fitted:
-    """logit = intercept + features weights + effect of the user + effect of the item, and how sure each of them is."""
+    """logit = intercept + features weights + effect of the user + effect of the item."""
 
     intercept: float
     weights: Floats  # [1 + p]
-    user: Floats  # [U]
+    user: Floats  # [U], 0 for who has no label
     item: Floats  # [I]
-    covariance: Floats  # [2 + p, 2 + p] of intercept and weights
-    user_variance: Floats  # [U]
-    item_variance: Floats  # [I]
 
     def logits(self, features: Floats, users: Rows, items: Rows) -> Floats:
         return np.asarray(self.intercept + features @ self.weights + self.user[users] + self.item[items])
 
+
+@dataclass(frozen=True)
+class Spread:
+    """How unsure a fit is, by Laplace's approximation with the effects taken as independent."""
+
+    covariance: Floats  # [2 + p, 2 + p] of intercept and weights
+    user: Floats  # [U] variance of the effect
+    item: Floats  # [I]
+
     def variances(self, features: Floats, users: Rows, items: Rows) -> Floats:
-        """Of the logits, by Laplace's approximation with the effects taken as independent."""
+        """Of the logits."""
         ones = np.column_stack([np.ones(len(features)), features])
         own = np.einsum("ij,ij->i", ones @ self.covariance, ones)
-        return np.asarray(own + self.user_variance[users] + self.item_variance[items])
+        return np.asarray(own + self.user[users] + self.item[items])
 
 
-def fit(pairs: Pairs, groups: Rows, penalties: Penalties, num_users: int, num_items: int) -> Fitted:
-    """The weights with the highest posterior density; `groups` [p] says which penalty a feature has."""
+def fit(
+    pairs: Pairs, groups: Rows, penalties: Penalties, num_users: int, num_items: int, near: Fitted | None = None
+) -> Fitted:
+    """The weights with the highest posterior density; `groups` [p] says which penalty a feature has.
+
+    `near`: a fit to start from.
+    """
     z, y, p = pairs.features, pairs.labels, pairs.features.shape[1]
     users, of_user = np.unique(pairs.users, return_inverse=True)
     items, of_item = np.unique(pairs.items, return_inverse=True)
     ends = np.cumsum([1, p, len(users), len(items)])
-    own = np.asarray(penalties[:-2])[groups]
     penalty = np.concatenate(
-        [[1e-6, START_PENALTY], own, np.full(len(users), penalties[-2]), np.full(len(items), penalties[-1])]
+        [_of_features(groups, penalties), np.full(len(users), penalties[-2]), np.full(len(items), penalties[-1])]
     )
     middle = np.zeros(ends[-1])
     middle[1] = START_WEIGHT
     start = middle.copy()
     share = (y.sum() + 0.5) / (len(y) + 1)
     start[0] = np.log(share / (1 - share))
+    if near is not None:
+        start = np.concatenate([[near.intercept], near.weights, near.user[users], near.item[items]])
 
-    def spread(values: Floats, squared: bool = False) -> Floats:
-        """Sums of values over the pairs of each coefficient."""
-        of_features = (z * z).T @ values if squared else z.T @ values
-        return np.concatenate(
-            [
-                [values.sum()], of_features, np.bincount(of_user, values, len(users)),
-                np.bincount(of_item, values, len(items)),
-            ]
-        )  # fmt: skip
+    def sums(values: Floats, features: Floats) -> Floats:
+        """Of values over the pairs of each coefficient."""
+        effects = np.bincount(of_user, values, len(users)), np.bincount(of_item, values, len(items))
+        return np.concatenate([[values.sum()], features.T @ values, *effects])
 
-    def logits(w: Floats) -> Floats:
-        return np.asarray(w[0] + z @ w[1 : ends[1]] + w[ends[1] : ends[2]][of_user] + w[ends[2] :][of_item])
-
-    scale = 1 / np.sqrt(penalty + spread(np.full(len(y), share * (1 - share)), squared=True))
+    scale = 1 / np.sqrt(penalty + sums(np.full(len(y), share * (1 - share)), z * z))
 
     def loss(scaled: Floats) -> tuple[float, Floats]:
         w = scaled * scale
-        eta = logits(w)
+        eta = w[0] + z @ w[1 : ends[1]] + w[ends[1] : ends[2]][of_user] + w[ends[2] :][of_item]
         away = w - middle
         value = np.sum(np.logaddexp(0, eta) - y * eta) + 0.5 * np.sum(penalty * away**2)
-        return float(value), (spread(expit(eta) - y) + penalty * away) * scale
+        return float(value), (sums(expit(eta) - y, z) + penalty * away) * scale
 
     options = {"maxiter": ITERATIONS, "maxfun": ITERATIONS + 20, "gtol": 1e-3 * np.sqrt(len(y)), "ftol": 1e-8}
-    best = minimize(loss, start / scale, jac=True, method="L-BFGS-B", options=options).x * scale  # type: ignore[call-overload]
+    found = minimize(loss, start / scale, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
+    best = found.x * scale
+    effects = (
+        _laid_out(users, best[ends[1] : ends[2]], num_users, 0.0),
+        _laid_out(items, best[ends[2] :], num_items, 0.0),
+    )
+    return Fitted(float(best[0]), best[1 : ends[1]], *effects)
 
-    chance = expit(logits(best))
+
+def spread(model: Fitted, pairs: Pairs, groups: Rows, penalties: Penalties) -> Spread:
+    """Of a fit to these pairs with these penalties."""
+    chance = expit(model.logits(pairs.features, pairs.users, pairs.items))
     curvature = chance * (1 - chance)
-    ones = np.column_stack([np.ones(len(y)), z])
-    hessian = (ones * curvature[:, None]).T @ ones + np.diag(penalty[: ends[1]])
-    precision = penalty + np.concatenate([np.zeros(ends[1]), spread(curvature)[ends[1] :]])
-    return Fitted(
-        float(best[0]), best[1 : ends[1]],
-        _laid_out(users, best[ends[1] : ends[2]], num_users, 0.0), _laid_out(items, best[ends[2] :], num_items, 0.0),
-        np.linalg.inv(hessian).astype(np.float64),
-        _laid_out(users, 1 / precision[ends[1] : ends[2]], num_users, 1 / penalties[-2]),
-        _laid_out(items, 1 / precision[ends[2] :], num_items, 1 / penalties[-1]),
-    )  # fmt: skip
+    hessian = np.diag(_of_features(groups, penalties))
+    for start in range(0, len(pairs), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        ones = np.column_stack([np.ones(len(curvature[part])), pairs.features[part]])
+        hessian += (ones * curvature[part, None]).T @ ones
+    variances = (
+        1 / (penalty + np.bincount(rows, curvature, len(effects)))
+        for rows, effects, penalty in (
+            (pairs.users, model.user, penalties[-2]),
+            (pairs.items, model.item, penalties[-1]),
+        )
+    )
+    return Spread(np.linalg.inv(hessian).astype(np.float64), *variances)
+
+
+def _of_features(groups: Rows, penalties: Penalties) -> Floats:
+    """Penalties of the intercept, of the label-free column and of every other feature: [2 + p]."""
+    return np.concatenate([[1e-6, START_PENALTY], np.asarray(penalties[:-2])[groups]])
 
 
 def _laid_out(rows: Rows, values: Floats, size: int, otherwise: float) -> Floats:
@@ -126,12 +148,16 @@ def losses(logits: Floats, labels: Floats) -> Floats:
     return np.asarray(np.logaddexp(0, logits) - labels * logits)
 
 
-def held_out(pairs: Pairs, groups: Rows, penalties: Penalties, fold: Rows, shape: tuple[int, int]) -> Floats:
-    """Logits of every pair by a fit on the other folds: [n]."""
+def held_out(
+    pairs: Pairs, groups: Rows, penalties: Penalties, fold: Rows, shape: tuple[int, int],
+    near: dict[int, Fitted] | None = None,
+) -> Floats:  # fmt: skip
+    """Logits of every pair by a fit on the other folds: [n]. `near`: fits to start from, replaced by these."""
     found = np.empty(len(pairs))
-    for number in np.unique(fold):
+    near = {} if near is None else near
+    for number in np.unique(fold).tolist():
         there = fold == number
-        model = fit(pairs.take(~there), groups, penalties, *shape)
+        model = near[number] = fit(pairs.take(~there), groups, penalties, *shape, near.get(number))
         own = pairs.take(there)
         found[there] = model.logits(own.features, own.users, own.items)
     return found
@@ -142,7 +168,8 @@ def best_penalties(
 ) -> tuple[Penalties, Floats]:
     """Penalties whose held-out log loss no step of one of them improves, and the logits held out with them: [n]."""
     best = tuple(start)
-    logits = held_out(pairs, groups, best, fold, shape)
+    near: dict[int, Fitted] = {}
+    logits = held_out(pairs, groups, best, fold, shape, near)
     least = losses(logits, pairs.labels).mean()
     for step in STEPS:
         for place in range(len(best)):
@@ -152,7 +179,7 @@ def best_penalties(
                     if moved == best[place]:
                         break
                     tried = (*best[:place], moved, *best[place + 1 :])
-                    found = held_out(pairs, groups, tried, fold, shape)
+                    found = held_out(pairs, groups, tried, fold, shape, near)
                     loss = losses(found, pairs.labels).mean()
                     if loss >= least - ENOUGH:
                         break
