@@ -19,7 +19,7 @@ from accord.posteriors.logistic import MOST, Pairs, best_penalties, calibrated, 
 
 LEAST_LABELS, LEAST_OF_A_CLASS = 100, 10  # fewer teach nothing that could be checked
 FOLDS = 5
-MOST_SEARCHED = 10_000  # labelled pairs that the penalties are chosen by
+MOST_SEARCHED = 5_000  # labelled pairs that the penalties are chosen by
 MOST_FITTED = 1_000_000  # labelled pairs that are learned from
 SURE = 1.64  # standard errors by which the labels must improve the held-out log loss to be used
 LEVEL = 0.95
