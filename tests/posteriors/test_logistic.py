@@ -53,7 +53,7 @@ def test_the_fit_is_where_the_slope_vanishes():
 def test_intervals_hold_the_known_probability_19_times_of_20():
     pairs, _ = drawn(3000)
     fold = np.arange(len(pairs)) % 5
-    penalties, _ = best_penalties(pairs, GROUPS, fold, (USERS, ITEMS), start=(10.0, 10.0, 3.0, 3.0))
+    penalties, _ = best_penalties(pairs, GROUPS, [(1.0, fold)], (USERS, ITEMS), start=(10.0, 10.0, 3.0, 3.0))
     model = fit(pairs, GROUPS, penalties, USERS, ITEMS)
     others, chance = drawn(4000, seed=1)
     middle = model.logits(others.features, others.users, others.items)

@@ -89,8 +89,9 @@ def _learned(features: Features, known: Floats, rows: Rows, without: tuple[Float
     rows = rng.permutation(rows)[:MOST_FITTED]
     pairs = _pairs(features, rows, known)
     few = pairs.take(np.arange(min(len(rows), MOST_SEARCHED)))
-    kind, fold = _folds(features, few, rng)
-    penalties, logits = best_penalties(few, features.groups, fold, shape)
+    kind, folds = _folds(features, few, rng)
+    fold = folds[-1][1]
+    penalties, logits = best_penalties(few, features.groups, folds, shape)
     nothing = Pairs(few.features[:, :1], few.users, few.items, few.labels)
     base = held_out(nothing, features.groups[:0], (MOST, MOST), fold, shape)
     gain = losses(base, few.labels) - losses(logits, few.labels)
@@ -154,18 +155,18 @@ def _blocks(size: int) -> Iterator[Rows]:
         yield np.arange(start, min(start + ROWS_AT_ONCE, size))
 
 
-def _folds(features: Features, pairs: Pairs, rng: np.random.Generator) -> tuple[str, Rows]:
+def _folds(features: Features, pairs: Pairs, rng: np.random.Generator) -> tuple[str, list[tuple[float, Rows]]]:
     """Labels are held out the way that they are missing: by user if most interactions are of users who have none, by
-    item if they are of items that have none, else one by one."""
+    item if they are of items that have none, else one by one. What the others have decides by its share too."""
     sides = {"user": (pairs.users, features.activity), "item": (pairs.items, features.popularity)}
-    covered = {name: counts[np.unique(own)].sum() / len(features) for name, (own, counts) in sides.items()}
+    covered = {name: float(counts[np.unique(own)].sum() / len(features)) for name, (own, counts) in sides.items()}
     kind = min(covered, key=lambda name: covered[name])
-    if covered[kind] >= 0.5:
-        return "pair", np.arange(len(pairs)) % FOLDS  # they are in random order
     different, group = np.unique(sides[kind][0], return_inverse=True)
-    if len(different) < FOLDS:
-        return "pair", np.arange(len(pairs)) % FOLDS
-    return kind, (rng.permutation(len(different)) % FOLDS)[group]
+    one_by_one = np.arange(len(pairs)) % FOLDS  # they are in random order
+    if covered[kind] >= 0.5 or len(different) < FOLDS:
+        return "pair", [(1.0, one_by_one)]
+    together = (rng.permutation(len(different)) % FOLDS)[group]
+    return kind, [(covered[kind], one_by_one), (1 - covered[kind], together)]
 
 
 def _standard_error(values: Floats, group: Rows) -> float:

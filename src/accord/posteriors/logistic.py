@@ -164,13 +164,22 @@ def held_out(
 
 
 def best_penalties(
-    pairs: Pairs, groups: Rows, fold: Rows, shape: tuple[int, int], start: Sequence[float] = PENALTIES
-) -> tuple[Penalties, Floats]:
-    """Penalties whose held-out log loss no step of one of them improves, and the logits held out with them: [n]."""
+    pairs: Pairs, groups: Rows, folds: Sequence[tuple[float, Rows]], shape: tuple[int, int],
+    start: Sequence[float] = PENALTIES,
+) -> tuple[Penalties, Floats]:  # fmt: skip
+    """Penalties whose held-out log loss no step of one of them improves, and the logits held out with them by the last
+    of the folds: [n]. `folds`: ways to hold labels out, each with what its loss counts for."""
+    near: list[dict[int, Fitted]] = [{} for _ in folds]
+
+    def judged(penalties: Penalties) -> tuple[float, Floats]:
+        loss = 0.0
+        for (share, fold), own in zip(folds, near, strict=True):
+            logits = held_out(pairs, groups, penalties, fold, shape, own)
+            loss += share * float(losses(logits, pairs.labels).mean())
+        return loss, logits
+
     best = tuple(start)
-    near: dict[int, Fitted] = {}
-    logits = held_out(pairs, groups, best, fold, shape, near)
-    least = losses(logits, pairs.labels).mean()
+    least, logits = judged(best)
     for step in STEPS:
         for place in range(len(best)):
             for factor in (step, 1 / step):
@@ -179,8 +188,7 @@ def best_penalties(
                     if moved == best[place]:
                         break
                     tried = (*best[:place], moved, *best[place + 1 :])
-                    found = held_out(pairs, groups, tried, fold, shape, near)
-                    loss = losses(found, pairs.labels).mean()
+                    loss, found = judged(tried)
                     if loss >= least - ENOUGH:
                         break
                     best, least, logits = tried, loss, found
