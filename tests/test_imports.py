@@ -39,6 +39,7 @@ ROOMS: dict[str, set[str]] = {
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn", "paper"),
         *("protocol", "random"),
     },
+    "posteriors": {"config", "data", "evaluation", "models"},
     "recommender": {"data", "errors", "evaluation", "io", "kernels", "methods", "models", "training", "version"},
     "report": {"data", "evaluation", "io", "recommender", "training", "version"},
     "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},
@@ -48,12 +49,12 @@ ROOMS: dict[str, set[str]] = {
         *("recommender", "report", "training", "version"),
     },
     "auditing": {
-        *("data", "errors", "evaluation", "experiments", "io", "kernels", "models", "protocol", "report"),
-        *("training", "version"),
+        *("data", "errors", "evaluation", "experiments", "io", "kernels", "models", "posteriors", "protocol"),
+        *("report", "training", "version"),
     },
     "cli": {
         *("auditing", "config", "data", "errors", "evaluation", "experiments", "fitting", "io", "methods"),
-        *("models", "nn", "protocol", "recommender", "report", "serve", "training", "version"),
+        *("models", "nn", "posteriors", "protocol", "recommender", "report", "serve", "training", "version"),
     },
 }
 FACE = {"__init__", "__main__"}  # the public names, and `python -m accord`

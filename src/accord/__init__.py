@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from accord.fitting import deterministic, fit
     from accord.methods.base import Method
     from accord.models.base import Model
+    from accord.posteriors.posterior import Posterior, posterior
     from accord.protocol import CORRECTED, PUBLISHED, Protocol
     from accord.recommender.recommender import Recommender
 
@@ -43,6 +44,8 @@ _HOME = {
     "fit": "fitting",
     "Method": "methods.base",
     "Model": "models.base",
+    "Posterior": "posteriors.posterior",
+    "posterior": "posteriors.posterior",
     "CORRECTED": "protocol",
     "PUBLISHED": "protocol",
     "Protocol": "protocol",
@@ -60,6 +63,7 @@ __all__ = [
     "Interactions",
     "Method",
     "Model",
+    "Posterior",
     "Protocol",
     "Recommender",
     "__version__",
@@ -68,6 +72,7 @@ __all__ = [
     "fit",
     "inject",
     "load",
+    "posterior",
     "simulate",
 ]
 

@@ -1,4 +1,4 @@
-"""Percentiles among untouched items, and the probability that follows from them."""
+"""Percentiles among untouched items."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from accord.auditing.p_real import chance_of_real, percentiles
-from accord.evaluation import noise
+from accord.auditing.p_real import percentiles
 from helpers import CPU, csr
 
 
@@ -30,19 +29,3 @@ def test_who_has_every_item_has_no_percentile():
     found = percentiles(lambda users: torch.rand(1, len(users), 3), 1, csr(2, 3, [(0, 1), (1, 0)]), log, CPU)
     assert np.isnan(found[0, 0])
     assert not np.isnan(found[0, 1])
-
-
-def test_the_rate_of_noise_is_found_without_labels():
-    rng = np.random.default_rng(1)
-    real = rng.random(20_000) < 0.7
-    place = np.where(real, rng.beta(6, 1, 20_000), rng.random(20_000))
-    p_real = chance_of_real(place)
-    assert 1 - p_real.mean() == pytest.approx(0.3, abs=0.03)
-    assert noise.calibration(p_real, real)["ece"] < 0.03
-    order = np.argsort(place)
-    assert (np.diff(p_real[order]) >= 0).all()
-
-
-def test_where_all_is_noise_nothing_is_believed():
-    p_real = chance_of_real(np.random.default_rng(2).random(5000))
-    assert p_real.mean() < 0.1

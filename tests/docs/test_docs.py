@@ -73,7 +73,7 @@ def test_extending(kind: str, heading: str, tmp_path: Path) -> None:
         run("bash", refused, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["protocol.md", "data.md"])
+@pytest.mark.parametrize("name", ["protocol.md", "data.md", "labels.md"])
 def test_other_examples(name: str, tmp_path: Path) -> None:
     found = BLOCK.findall(read(name))
     for (language, code), (after, output) in zip(found, [*found[1:], ("", "")], strict=True):

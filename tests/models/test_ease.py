@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -111,3 +113,28 @@ def test_too_small_a_penalty_is_told_by_blocks_too(monkeypatch):
     monkeypatch.setattr(ease, "SMALL", 5)
     with pytest.raises(InputError, match=r"raise model\.l2"):
         make_model("ease", random_csr(5, 60, 0.5), l2=1e-17)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_a_clean_target_is_regressed_on_noisy_histories(train, power):
+    p_real = np.random.default_rng(3).random(len(train.items))
+    marked = replace(train, columns={**train.columns, "p_real": p_real})
+    x = dense(train)
+    y = x.copy()
+    y[train.users, train.items] *= p_real
+    sizes = x.sum(1, keepdims=True)
+    scale = np.divide(1, sizes**power, out=np.zeros_like(sizes), where=sizes > 0)
+    a, b = x * scale, y * scale
+    expected = np.zeros((train.num_items, train.num_items))
+    for item in range(train.num_items):
+        others = np.delete(np.arange(train.num_items), item)
+        gram = a[:, others].T @ a[:, others] + 2 * np.eye(len(others))
+        expected[others, item] = np.linalg.solve(gram, a[:, others].T @ b[:, item])
+    model = make_model("ease", marked, l2=2, clean=True, user_norm=power)
+    np.testing.assert_allclose(model.weight.numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(scores_of(model), x @ expected, atol=1e-5)
+    # without the option the column means nothing, and without the column the option does not
+    assert torch.equal(make_model("ease", marked, l2=2).weight, make_model("ease", train, l2=2).weight)
+    np.testing.assert_allclose(
+        make_model("ease", train, l2=2, clean=True).weight, make_model("ease", train, l2=2).weight, atol=1e-6
+    )

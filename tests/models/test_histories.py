@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from accord.models.histories import interaction_matrix, one_thread, power_or_zero
+from accord.models.histories import interaction_matrix, item_quality, one_thread, power_or_zero
 from helpers import csr, make_model
 
 LOG = csr(4, 5, [(0, 1), (0, 4), (2, 0), (2, 1), (2, 3), (3, 2)])  # user 1 has nothing
@@ -40,3 +40,12 @@ def test_threads_come_back_after_an_error():
         within.append(torch.get_num_threads() / 0)
     assert not within
     assert torch.get_num_threads() == before
+
+
+def test_the_quality_of_an_item_is_drawn_to_that_of_all():
+    p_real = np.array([1.0, 0.0, 1.0, 1.0, 0.5, 0.1])  # of items 1, 4, 0, 1, 3, 2
+    mean = p_real.mean()
+    share = (np.array([1.0, 2.0, 0.1, 0.5, 0.0]) + 5 * mean) / (np.array([1, 2, 1, 1, 1]) + 5)
+    logit = np.log(share / (1 - share))
+    np.testing.assert_allclose(item_quality(LOG, p_real), logit - logit.mean())
+    assert item_quality(LOG, np.ones(6)).tolist() == [0.0] * 5

@@ -22,6 +22,8 @@ from accord.auditing.noise_summary import noise_summary
 from accord.auditing.result import WORK, Audit
 from accord.auditing.verdict import verdict
 from accord.data.columns import Columns
+from accord.data.labels import described
+from accord.data.labels import summary as label_summary
 from accord.errors import InputError
 from accord.experiments.executor import Here, Workers
 from accord.io.files import only_writer
@@ -38,6 +40,8 @@ def audit(
     clean: str | None = None,
     split_seed: int = 0,
     items: Any = None,
+    labels: Any = None,
+    events: str | None = None,
     folds: int = 5,
     seeds: int = 2,
     device: str = "auto",
@@ -59,9 +63,13 @@ def audit(
     workers = workers or Here()
     on = workers.device(device)
     clock = _Clock()
-    log = open_log(data, columns=columns, split=split, ratios=ratios, clean=clean, seed=split_seed, items=items)
+    log = open_log(
+        data, columns=columns, split=split, ratios=ratios, clean=clean, seed=split_seed, items=items,
+        said={"labels": labels, "events": events},
+    )  # fmt: skip
     clock.lap("read")
-    for note in log.data.notes:
+    said = label_summary(log.data)
+    for note in (*log.data.notes, *described(said)):
         say(f"note: {note}")
     with _work_folder(out, resume) as work, _one_thread(on):
         found = health(log)
@@ -77,6 +85,7 @@ def audit(
         )
         clock.lap("verdict")
         summary: dict[str, Any] = {"accord": __version__, "kind": "audit", "command": command, "data": _described(log)}
+        summary["data"] |= {"labels": said} if said else {}
         summary |= {"health": found, "noise": noise, "detection": detected, "verdict": tested}
         made = Audit(
             log, interactions_table(judged, calibrated), users, rated_items,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import torch
 
 from accord.auditing.interaction_log import Log
-from accord.auditing.p_real import Floats, chance_of_real, percentiles
+from accord.auditing.p_real import Floats, percentiles
 from accord.data.csr import IntArray
 from accord.data.folds import Fold, cut
 from accord.errors import InputError
@@ -22,6 +22,7 @@ from accord.experiments.executor import Here, Job, Workers
 from accord.experiments.memory import bytes_of_a_run
 from accord.io.tensors import read_tensors, write_tensors
 from accord.models import can_hold
+from accord.posteriors.local_fdr import chance_of_real
 from accord.training.plan import plan
 from accord.training.run import RunSpec
 from accord.training.stack import trained_without

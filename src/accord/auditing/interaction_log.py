@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from accord.data import catalog, read
+from accord.data import read
 from accord.data.columns import Columns
 from accord.data.csr import Csr, IntArray
 from accord.data.databases import Query
 from accord.data.interactions import Dataset, Interactions
-from accord.data.load import load
+from accord.data.load import load, table_of
 from accord.data.split import CleanRule, pairs
 from accord.evaluation import noise
 
@@ -80,14 +79,17 @@ def open_log(
     clean: str | None = None,
     seed: int = 0,
     items: Any = None,
+    said: Mapping[str, Any] | None = None,
 ) -> Log:
-    """Open whatever `accord.load` takes. Without a clean rule, values that tell real from noise give one."""
-    name = None
+    """Open whatever `accord.load` takes. Without a clean rule, values that tell real from noise give one.
+
+    `said`: the labels and events that `accord.load` takes."""
+    name, more = None, dict(said or {})
     if isinstance(source, Query):  # asked once: the table may change meanwhile
         name, (source, _) = source.name, read.whole_table(source)
-    table = _table_of(source)
+    table = table_of(source)
     if table is None:
-        data = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, items=items)
+        data = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, items=items, **more)
         raw = _joined(data)
         sizes = [len(one) for one in _parts(data)]
         whole, labels = raw.table.append_column("part", pa.array(np.repeat(PARTS, sizes))), _labels(raw.merged(), None)
@@ -98,7 +100,9 @@ def open_log(
         whole, _ = read.whole_table(table)
         labels = _labels(raw.merged(), clean)
         rule = clean or (None if labels is None else labels.real_rule)
-        data = load(source, columns=columns, split=split, ratios=ratios, clean=rule, seed=seed, items=items, name=name)
+        data = load(
+            source, columns=columns, split=split, ratios=ratios, clean=rule, seed=seed, items=items, name=name, **more
+        )
     rows = raw.merged()
     keys = pairs(data, rows)
     part = np.where(
@@ -106,19 +110,6 @@ def open_log(
     ).astype(np.int64)
     user_rows, item_rows = data.users.rows(rows.users), data.items.rows(rows.items)
     return Log(data, rows, user_rows, item_rows, part, raw, whole, rule, labels, table is None)
-
-
-def _table_of(source: Any) -> Any:
-    """The file or frame that holds the log, None where the source is already split."""
-    if isinstance(source, Dataset):
-        return None
-    if not isinstance(source, str | Path):
-        return source
-    path = Path(source).expanduser()
-    if not path.exists() and isinstance(source, str) and catalog.is_name(source):
-        found = catalog.get(source)
-        return None if found is None or read.is_split_folder(found) else found
-    return None if read.is_split_folder(path) else source
 
 
 def _parts(data: Dataset) -> list[Interactions]:

@@ -23,13 +23,14 @@ from accord.cli.reproduce import reproduce
 from accord.cli.serve import serve
 from accord.cli.train import evaluate, train
 from accord.cli.verify import verify
+from accord.cli.weights import weights
 from accord.errors import InputError, printable
 from accord.io.files import UNFINISHED
 from accord.version import __version__
 
 COMMANDS = (
-    *(demo, train, evaluate, audit, compare, leaderboard, injected, partners, reproduce, verify, report, serve),
-    *(recommend, models, methods, doctor),
+    *(demo, train, evaluate, audit, weights, compare, leaderboard, injected, partners, reproduce, verify, report),
+    *(serve, recommend, models, methods, doctor),
 )  # in the order of `accord --help`
 
 app = typer.Typer(

@@ -13,8 +13,10 @@ from accord.cli.options import (
     DataArgument,
     Deterministic,
     Device,
+    Events,
     ItemColumn,
     ItemsFile,
+    Labels,
     Query,
     Ratios,
     Split,
@@ -56,6 +58,8 @@ def audit(
     time_col: TimeColumn = None,
     query: Query = None,
     items: ItemsFile = None,
+    labels: Labels = None,
+    events: Events = None,
     clean: Clean = None,
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
@@ -92,7 +96,7 @@ def audit(
         from accord.auditing.interaction_log import open_log
         from accord.io.files import read_table
 
-        log = open_log(source, seed=split_seed, **reading)
+        log = open_log(source, seed=split_seed, said={"labels": labels, "events": events}, **reading)
         say(f"{out} holds a finished audit, which is used; --overwrite replaces it.")
         judged = read_table(out / "interactions.parquet")
         _written(write(write_clean, log, judged, least, weights), write_clean)
@@ -105,8 +109,8 @@ def audit(
     folder = _folder(source, out, resume, overwrite)
     with workers_on(cluster, say) as workers, training_progress() as watch:
         made = run_audit(
-            source, **reading, split_seed=split_seed, folds=folds, seeds=seeds, device=device, out=folder,
-            resume=resume, command=typed(), watch=watch, say=say, workers=workers,
+            source, **reading, labels=labels, events=events, split_seed=split_seed, folds=folds, seeds=seeds,
+            device=device, out=folder, resume=resume, command=typed(), watch=watch, say=say, workers=workers,
         )  # fmt: skip
     _show(made.summary)
     if write_clean is not None:

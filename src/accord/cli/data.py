@@ -17,7 +17,9 @@ import typer
 from accord.cli.options import (
     Clean,
     DataArgument,
+    Events,
     ItemColumn,
+    Labels,
     Query,
     Ratios,
     Split,
@@ -73,6 +75,8 @@ def data_check(
     time_col: TimeColumn = None,
     weight_col: WeightColumn = None,
     query: Query = None,
+    labels: Labels = None,
+    events: Events = None,
     clean: Clean = None,
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
@@ -81,8 +85,8 @@ def data_check(
     """Counts, sparsity, duplicates, shared pairs, cold users and items, constant columns."""
     from accord.data.check import check
 
-    columns = (user_col, item_col, value_col, time_col, weight_col)
-    report = check(load_data(source_of(data, query), columns, clean, split, ratios, 0))
+    given = (user_col, item_col, value_col, time_col, weight_col)
+    report = check(load_data(source_of(data, query), given, clean, split, ratios, 0, labels=labels, events=events))
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
         return

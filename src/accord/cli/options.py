@@ -29,6 +29,11 @@ ValueColumn = Annotated[str | None, typer.Option(help="column of the value (rati
 TimeColumn = Annotated[str | None, typer.Option(help="column of the time")]
 WeightColumn = Annotated[str | None, typer.Option(help="column of what an interaction counts for, 1 if not given")]
 Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
+Labels = Annotated[
+    str | None,
+    typer.Option(help="which interactions are real: 'rating>=4', a column of 0 and 1, or a file of user, item, label"),
+]
+Events = Annotated[str | None, typer.Option(help="what kinds of events say: 'view=?,cart=0.7,buy=1'")]
 Split = Annotated[
     str, typer.Option(help="auto, random, chronological, leave-last-out, global-time or global-time:2021-06-01")
 ]
@@ -155,13 +160,18 @@ def load_data(
     ratios: str,
     seed: int,
     items: Path | None = None,
+    labels: str | None = None,
+    events: str | None = None,
 ) -> Dataset:
     from accord.data.columns import Columns
     from accord.data.load import load
 
     given = Columns(*columns) if any(columns) else None
     shares = parse_numbers(ratios, "--ratios", float)
-    return load(source, columns=given, split=split, ratios=shares, clean=clean, seed=seed, items=items)
+    return load(
+        source, columns=given, split=split, ratios=shares, clean=clean, seed=seed, items=items, labels=labels,
+        events=events,
+    )  # fmt: skip
 
 
 def open_run(run: Path, device: str, allow_imports: bool) -> Any:

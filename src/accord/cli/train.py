@@ -17,8 +17,10 @@ from accord.cli.options import (
     DataArgument,
     Deterministic,
     Device,
+    Events,
     ItemColumn,
     ItemsFile,
+    Labels,
     Query,
     Ratios,
     RunArgument,
@@ -76,6 +78,8 @@ def train(
     time_col: TimeColumn = None,
     weight_col: WeightColumn = None,
     query: Query = None,
+    labels: Labels = None,
+    events: Events = None,
     clean: Clean = None,
     split: Split = "auto",
     ratios: Ratios = "0.8,0.1,0.1",
@@ -113,7 +117,7 @@ def train(
     with joined() as ranks:
         began = time.perf_counter()
         columns = (user_col, item_col, value_col, time_col, weight_col)
-        dataset = load_data(source_of(data, query), columns, clean, split, ratios, split_seed, items)
+        dataset = load_data(source_of(data, query), columns, clean, split, ratios, split_seed, items, labels, events)
         read_seconds = time.perf_counter() - began
         chosen = [seed] if seed is not None else 1 if seeds is None else seeds
         ks = parse_numbers(k, "--k") if k else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from accord.data import labels
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.sorting import distinct
 from accord.data.split import cold_notes, pairs
@@ -36,13 +37,15 @@ class Report:
     full_users: int  # users who have every item in train
     findings: tuple[str, ...]
     notes: tuple[str, ...]  # what the reader had to decide
+    labels: dict[str, Any] = field(default_factory=dict)  # see `labels.summary`
 
     @property
     def sparsity(self) -> float:
         return 1 - self.density
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "sparsity": self.sparsity}
+        found = {**asdict(self), "sparsity": self.sparsity}
+        return found if self.labels else {name: value for name, value in found.items() if name != "labels"}
 
 
 def check(dataset: Dataset) -> Report:
@@ -72,7 +75,7 @@ def check(dataset: Dataset) -> Report:
         f"{name} {column}"
         for name, part in parts.items()
         for column in part.names[2:]
-        if len(part) and _is_constant(part.column(column))
+        if column != "label" and len(part) and _is_constant(part.column(column))
     )
     repeated = cold_notes(dataset)  # which the findings say in more detail
     report = Report(
@@ -89,6 +92,7 @@ def check(dataset: Dataset) -> Report:
         full_users=int(np.sum(train.counts == len(dataset.items))),
         findings=(),
         notes=tuple(note for note in dataset.notes if note not in repeated),
+        labels=labels.summary(dataset),
     )
     return replace(report, findings=tuple(_findings(report, dataset)))
 
@@ -120,7 +124,8 @@ def look_alikes(ids: IdMap) -> list[list[int]]:
 
 
 def _findings(report: Report, dataset: Dataset) -> list[str]:
-    found = [
+    found = labels.described(report.labels)
+    found += [
         f"{count} rows of {name} repeat a (user, item) pair." for name, count in report.duplicates.items() if count
     ]
     for both, count in report.shared.items():

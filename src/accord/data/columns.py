@@ -112,6 +112,8 @@ def _guess(source: str, found: Sequence[str], role: str, taken: Sequence[str]) -
         name = max(candidates, key=candidates.count)
         raise _repeated(source, name, candidates.count(name))
     if len(candidates) > 1:
+        candidates = [name for name in candidates if name != "label"]  # beside a value it is what it says
+    if len(candidates) > 1:
         either = " and ".join(f"'{name}'" for name in candidates)
         raise InputError(f"{source}: {either} could each be the {role} column; say which with --{role}-col NAME.")
     return candidates[0] if candidates else None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.data import catalog, read, simulate, titles
+from accord.data import labels as labelling
 from accord.data import split as splitting
 from accord.data.columns import Columns
 from accord.data.databases import Query
@@ -27,6 +28,8 @@ def load(
     name: str | None = None,
     items: Any = None,
     query: str | None = None,
+    labels: Any = None,
+    events: str | None = None,
 ) -> Dataset:
     """A Dataset from a catalog name, a file, several files, a pattern or folder, a frame, a sparse matrix, a database,
     or a Dataset as it is.
@@ -35,12 +38,39 @@ def load(
     `ratios` are the shares of train, valid and test: `(1, 0, 0)` is for training on everything.
     `clean` is the rule that a real preference in the test meets, on the value or the time: `"value>=5"`.
     `items` is a file or frame of item ids and titles, with any other columns.
+    `labels` says which interactions are real: a rule (`"rating>=4"`, or `"rating>=4; rating<=2"` where what lies
+    between is unknown), the name of a column, or a file or frame of user, item and label; a frame's column `label` is
+    one. `events` says it by kind: `"view=?,cart=0.7,buy=1"`.
     """
     if query is not None:
         source = Query.of(source, query)
-    if items is not None:
-        dataset = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, name=name)
-        return titles.with_items(dataset, items)
+    dataset = _load(source, columns, split, ratios, clean, seed, name)
+    dataset = labelling.labelled(dataset, source, table_of(source), labels, events, columns)
+    return dataset if items is None else titles.with_items(dataset, items)
+
+
+def load_whole(
+    source: Any, *, columns: Columns | None = None, labels: Any = None, events: str | None = None
+) -> Dataset:
+    """A log with everything in `train`; of data that comes split, its training interactions are."""
+    table = table_of(source)
+    if table is None:
+        return load(source, columns=columns, labels=labels, events=events)
+    rows, notes = read.read_table(table, columns, ordered=True)
+    none = rows.slice(0, 0)
+    dataset = Dataset.of(catalog.name_of(source), rows, none, none, notes=notes)
+    return labelling.labelled(dataset, source, table, labels, events, columns)
+
+
+def _load(
+    source: Any,
+    columns: Columns | None,
+    split: str,
+    ratios: Sequence[float],
+    clean: str | None,
+    seed: int,
+    name: str | None,
+) -> Dataset:
     rule = splitting.CleanRule.parse(clean) if clean is not None else None
     fixed = (
         columns is None and split == "auto" and rule is None
@@ -62,6 +92,19 @@ def load(
             raise _ready_split(f"the dataset '{source.name}'")
         return source
     return _split_table(source, columns, split, ratios, rule, seed, name)
+
+
+def table_of(source: Any) -> Any:
+    """The file or frame that holds the log, None where the source is already split."""
+    if isinstance(source, Dataset):
+        return None
+    if not isinstance(source, str | Path):
+        return source
+    path = Path(source).expanduser()
+    if not path.exists() and isinstance(source, str) and catalog.is_name(source):
+        found = catalog.get(source)
+        return None if found is None or read.is_split_folder(found) else found
+    return None if read.is_split_folder(path) else source
 
 
 def load_named(

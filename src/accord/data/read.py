@@ -34,7 +34,7 @@ def open_store(path: Path) -> stores.Store | None:
 
 def whole_table(source: Any) -> tuple[pa.Table, bool]:
     """Every column of a file or frame, and whether it was read from text."""
-    opened = open_any(source)
+    opened = open_source(source)
     return opened.read(opened.names), opened.from_text
 
 
@@ -76,7 +76,7 @@ def _in_python(sentence: str) -> str:
 def _read_table(
     source: Any, given: Columns, rule_names: Sequence[str], merge: bool, ordered: bool
 ) -> tuple[Interactions, list[str]]:
-    opened = open_any(source)
+    opened = open_source(source)
     label = opened.label
     chosen = col.choose(label, opened.names, given, rule_names, opened.partitions)
     notes = list(opened.notes)
@@ -113,7 +113,7 @@ def is_files(source: Any) -> bool:
     return isinstance(source, list | tuple) and bool(source) and all(isinstance(file, str | Path) for file in source)
 
 
-def open_any(source: Any) -> Opened:
+def open_source(source: Any) -> Opened:
     """Anything that can be read as a table, with its columns known."""
     label = _label(source)
     if is_object(source):

@@ -17,28 +17,41 @@ from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.inverse import BLOCK, sweep
-from accord.models.histories import DenseItemToItem, interaction_matrix, one_thread, power_or_zero
+from accord.models.histories import DenseItemToItem, clean_target, interaction_matrix, one_thread, power_or_zero
 
 TOO_SMALL = "ease cannot be fitted: the penalty is too small for this data; raise model.l2."
 SMALL = 4_096  # items up to which one call of LAPACK inverts the matrix; beyond, blocks of it by several threads
 
 
 def item_weights(
-    x: Any, l2: float, dropout: float = 0.0, told: Callable[[float], None] | None = None
+    x: Any, l2: float, dropout: float = 0.0, target: Any = None, told: Callable[[float], None] | None = None
 ) -> npt.NDArray[np.float64]:
-    """B of a ridge regression x ≈ x B with a zero diagonal: B = I - P / diag(P), P = (G + D)^-1 with G = x'x.
+    """B of a ridge regression x ≈ x B with a zero diagonal: B = I - P / diag(P), P = `inverse_gram`.
 
-    D = l2 I + p / (1 - p) diag(G), p being `dropout`: what dropping that share of every input at random adds up to.
+    Of y ≈ x B, y being the `target`: B = M - P diag(M) / diag(P), M = P x'y.
     """
-    if x.shape[1] > SMALL:
+    if target is None and x.shape[1] > SMALL:
         return _weights_by_blocks(x, l2, dropout, told)
-    gram = (x.T @ x).toarray().astype(np.float64)
-    diagonal = np.diag_indices(len(gram))
-    gram[diagonal] += l2 + dropout / (1 - dropout) * gram[diagonal]
-    inverse = _inverse(torch.from_numpy(gram)).numpy()
+    inverse = inverse_gram(x, l2, dropout)
+    if target is not None:
+        product = inverse @ (x.T @ target).toarray()
+        found: npt.NDArray[np.float64] = product - inverse * (np.diag(product) / np.diag(inverse))
+        np.fill_diagonal(found, 0)
+        return found
     weight: npt.NDArray[np.float64] = inverse / -np.diag(inverse)
     np.fill_diagonal(weight, 0)
     return weight
+
+
+def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> npt.NDArray[np.float64]:
+    """P = (G + D)^-1 with G = x'x.
+
+    D = l2 I + p / (1 - p) diag(G), p being `dropout`: what dropping that share of every input at random adds up to.
+    """
+    gram = (x.T @ x).toarray().astype(np.float64)
+    diagonal = np.diag_indices(len(gram))
+    gram[diagonal] += l2 + dropout / (1 - dropout) * gram[diagonal]
+    return _inverse(torch.from_numpy(gram)).numpy()
 
 
 def _inverse(matrix: Tensor) -> Tensor:
@@ -89,6 +102,7 @@ class EASE(DenseItemToItem):
         l2: float = Field(500.0, gt=0, description="ridge penalty")
         dropout: float = Field(0.0, ge=0, lt=1, description="share of a history taken as dropped at random")
         user_norm: float = Field(0.0, ge=0, le=1, description="fitting scales a user of n interactions by n^-user_norm")
+        clean: bool = Field(False, description="predict p_real, where it is known, instead of the interactions")
 
         @model_serializer(mode="wrap")
         def _as_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -97,7 +111,9 @@ class EASE(DenseItemToItem):
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = interaction_matrix(train, weight)
+        target = clean_target(train, x) if self.config.clean else None
         if self.config.user_norm:
-            x = sp.diags_array(power_or_zero(x.sum(1).A1, -self.config.user_norm)) @ x
-        weights = item_weights(x, self.config.l2, self.config.dropout, self.told)
+            scale = sp.diags_array(power_or_zero(x.sum(1).A1, -self.config.user_norm))
+            x, target = scale @ x, None if target is None else scale @ target
+        weights = item_weights(x, self.config.l2, self.config.dropout, target, self.told)
         self.weight = torch.from_numpy(weights.astype(np.float32, order="C"))  # rows, as scoring reads them

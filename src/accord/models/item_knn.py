@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,16 @@ from accord.data.csr import Csr
 from accord.kernels.neighbours import nearest_items
 from accord.models.base import Cost, Shape
 from accord.models.histories import SparseItemToItem, interaction_matrix, power_or_zero
+
+
+def nearest(x: Any, k: int, balance: float, shrink: float, told: Callable[[float], None] | None = None) -> Any:
+    """W' [I, I], sparse: row j has the weights of the k items i nearest to item j."""
+    sizes = x.multiply(x).sum(0).A1  # [I]
+    own, other = (power_or_zero(sizes, power) for power in (balance, 1 - balance))
+    near = nearest_items(x, k, own, other, shrink, done=told)
+    columns = near.columns[near.there]
+    alike = near.together[near.there] / (own[columns] * np.repeat(other, near.counts) + shrink)
+    return sp.csr_matrix((alike, columns, np.append(0, near.counts.cumsum())), shape=(x.shape[1], x.shape[1]))
 
 
 class ItemKNN(SparseItemToItem):
@@ -38,14 +49,7 @@ class ItemKNN(SparseItemToItem):
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = interaction_matrix(train, weight)
-        sizes = x.multiply(x).sum(0).A1  # [I]
-        own, other = (power_or_zero(sizes, power) for power in (self.config.balance, 1 - self.config.balance))
-        near = nearest_items(x, self.config.k, own, other, self.config.shrink, done=self.told)
-        columns = near.columns[near.there]
-        norms = own[columns] * np.repeat(other, near.counts) + self.config.shrink
-        alike = near.together[near.there] / norms
-        ends = np.append(0, near.counts.cumsum())
-        self.keep(sp.csr_matrix((alike, columns, ends), shape=(self.num_items, self.num_items)))
+        self.keep(nearest(x, self.config.k, self.config.balance, self.config.shrink, self.told))
 
     @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:

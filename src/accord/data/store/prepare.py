@@ -82,7 +82,7 @@ def prepare(
 
 def _open(source: Any) -> Opened:
     if not isinstance(source, str | Path) or is_object(source) or database_of(source) is not None:
-        return read.open_any(source)
+        return read.open_source(source)
     path = Path(source).expanduser()
     if read.is_split_folder(path):
         raise InputError(f"{path} is already split; prepare takes a log: a file, or a folder of files.")

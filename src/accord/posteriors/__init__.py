@@ -1,0 +1,1 @@
+"""P(real | user, item, observed) for every interaction of a log, sharpened by the labels of a few."""

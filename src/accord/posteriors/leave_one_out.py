@@ -1,0 +1,187 @@
+"""What each family says of an interaction from everything else in the log: scores that leave this one out, exactly.
+
+Folds would do the same more slowly: a model without the interaction is known in closed form from the model with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from accord.config import make_config
+from accord.models.ease import EASE, inverse_gram
+from accord.models.histories import power_or_zero
+from accord.models.item_knn import ItemKNN, nearest
+
+MOST_DENSE = 10_000  # items up to which weights between all of them are laid out: their inverse takes a minute
+NUMBERS_AT_ONCE = 2**22
+USERS_AT_ONCE = 2**12
+REFERENCES = 256  # items that an interaction is compared with
+NEAREST = 100  # of an item, where there are too many for all
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Scores [n] of a log's interactions, and the share of untouched items that score lower: [n]."""
+
+    name: str
+    scores: Floats
+    percentiles: Floats
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """Singular factors of R = Du^-1/2 X Di^-1/2: R ≈ user diag(values) item'."""
+
+    user: Floats  # [U, d]
+    values: Floats  # [d], falling
+    item: Floats  # [I, d]
+
+
+def low_rank(x: Any, dim: int) -> LowRank:
+    """The first `dim` factors, or as many as there can be."""
+    users, items = (power_or_zero(np.asarray(x.sum(axis)).ravel(), -0.5) for axis in (1, 0))
+    scaled = (sp.diags_array(users) @ x @ sp.diags_array(items)).tocsr()
+    dim = min(dim, min(x.shape) - 1)
+    if dim < 1:
+        return LowRank(np.zeros((x.shape[0], 0)), np.zeros(0), np.zeros((x.shape[1], 0)))
+    # from the same start every time; a start of ones would be orthogonal to what users disagree on
+    start = np.random.default_rng(0).standard_normal(min(x.shape))
+    user, values, item = sp.linalg.svds(scaled, k=dim, v0=start)
+    order = np.argsort(-values)
+    return LowRank(user[:, order], values[order].astype(np.float64), item[order].T)
+
+
+def families(x: Any, factors: LowRank) -> list[Family]:
+    """Popularity, EASE (the factors where there are too many items for it) and item-kNN, each without the interaction.
+
+    x [U, I]: CSR of ones, rows sorted. Reference items are drawn once; an interaction's percentile is the share of
+    those its user never touched that score lower from the rest of the user's history, equal ones counting half.
+    """
+    used = np.flatnonzero(np.diff(x.tocsc().indptr))
+    references = np.sort(np.random.default_rng(0).permutation(used)[:REFERENCES])
+    found = [_popularity(x, references)]
+    dense = x.shape[1] <= MOST_DENSE
+    found.append(_ease(x, references) if dense else _factors(x, factors, references))
+    return [*found, _item_knn(x, references, dense)]
+
+
+def _popularity(x: Any, references: Integers) -> Family:
+    counts = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
+    scores = counts[x.indices] - 1
+    own = np.zeros((x.shape[1], len(references)))
+    return Family("popularity", scores, _percentiles(x, scores, references, own, counts[references]))
+
+
+def _ease(x: Any, references: Integers) -> Family:
+    """Item i of user u is regressed without u: with ŷ the fitted value and h its leverage, (ŷ - h) / (1 - h).
+
+    h = z'(G₋ᵢ + λ)⁻¹ z for z, the history of u but for i, and (G₋ᵢ + λ)⁻¹ = P₋ᵢ - PᵢPᵢ'/Pᵢᵢ.
+    """
+    inverse = inverse_gram(x, make_config(EASE.Config, {}, "ease").l2)
+    diagonal = np.diag(inverse).copy()
+    columns = _own_sums(x, inverse)  # x'Pᵢ
+    whole = np.add.reduceat(np.append(columns, 0.0), x.indptr[:-1]) * (np.diff(x.indptr) > 0)  # x'Px of each user
+    own = diagonal[x.indices]
+    rest = columns - own
+    fitted = -rest / own
+    leverage = np.repeat(whole, np.diff(x.indptr)) - 2 * columns + own - rest**2 / own
+    scores = (fitted - leverage) / (1 - leverage)
+    weights = inverse[:, references] / -diagonal[references]
+    weights[references, np.arange(len(references))] = 0
+    return Family("ease", scores, _percentiles(x, scores, references, weights))
+
+
+def _item_knn(x: Any, references: Integers, dense: bool) -> Family:
+    """(c_ij - 1) / (n_i^e n_j^(1-e) + shrink) over the rest of the history: the user's own pair is taken out of c."""
+    config = make_config(ItemKNN.Config, {}, "item-knn")
+    weights = nearest(x, x.shape[1] if dense else NEAREST, config.balance, config.shrink)  # row j: of item j
+    to_reference = np.asarray(weights[references].toarray().T)
+    sizes = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
+    own, other = (power_or_zero(sizes, power) for power in (config.balance, 1 - config.balance))
+    target = np.repeat(np.arange(len(sizes)), np.diff(weights.indptr))
+    weights.data -= 1 / (own[weights.indices] * other[target] + config.shrink)
+    if dense:
+        scores = _own_sums(x, np.ascontiguousarray(weights.toarray().T))
+    else:
+        scores = np.concatenate([_sampled(rows, weights) for rows in _user_blocks(x)])
+    return Family("item-knn", scores, _percentiles(x, scores, references, to_reference))
+
+
+def _sampled(rows: Any, weights: Any) -> Floats:
+    found = (rows @ weights.T).tocsr()
+    found.sort_indices()
+    owners = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.asarray(found[owners, rows.indices], dtype=np.float64).ravel()
+
+
+def _factors(x: Any, factors: LowRank, references: Integers) -> Family:
+    """The history but for item i projected on the item factors, times those of i."""
+    counts = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
+    scale = power_or_zero(counts, -0.5)[:, None] * factors.item  # what an item adds to its user's vector
+    scores = np.concatenate(
+        [
+            ((rows @ scale)[_owners(rows)] * factors.item[rows.indices]).sum(1)
+            - (scale * factors.item).sum(1)[rows.indices]
+            for rows in _user_blocks(x)
+        ]
+    )
+    return Family("low-rank", scores, _percentiles(x, scores, references, scale @ factors.item[references].T))
+
+
+def _owners(rows: Any) -> Integers:
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+
+
+def _user_blocks(x: Any) -> Iterator[Any]:
+    for start in range(0, x.shape[0], USERS_AT_ONCE):
+        yield x[start : start + USERS_AT_ONCE]
+
+
+def _own_sums(x: Any, matrix: Floats) -> Floats:
+    """For each interaction (u, i) the sum of matrix[j, i] over all j in the history of u: [n]."""
+    found = np.empty(x.nnz)
+    counts = np.diff(x.indptr)
+    for length in np.unique(counts[counts > 0]):  # users with histories of one length are a rectangle
+        users = np.flatnonzero(counts == length)
+        for some in np.array_split(users, -(-len(users) * length * length // NUMBERS_AT_ONCE)):
+            places = x.indptr[some][:, None] + np.arange(length)
+            items = x.indices[places]
+            found[places] = matrix[items[:, :, None], items[:, None, :]].sum(1)
+    return found
+
+
+def _percentiles(x: Any, scores: Floats, references: Integers, weights: Floats, bias: Floats | None = None) -> Floats:
+    """`weights` [I, K]: what an item of a history adds to the score of each reference; `bias` [K]: what they have."""
+    found = np.empty(x.nnz)
+    small = weights.astype(np.float32)
+    column = np.full(x.shape[1], -1)
+    column[references] = np.arange(len(references))
+    size = max(1, NUMBERS_AT_ONCE // len(references))
+    for start in range(0, x.shape[0], USERS_AT_ONCE):
+        rows = x[start : start + USERS_AT_ONCE]
+        untouched = np.ones((rows.shape[0], len(references)), dtype=bool)
+        places = column[rows.indices]
+        owners = _owners(rows)
+        untouched[owners[places >= 0], places[places >= 0]] = False
+        free = np.maximum(untouched.sum(1), 1)
+        known = (
+            (rows @ small).astype(np.float32) if bias is None else np.tile(bias, (rows.shape[0], 1)).astype(np.float32)
+        )
+        first = x.indptr[start]
+        for begin in range(0, rows.nnz, size):
+            part = slice(begin, min(begin + size, rows.nnz))
+            user = owners[part]
+            against = known[user] - small[rows.indices[part]]
+            own = scores[first + part.start : first + part.stop, None].astype(np.float32)
+            lower = (against < own).astype(np.float32) + 0.5 * (against == own)
+            found[first + part.start : first + part.stop] = (lower * untouched[user]).sum(1) / free[user]
+    return found

@@ -1,0 +1,166 @@
+"""Labels by rule, column, file, frame and event; what is counted and what is said of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import accord
+from accord.data.check import check
+from accord.data.labels import described, summary
+from accord.data.store.prepare import prepare
+from accord.errors import InputError
+
+USERS, ITEMS = 20, 15
+
+
+def log(**columns):
+    """Every user with ten items, and what else is given."""
+    users = np.repeat(np.arange(USERS), 10)
+    items = np.concatenate([(u + np.arange(10)) % ITEMS for u in range(USERS)])
+    return pa.table({"user": users, "item": items} | columns)
+
+
+def ratings(empty=0.5):
+    rng = np.random.default_rng(0)
+    return pa.array(rng.integers(1, 6, 200).astype(float), mask=rng.random(200) < empty)
+
+
+def labels_of(data):
+    """label by (user, item) over all parts; those without one are left out."""
+    found = {}
+    for part in (data.train, data.valid, data.test if data.test_noisy is None else data.test_noisy):
+        for row in part.table.to_pylist():
+            if row["label"] is not None:
+                found[row["user"], row["item"]] = row["label"]
+    return found
+
+
+def expected(table, name, said):
+    rows = [row for row in table.to_pylist() if row[name] is not None]
+    return {(row["user"], row["item"]): said(row[name]) for row in rows}
+
+
+def test_a_rule_on_a_column_that_most_rows_leave_empty():
+    table = log(rating=ratings(0.8), dwell=np.arange(200.0))
+    wanted = expected(table, "rating", lambda rating: float(rating >= 4))
+    data = accord.load(table, labels="rating>=4", columns=accord.Columns(value="dwell"))
+    assert labels_of(data) == wanted
+    assert any(f"{len(wanted)} interactions have one" in note for note in data.notes)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_file_gives_what_a_frame_gives(tmp_path, suffix):
+    table = log(rating=ratings())
+    path = tmp_path / f"log.{suffix}"
+    pyarrow.csv.write_csv(table, path) if suffix == "csv" else pa.parquet.write_table(table, path)
+    wanted = labels_of(accord.load(table, labels="rating>=4"))
+    assert labels_of(accord.load(path, labels="rating>=4")) == wanted
+    assert labels_of(accord.load(path, labels="value>=4")) == wanted
+
+
+@pytest.mark.parametrize("written", [[1, 0, None], [1.0, 0.25, None], [True, False, None], ["true", "FALSE", ""]])
+def test_a_column_of_labels(written, tmp_path):
+    values = [written[k % 3] for k in range(200)]
+    table = log(liked=values)
+    meaning = {True: 1.0, False: 0.0, "true": 1.0, "FALSE": 0.0}
+    wanted = {
+        (row["user"], row["item"]): float(meaning.get(row["liked"], row["liked"]))
+        for row in table.to_pylist()
+        if row["liked"] not in (None, "")
+    }
+    assert labels_of(accord.load(table, labels="liked")) == wanted
+    pyarrow.csv.write_csv(table, tmp_path / "log.csv")
+    assert labels_of(accord.load(tmp_path / "log.csv", labels="liked")) == wanted
+
+
+def test_a_frame_has_its_own_column():
+    table = log(rating=np.full(200, 3.0), label=pa.array(np.arange(200) % 2, mask=np.arange(200) % 3 > 0))
+    assert labels_of(accord.load(table)) == expected(table, "label", float)
+    stars = log(label=np.arange(200) % 5)  # no labels: as before, they are values
+    assert accord.load(stars).train.names == ["user", "item", "value"]
+
+
+def test_a_file_beside_the_log_by_its_own_ids(tmp_path):
+    beside = tmp_path / "labels.csv"
+    beside.write_text("item,user,label\n0,0,1\n3,2,0\n3,2,1\n999,0,1\n1,0,\n")
+    data = accord.load(log(), labels=str(beside))
+    assert labels_of(data) == {(0, 0): 1.0, (2, 3): 0.5}
+    assert any("1 pairs have labels that contradict" in note for note in data.notes)
+    assert labels_of(accord.load(log(), labels=pa.table({"user": [0], "item": [0], "label": [0.4]}))) == {(0, 0): 0.4}
+
+
+def test_kinds_of_events_and_what_contradicts():
+    table = pa.concat_tables([log(event=["view"] * 200), log(event=["buy", "cart", "view", "hide"] * 50)])
+    data = accord.load(table, events="view=?,cart=0.7,buy=1,hide=0")
+    assert set(labels_of(data).values()) == {1.0, 0.7, 0.0}
+    assert not any("contradict" in note for note in data.notes)
+    again = pa.concat_tables([table, log(event=["buy"] * 200)])
+    data = accord.load(again, events="view=?,cart=0.7,buy=1,hide=0")
+    assert set(labels_of(data).values()) == {1.0, 0.5}
+    assert any("50 pairs have labels that contradict" in note for note in data.notes)
+
+
+def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
+    table = log(rating=ratings(0.0))
+    pyarrow.csv.write_csv(table, tmp_path / "log.csv")
+    prepare(tmp_path / "log.csv", tmp_path / "store")
+    wanted = labels_of(accord.load(table, labels="rating>=4"))
+    assert labels_of(accord.load(tmp_path / "store", labels="value>=4")) == wanted
+    data = accord.load("demo", labels="value>=1")
+    assert np.array_equal(data.train.column("label"), data.train.column("value"))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"labels": "stars>=4"}, "names a column 'stars'"),
+        ({"labels": "missing"}, "names a column 'missing'"),
+        ({"labels": "rating"}, "no label: they go from 0"),
+        ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label"),
+        ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "no interaction of the data gets a label"),
+        ({"labels": pa.table({"user": [0], "item": [0], "why": [1]})}, "no column 'label'"),
+        ({"events": "view=?"}, "before a colon"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(given, message):
+    with pytest.raises(InputError, match=message):
+        accord.load(log(rating=ratings(0.0)), **given)
+
+
+def test_a_log_that_looks_labelled_says_so(tmp_path):
+    table = log(value=np.arange(200) % 4 // 3)
+    notes = accord.load(table).notes
+    assert any("is 0 in 7" in note and "--labels value" in note for note in notes)
+    assert not any("as labels are" in note for note in accord.load(table, labels="value").notes)
+    pyarrow.csv.write_csv(log(rating=ratings(0.0), is_liked=np.arange(200) % 2), tmp_path / "log.csv")
+    assert any("--labels is_liked" in note for note in accord.load(tmp_path / "log.csv").notes)
+    assert not any("--labels" in note for note in accord.load(log(rating=ratings(0.0))).notes)
+
+
+def test_what_is_said_of_labels():
+    data = accord.load(log(rating=ratings(0.0)), labels="rating>=4; rating<=2")
+    found = summary(data)
+    label = data.train.column("label")
+    assert found["labels"] == int((~np.isnan(label)).sum())
+    assert (found["real"], found["noise"]) == (int((label == 1).sum()), int((label == 0).sum()))
+    assert (found["of_users"], found["of_items"]) == (USERS, ITEMS)
+    sentence = described(found)[0]
+    assert f"{found['labels']} of {len(label)} training interactions have a label" in sentence
+    assert sentence in check(data).findings
+    assert check(data).to_dict()["labels"] == found
+    bare = accord.load(log())
+    assert summary(bare) == {}
+    assert "labels" not in check(bare).to_dict()
+
+
+def test_labels_of_popular_items_look_unlike_the_rest():
+    rng = np.random.default_rng(0)
+    items = np.minimum(rng.geometric(0.1, 3000), 60)
+    users = rng.integers(0, 150, 3000)
+    table = pa.table({"user": users, "item": items, "liked": pa.array(np.ones(3000), mask=items > 5)})
+    sentences = described(summary(accord.load(table, labels="liked")))
+    assert any("items are more popular" in sentence for sentence in sentences)
+    assert not any("active" in sentence for sentence in sentences)

@@ -1,0 +1,116 @@
+"""p_real where the truth is known: with few labels, wrong ones, biased ones and none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accord.data.simulate import simulate
+from accord.evaluation import noise
+from accord.posteriors import estimate as module
+from accord.posteriors.estimate import estimate
+
+
+@pytest.fixture(scope="module")
+def log():
+    """The training interactions of a simulated log, whether each is real, and its features, made once."""
+    data = simulate(users=300, items=120, interactions=9000, seed=5, liked=0.4).dataset
+    train = data.training_csr(("value",))
+    return train, train.columns["value"] == 1
+
+
+@pytest.fixture(autouse=True)
+def _features_once(log, monkeypatch):
+    found = _features_once.__dict__.setdefault("found", module.Features.of(module.interaction_matrix(log[0])))
+    monkeypatch.setattr(module.Features, "of", lambda _: found)
+
+
+def some(real, share, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(len(real)) < share, real.astype(float), np.nan)
+
+
+def auc_of_rest(found, real, values=None):
+    rest = np.isnan(found.label)
+    return noise.auc((found.p_real if values is None else values)[rest], real[rest])
+
+
+def test_a_few_labels_make_it_sharp_and_calibrated(log):
+    train, real = log
+    found = estimate(train, some(real, 0.1))
+    assert found.used
+    assert auc_of_rest(found, real) > auc_of_rest(found, real, found.label_free) + 0.05
+    rest = np.isnan(found.label)
+    assert noise.calibration(found.p_real[rest], real[rest])["ece"] < 0.04
+    assert (found.low <= found.p_real).all()
+    assert (found.p_real <= found.high).all()
+    assert "labels tell real from noise" in found.why
+    labelled = ~rest
+    assert np.array_equal(found.believed[labelled], real[labelled])
+    assert np.array_equal(found.believed[rest], found.p_real[rest])
+    # out of sample: as sharp for labelled pairs as for the others, not sharper
+    assert noise.auc(found.p_real[labelled], real[labelled]) < auc_of_rest(found, real) + 0.05
+
+
+def test_the_same_bits_every_time(log):
+    train, real = log
+    one, other = (estimate(train, some(real, 0.05)) for _ in range(2))
+    for name in ("p_real", "low", "high"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_without_labels_it_follows_from_the_log(log):
+    train, _ = log
+    found = estimate(train)
+    assert not found.used
+    assert np.array_equal(found.p_real, found.label_free)
+    assert found.why.startswith("no interaction has a label")
+
+
+@pytest.mark.parametrize("count", [1, 20, 99])
+def test_too_few_labels_change_nothing(log, count):
+    train, real = log
+    label = np.full(len(real), np.nan)
+    label[:count] = real[:count]
+    found = estimate(train, label)
+    assert not found.used
+    assert np.array_equal(found.p_real, estimate(train).p_real)
+    assert f"{count} labels" in found.why
+    assert "too few" in found.why
+
+
+def test_labels_of_one_class_change_nothing(log):
+    train, real = log
+    label = np.where(real & (np.arange(len(real)) % 10 == 0), 1.0, np.nan)
+    assert not estimate(train, label).used
+
+
+def test_labels_that_mean_nothing_are_not_used(log):
+    train, real = log
+    rng = np.random.default_rng(1)
+    label = np.where(rng.random(len(real)) < 0.1, (rng.random(len(real)) < 0.7).astype(float), np.nan)
+    found = estimate(train, label)
+    assert not found.used
+    assert "beyond chance" in found.why
+    assert np.array_equal(found.p_real, found.label_free)
+
+
+@pytest.mark.parametrize("kind", ["users", "popular items", "mostly real", "wrong"])
+def test_labels_that_are_not_a_fair_sample_do_not_harm(log, kind):
+    train, real = log
+    rng = np.random.default_rng(2)
+    users, items = train.users, train.items
+    label = real.astype(float)
+    if kind == "users":
+        known = rng.random(train.num_users)[users] < 0.1
+    elif kind == "popular items":
+        known = np.isin(items, np.argsort(-train.popularity())[:12]) & (rng.random(len(real)) < 0.5)
+    elif kind == "mostly real":
+        known = rng.random(len(real)) < np.where(real, 0.12, 0.03)
+    else:
+        known = rng.random(len(real)) < 0.1
+        label = np.where(rng.random(len(real)) < 0.1, 1 - label, label)
+    found = estimate(train, np.where(known, label, np.nan))
+    assert auc_of_rest(found, real) > auc_of_rest(found, real, found.label_free) - 0.01
+    if kind == "users":
+        assert found.figures["held_out_by"] == "user"

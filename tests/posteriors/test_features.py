@@ -1,0 +1,42 @@
+"""Features of interactions: their scale, their groups, and the order of the label-free column."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accord.models.histories import interaction_matrix
+from accord.posteriors.features import GROUPS, Features
+from helpers import small_data
+
+DATA = small_data()
+FEATURES = Features.of(interaction_matrix(DATA.training_csr()))
+
+
+def test_every_feature_has_mean_zero_and_spread_one():
+    block = FEATURES.block(np.arange(len(FEATURES)))
+    assert block.shape == (560, len(FEATURES.groups))
+    np.testing.assert_allclose(block.mean(0), 0, atol=1e-9)
+    spread = block.std(0)
+    assert np.all(np.isclose(spread, 1) | (spread == 0))
+    assert np.isfinite(block).all()
+    assert set(FEATURES.groups) == set(range(len(GROUPS)))
+
+
+def test_some_rows_are_those_of_all():
+    rows = np.array([5, 17, 401])
+    np.testing.assert_array_equal(FEATURES.block(rows), FEATURES.block(np.arange(len(FEATURES)))[rows])
+
+
+def test_the_label_free_column_has_the_order_of_label_free_p_real():
+    mean = FEATURES.opinions.mean(0)
+    order = np.argsort(mean, kind="stable")
+    assert (np.diff(FEATURES.prior[order]) >= 0).all()
+    same = np.diff(mean[order]) == 0
+    assert (np.diff(FEATURES.prior[order])[same] == 0).all()
+
+
+def test_the_same_bits_every_time():
+    again = Features.of(interaction_matrix(DATA.training_csr()))
+    rows = np.arange(len(FEATURES))
+    assert np.array_equal(again.block(rows), FEATURES.block(rows))
+    assert np.array_equal(again.prior, FEATURES.prior)

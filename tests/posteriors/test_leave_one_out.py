@@ -1,0 +1,86 @@
+"""Scores without the interaction against models that were fitted without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accord.models.histories import interaction_matrix
+from accord.posteriors import leave_one_out
+from accord.posteriors.leave_one_out import families, low_rank
+from helpers import random_csr
+
+TRAIN = random_csr(40, 12, 0.35, seed=3)
+X = interaction_matrix(TRAIN)
+DENSE = X.toarray()
+L2, BALANCE, SHRINK = 500.0, 0.75, 100.0  # what the models have where nothing else is said
+
+
+def found(name):
+    return {family.name: family for family in families(X, low_rank(X, 4))}[name]
+
+
+def ease_without(user, item):
+    """The score of a pair by a ridge regression that has never seen this user's row."""
+    others, rows = np.delete(np.arange(12), item), np.delete(np.arange(40), user)
+    x = DENSE[np.ix_(rows, others)]
+    weights = np.linalg.solve(x.T @ x + L2 * np.eye(11), x.T @ DENSE[rows, item])
+    return DENSE[user, others] @ weights
+
+
+def knn_without(user, item):
+    together = DENSE.T @ DENSE
+    sizes = np.diag(together)
+    history = np.flatnonzero(DENSE[user])
+    rest = history[history != item]
+    return sum((together[j, item] - 1) / (sizes[j] ** BALANCE * sizes[item] ** (1 - BALANCE) + SHRINK) for j in rest)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("ease", ease_without), ("item-knn", knn_without)])
+def test_scores_are_those_of_a_model_without_the_interaction(name, expected):
+    wanted = [expected(user, item) for user, item in zip(TRAIN.users, TRAIN.items, strict=True)]
+    np.testing.assert_allclose(found(name).scores, wanted, rtol=1e-9)
+
+
+def test_many_items_take_another_way_to_the_same_scores(monkeypatch):
+    before = found("item-knn").scores
+    monkeypatch.setattr(leave_one_out, "MOST_DENSE", 0)
+    monkeypatch.setattr(leave_one_out, "USERS_AT_ONCE", 7)
+    names = [family.name for family in families(X, low_rank(X, 4))]
+    assert names == ["popularity", "low-rank", "item-knn"]
+    np.testing.assert_allclose(found("item-knn").scores, before, rtol=1e-12)
+
+
+def test_factors_leave_the_interaction_out_of_the_history(monkeypatch):
+    monkeypatch.setattr(leave_one_out, "MOST_DENSE", 0)
+    factors = low_rank(X, 4)
+    sizes = DENSE.sum(0)
+    for user, item, score in zip(TRAIN.users, TRAIN.items, found("low-rank").scores, strict=True):
+        history = DENSE[user].copy()
+        history[item] = 0
+        assert score == pytest.approx((history / np.sqrt(sizes)) @ factors.item @ factors.item[item])
+
+
+def test_percentiles_compare_with_untouched_items_from_the_rest_of_the_history():
+    together = DENSE.T @ DENSE
+    sizes = np.diag(together).copy()
+    weights = together / (sizes[:, None] ** BALANCE * sizes[None] ** (1 - BALANCE) + SHRINK)
+    np.fill_diagonal(weights, 0)
+    family = found("item-knn")
+    for place, (user, item) in enumerate(zip(TRAIN.users, TRAIN.items, strict=True)):
+        history = DENSE[user].copy()
+        history[item] = 0
+        others = (history @ weights)[DENSE[user] == 0].astype(np.float32)
+        own = np.float32(family.scores[place])
+        near = np.isclose(others, own, rtol=1e-5).sum()  # float32 may order these either way
+        lower = (others < own).sum()
+        assert abs(family.percentiles[place] * len(others) - lower) <= near + 1e-6
+
+
+def test_factors_are_those_of_a_dense_decomposition():
+    scaled = DENSE / np.sqrt(np.outer(DENSE.sum(1), DENSE.sum(0)))
+    factors = low_rank(X, 5)
+    np.testing.assert_allclose(factors.values, np.linalg.svd(scaled)[1][:5])
+    again = low_rank(X, 5)
+    assert np.array_equal(factors.user, again.user)
+    assert low_rank(interaction_matrix(random_csr(1, 3, 1.0)), 5).user.shape == (1, 0)

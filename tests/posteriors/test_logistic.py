@@ -1,0 +1,89 @@
+"""The regression against its own optimum and against probabilities that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from accord.evaluation import noise
+from accord.posteriors.logistic import (
+    START_PENALTY,
+    START_WEIGHT,
+    Pairs,
+    best_penalties,
+    calibrated,
+    fit,
+    held_out,
+    spread,
+)
+
+USERS, ITEMS, GROUPS = 60, 40, np.array([0, 0, 1])
+
+
+def drawn(size, seed=0, soft=False):
+    """Pairs whose labels are drawn with known probabilities, and these."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((size, 4))
+    users, items = rng.integers(USERS, size=size), rng.integers(ITEMS, size=size)
+    world = np.random.default_rng(99)
+    chance = expit(
+        0.8
+        + z @ [0.5, 0.7, 0.0, -0.4]
+        + 0.8 * world.standard_normal(USERS)[users]
+        + 0.6 * world.standard_normal(ITEMS)[items]
+    )
+    labels = chance if soft else (rng.random(size) < chance).astype(float)
+    return Pairs(z, users, items, labels), chance
+
+
+def test_the_fit_is_where_the_slope_vanishes():
+    pairs, _ = drawn(800)
+    penalties = (2.0, 3.0, 1.5, 2.5)
+    model = fit(pairs, GROUPS, penalties, USERS, ITEMS)
+    rest = expit(model.logits(pairs.features, pairs.users, pairs.items)) - pairs.labels
+    own = np.array([START_PENALTY, 2.0, 2.0, 3.0])
+    slope = pairs.features.T @ rest + own * (model.weights - [START_WEIGHT, 0, 0, 0])
+    np.testing.assert_allclose(slope, 0, atol=0.15)
+    np.testing.assert_allclose(rest.sum(), 0, atol=0.15)
+    np.testing.assert_allclose(np.bincount(pairs.users, rest, USERS) + 1.5 * model.user, 0, atol=0.15)
+    np.testing.assert_allclose(np.bincount(pairs.items, rest, ITEMS) + 2.5 * model.item, 0, atol=0.15)
+
+
+def test_intervals_hold_the_known_probability_19_times_of_20():
+    pairs, _ = drawn(3000)
+    fold = np.arange(len(pairs)) % 5
+    penalties, _ = best_penalties(pairs, GROUPS, [(1.0, fold)], (USERS, ITEMS), start=(10.0, 10.0, 3.0, 3.0))
+    model = fit(pairs, GROUPS, penalties, USERS, ITEMS)
+    others, chance = drawn(4000, seed=1)
+    middle = model.logits(others.features, others.users, others.items)
+    half = 1.96 * np.sqrt(
+        spread(model, pairs, GROUPS, penalties).variances(others.features, others.users, others.items)
+    )
+    inside = np.mean((expit(middle - half) <= chance) & (chance <= expit(middle + half)))
+    assert 0.92 <= inside <= 0.99
+
+
+def test_held_out_logits_know_nothing_of_their_own_labels():
+    pairs, _ = drawn(500)
+    fold = np.arange(500) % 5
+    flipped = Pairs(pairs.features, pairs.users, pairs.items, np.where(fold == 2, 1 - pairs.labels, pairs.labels))
+    one, other = (held_out(which, GROUPS, (5.0, 5.0, 3.0, 3.0), fold, (USERS, ITEMS)) for which in (pairs, flipped))
+    assert np.array_equal(one[fold == 2], other[fold == 2])
+    assert not np.array_equal(one[fold == 1], other[fold == 1])
+
+
+def test_labels_may_lie_between():
+    soft, chance = drawn(3000, soft=True)
+    model = fit(soft, GROUPS, (1.0, 1.0, 1.0, 1.0), USERS, ITEMS)
+    found = expit(model.logits(soft.features, soft.users, soft.items))
+    assert np.abs(found - chance).mean() < 0.02
+
+
+def test_calibration_brings_back_what_was_bent():
+    rng = np.random.default_rng(4)
+    logits = rng.standard_normal(20_000)
+    labels = (rng.random(20_000) < expit(logits)).astype(float)
+    shift, slope = calibrated(2 * logits - 1, labels)
+    assert (shift, slope) == pytest.approx((0.5, 0.5), abs=0.05)
+    assert noise.calibration(expit(shift + slope * (2 * logits - 1)), labels > 0.5)["ece"] < 0.02
