@@ -33,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "evaluation": {"data", "errors", "kernels", "protocol"},
     "models": {"config", "data", "errors", "kernels", "nn", "protocol", "random"},  # a model only scores
     "methods": {  # a method only gives a loss
-        *("config", "data", "errors", "evaluation", "kernels", "models", "nn", "protocol", "random"),
+        *("config", "data", "errors", "evaluation", "kernels", "models", "nn", "posteriors", "protocol", "random"),
     },
     "training": {
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn", "paper"),

@@ -9,7 +9,9 @@ from accord.methods.base import Lab
 from accord.methods.candidates import Family, Search, plan_search
 from accord.methods.consensus import Candidate, FromMembers
 from accord.models.base import Shape
+from accord.models.consensus import Member
 
+CLEAN, QUALITY = 0.5, 0.2  # what a clean target and an item's quality count for beside the vote of the others
 FAR_OVER = 3.0  # times the budget, and a minute: then the clock ends the search
 
 
@@ -39,6 +41,20 @@ class SearchMembers(FromMembers):
         if lab.relevant is None and len(best) > 1:  # votes are equal then, and popularity is nobody's own taste
             best = [one for one in best if one.member.model != "popularity"]
         self.agree(lab, best)
+        if "label" in lab.train_pairs.columns and self.learn_labels(lab):
+            self.add_clean(lab, self._clean_members())
+
+    def _clean_members(self) -> list[Member]:
+        """What was found of the families that labels can make clean, told how real each interaction is, which share one
+        vote; and the items' quality."""
+        best = {one.member.model: one.member for one in self.candidates}
+        clean: list[Member] = []
+        if "ease" in best:
+            clean.append(best["ease"].model_copy(update={"options": {**best["ease"].options, "model.clean": True}}))
+        if "mf" in best:
+            clean.append(best["mf"].model_copy(update={"by_p_real": True}))
+        clean = [member.model_copy(update={"weight": CLEAN / len(clean), "added": True}) for member in clean]
+        return [*clean, Member(model="quality", weight=QUALITY, added=True)]
 
     def record(self) -> dict[str, Any]:
         found = {"budget": self.target.config.budget, "trials": self.search.trials, "tried": self.tried}

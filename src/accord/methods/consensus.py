@@ -14,6 +14,7 @@ from accord.evaluation.selection import choose_weights, collect_votes
 from accord.methods.base import Lab, Method
 from accord.methods.solve import Solve
 from accord.models.consensus import Consensus, Member, vote
+from accord.posteriors.estimate import estimate
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Candidate:
 
 
 class FromMembers(Solve):
+    columns = ("label",)
     target: Consensus
     candidates: list[Candidate]  # the best of each family, those that got no vote too
     notes: list[str]
@@ -39,6 +41,8 @@ class FromMembers(Solve):
     def stages(self, lab: Lab) -> None:
         self.notes = []
         members = self.target.config.members
+        if any(member.added for member in members):
+            self.learn_labels(lab)
         self.agree(lab, [found for member in members if (found := self.attempt(lab, member)) is not None])
 
     def record(self) -> dict[str, Any]:
@@ -61,14 +65,31 @@ class FromMembers(Solve):
             raise InputError(f"no member of the consensus could be trained: {' '.join(self.notes)}")
         weights = [candidate.member.weight for candidate in candidates]
         if None in weights:
-            weights = [*self._weights(lab, candidates)]
-        kept = [(candidate, weight) for candidate, weight in zip(candidates, weights, strict=True) if weight]
+            asked = [candidate for candidate in candidates if not candidate.member.added]
+            chosen = iter(self._weights(lab, asked))
+            weights = [one.member.weight if one.member.added else next(chosen) for one in candidates]
         self.candidates = [
             replace(candidate, member=candidate.member.model_copy(update={"weight": weight or None}))
             for candidate, weight in zip(candidates, weights, strict=True)
         ]
-        self.chosen = [candidate.member for candidate in self.candidates if candidate.member.weight]
-        self.target.take([candidate.method for candidate, _ in kept], [weight for _, weight in kept if weight])
+        kept = [candidate for candidate in self.candidates if candidate.member.weight]
+        self.chosen = [candidate.member for candidate in kept]
+        self.target.take(self.chosen, [candidate.method for candidate in kept])
+
+    def learn_labels(self, lab: Lab) -> bool:
+        """Let members that come know how real each interaction is, as far as labels tell."""
+        found = estimate(lab.train_pairs, lab.train_pairs.columns.get("label"))
+        self.notes.append(found.why)
+        if found.used:
+            lab.set_column("p_real", found.believed)
+        return found.used
+
+    def add_clean(self, lab: Lab, clean: Sequence[Member]) -> None:
+        """Add what labels say to the vote: these members, at the weights that they have."""
+        added = [found for member in clean if (found := self.attempt(lab, member)) is not None]
+        self.candidates += added
+        self.chosen = [*(self.chosen or ()), *(one.member for one in added)]
+        self.target.take(self.chosen, [*self.target.members, *(one.method for one in added)])
 
     def _weights(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
         if len(candidates) == 1:

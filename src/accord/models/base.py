@@ -95,6 +95,7 @@ class Model(nn.Module):
     shardable: bool = False  # whether a pair's score depends on its user's own rows alone, so users may be apart
     solved: ClassVar[bool] = False  # by `fit`; else it is learned with a method
     seeded: ClassVar[bool] = False  # whether a solved model draws random numbers: it then has a run for each seed
+    own_scale: ClassVar[bool] = False  # whether its scores, centred, mean the same for everybody: no vote changes that
     logits: ClassVar[bool] = True  # whether scores are logits, which probabilities can be made of
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
     user_block: int | None = None  # score at most so many users at once

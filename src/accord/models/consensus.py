@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,8 @@ class Member(BaseConfig):
     seeds: int = Field(default=1, ge=1, le=MOST_SEEDS, description="runs whose mean is taken")
     epochs: int | None = Field(default=None, ge=1, description="passes where there is no validation to stop by")
     weight: float | None = Field(default=None, gt=0, description="what its vote counts for; none: chosen on validation")
+    by_p_real: bool = Field(default=False, description="an interaction counts for its p_real in training, by labels")
+    added: bool = Field(default=False, description="added to the others' sum, which is standardised before")
 
     @property
     def label(self) -> str:
@@ -39,11 +41,16 @@ def standardised(scores: Tensor) -> Tensor:
     return torch.where(spread > 1e-6 * scores.abs().amax(-1, keepdim=True), centred / spread, 0.0)
 
 
+def opinion(member: nn.Module, scores: Tensor) -> Tensor:
+    """What the scores [..., I] of a trained method say, comparable between members."""
+    return scores if member.target.own_scale else standardised(scores)  # type: ignore[union-attr]
+
+
 def vote(member: nn.Module, users: Tensor) -> Tensor:
     """What a trained method says of all items for users [B]: the mean over its runs, [B, I]."""
     runs = len(member.target.seeds)  # type: ignore[union-attr,arg-type]
     parts = torch.split(users, -(-len(users) // runs)) if len(users) else [users]  # as many scores at once as of one
-    return torch.cat([standardised(member.score_all(part)).mean(0) for part in parts])  # type: ignore[operator]
+    return torch.cat([opinion(member, member.score_all(part)).mean(0) for part in parts])  # type: ignore[operator]
 
 
 def as_run(member: nn.Module, users: Tensor) -> Tensor:
@@ -66,15 +73,26 @@ class Consensus(Model):
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
-        self.take(setup.members, [member.weight or 1.0 for member in config.members])
+        self.take(config.members, setup.members)
 
-    def take(self, members: Sequence[nn.Module], weights: Sequence[float]) -> None:
+    def take(self, members: Sequence[Member], trained: Sequence[nn.Module]) -> None:
         """Let these methods vote from now on."""
-        self.members, self.weights = nn.ModuleList(members), list(weights)
+        self.members, self.weights = nn.ModuleList(trained), [member.weight or 1.0 for member in members]
+        self.num_added = sum(member.added for member in members)  # they come last
+
+    def _sum(self, votes: Iterable[Tensor | None]) -> Tensor | None:
+        """The weighted sum of votes [..., I], those that are added after the others are standardised."""
+        total: Tensor | None = None
+        for number, (weight, own) in enumerate(zip(self.weights, votes, strict=True)):
+            if self.num_added and number == len(self.weights) - self.num_added and total is not None:
+                total = standardised(total)
+            if own is not None:
+                total = weight * own if total is None else total + weight * own
+        return total
 
     def score_all(self, users: Tensor) -> Tensor:
-        total = sum(weight * vote(member, users) for weight, member in zip(self.weights, self.members, strict=True))
-        assert isinstance(total, Tensor)
+        total = self._sum(vote(member, users) for member in self.members)
+        assert total is not None, "a consensus has members"
         return total.unsqueeze(0)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
@@ -83,13 +101,10 @@ class Consensus(Model):
 
     def fold_in(self, history: Tensor) -> Tensor | None:
         """The vote of the members that can fold a history in."""
-        total = None
-        for weight, member in zip(self.weights, self.members, strict=True):
-            scores = member.target.fold_in(history)  # type: ignore[union-attr,operator]
-            if scores is not None:
-                own = weight * standardised(scores).mean(0, keepdim=True)
-                total = own if total is None else total + own
-        return total
+        found = [(member, member.target.fold_in(history)) for member in self.members]  # type: ignore[union-attr,operator]
+        return self._sum(
+            None if scores is None else opinion(member, scores).mean(0, keepdim=True) for member, scores in found
+        )
 
     def _first_that_has(self, what: str) -> Tensor | None:
         """Of the members in the order of their weights, what the first has that has it."""

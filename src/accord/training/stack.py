@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import hashlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -51,8 +51,11 @@ def train_stack(
     watch: Callable[[Progress], None] | None = None,
     each_epoch: Callable[[Method, int], None] | None = None,
     ranks: Ranks = ALONE,
+    columns: Mapping[str, npt.NDArray[np.float64]] | None = None,
 ) -> tuple[Method, list[TrainState]]:
     """The trained method of a run, and the state in which each of its stages ended.
+
+    `columns`: more of what is known of each training interaction, in the order of the matrix.
 
     Checkpoints go to `folder`, and `resume` continues from there. `each_epoch` sees the method, ready to score, after
     each epoch of the last stage. With several processes, what comes back has this one's users alone.
@@ -60,6 +63,7 @@ def train_stack(
     if device.type == "cpu":
         ready_cpu()
     whole = data.training_csr(run.kind.columns)
+    whole = replace(whole, columns={**whole.columns, **columns}) if columns else whole
     train = shard_of(whole, ranks.share(whole.num_users), ranks.item_share(whole.num_items))
     method = run.build(train).to(device)
     if folder is not None and not resume and ranks.rank == 0:
@@ -89,6 +93,7 @@ class Bench:
         self.data, self.run, self.train_pairs, self.method, self.device = data, run, train, method, device
         self.folder, self.resume, self.watch, self.each_epoch, self.ranks = folder, resume, watch, each_epoch, ranks
         self.states: list[TrainState] = []
+        self.set_columns: dict[str, npt.NDArray[np.float64]] = {}
 
     def train(self, stage: Method) -> None:
         """Train a stage with its own sampler, and keep the state in which it ended."""
@@ -126,19 +131,30 @@ class Bench:
             raise InputError(
                 f"column '{name}' has {len(values)} values for {len(self.train_pairs.items)} training interactions."
             )
-        self.train_pairs = replace(self.train_pairs, columns={**self.train_pairs.columns, name: np.asarray(values)})
+        self.set_columns[name] = np.asarray(values)
+        self.train_pairs = replace(self.train_pairs, columns={**self.train_pairs.columns, **self.set_columns})
 
     def fit(self, member: Member) -> tuple[Method, int | None]:
         run = self.run.of_member(member)
         if member.epochs is not None and self.relevant is None:
             run = run.updated(train=run.config.train.model_copy(update={"epochs": member.epochs}))
         try:
-            trained, states = train_stack(self.data, run, self.device, ranks=self.ranks)
+            trained, states = train_stack(
+                self.data, run, self.device, ranks=self.ranks, columns=self._columns_of(member)
+            )
         except Diverged as error:
             if error.rest is None:
                 raise
             _, trained, states = error.rest
         return trained, states[-1].best_epoch() if states and self.relevant is not None else None
+
+    def _columns_of(self, member: Member) -> dict[str, npt.NDArray[np.float64]]:
+        """The columns that were set, as a member takes them."""
+        p_real = self.set_columns.get("p_real")
+        if not member.by_p_real or p_real is None:
+            return self.set_columns
+        weight = p_real / p_real.mean() * self.train_pairs.columns.get("weight", 1.0)
+        return {**self.set_columns, "weight": weight}
 
     @cached_property
     def relevant(self) -> Relevant | None:

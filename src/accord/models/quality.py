@@ -1,0 +1,46 @@
+"""Quality: how real an item's interactions are, the same for all users. A vote beside others, not a recommender."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from accord.data.csr import Csr
+from accord.models.base import Cost, Model, Setup, Shape
+from accord.models.histories import item_quality
+
+
+class Quality(Model):
+    """The logit of the share of an item's interactions that are real, centred; 0 where nothing is known of them."""
+
+    name = "quality"
+    summary = "how real the interactions of an item are, by labels: a vote in a consensus, the same for all users"
+    solved = True
+    logits = False
+    own_scale = True
+
+    value: Tensor
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__(config, setup)
+        self.register_buffer("value", torch.zeros(setup.num_items))
+
+    def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
+        p_real = train.columns.get("p_real")
+        if p_real is not None:
+            self.value = torch.from_numpy(item_quality(train, p_real)).float()
+
+    @classmethod
+    def cost(cls, config: Any, shape: Shape) -> Cost:
+        cells = shape.num_users * shape.num_items
+        return Cost(1e-8 * shape.num_interactions, 1e-9 * cells, 16 * shape.num_items)
+
+    def score_all(self, users: Tensor) -> Tensor:
+        return self.value.expand(1, len(users), -1).clone()
+
+    def fold_in(self, history: Tensor) -> Tensor:
+        return self.value.unsqueeze(0)
