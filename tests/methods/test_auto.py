@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import accord.methods.auto as auto
+from accord.data.interactions import Interactions
+from accord.data.simulate import simulate
 from accord.fitting import fit
 from accord.recommender.recommender import Recommender
 from helpers import small_data
@@ -69,3 +74,31 @@ def test_a_family_that_fails_is_left_out(monkeypatch):
     found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
     assert "ease" not in {entry["model"] for entry in found.metrics["members"]}
     assert "ease is left out: it is broken." in found.metrics["notes"]
+
+
+def labelled(share):
+    """Data whose noise is known, with labels for some of the interactions."""
+    data = simulate(users=400, items=200, interactions=10_000, seed=7).dataset
+    value = data.train.column("value").astype(float)
+    label = np.where(np.random.default_rng(0).random(len(value)) < share, value, np.nan)
+    train = Interactions.of(data.train.users, data.train.items, label=pa.array(label, from_pandas=True))
+    return replace(data, train=train)
+
+
+def test_labels_join_the_vote(tmp_path):
+    found = fit(labelled(0.2), options={"model.budget": 8, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
+    added = [member for member in found.run.config.model_options["members"] if member.get("added")]
+    assert [member["model"] for member in added] == ["ease", "mf", "quality"]
+    assert [member["weight"] for member in added] == [0.25, 0.25, 0.2]
+    assert added[0]["options"]["model.clean"] is True
+    assert any("labels tell real from noise with an AUC of" in note for note in found.metrics["notes"])
+    assert Recommender.load(tmp_path / "run").recommend(None, 5).equals(found.recommend(None, 5))
+
+
+def test_labels_that_are_too_few_change_nothing_and_that_is_said():
+    few = labelled(0.003)
+    none = replace(few, train=Interactions.of(few.train.users, few.train.items))
+    found, without = (fit(data, options={"model.budget": 1}, device="cpu") for data in (few, none))
+    assert found.run.config == without.run.config
+    assert found.metrics["mean"] == without.metrics["mean"]
+    assert any("too few to learn from" in note for note in found.metrics["notes"])

@@ -102,3 +102,14 @@ def test_votes_of_no_users_are_none(made):
 def test_mistakes_are_found_before_anything_is_trained(members, said):
     with pytest.raises(InputError, match=said):
         plan_small("consensus", "normal", (3,), model__members=members)
+
+
+@torch.inference_mode()
+def test_added_members_come_after_the_others_are_standardised():
+    members = [*MEMBERS[:2], {"model": "popularity", "weight": 0.3, "added": True}]
+    made = fit(small_data(), "consensus", options={"model.members": members}, device="cpu", ks=[5])
+    users, target = torch.tensor([3, 0]), made.method.target
+    votes = [by_hand(member.score_all(users)) for member in target.members]
+    total = 2.0 * votes[0] + votes[1]
+    total = (total - total.mean(1, keepdims=True)) / total.std(1, keepdims=True)
+    np.testing.assert_allclose(target.score_all(users)[0].numpy(), total + 0.3 * votes[2], atol=1e-5)
