@@ -120,7 +120,7 @@ def as_sent(content: Any) -> bytes:
 
 def check_lists(recommender: Recommender, snapshot: Snapshot, users: Sequence[str]) -> None:
     """Lists are what the model's own scores say: no seen item, right scores, and no better item left out."""
-    model, seen = recommender.method.target, recommender.seen
+    model, seen = recommender.lists.method.target, recommender.owned
     for user in users:
         row = snapshot.user_rows[user]
         with torch.inference_mode():

@@ -13,7 +13,7 @@ COMMAND = [sys.executable, "-m", "accord"]
 
 
 def start_long_training(folder: str, *more: str, epochs: int = 400) -> subprocess.Popen[str]:
-    words = f"train clicks.csv --epochs {epochs} --out {folder}"
+    words = f"train clicks.csv --method deca --epochs {epochs} --out {folder}"
     words += " --set train.early_stop=false --set train.checkpoint_seconds=0"
     return subprocess.Popen(
         [*COMMAND, *words.split(), *more],

@@ -55,7 +55,7 @@ def test_it_is_watched_timed_and_written(tmp_path):
     assert {"ranks", "diverged", "command"}.isdisjoint(made.metrics), "one process, no run lost, no command typed"
     assert json.loads((folder / "metrics.json").read_text()) == made.metrics
     assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == [
-        *("config.json", "items.parquet", "log.jsonl", "metrics.json"),
+        *("config.json", "items.parquet", "log.jsonl", "manifest.json", "metrics.json"),
         *("model.safetensors", "seen.parquet", "test.parquet", "users.parquet"),
     ]
     again = Recommender.load(folder)

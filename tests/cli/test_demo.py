@@ -16,7 +16,7 @@ def test_every_row_has_a_run_folder_and_the_report_shows_them(tmp_path, monkeypa
     assert "of them noise, which the models do not know" in err
     rows = [line.split() for line in out.splitlines()[1:]]
     assert [row[-1] for row in rows] == [
-        f"here/{name}" for name in ("popularity", "ease", "gmf-normal", "gmf-deca", "gmf-deca-p")
+        f"here/{name}" for name in ("auto", "popularity", "ease", "gmf-normal", "gmf-deca", "gmf-deca-p")
     ]
     for row in rows:
         loaded = accord.Recommender.load(tmp_path / row[-1])

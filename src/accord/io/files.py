@@ -78,7 +78,9 @@ def staged(folder: Path, last: str) -> Iterator[Path]:
         (place / last).replace(folder / last)
         sync(folder)
     except OSError as error:
-        if error.filename is not None and Path(error.filename).parent == place:
+        if error.filename is None:
+            error.filename = str(folder)
+        elif Path(error.filename).parent == place:
             error.filename = str(folder / Path(error.filename).name)
         raise
     finally:
