@@ -116,7 +116,8 @@ def fit_run(
         if (usual if refit is None else refit) and made.owned_more_than_trained_on:
             began, everything = time.perf_counter(), made.everything()
             again = made.run.on_everything(states, made.chosen)
-            made.take_over(again, train_stack(everything, again, on, watch=watch)[0], everything.training_csr())
+            trained = train_stack(everything, again, on, watch=watch)[0]
+            made.take_over(again, trained, everything.training_csr(again.columns))
             seconds["refit"] = time.perf_counter() - began
 
         made.metrics["seconds"] = {name: round(value, 3) for name, value in seconds.items()}

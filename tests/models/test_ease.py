@@ -115,6 +115,7 @@ def test_too_small_a_penalty_is_told_by_blocks_too(monkeypatch):
         make_model("ease", random_csr(5, 60, 0.5), l2=1e-17)
 
 
+@each_case
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_a_clean_target_is_regressed_on_noisy_histories(train, power):
     p_real = np.random.default_rng(3).random(len(train.items))

@@ -81,11 +81,15 @@ class Consensus(Model):
         every, place = torch.unique(users[0], return_inverse=True)
         return self.score_all(every)[:, place, items[0]]
 
+    @property
+    def in_order(self) -> bool:
+        return any(member.target.in_order for member in self.members)  # type: ignore[union-attr]
+
     def fold_in(self, history: Tensor) -> Tensor | None:
         """The vote of the members that can fold a history in."""
         total = None
         for weight, member in zip(self.weights, self.members, strict=True):
-            scores = member.target.fold_in(history)  # type: ignore[union-attr,operator]
+            scores = member.target.scores_of(history)  # type: ignore[union-attr,operator]
             if scores is not None:
                 own = weight * standardised(scores).mean(0, keepdim=True)
                 total = own if total is None else total + own

@@ -117,6 +117,18 @@ class RunSpec:
         members: tuple[Member, ...] = config.members
         return members
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the training interactions that it needs, besides weights."""
+        with imports_allowed(self.trusted):
+            own = own_class(self.model)
+            needed = [*self.kind.columns]
+            if own is not None:
+                needed += own.reads(make_config(own.Config, self.config.model_options, f"model {own.name}"))
+            for member in self.members:
+                needed += self.of_member(member).columns
+        return tuple(dict.fromkeys(needed))
+
     def with_seeds(self, seeds: tuple[int, ...]) -> RunSpec:
         """The same with other seeds; the runs' own options fall away, as they shape no network."""
         return self.updated(seeds=seeds, varied=())

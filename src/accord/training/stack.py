@@ -59,7 +59,7 @@ def train_stack(
     """
     if device.type == "cpu":
         ready_cpu()
-    whole = data.training_csr(run.kind.columns)
+    whole = data.training_csr(run.columns)
     train = shard_of(whole, ranks.share(whole.num_users), ranks.item_share(whole.num_items))
     method = run.build(train).to(device)
     if folder is not None and not resume and ranks.rank == 0:
@@ -198,7 +198,7 @@ class Bench:
         """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
         config, data = self.run.config, self.data
         settings = config.model_dump_json(exclude={"train": {"epochs", "checkpoint_seconds"}, "ks": True})
-        train, valid = data.training_csr(self.run.kind.columns), data.csr(validation_part(data, config.protocol))
+        train, valid = data.training_csr(self.run.columns), data.csr(validation_part(data, config.protocol))
         digest = hashlib.sha256()
         for keys in itertools.chain(train.key_parts(), valid.key_parts()):
             digest.update(keys.tobytes())
