@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from itertools import count
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import accord.methods.auto as auto
+from accord.data.interactions import Interactions
+from accord.data.split import split
 from accord.fitting import fit
 from accord.recommender.recommender import Recommender
 from helpers import small_data
@@ -69,3 +73,34 @@ def test_a_family_that_fails_is_left_out(monkeypatch):
     found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
     assert "ease" not in {entry["model"] for entry in found.metrics["members"]}
     assert "ease is left out: it is broken." in found.metrics["notes"]
+
+
+def walk(users=60, items=30, steps=24, seed=0):
+    """Whoever took an item takes one of the next: what comes is known by what came last."""
+    rng = np.random.default_rng(seed)
+    places = (rng.integers(0, items, users)[:, None] + rng.integers(1, 3, (users, steps)).cumsum(1)) % items
+    rows = np.repeat(np.arange(users), steps)
+    log = Interactions.of(pa.array(rows), pa.array(places.ravel()), time=pa.array(np.tile(np.arange(steps), users)))
+    return split(log.merged(), "chronological", (0.6, 0.2, 0.2))
+
+
+def test_histories_fade_where_that_pays(tmp_path):
+    found = fit(walk(), options={"model.budget": 3}, device="cpu", out=tmp_path / "run")
+    tried = found.metrics["search"]["tried"]
+    faded = [entry for entry in tried if "model.recency" in entry.get("options", {})]
+    assert [entry["options"]["model.recency"] for entry in faded if entry["model"] == "ease"] == [30, 10, 3]
+    plain = max(entry["valid_ndcg@20"] for entry in tried if entry["model"] == "ease" and entry not in faded)
+    (ease,) = [entry for entry in found.metrics["members"] if entry["model"] == "ease"]
+    assert ease["options"]["model.recency"] == 3
+    assert ease["valid_ndcg@20"] > 1.1 * plain
+    assert any("model.recency" in member.options for member in found.run.members)
+    loaded = Recommender.load(tmp_path / "run")
+    assert loaded.evaluate().mean() == found.evaluate().mean()
+    assert loaded.recommend(None, 3).equals(found.recommend(None, 3))
+    alone = [{"model": "ease", "options": ease["options"]}]
+    again = fit(walk(), "consensus", options={"model.members": alone}, device="cpu", refit=False)
+    assert again.metrics["runs"][0]["valid_ndcg@20"] == pytest.approx(ease["valid_ndcg@20"], abs=1e-9), "as if fitted"
+
+
+def test_histories_do_not_fade_without_times(made):
+    assert not any("model.recency" in entry.get("options", {}) for entry in made.metrics["search"]["tried"])

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from accord.methods.base import Lab
-from accord.methods.candidates import Family, Search, plan_search
+from accord.methods.candidates import PAYS, Family, Search, plan_search
 from accord.methods.consensus import Candidate, FromMembers
 from accord.models.base import Shape
 
@@ -21,7 +21,7 @@ class SearchMembers(FromMembers):
         budget: float = self.target.config.budget
         began = time.monotonic()
         shape = Shape.of(lab.train_pairs)
-        self.search = plan_search(shape, budget)
+        self.search = plan_search(shape, budget, has_times=lab.has_times and lab.relevant is not None)
         self.notes, self.tried = list(self.search.left_out), []
         trials = self.search.trials if lab.relevant is not None else 1  # with nothing to choose by
         best: list[Candidate] = []
@@ -56,5 +56,18 @@ class SearchMembers(FromMembers):
                 continue
             self.tried.append(found.entry)
             if best is None or (found.ndcg or 0) > (best.ndcg or 0):
+                best = found
+        if best is None or not lab.has_times or lab.relevant is None:
+            return best
+        return self._fading(lab, family, best, place * trials + len(members), total)
+
+    def _fading(self, lab: Lab, family: Family, solved: Candidate, done: int, total: int) -> Candidate:
+        """The best of a family, with a history that fades where that pays."""
+        best = solved
+        for member in family.faded(solved.member):
+            lab.report(f"{member.label}, recency {member.options['model.recency']}", done, total)
+            found = self.judged(lab, member, lab.scored_otherwise(member, solved.method))
+            self.tried.append(found.entry)
+            if (found.ndcg or 0) > PAYS * (best.ndcg or 0):
                 best = found
         return best

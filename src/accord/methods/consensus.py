@@ -53,7 +53,10 @@ class FromMembers(Solve):
             why = str(error) if isinstance(error, InputError) else "it does not fit into memory."
             self.notes.append(f"{member.label} is left out: {why}")
             return None
-        return Candidate(member.model_copy(update={"epochs": epochs}), trained, lab.validate(trained))
+        return self.judged(lab, member.model_copy(update={"epochs": epochs}), trained)
+
+    def judged(self, lab: Lab, member: Member, trained: Method) -> Candidate:
+        return Candidate(member, trained, lab.validate(trained))
 
     def agree(self, lab: Lab, candidates: Sequence[Candidate]) -> None:
         """Let the candidates vote: with the weights that were given, or with those that are best on the validation."""

@@ -140,6 +140,17 @@ class Bench:
             _, trained, states = error.rest
         return trained, states[-1].best_epoch() if states and self.relevant is not None else None
 
+    def scored_otherwise(self, member: Member, trained: Method) -> Method:
+        run = self.run.of_member(member)
+        made, weights = run.build(self.data.training_csr(run.columns)), trained.state_dict()
+        made.target.make_room({name.removeprefix("target."): tensor for name, tensor in weights.items()})
+        made.load_state_dict(weights, assign=True)
+        return made.to(self.device).eval()
+
+    @property
+    def has_times(self) -> bool:
+        return self.data.train.has_time and not self.data.train.rows.column("time").null_count
+
     @cached_property
     def relevant(self) -> Relevant | None:
         relevant = Relevant.of_validation(self.data, self.run.config.protocol).sampled()
