@@ -80,19 +80,22 @@ class Family:
         return [best.model_copy(update={"options": {**best.options, "model.recency": h}}) for h in RECENCIES]
 
     def seconds(self, shape: Shape, trials: int, has_times: bool = False) -> float:
-        """What it takes to try it, to judge the best of it once more, and to fit that again on the whole log.
+        """What it takes to try it, to judge the best of it once more, and to fit that again on the whole log; where
+        there are times, to let its histories fade and to fit it with the validation too.
 
         Evaluating what is chosen on all users of the test comes on top, as with any model.
         """
         judged = min(shape.num_users, MOST_SAMPLED)
         if self.method is not None:
             fit = SEEDS * shape.num_interactions * self.pair_seconds
-            return 2 * fit + SEEDS * 4e-9 * judged * shape.num_items
+            return (3 if has_times else 2) * fit + SEEDS * 4e-9 * judged * shape.num_items
         costs = [self.cost(shape, member) for member in self.trials(trials)]
         each = [(fit, rank * judged / max(1, shape.num_users)) for fit, rank, _ in costs]
-        faded = len(self.faded(Member(model=self.model))) if has_times else 0
         whole = sum(fit + rank for fit, rank in each) + max(fit + rank for fit, rank in each)
-        return whole + faded * (max(rank for _, rank in each) + ORDER_SECONDS * shape.num_interactions)
+        if not has_times:
+            return whole
+        fading = max(rank for _, rank in each) + ORDER_SECONDS * shape.num_interactions
+        return whole + max(fit for fit, _ in each) + len(self.faded(Member(model=self.model))) * fading
 
     def cost(self, shape: Shape, member: Member) -> tuple[float, float, int]:
         options = {name.removeprefix("model."): value for name, value in member.options.items()}

@@ -22,7 +22,7 @@ from accord.methods.base import Build, Method
 from accord.models import MODELS, ModelSpec, has_seeds, model_name, own_class
 from accord.models.base import Setup
 from accord.models.consensus import Consensus, Member
-from accord.protocol import OwnRules, Protocol, preset_values
+from accord.protocol import PRESETS, OwnRules, Protocol
 from accord.random import derive_seed
 from accord.training.trainer import TrainConfig, TrainState
 
@@ -247,9 +247,8 @@ def recorded_rules(protocol: Protocol) -> dict[str, Any]:
 
 
 def preset_rules(name: str) -> dict[str, Any]:
-    """The same of a preset."""
-    kinds: list[type[BaseModel]] = [Protocol, *every_rule_kind()]
-    return {"name": name} | {key: value for kind in kinds for key, value in preset_values(kind, name).items()}
+    """The same of a preset, for a log without times."""
+    return recorded_rules(PRESETS[name].model_copy(update={"test_history": "train"}))
 
 
 def run_entries(
