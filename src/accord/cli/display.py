@@ -82,7 +82,8 @@ def members_table(metrics: dict[str, Any]) -> None:
     search = metrics.get("search")
     if search is not None:
         tried, most = len(search["tried"]), search["trials"]
-        say(f"tried {tried} settings of {len(metrics['members'])} families, {most} of each at most; the best of each:")
+        families = len({(entry["model"], entry.get("method")) for entry in metrics["members"]})
+        say(f"tried {tried} settings of {families} families, {most} options of each at most; the best of each:")
     rows = []
     for entry in metrics["members"]:
         name = " + ".join(part for part in (entry["model"], entry.get("method")) if part)

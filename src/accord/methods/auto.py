@@ -16,12 +16,14 @@ FAR_OVER = 3.0  # times the budget, and a minute: then the clock ends the search
 class SearchMembers(FromMembers):
     search: Search
     tried: list[dict[str, Any]]  # one entry per trial
+    fades: bool  # whether fading histories are tried
 
     def stages(self, lab: Lab) -> None:
         budget: float = self.target.config.budget
         began = time.monotonic()
         shape = Shape.of(lab.train_pairs)
-        self.search = plan_search(shape, budget, has_times=lab.has_times and lab.relevant is not None)
+        self.fades = self.target.config.recency and lab.has_times and lab.relevant is not None
+        self.search = plan_search(shape, budget, has_times=self.fades)
         self.notes, self.tried = list(self.search.left_out), []
         trials = self.search.trials if lab.relevant is not None else 1  # with nothing to choose by
         best: list[Candidate] = []
@@ -33,9 +35,7 @@ class SearchMembers(FromMembers):
                     "another run may find more."
                 )
                 break
-            found = self._best_of(lab, family, trials, place)
-            if found is not None:
-                best.append(found)
+            best += self._best_of(lab, family, trials, place)
         if lab.relevant is None and len(best) > 1:  # votes are equal then, and popularity is nobody's own taste
             best = [one for one in best if one.member.model != "popularity"]
         self.agree(lab, best)
@@ -44,7 +44,8 @@ class SearchMembers(FromMembers):
         found = {"budget": self.target.config.budget, "trials": self.search.trials, "tried": self.tried}
         return {"search": {**found, "cost_seconds": round(self.search.seconds, 1)}}
 
-    def _best_of(self, lab: Lab, family: Family, trials: int, place: int) -> Candidate | None:
+    def _best_of(self, lab: Lab, family: Family, trials: int, place: int) -> list[Candidate]:
+        """The best of a family, and beside it the same with a history that fades, where that pays."""
         best: Candidate | None = None
         members, total = family.trials(trials), len(self.search.families) * trials
         for number, member in enumerate(members):
@@ -57,17 +58,14 @@ class SearchMembers(FromMembers):
             self.tried.append(found.entry)
             if best is None or (found.ndcg or 0) > (best.ndcg or 0):
                 best = found
-        if best is None or not lab.has_times or lab.relevant is None:
-            return best
-        return self._fading(lab, family, best, place * trials + len(members), total)
-
-    def _fading(self, lab: Lab, family: Family, solved: Candidate, done: int, total: int) -> Candidate:
-        """The best of a family, with a history that fades where that pays."""
-        best = solved
-        for member in family.faded(solved.member):
+        kept = [] if best is None else [best]
+        if best is None or not self.fades:
+            return kept
+        for member in family.faded(best.member):
+            done = place * trials + len(members)
             lab.report(f"{member.label}, recency {member.options['model.recency']}", done, total)
-            found = self.judged(lab, member, lab.scored_otherwise(member, solved.method))
-            self.tried.append(found.entry)
-            if (found.ndcg or 0) > PAYS * (best.ndcg or 0):
-                best = found
-        return best
+            faded = self.judged(lab, member, lab.scored_otherwise(member, best.method))
+            self.tried.append(faded.entry)
+            if (faded.ndcg or 0) > PAYS * (kept[-1].ndcg or 0):
+                kept[1:] = [faded]
+        return kept
