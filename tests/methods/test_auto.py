@@ -94,7 +94,16 @@ def test_histories_fade_where_that_pays(tmp_path):
     assert still["valid_ndcg@20"] == plain, "which may vote beside it"
     assert ease["options"] == {**still.get("options", {}), "model.recency": 3}
     assert ease["valid_ndcg@20"] > 1.1 * plain
-    assert any("model.recency" in member.options for member in found.run.members)
+    voting = [*found.run.members]
+    assert any("model.recency" in member.options for member in voting)
+    for before, member in zip([None, *voting], voting, strict=False):
+        if recency := member.options.get("model.recency"):
+            assert member.options == {**before.options, "model.recency": recency}, "it never votes alone"
+            assert before.weight >= member.weight
+    train = {"model.budget": 3, "protocol.test_history": "train"}  # here they share their weights
+    once = fit(walk(), options=train, device="cpu", refit=False, out=tmp_path / "once")
+    assert once.run.config.model_options == found.run.config.model_options
+    assert Recommender.load(tmp_path / "once").recommend(None, 3).equals(once.recommend(None, 3))
     loaded = Recommender.load(tmp_path / "run")
     assert loaded.evaluate().mean() == found.evaluate().mean()
     assert loaded.recommend(None, 3).equals(found.recommend(None, 3))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+
+from torch import Tensor
 
 from accord.methods.base import Lab
 from accord.methods.candidates import PAYS, Family, Search, plan_search
@@ -40,6 +44,23 @@ class SearchMembers(FromMembers):
             best = [one for one in best if one.member.model != "popularity"]
         self.agree(lab, best)
 
+    def voters(self, candidates: Sequence[Candidate]) -> list[Callable[[Tensor], Tensor]]:
+        """One whose history fades votes with the one before, whose history does not: validation tells what comes next,
+        and what is liked for long would have no voice."""
+        alone = super().voters(candidates)
+        return [
+            partial(_mean, alone[place - 1], own) if one.fades else own
+            for place, (one, own) in enumerate(zip(candidates, alone, strict=True))
+        ]
+
+    def weigh(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
+        weights = super().weigh(lab, candidates)
+        for place, one in enumerate(candidates):
+            if one.fades:
+                weights[place] /= 2
+                weights[place - 1] += weights[place]
+        return weights
+
     def record(self) -> dict[str, Any]:
         found = {"budget": self.target.config.budget, "trials": self.search.trials, "tried": self.tried}
         return {"search": {**found, "cost_seconds": round(self.search.seconds, 1)}}
@@ -69,3 +90,7 @@ class SearchMembers(FromMembers):
             if (faded.ndcg or 0) > PAYS * (kept[-1].ndcg or 0):
                 kept[1:] = [faded]
         return kept
+
+
+def _mean(one: Callable[[Tensor], Tensor], other: Callable[[Tensor], Tensor], users: Tensor) -> Tensor:
+    return (one(users) + other(users)) / 2

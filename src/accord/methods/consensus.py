@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from accord.errors import InputError
 from accord.evaluation.selection import choose_weights, collect_votes
@@ -23,6 +24,11 @@ class Candidate:
     member: Member
     method: Method
     ndcg: float | None  # @20 on the validation, where there is one
+
+    @property
+    def fades(self) -> bool:
+        """Whether it scores from a history that fades."""
+        return "model.recency" in self.member.options
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -64,7 +70,7 @@ class FromMembers(Solve):
             raise InputError(f"no member of the consensus could be trained: {' '.join(self.notes)}")
         weights = [candidate.member.weight for candidate in candidates]
         if None in weights:
-            weights = [*self._weights(lab, candidates)]
+            weights = [*self.weigh(lab, candidates)]
         kept = [(candidate, weight) for candidate, weight in zip(candidates, weights, strict=True) if weight]
         self.candidates = [
             replace(candidate, member=candidate.member.model_copy(update={"weight": weight or None}))
@@ -73,11 +79,14 @@ class FromMembers(Solve):
         self.chosen = [candidate.member for candidate in self.candidates if candidate.member.weight]
         self.target.take([candidate.method for candidate, _ in kept], [weight for _, weight in kept if weight])
 
-    def _weights(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
+    def weigh(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
         if len(candidates) == 1:
             return [1.0]
         if lab.relevant is None:
             self.notes.append("there is no validation to weigh the members by, so that their votes are equal.")
             return [1.0] * len(candidates)
-        voters = [partial(vote, one.method) for one in candidates]
-        return choose_weights(collect_votes(voters, lab.ranker(self), lab.relevant))
+        return choose_weights(collect_votes(self.voters(candidates), lab.ranker(self), lab.relevant))
+
+    def voters(self, candidates: Sequence[Candidate]) -> list[Callable[[Tensor], Tensor]]:
+        """What is weighed: what each candidate says of all items for users [B], [B, I]."""
+        return [partial(vote, one.method) for one in candidates]
