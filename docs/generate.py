@@ -14,8 +14,8 @@ from accord.cli.app import app
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
 from accord.experiments.findings import pages, published
-from accord.protocol import Protocol
-from accord.training.run import every_rule_kind, preset_rules
+from accord.protocol import NAMES, Protocol, preset_values
+from accord.training.run import every_rule_kind
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -39,8 +39,11 @@ def filled(text: str) -> str:
 def protocol_table() -> str:
     """The rules for all, then those that single methods and models declare."""
     rows = ["| field | values | `published` | `corrected` | meaning |", "|---|---|---|---|---|"]
-    published, corrected = preset_rules("published"), preset_rules("corrected")
-    fields = {name: field for kind in (Protocol, *every_rule_kind()) for name, field in kind.model_fields.items()}
+    kinds = Protocol, *every_rule_kind()
+    published, corrected = (
+        {"name": name} | {k: v for kind in kinds for k, v in preset_values(kind, name).items()} for name in NAMES
+    )
+    fields = {name: field for kind in kinds for name, field in kind.model_fields.items()}
     for name, field in fields.items():
         values = get_args(field.annotation) or (False, True)
         told = ", ".join(_code(value) for value in values)

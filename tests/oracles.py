@@ -40,6 +40,19 @@ def scores_of(model, users=None) -> np.ndarray:
         return model.score_all(rows)[0].numpy()
 
 
+def neighbour_scores(x, others, k, shrink, own=None):
+    """User-kNN's scores of histories x [B, I] among others [U, I]; `own` [B]: rows of `others` that are their own."""
+    found = np.zeros_like(x)
+    for row, history in enumerate(x):
+        norm = np.linalg.norm(history) * np.linalg.norm(others, axis=1) + shrink
+        alike = np.divide(others @ history, norm, out=np.zeros(len(others)), where=others @ history > 0)
+        if own is not None:
+            alike[own[row]] = 0
+        nearest = np.argsort(-alike.astype(np.float32), kind="stable")[:k]  # of equal users the earlier ones
+        found[row] = alike[nearest] @ others[nearest]
+    return found
+
+
 def history_of(train: Csr, user: int) -> torch.Tensor:
     return torch.from_numpy(train.items[train.ptr[user] : train.ptr[user + 1]])
 

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 import torch
 
+from accord.data.interactions import Interactions
+from accord.data.split import split
 from accord.errors import InputError
 from accord.fitting import deterministic, fit, fit_run
 from accord.io.files import only_writer
@@ -174,3 +176,75 @@ def test_a_learned_model_is_fitted_again_where_it_is_asked_for(tmp_path):
     assert len(made.lists.method.target.seeds) == 1, "the run that recommends, alone"
     assert Recommender.load(tmp_path / "run").recommend(None, 5).equals(made.recommend(None, 5))
     assert "refit" not in fit(data, "mf", "normal", options=given, epochs=1, device="cpu").metrics
+
+
+def timed_log(kind="chronological"):
+    """Every user's interactions at moments of their own; 60 users, 30 items."""
+    rng = np.random.default_rng(4)
+    users = np.repeat(np.arange(60), 20)
+    items = np.concatenate([rng.choice(30, 20, replace=False) for _ in range(60)])
+    log = Interactions.of(pa.array(users), pa.array(items), time=pa.array(rng.permutation(len(users))))
+    return split(log, kind, (0.6, 0.2, 0.2))
+
+
+def rows_of(data, *parts):
+    """X [U, I] of parts."""
+    x = np.zeros((len(data.users), len(data.items)))
+    for part in parts:
+        x[data.rows(part)] = 1
+    return x
+
+
+def ease_ndcg(history, seen, test, l2, k=20):
+    """NDCG@k of EASE fitted and scored on a history [U, I]: mean over users with something in the test."""
+    inverse = np.linalg.inv(history.T @ history + l2 * np.eye(history.shape[1]))
+    weight = np.eye(len(inverse)) - inverse / np.diag(inverse)
+    scores = np.where(seen > 0, -np.inf, history @ weight)
+    found = []
+    for own, wanted in zip(scores, test, strict=True):
+        if wanted.any():
+            hits = wanted[np.argsort(-own, kind="stable")[:k]]
+            discounts = 1 / np.log2(np.arange(2, k + 2))
+            found.append((hits * discounts[: len(hits)]).sum() / discounts[: int(min(wanted.sum(), k))].sum())
+    return np.mean(found)
+
+
+def test_what_came_before_the_test_is_history_where_there_are_times(tmp_path):
+    data = timed_log()
+    made = fit(data, "ease", options={"model.l2": 5}, device="cpu", out=tmp_path / "run")
+    train, both, test = (rows_of(data, *parts) for parts in ([data.train], [data.train, data.valid], [data.test]))
+    before = made.metrics["before_validation"]["mean"]["ndcg@20"]
+    assert made.metrics["mean"]["ndcg@20"] == pytest.approx(ease_ndcg(both, both, test, 5), abs=1e-6)
+    assert before == pytest.approx(ease_ndcg(train, both, test, 5), abs=1e-6)
+    assert made.metrics["protocol"]["test_history"] == "train+valid"
+    alone = fit(data, "ease", options={"model.l2": 5, "protocol.test_history": "train"}, device="cpu")
+    assert alone.metrics["mean"]["ndcg@20"] == before != made.metrics["mean"]["ndcg@20"]
+    assert made.metrics["runs"][0]["valid_ndcg@20"] == alone.metrics["runs"][0]["valid_ndcg@20"], "chosen before"
+    assert made.metrics["dataset"] == alone.metrics["dataset"]
+    assert {"test_history", "before_validation"}.isdisjoint({*alone.metrics, *alone.metrics["protocol"]})
+    assert made.recommend(k=5).equals(alone.recommend(k=5)), "both are fitted again on everything"
+    loaded = Recommender.load(tmp_path / "run")
+    assert loaded.evaluate().mean() == made.evaluate().mean() == [made.metrics["mean"]]
+    assert loaded.recommend(k=5).equals(made.recommend(k=5))
+
+
+@pytest.mark.parametrize(
+    ("data", "model"), [(small_data(), "ease"), (timed_log("random"), "ease"), (timed_log(), "mf")],
+    ids=["no times", "a random split", "a learned model"],
+)  # fmt: skip
+def test_else_history_is_what_was_trained_on(data, model):
+    made = fit(data, model, "normal", epochs=1, device="cpu")
+    assert "before_validation" not in made.metrics
+    assert "test_history" not in made.metrics["protocol"], "as in results of before"
+    with pytest.raises(InputError, match=r"protocol.test_history=train\+valid is for solved models, and for logs with"):
+        fit(data, model, "normal", epochs=1, options={"protocol.test_history": "train+valid"}, device="cpu")
+
+
+def test_a_consensus_is_judged_with_its_members_fitted_again(tmp_path):
+    members = [{"model": "ease"}, {"model": "mf", "method": "normal", "seeds": 2, "options": {"train.epochs": 3}}]
+    made = fit(timed_log(), "consensus", options={"model.members": members}, device="cpu", out=tmp_path / "run")
+    assert made.metrics["before_validation"]["mean"] != made.metrics["mean"]
+    assert [entry["model"] for entry in made.metrics["members"]] == ["ease", "mf"]
+    loaded = Recommender.load(tmp_path / "run")
+    assert loaded.evaluate().mean() == made.evaluate().mean() == [made.metrics["mean"]]
+    assert loaded.run.config == made.run.config

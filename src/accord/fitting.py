@@ -14,7 +14,7 @@ import torch
 
 from accord.data.interactions import Dataset
 from accord.data.load import load
-from accord.evaluation.evaluate import Evaluation, Relevant
+from accord.evaluation.evaluate import Evaluation, Relevant, validation_part
 from accord.io.files import only_writer
 from accord.methods import MethodSpec
 from accord.models import ModelSpec
@@ -110,13 +110,16 @@ def fit_run(
             return None
         made = Recommender.of_training(run, data, whole, states, relevant, evaluation)
         made.judge_members(relevant)
+        if run.config.protocol.test_history == "train+valid" and held_out:
+            made = _with_validation(made, data, relevant, on, watch)
         seconds["evaluate"] = time.perf_counter() - began
 
         usual = not run.kind.learns and run.config.protocol.name == "corrected"
         if (usual if refit is None else refit) and made.owned_more_than_trained_on:
             began, everything = time.perf_counter(), made.everything()
             again = made.run.on_everything(states, made.chosen)
-            made.take_over(again, train_stack(everything, again, on, watch=watch)[0], everything.training_csr())
+            trained = train_stack(everything, again, on, watch=watch)[0]
+            made.take_over(again, trained, everything.training_csr(again.columns))
             seconds["refit"] = time.perf_counter() - began
 
         made.metrics["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
@@ -125,6 +128,21 @@ def fit_run(
         if folder is not None:
             made.save(folder)
         return made
+
+
+def _with_validation(
+    made: Recommender, data: Dataset, relevant: Relevant, device: torch.device, watch: Callable[[Progress], None] | None
+) -> Recommender:
+    """The recipe that was chosen, fitted on train and validation, which both came before the test, and judged by it."""
+    whole = data.before_test(validation_part(data, made.run.config.protocol))
+    method, states = train_stack(whole, made.run, device, watch=watch)
+    again = Recommender.of_training(made.run, whole, method, states, relevant)
+    for entry, before in zip(again.metrics["runs"], made.metrics["runs"], strict=True):
+        entry |= {name: before[name] for name in ("valid_ndcg@20",) if name in before}
+    kept = {name: again.metrics[name] for name in ("runs", "mean", "std", "groups")}
+    again.metrics = made.metrics | kept | {"before_validation": {"mean": made.metrics["mean"]}}
+    again.asked = made.asked
+    return again
 
 
 def deterministic() -> None:

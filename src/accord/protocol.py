@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from accord.errors import InputError
 
@@ -16,9 +16,9 @@ PresetName = Literal["published", "corrected"]
 NAMES: tuple[PresetName, ...] = ("published", "corrected")
 
 
-def rule(published: Any, corrected: Any, description: str) -> Any:
-    """A field with a value for each preset."""
-    return Field(description=description, json_schema_extra={"published": published, "corrected": corrected})
+def rule(published: Any, corrected: Any, description: str, before: Any = ...) -> Any:
+    """A field with a value for each preset; `before`: its value in files that do not have it."""
+    return Field(before, description=description, json_schema_extra={"published": published, "corrected": corrected})
 
 
 def preset_values(rules: type[BaseModel], name: str) -> dict[str, Any]:
@@ -83,6 +83,13 @@ class Protocol(BaseModel):
     test_overlap: Literal["keep", "remove"] = rule(
         "keep", "remove", "test pairs of a validation that was cut from the test: they are masked and cannot be hit"
     )
+    test_history: Literal["train", "train+valid"] = rule(
+        "train",
+        "train+valid",
+        "what the test is judged with: the recipe as it was fitted for the choice on validation; or, where each user's"
+        " validation and test came later by the log's times, fitted again on both (solved models and their consensus)",
+        before="train",
+    )
     duplicate_test: Literal["keep", "merge"] = rule("keep", "merge", "duplicate test pairs count twice, or once")
 
     # training
@@ -98,6 +105,11 @@ class Protocol(BaseModel):
     settings: Literal["paper", "default"] = rule(
         "paper", "default", "hyperparameters of the paper's table where it has them, or one set of defaults for all"
     )
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `test_history` where that is what it always was: results keep their keys."""
+        return {name: value for name, value in written(self).items() if (name, value) != ("test_history", "train")}
 
     def own(self, rules: type[Own]) -> Own:
         """The rules that a model or method has declared, with the values that were given or are the preset's."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -81,3 +83,33 @@ def test_pairs_may_be_more_than_32_bits_count() -> None:
     rows = Interactions.of(numbers[::-1], numbers)
     assert len(np.unique(rows.pair_keys())) == 70_000
     assert IdMap.range(70_000).rows(rows.users).tolist() == numbers[::-1].tolist()
+
+
+def in_parts(train, valid, test):
+    """A dataset of one user's items at these times."""
+    parts, used = [], 0
+    for times in (train, valid, test):
+        items = np.arange(used, used + len(times))
+        parts.append(Interactions.of(pa.array([1] * len(times)), pa.array(items), time=pa.array(times)))
+        used += len(times)
+    return Dataset.of("timed", *parts)
+
+
+def test_parts_come_in_order_where_no_time_goes_back():
+    assert in_parts([1, 2], [2, 3], [3]).comes_in_order
+    assert not in_parts([1, 4], [2, 3], [5]).comes_in_order
+    assert not in_parts([1, 2], [5], [4]).comes_in_order
+    assert not in_parts([1, 5], [6], [4]).comes_in_order
+    whole = in_parts([1, 2], [3], [4])
+    none = whole.valid.slice(0, 0)
+    assert not replace(whole, valid=none).comes_in_order
+    bare = Interactions(whole.valid.table.select(["user", "item"]))
+    assert not replace(whole, valid=bare).comes_in_order
+
+
+def test_a_validation_before_the_test_is_training_data():
+    whole = in_parts([1, 2], [3], [4])
+    joined = whole.before_test(whole.valid)
+    assert joined.train.column("time").tolist() == [1, 2, 3]
+    assert len(joined.valid) == 0
+    assert joined.test is whole.test

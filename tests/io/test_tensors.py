@@ -67,3 +67,12 @@ def test_an_error_of_the_disk_is_an_error_of_the_system(tmp_path, monkeypatch):
         write_tensors(tmp_path / "a.safetensors", {"weight": torch.ones(2)})
     assert caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tensors_that_share_memory_are_written_each(tmp_path):
+    one = torch.arange(6.0)
+    write_tensors(tmp_path / "file", {"one": one, "same": one, "none": torch.empty(0), "other": torch.empty(0)})
+    found, _ = read_tensors(tmp_path / "file")
+    assert torch.equal(found["one"], one)
+    assert torch.equal(found["same"], one)
+    assert found["none"].shape == found["other"].shape == (0,)

@@ -12,6 +12,7 @@ import pytest
 import accord.methods.auto as auto
 from accord.data.interactions import Interactions
 from accord.data.simulate import simulate
+from accord.data.split import split
 from accord.fitting import fit
 from accord.recommender.recommender import Recommender
 from helpers import small_data
@@ -102,3 +103,44 @@ def test_labels_that_are_too_few_change_nothing_and_that_is_said():
     assert found.run.config == without.run.config
     assert found.metrics["mean"] == without.metrics["mean"]
     assert any("too few to learn from" in note for note in found.metrics["notes"])
+
+
+def walk(users=60, items=30, steps=24, seed=0):
+    """Whoever took an item takes one of the next: what comes is known by what came last."""
+    rng = np.random.default_rng(seed)
+    places = (rng.integers(0, items, users)[:, None] + rng.integers(1, 3, (users, steps)).cumsum(1)) % items
+    rows = np.repeat(np.arange(users), steps)
+    log = Interactions.of(pa.array(rows), pa.array(places.ravel()), time=pa.array(np.tile(np.arange(steps), users)))
+    return split(log.merged(), "chronological", (0.6, 0.2, 0.2))
+
+
+def test_histories_fade_where_that_pays(tmp_path):
+    found = fit(walk(), options={"model.budget": 3}, device="cpu", out=tmp_path / "run")
+    tried = found.metrics["search"]["tried"]
+    faded = [entry for entry in tried if "model.recency" in entry.get("options", {})]
+    assert [entry["options"]["model.recency"] for entry in faded if entry["model"] == "ease"] == [30, 10, 3]
+    plain = max(entry["valid_ndcg@20"] for entry in tried if entry["model"] == "ease" and entry not in faded)
+    still, ease = (entry for entry in found.metrics["members"] if entry["model"] == "ease")
+    assert still["valid_ndcg@20"] == plain, "which may vote beside it"
+    assert ease["options"] == {**still.get("options", {}), "model.recency": 3}
+    assert ease["valid_ndcg@20"] > 1.1 * plain
+    voting = [*found.run.members]
+    assert any("model.recency" in member.options for member in voting)
+    for before, member in zip([None, *voting], voting, strict=False):
+        if recency := member.options.get("model.recency"):
+            assert member.options == {**before.options, "model.recency": recency}, "it never votes alone"
+            assert before.weight >= member.weight
+    train = {"model.budget": 3, "protocol.test_history": "train"}  # here they share their weights
+    once = fit(walk(), options=train, device="cpu", refit=False, out=tmp_path / "once")
+    assert once.run.config.model_options == found.run.config.model_options
+    assert Recommender.load(tmp_path / "once").recommend(None, 3).equals(once.recommend(None, 3))
+    loaded = Recommender.load(tmp_path / "run")
+    assert loaded.evaluate().mean() == found.evaluate().mean()
+    assert loaded.recommend(None, 3).equals(found.recommend(None, 3))
+    alone = [{"model": "ease", "options": ease["options"]}]
+    again = fit(walk(), "consensus", options={"model.members": alone}, device="cpu", refit=False)
+    assert again.metrics["runs"][0]["valid_ndcg@20"] == pytest.approx(ease["valid_ndcg@20"], abs=1e-9), "as if fitted"
+
+
+def test_histories_do_not_fade_without_times(made):
+    assert not any("model.recency" in entry.get("options", {}) for entry in made.metrics["search"]["tried"])

@@ -68,3 +68,16 @@ def test_a_family_that_takes_too_much_memory_is_left_out():
     large = Family("ease").too_large(Shape(10, 29_000, 100, 1000, 1000))
     assert large is not None
     assert "GiB" in large
+
+
+def test_times_let_the_best_of_a_family_fade_and_cost_something():
+    for family in FAMILIES:
+        assert family.seconds(SMALL, 2, has_times=True) > family.seconds(SMALL, 2)
+        best = family.trials(2)[-1]
+        faded = family.faded(best)
+        if family.model in {"ease", "sparse-ease", "item-knn", "user-knn", "graph-filter"}:
+            assert [member.options for member in faded] == [{**best.options, "model.recency": h} for h in (30, 10, 3)]
+            MODELS[family.model].Config(recency=3)
+        else:
+            assert faded == []
+    assert plan_search(SMALL, 10, has_times=True).seconds <= 10

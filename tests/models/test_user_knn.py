@@ -8,32 +8,19 @@ import torch
 
 from accord.models import user_knn
 from helpers import make_model
-from oracles import PLAIN, dense, each_case, scores_of
-
-
-def expected_scores(x, others, k, shrink, own=None):
-    """Scores of histories x [B, I] among others [U, I]; `own` [B]: rows of `others` that are their own."""
-    found = np.zeros_like(x)
-    for row, history in enumerate(x):
-        norm = np.linalg.norm(history) * np.linalg.norm(others, axis=1) + shrink
-        alike = np.divide(others @ history, norm, out=np.zeros(len(others)), where=others @ history > 0)
-        if own is not None:
-            alike[own[row]] = 0
-        nearest = np.argsort(-alike.astype(np.float32), kind="stable")[:k]  # of equal users the earlier ones
-        found[row] = alike[nearest] @ others[nearest]
-    return found
+from oracles import PLAIN, dense, each_case, neighbour_scores, scores_of
 
 
 @each_case
 @pytest.mark.parametrize(("k", "shrink"), [(1, 0.0), (6, 0.0), (6, 3.0), (1000, 0.0)])
 def test_against_a_dense_computation(train, k, shrink):
     model, x = make_model("user-knn", train, k=k, shrink=shrink), dense(train)
-    expected = expected_scores(x, x, k, shrink, np.arange(len(x)))
+    expected = neighbour_scores(x, x, k, shrink, np.arange(len(x)))
     np.testing.assert_allclose(scores_of(model), expected, rtol=2e-5, atol=1e-6)
     new = np.zeros((1, train.num_items))
     new[0, [1, 5, 6]] = 1
     found = model.fold_in(torch.tensor([1, 5, 6])).numpy()
-    np.testing.assert_allclose(found, expected_scores(new, x, k, shrink), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(found, neighbour_scores(new, x, k, shrink), rtol=2e-5, atol=1e-6)
 
 
 def test_users_in_parts_are_the_users_at_once(monkeypatch):

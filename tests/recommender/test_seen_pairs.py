@@ -32,15 +32,16 @@ def parts(**columns):
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])
-def test_pairs_weights_and_values_come_back(at_once, tmp_path, monkeypatch):
+def test_pairs_and_their_columns_come_back(at_once, tmp_path, monkeypatch):
     monkeypatch.setattr(seen_pairs, "ROWS_AT_ONCE", at_once)
     path = tmp_path / "seen.parquet"
-    write_seen(path, parts(value=[4.0, 5.0, 1.0], weight=[0.5, 0.0, 2.0]), USERS, ITEMS)
+    write_seen(path, parts(value=[4.0, 5.0, 1.0], time=[2**60 + 1, 3, 2**60], weight=[0.5, 0.0, 2.0]), USERS, ITEMS)
     found = read_seen(path, USERS, ITEMS)
     train, valid = found["train"], found["valid"]
     assert (train.users.to_pylist(), train.items.to_pylist()) == (["a", "a", "c"], [10, 30, 40])
     assert train.column("value").tolist() == [4, 5, 1]
     assert train.column("weight").tolist() == [0.5, 0, 2]
+    assert train.column("time").tolist() == [2**60 + 1, 3, 2**60]
     assert (valid.users.to_pylist(), valid.items.to_pylist()) == (["b"], [20])
     assert pq.read_table(path).column("part").to_pylist() == ["train"] * 3 + ["valid"]
 

@@ -11,7 +11,7 @@ import torch
 import accord
 from accord.evaluation.ranking import Ranker
 from accord.protocol import CORRECTED, PUBLISHED
-from accord.recommender.top_n import Lists
+from accord.recommender.top_n import Lists, latest_last
 from helpers import CPU, csr
 
 
@@ -54,7 +54,7 @@ def test_barred_items_are_left_out(simulation):
 def lists_of(scores, train, protocol=CORRECTED, **more):
     """Lists by given scores [U, I]."""
     tensor = torch.tensor(scores, dtype=torch.float32).unsqueeze(0)
-    target = SimpleNamespace(fold_in=lambda history: None)
+    target = SimpleNamespace(scores_of=lambda history: None)
     method = SimpleNamespace(target=target, score_all=lambda users: tensor[:, users].clone())
     return Lists(method, Ranker(method.score_all, 1, train, train, protocol, CPU, **more))
 
@@ -101,6 +101,11 @@ def test_a_history_that_nobody_shares_and_an_empty_one_get_the_popular_items():
 
 def test_a_model_that_folds_in_is_asked_first():
     lists = lists_of(SCORES, TRAIN)
-    lists.method.target.fold_in = lambda history: torch.tensor([[0.0, 1, 2, 3, 4], [0, 1, 2, 5, 4]])
+    lists.method.target.scores_of = lambda history: torch.tensor([[0.0, 1, 2, 3, 4], [0, 1, 2, 5, 4]])
     items, values, source = lists.of_history(np.array([4]), 2)
     assert (items.tolist(), values.tolist(), source) == ([3, 2], [4, 2], "history"), "the mean over members"
+
+
+def test_of_an_item_that_a_history_has_twice_the_later_counts():
+    assert latest_last(np.array([7, 2, 7, 9, 2])).tolist() == [7, 9, 2]
+    assert latest_last(np.empty(0, dtype=np.int64)).tolist() == []

@@ -66,6 +66,10 @@ def metrics_table(metrics: dict[str, Any]) -> None:
         spread = f" ± {metrics['std'][name]:.4f}" if len(runs) > 1 else ""
         rows.append([name, f"{mean:.4f}{spread}", *(f"{group['mean'][name]:.4f}" for group in shown.values())])
     print_table(columns, rows)
+    if "before_validation" in metrics:
+        before = metrics["before_validation"]["mean"]
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in before.items() if name.startswith("ndcg"))
+        say(f"judged once fitted on train and validation, which came before the test; on train alone: {figures}")
     if "refit" in metrics:
         fitted = metrics["refit"]["interactions"]
         say(f"what it recommends is fitted again on all {fitted:,} interactions; the figures are those of before")
@@ -78,7 +82,8 @@ def members_table(metrics: dict[str, Any]) -> None:
     search = metrics.get("search")
     if search is not None:
         tried, most = len(search["tried"]), search["trials"]
-        say(f"tried {tried} settings of {len(metrics['members'])} families, {most} of each at most; the best of each:")
+        families = len({(entry["model"], entry.get("method")) for entry in metrics["members"]})
+        say(f"tried {tried} settings of {families} families, {most} options of each at most; the best of each:")
     rows = []
     for entry in metrics["members"]:
         name = " + ".join(part for part in (entry["model"], entry.get("method")) if part)
@@ -86,7 +91,8 @@ def members_table(metrics: dict[str, Any]) -> None:
         options = ", ".join(f"{key.partition('.')[2]}={value}" for key, value in entry.get("options", {}).items())
         weight = f"{entry['weight']:.2f}" if "weight" in entry else ""
         rows.append([name, weight, entry.get("valid_ndcg@20"), entry.get("test_ndcg@20"), options or "defaults"])
-    print_table(["member", "vote", "valid ndcg@20", "test ndcg@20", "options"], rows)
+    test = "test ndcg@20" + (", fitted on train" if "before_validation" in metrics else "")
+    print_table(["member", "vote", "valid ndcg@20", test, "options"], rows)
     for note in metrics.get("notes", ()):
         say(f"note: {note}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -267,7 +268,31 @@ class Dataset:
 
     def everything(self) -> Dataset:
         """The whole log as training data: nothing is held out."""
-        parts = [part for part in (self.train, self.valid, self.test_noisy or self.test) if len(part)]
+        train = self._joined([self.train, self.valid, self.test_noisy or self.test])
+        none = train.slice(0, 0)
+        return replace(self, train=train, valid=none, test=none, valid_clean=None, test_noisy=None)
+
+    def before_test(self, valid: Interactions) -> Dataset:
+        """The same with a validation among the training data."""
+        train = self._joined([self.train, valid])
+        return replace(self, train=train, valid=train.slice(0, 0), valid_clean=None)
+
+    @cached_property
+    def comes_in_order(self) -> bool:
+        """Whether all have times, and by these a user's validation comes after the training and the test after both."""
+        latest = np.full(len(self.users), -np.inf)
+        for part in (self.train, self.valid, self.test_noisy or self.test):
+            if not len(part) or not part.has_time:
+                return False
+            users, times = self.rows(part)[0], part.column("time")
+            if not (times >= latest[users]).all():
+                return False
+            np.maximum.at(latest, users, times)
+        return True
+
+    def _joined(self, parts: Sequence[Interactions]) -> Interactions:
+        """Parts one after another, in the dataset's id maps."""
+        parts = [part for part in parts if len(part)]
         names = [name for name in COLUMNS if any(name in part.names for part in parts)]
         tables = []
         for part in parts:
@@ -278,9 +303,7 @@ class Dataset:
                 columns["weight"] = pc.fill_null(weight, 1.0)  # what an interaction counts for that says nothing
             tables.append(pa.table(columns))
         whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-        train = Interactions(whole.select(["user", "item", *names]), (self.users, self.items))
-        none = train.slice(0, 0)
-        return replace(self, train=train, valid=none, test=none, valid_clean=None, test_noisy=None)
+        return Interactions(whole.select(["user", "item", *names]), (self.users, self.items))
 
     def counts(self) -> dict[str, int]:
         """Users and items that occur in some part, and the size of each part."""

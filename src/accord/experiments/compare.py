@@ -200,7 +200,7 @@ def _train(
 
 def _plan(request: Request, cell: Cell) -> RunSpec:
     common = {name: value for name, value in request.common if has_option(cell.model, cell.method, name)}
-    options = common | dict(cell.options)
+    options = common | dict(cell.options) | {"protocol.test_history": "train"}  # solved and learned models alike
     return plan(
         request.data,
         cell.model,

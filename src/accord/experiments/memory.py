@@ -71,7 +71,7 @@ def _out_of_memory(error: RuntimeError) -> bool:
 
 def bytes_of_a_run(run: RunSpec, data: Dataset) -> int:
     """A careful guess: weights with gradients, moments, the best weights and intermediate results, and a batch."""
-    one = run.with_seeds(run.config.seeds[:1]).build(data.training_csr())
+    one = run.with_seeds(run.config.seeds[:1]).build(data.training_csr(run.columns))
     if one.target.solved:
         return one.target.cost(one.target.config, Shape.of(data.training_csr())).memory
     weights: int = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from torch import Tensor
+
 from accord.methods.base import Lab
-from accord.methods.candidates import Family, Search, plan_search
+from accord.methods.candidates import PAYS, Family, Search, plan_search
 from accord.methods.consensus import Candidate, FromMembers
 from accord.models.base import Shape
 from accord.models.consensus import Member
@@ -18,12 +22,14 @@ FAR_OVER = 3.0  # times the budget, and a minute: then the clock ends the search
 class SearchMembers(FromMembers):
     search: Search
     tried: list[dict[str, Any]]  # one entry per trial
+    fades: bool  # whether fading histories are tried
 
     def stages(self, lab: Lab) -> None:
         budget: float = self.target.config.budget
         began = time.monotonic()
         shape = Shape.of(lab.train_pairs)
-        self.search = plan_search(shape, budget)
+        self.fades = self.target.config.recency and lab.has_times and lab.relevant is not None
+        self.search = plan_search(shape, budget, has_times=self.fades)
         self.notes, self.tried = list(self.search.left_out), []
         trials = self.search.trials if lab.relevant is not None else 1  # with nothing to choose by
         best: list[Candidate] = []
@@ -35,9 +41,7 @@ class SearchMembers(FromMembers):
                     "another run may find more."
                 )
                 break
-            found = self._best_of(lab, family, trials, place)
-            if found is not None:
-                best.append(found)
+            best += self._best_of(lab, family, trials, place)
         if lab.relevant is None and len(best) > 1:  # votes are equal then, and popularity is nobody's own taste
             best = [one for one in best if one.member.model != "popularity"]
         self.agree(lab, best)
@@ -47,7 +51,7 @@ class SearchMembers(FromMembers):
     def _clean_members(self) -> list[Member]:
         """What was found of the families that labels can make clean, told how real each interaction is, which share one
         vote; and the items' quality."""
-        best = {one.member.model: one.member for one in self.candidates}
+        best = {one.member.model: one.member for one in reversed(self.candidates)}  # of a model the first
         clean: list[Member] = []
         if "ease" in best:
             clean.append(best["ease"].model_copy(update={"options": {**best["ease"].options, "model.clean": True}}))
@@ -56,11 +60,29 @@ class SearchMembers(FromMembers):
         clean = [member.model_copy(update={"weight": CLEAN / len(clean), "added": True}) for member in clean]
         return [*clean, Member(model="quality", weight=QUALITY, added=True)]
 
+    def voters(self, candidates: Sequence[Candidate]) -> list[Callable[[Tensor], Tensor]]:
+        """One whose history fades votes with the one before, whose history does not: validation tells what comes next,
+        and what is liked for long would have no voice."""
+        alone = super().voters(candidates)
+        return [
+            partial(_mean, alone[place - 1], own) if one.fades else own
+            for place, (one, own) in enumerate(zip(candidates, alone, strict=True))
+        ]
+
+    def weigh(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
+        weights = super().weigh(lab, candidates)
+        for place, one in enumerate(candidates):
+            if one.fades:
+                weights[place] /= 2
+                weights[place - 1] += weights[place]
+        return weights
+
     def record(self) -> dict[str, Any]:
         found = {"budget": self.target.config.budget, "trials": self.search.trials, "tried": self.tried}
         return {"search": {**found, "cost_seconds": round(self.search.seconds, 1)}}
 
-    def _best_of(self, lab: Lab, family: Family, trials: int, place: int) -> Candidate | None:
+    def _best_of(self, lab: Lab, family: Family, trials: int, place: int) -> list[Candidate]:
+        """The best of a family, and beside it the same with a history that fades, where that pays."""
         best: Candidate | None = None
         members, total = family.trials(trials), len(self.search.families) * trials
         for number, member in enumerate(members):
@@ -73,4 +95,18 @@ class SearchMembers(FromMembers):
             self.tried.append(found.entry)
             if best is None or (found.ndcg or 0) > (best.ndcg or 0):
                 best = found
-        return best
+        kept = [] if best is None else [best]
+        if best is None or not self.fades:
+            return kept
+        for member in family.faded(best.member):
+            done = place * trials + len(members)
+            lab.report(f"{member.label}, recency {member.options['model.recency']}", done, total)
+            faded = self.judged(lab, member, lab.scored_otherwise(member, best.method))
+            self.tried.append(faded.entry)
+            if (faded.ndcg or 0) > PAYS * (kept[-1].ndcg or 0):
+                kept[1:] = [faded]
+        return kept
+
+
+def _mean(one: Callable[[Tensor], Tensor], other: Callable[[Tensor], Tensor], users: Tensor) -> Tensor:
+    return (one(users) + other(users)) / 2

@@ -70,6 +70,13 @@ class Lab(TypingProtocol):
     def fit(self, member: Member) -> tuple[Method, int | None]:
         """A run of its own on the same data, trained, and the epochs that were best where it was stopped by them."""
 
+    def scored_otherwise(self, member: Member, trained: Method) -> Method:
+        """A trained run with options that change its scores alone, and none of its weights."""
+
+    @property
+    def has_times(self) -> bool:
+        """Whether it is known when each training interaction was."""
+
     @property
     def relevant(self) -> Relevant | None:
         """What members are judged by: validation pairs of users with history, of so many users at most; None: none."""

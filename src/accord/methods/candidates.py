@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from accord.evaluation.evaluate import MOST_SAMPLED
-from accord.models import can_hold, cost_of
+from accord.models import can_hold, cost_of, own_class
 from accord.models.base import Shape
 from accord.models.consensus import Member
 
 MOST_TRIALS = 8
 SEEDS = 4  # of a learned member, whose mean votes
+RECENCIES = (30, 10, 3)  # tried of what is best of a family that scores from histories, where the log has times
+PAYS = 1.01  # times the NDCG that a weaker fading reaches: validation has noise, and what is next is not what is liked
+ORDER_SECONDS = 3e-7  # to put an interaction in the order of time
 MOST_BYTES = 6 * 2**30  # in fitting a member
 
 
@@ -69,18 +72,30 @@ class Family:
             tries.append(Member(model=self.model, options=options))
         return tries
 
-    def seconds(self, shape: Shape, trials: int) -> float:
-        """What it takes to try it, to judge the best of it once more, and to fit that again on the whole log.
+    def faded(self, best: Member) -> list[Member]:
+        """The best of its trials with histories that fade, which is fitted already; none where they cannot."""
+        own = own_class(self.model)
+        if own is None or "recency" not in own.Config.model_fields:
+            return []
+        return [best.model_copy(update={"options": {**best.options, "model.recency": h}}) for h in RECENCIES]
+
+    def seconds(self, shape: Shape, trials: int, has_times: bool = False) -> float:
+        """What it takes to try it, to judge the best of it once more, and to fit that again on the whole log; where
+        there are times, to let its histories fade and to fit it with the validation too.
 
         Evaluating what is chosen on all users of the test comes on top, as with any model.
         """
         judged = min(shape.num_users, MOST_SAMPLED)
         if self.method is not None:
             fit = SEEDS * shape.num_interactions * self.pair_seconds
-            return 2 * fit + SEEDS * 4e-9 * judged * shape.num_items
+            return (3 if has_times else 2) * fit + SEEDS * 4e-9 * judged * shape.num_items
         costs = [self.cost(shape, member) for member in self.trials(trials)]
         each = [(fit, rank * judged / max(1, shape.num_users)) for fit, rank, _ in costs]
-        return sum(fit + rank for fit, rank in each) + max(fit + rank for fit, rank in each)
+        whole = sum(fit + rank for fit, rank in each) + max(fit + rank for fit, rank in each)
+        if not has_times:
+            return whole
+        fading = max(rank for _, rank in each) + ORDER_SECONDS * shape.num_interactions
+        return whole + max(fit for fit, _ in each) + len(self.faded(Member(model=self.model))) * fading
 
     def cost(self, shape: Shape, member: Member) -> tuple[float, float, int]:
         options = {name.removeprefix("model."): value for name, value in member.options.items()}
@@ -127,8 +142,12 @@ class Search:
     left_out: tuple[str, ...]  # one sentence for each family that is not tried
 
 
-def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILIES) -> Search:
+def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILIES, has_times: bool = False) -> Search:
     """The families that fit into a budget with their defaults, in their order; then as many trials as it allows."""
+
+    def seconds(families: Sequence[Family], trials: int) -> float:
+        return sum(family.seconds(shape, trials, has_times) for family in families)
+
     kept: list[Family] = []
     left_out = []
     for family in families:
@@ -138,15 +157,11 @@ def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILI
         if (why := family.too_large(shape)) is not None:
             left_out.append(f"{name} is not tried: {why}.")
             continue
-        total = _seconds([*kept, family], shape, 1)
+        total = seconds([*kept, family], 1)
         if kept and total > budget:
-            own = family.seconds(shape, 1)
+            own = seconds([family], 1)
             left_out.append(f"{name} is not tried: it would take about {own:,.0f} s of a budget of {budget:g} s.")
         else:
             kept.append(family)
-    trials = max(count for count in range(1, MOST_TRIALS + 1) if count == 1 or _seconds(kept, shape, count) <= budget)
-    return Search(tuple(kept), trials, _seconds(kept, shape, trials), tuple(left_out))
-
-
-def _seconds(families: Sequence[Family], shape: Shape, trials: int) -> float:
-    return sum(family.seconds(shape, trials) for family in families)
+    trials = max(count for count in range(1, MOST_TRIALS + 1) if count == 1 or seconds(kept, count) <= budget)
+    return Search(tuple(kept), trials, seconds(kept, trials), tuple(left_out))

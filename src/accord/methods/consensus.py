@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from accord.errors import InputError
 from accord.evaluation.selection import choose_weights, collect_votes
@@ -24,6 +25,11 @@ class Candidate:
     member: Member
     method: Method
     ndcg: float | None  # @20 on the validation, where there is one
+
+    @property
+    def fades(self) -> bool:
+        """Whether it scores from a history that fades."""
+        return "model.recency" in self.member.options
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -57,7 +63,10 @@ class FromMembers(Solve):
             why = str(error) if isinstance(error, InputError) else "it does not fit into memory."
             self.notes.append(f"{member.label} is left out: {why}")
             return None
-        return Candidate(member.model_copy(update={"epochs": epochs}), trained, lab.validate(trained))
+        return self.judged(lab, member.model_copy(update={"epochs": epochs}), trained)
+
+    def judged(self, lab: Lab, member: Member, trained: Method) -> Candidate:
+        return Candidate(member, trained, lab.validate(trained))
 
     def agree(self, lab: Lab, candidates: Sequence[Candidate]) -> None:
         """Let the candidates vote: with the weights that were given, or with those that are best on the validation."""
@@ -66,7 +75,7 @@ class FromMembers(Solve):
         weights = [candidate.member.weight for candidate in candidates]
         if None in weights:
             asked = [candidate for candidate in candidates if not candidate.member.added]
-            chosen = iter(self._weights(lab, asked))
+            chosen = iter(self.weigh(lab, asked))
             weights = [one.member.weight if one.member.added else next(chosen) for one in candidates]
         self.candidates = [
             replace(candidate, member=candidate.member.model_copy(update={"weight": weight or None}))
@@ -91,11 +100,14 @@ class FromMembers(Solve):
         self.chosen = [*(self.chosen or ()), *(one.member for one in added)]
         self.target.take(self.chosen, [*self.target.members, *(one.method for one in added)])
 
-    def _weights(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
+    def weigh(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
         if len(candidates) == 1:
             return [1.0]
         if lab.relevant is None:
             self.notes.append("there is no validation to weigh the members by, so that their votes are equal.")
             return [1.0] * len(candidates)
-        voters = [partial(vote, one.method) for one in candidates]
-        return choose_weights(collect_votes(voters, lab.ranker(self), lab.relevant))
+        return choose_weights(collect_votes(self.voters(candidates), lab.ranker(self), lab.relevant))
+
+    def voters(self, candidates: Sequence[Candidate]) -> list[Callable[[Tensor], Tensor]]:
+        """What is weighed: what each candidate says of all items for users [B], [B, I]."""
+        return [partial(vote, one.method) for one in candidates]

@@ -113,6 +113,11 @@ class Model(nn.Module):
         raise AssertionError("a solved model says how it is fitted")
 
     @classmethod
+    def reads(cls, config: Any) -> tuple[str, ...]:
+        """Columns of the training interactions that it needs with these options, besides weights."""
+        return ()
+
+    @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:
         """What one run of a solved model takes with these options: here, of an inverse of items by items."""
         items, cells = shape.num_items, shape.num_users * shape.num_items
@@ -151,6 +156,16 @@ class Model(nn.Module):
 
     def ready_to_score(self) -> None:
         """Do what scoring does once and processes do together: they score different numbers of users."""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order of a history says something: the latest item is the last."""
+        return False
+
+    def scores_of(self, history: Tensor) -> Tensor | None:
+        """`fold_in` of a history in the order of time. Where that says nothing items go by their rows, as the order of
+        a sum decides its last bits."""
+        return self.fold_in(history if self.in_order else history.sort().values)
 
     def fold_in(self, history: Tensor) -> Tensor | None:
         """Logits of every item of a new user with this history [n] of item rows: [R, I]; None if the model cannot."""

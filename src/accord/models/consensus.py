@@ -99,9 +99,13 @@ class Consensus(Model):
         every, place = torch.unique(users[0], return_inverse=True)
         return self.score_all(every)[:, place, items[0]]
 
+    @property
+    def in_order(self) -> bool:
+        return any(member.target.in_order for member in self.members)  # type: ignore[union-attr]
+
     def fold_in(self, history: Tensor) -> Tensor | None:
         """The vote of the members that can fold a history in."""
-        found = [(member, member.target.fold_in(history)) for member in self.members]  # type: ignore[union-attr,operator]
+        found = [(member, member.target.scores_of(history)) for member in self.members]  # type: ignore[union-attr,operator]
         return self._sum(
             None if scores is None else opinion(member, scores).mean(0, keepdim=True) for member, scores in found
         )

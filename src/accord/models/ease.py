@@ -12,12 +12,18 @@ import torch
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor
 
-from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.inverse import BLOCK, sweep
-from accord.models.histories import DenseItemToItem, clean_target, interaction_matrix, one_thread, power_or_zero
+from accord.models.histories import (
+    DenseItemToItem,
+    HistoryConfig,
+    clean_target,
+    interaction_matrix,
+    one_thread,
+    power_or_zero,
+)
 
 TOO_SMALL = "ease cannot be fitted: the penalty is too small for this data; raise model.l2."
 SMALL = 4_096  # items up to which one call of LAPACK inverts the matrix; beyond, blocks of it by several threads
@@ -98,7 +104,7 @@ class EASE(DenseItemToItem):
     most_items = 30_000  # the inverse is dense: 30,000 items are 7 GB in float64
     needs = "inverts an items x items matrix"
 
-    class Config(BaseConfig):
+    class Config(HistoryConfig):
         l2: float = Field(500.0, gt=0, description="ridge penalty")
         dropout: float = Field(0.0, ge=0, lt=1, description="share of a history taken as dropped at random")
         user_norm: float = Field(0.0, ge=0, le=1, description="fitting scales a user of n interactions by n^-user_norm")

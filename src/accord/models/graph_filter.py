@@ -10,10 +10,9 @@ import scipy.sparse as sp
 import torch
 from pydantic import Field
 
-from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.models.base import Cost, Shape
-from accord.models.histories import DenseItemToItem, interaction_matrix, power_or_zero
+from accord.models.histories import DenseItemToItem, HistoryConfig, interaction_matrix, power_or_zero
 
 COLUMNS_AT_ONCE = 2**10
 
@@ -28,7 +27,7 @@ class GraphFilter(DenseItemToItem):
     summary = "a low-pass filter on the graph of users and items, in closed form"
     most_items = 30_000  # 3.6 GB
 
-    class Config(BaseConfig):
+    class Config(HistoryConfig):
         power: float = Field(0.25, gt=0, le=10, description="exponent of every weight between two items")
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:

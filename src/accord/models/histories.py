@@ -11,9 +11,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 
-from accord.data.csr import Csr
+from accord.config import BaseConfig
+from accord.data.csr import Csr, IntArray
 from accord.errors import InputError
 from accord.kernels.lookups import places_of
 from accord.kernels.neighbours import history_scores
@@ -63,11 +65,64 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-class FromHistory(Model):
+def ages(train: Csr) -> IntArray:
+    """Of each interaction, how many of its user come after it in time; of one moment, those of later rows: [n]."""
+    order = np.lexsort([train.columns["time"], train.users])
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.repeat(train.ptr[1:], train.counts) - 1 - np.arange(len(order))
+    return found
+
+
+class HistoryConfig(BaseConfig):
+    recency: float = Field(
+        0.0, ge=0, description="in a user's history, interactions count half every so many later ones; 0: all alike"
+    )
+    later = ("recency",)
+
+
+class ScoresHistories(Model):
     """A solved model that knows its users by their histories alone: these are of the run, not of its weights."""
 
     solved = True
     logits = False
+
+    Config = HistoryConfig
+
+    @classmethod
+    def reads(cls, config: Any) -> tuple[str, ...]:
+        return ("time",) if getattr(config, "recency", 0) else ()
+
+    def history_counts(self, train: Csr) -> npt.NDArray[np.float64] | None:
+        """What each interaction counts for in the history of its user: [n]; None: 1."""
+        weight = train.columns.get("weight")  # a history counts as it did when the model was fitted
+        if not self.in_order:
+            return weight
+        if "time" not in train.columns:
+            raise InputError(
+                f"option recency of model {self.name} needs times, and the log has none; "
+                "give --time-col, or leave the option out."
+            )
+        share = self._halved(ages(train))
+        return share if weight is None else weight * share
+
+    @property
+    def in_order(self) -> bool:
+        return bool(self.reads(self.config))
+
+    def counts_of(self, history: Tensor) -> Tensor | None:
+        """What each item of a history counts for, the last being the latest: [n]; None: 1."""
+        if not self.in_order:
+            return None
+        return torch.from_numpy(self._halved(np.arange(len(history))[::-1])).float().to(history.device)
+
+    def _halved(self, ages: IntArray) -> npt.NDArray[np.float64]:
+        with np.errstate(over="ignore"):
+            found: npt.NDArray[np.float64] = np.exp2(-ages / self.config.recency)
+        return found
+
+
+class FromHistory(ScoresHistories):
+    """Has the histories end to end, on the device."""
 
     ptr: Tensor
     items: Tensor
@@ -78,9 +133,9 @@ class FromHistory(Model):
         train = setup.train
         self.register_buffer("ptr", torch.from_numpy(train.ptr), persistent=False)
         self.register_buffer("items", torch.from_numpy(train.items), persistent=False)
-        weight = train.columns.get("weight")  # a history counts as it did when the model was fitted
-        counts = None if weight is None else torch.from_numpy(weight).float()
-        self.register_buffer("history_weight", counts, persistent=False)
+        counts = self.history_counts(train)
+        weight = None if counts is None else torch.from_numpy(counts).float()
+        self.register_buffer("history_weight", weight, persistent=False)
 
     def histories(self, users: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """The histories of users [B], end to end: each entry's place in `users`, its item, where each history starts,
@@ -116,17 +171,15 @@ class DenseItemToItem(FromHistory):
         return F.embedding_bag(items, self.weight, starts, mode="sum", per_sample_weights=counts).unsqueeze(0)
 
     def fold_in(self, history: Tensor) -> Tensor:
-        return self.weight[history].sum(0, keepdim=True)
+        rows, counts = self.weight[history], self.counts_of(history)
+        return (rows if counts is None else rows * counts[:, None]).sum(0, keepdim=True)
 
     def item_to_item(self) -> Tensor:
         return self.weight
 
 
-class SparseItemToItem(Model):
+class SparseItemToItem(ScoresHistories):
     """Scores X W with sparse weights W [I, I], of which a fitted model alone knows how many there are."""
-
-    solved = True
-    logits = False
 
     ends: Tensor
     columns: Tensor
@@ -135,7 +188,7 @@ class SparseItemToItem(Model):
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         train = setup.train
-        self.histories = interaction_matrix(train, train.columns.get("weight")).astype(np.float32)  # [U, I]
+        self.histories = interaction_matrix(train, self.history_counts(train)).astype(np.float32)  # [U, I]
         self.register_buffer("ends", torch.zeros(setup.num_items + 1, dtype=torch.int64))  # W row by row, as CSR has it
         self.register_buffer("columns", torch.empty(0, dtype=torch.int32))
         self.register_buffer("values", torch.empty(0, dtype=torch.float32))
@@ -165,7 +218,8 @@ class SparseItemToItem(Model):
         return torch.from_numpy(scores).to(self.values.device).unsqueeze(0)
 
     def fold_in(self, history: Tensor) -> Tensor:
-        rows = self.weights[history.cpu().numpy()].sum(0)
+        rows, counts = self.weights[history.cpu().numpy()], self.counts_of(history)
+        rows = rows.sum(0) if counts is None else counts.cpu().numpy()[None] @ rows
         return torch.from_numpy(np.asarray(rows)).to(self.values.device)
 
     def item_to_item(self) -> Tensor | None:

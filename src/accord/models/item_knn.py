@@ -10,11 +10,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from pydantic import Field
 
-from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.kernels.neighbours import nearest_items
 from accord.models.base import Cost, Shape
-from accord.models.histories import SparseItemToItem, interaction_matrix, power_or_zero
+from accord.models.histories import HistoryConfig, SparseItemToItem, interaction_matrix, power_or_zero
 
 
 def nearest(x: Any, k: int, balance: float, shrink: float, told: Callable[[float], None] | None = None) -> Any:
@@ -37,7 +36,7 @@ class ItemKNN(SparseItemToItem):
     name = "item-knn"
     summary = "items that the same users took: the nearest of each, by a shrunk cosine"
 
-    class Config(BaseConfig):
+    class Config(HistoryConfig):
         k: int = Field(200, ge=1, le=2**20, description="nearest items of each item")
         balance: float = Field(
             0.75,

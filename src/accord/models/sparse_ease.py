@@ -12,11 +12,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.kernels.neighbours import local_ridges, nearest_items
 from accord.models.base import MOST_WIDE, Cost, Setup, Shape
-from accord.models.histories import SparseItemToItem, interaction_matrix, one_thread, power_or_zero
+from accord.models.histories import HistoryConfig, SparseItemToItem, interaction_matrix, one_thread, power_or_zero
 from accord.random import generators
 
 PAIRS_KEPT = 2**28  # of the entries of x'x, the largest of each item
@@ -39,7 +38,7 @@ class SparseEASE(SparseItemToItem):
     summary = "ease for large catalogues: sparse weights and a few vectors, solved item by item"
     most_items = 5_000_000
 
-    class Config(BaseConfig):
+    class Config(HistoryConfig):
         l2: float = Field(500.0, gt=0, description="ridge penalty")
         neighbours: int = Field(50, ge=1, le=2**12, description="items that have a weight of their own for an item")
         dim: int = Field(64, ge=0, le=MOST_WIDE, description="vectors by which all other items count")
@@ -122,7 +121,9 @@ class SparseEASE(SparseItemToItem):
         return scores
 
     def fold_in(self, history: Tensor) -> Tensor:
-        return super().fold_in(history) + self.basis[history].sum(0) @ self.spread.mT
+        rows, counts = self.basis[history], self.counts_of(history)
+        taken = rows.sum(0) if counts is None else counts @ rows
+        return super().fold_in(history) + taken @ self.spread.mT
 
     def item_to_item(self) -> Tensor | None:
         weights = super().item_to_item()

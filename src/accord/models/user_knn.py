@@ -11,16 +11,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.kernels.neighbours import k_best
-from accord.models.base import Cost, Model, Setup, Shape
-from accord.models.histories import interaction_matrix
+from accord.models.base import Cost, Setup, Shape
+from accord.models.histories import HistoryConfig, ScoresHistories, interaction_matrix
 
 CELLS_AT_ONCE = 2**23  # similarities of the users that are scored together with all users
 
 
-class UserKNN(Model):
+class UserKNN(ScoresHistories):
     """Scores: the sum of cos(u, v) x_vi over the k users v nearest to u, cos(u, v) = x_u x_v / (|x_u| |x_v| + shrink).
 
     Nothing is solved but the norms: users are compared when they are scored, so that what is kept are the histories.
@@ -29,10 +28,8 @@ class UserKNN(Model):
 
     name = "user-knn"
     summary = "what the users with the most similar histories took, by a cosine"
-    solved = True
-    logits = False
 
-    class Config(BaseConfig):
+    class Config(HistoryConfig):
         k: int = Field(200, ge=1, le=2**20, description="nearest users of each user")
         shrink: float = Field(100.0, ge=0, description="added to the norm: users with little in common count less")
 
@@ -43,6 +40,10 @@ class UserKNN(Model):
         train = setup.train
         self.histories = interaction_matrix(train, train.columns.get("weight")).astype(np.float32)  # [U, I]
         self.by_item = self.histories.T.tocsr()  # [I, U]
+        self.scored, self.scored_norm = self.histories, None  # whose neighbours are sought; what these took ages not
+        if self.in_order:
+            self.scored = interaction_matrix(train, self.history_counts(train)).astype(np.float32)
+            self.scored_norm = np.sqrt(self.scored.multiply(self.scored).sum(1).A1)
         self.register_buffer("norm", torch.empty(setup.num_users, dtype=torch.float32))
 
     @classmethod
@@ -63,16 +64,17 @@ class UserKNN(Model):
     def score_all(self, users: Tensor) -> Tensor:
         rows = users.cpu().numpy()
         norm = self.norm.cpu().numpy()
+        own = norm if self.scored_norm is None else self.scored_norm
         size = max(1, CELLS_AT_ONCE // max(1, self.num_users))
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-        scores = [self._scores(self.histories[part], norm[part], norm, part) for part in parts]
+        scores = [self._scores(self.scored[part], own[part], norm, part) for part in parts]
         return torch.from_numpy(np.concatenate(scores)).to(self.norm.device).unsqueeze(0)
 
     def fold_in(self, history: Tensor) -> Tensor:
-        items = history.cpu().numpy()
-        ones = np.ones(len(items), dtype=np.float32)
-        rows = sp.csr_matrix((ones, items, [0, len(items)]), shape=(1, self.num_items))
-        own = np.sqrt(np.array([len(items)], dtype=np.float32))
+        items, counts = history.cpu().numpy(), self.counts_of(history)
+        given = np.ones(len(items), dtype=np.float32) if counts is None else counts.cpu().numpy()
+        rows = sp.csr_matrix((given, items, [0, len(items)]), shape=(1, self.num_items))
+        own = np.sqrt(np.square(given).sum(keepdims=True))
         return torch.from_numpy(self._scores(rows, own, self.norm.cpu().numpy())).to(self.norm.device)
 
     def _scores(

@@ -29,7 +29,7 @@ from accord.models import ModelSpec
 from accord.recommender import results, run_folder, tables
 from accord.recommender.agreement import Agreement
 from accord.recommender.seen_pairs import read_seen, write_seen
-from accord.recommender.top_n import Lists
+from accord.recommender.top_n import Lists, latest_last
 from accord.training import checkpoints
 from accord.training.run import RunSpec, run_entries
 from accord.training.trainer import TrainState
@@ -72,7 +72,7 @@ class Recommender:
         relevant = relevant or Relevant.of_test(data, run.config.protocol)
         trained = run.as_trained(method)
         config = trained.config
-        made = cls(trained, method, data.users, data.items, data.training_csr(), relevant.seen, {})
+        made = cls(trained, method, data.users, data.items, data.training_csr(trained.columns), relevant.seen, {})
         made.asked, made.item_info = run, data.item_info
         made.history = [entry for state in states for entry in state.history]
         judged = {"user": data.users.take(relevant.pairs.users), "item": data.items.take(relevant.pairs.items)}
@@ -273,7 +273,7 @@ class Recommender:
     def _folded_in(self, user: pa.Array, history: Sequence[Any], k: int) -> pa.Table:
         """Recommendations for a user [1] from a history alone."""
         rows = self.items.rows(pa.array(history)) if len(history) else np.empty(0, dtype=np.int64)
-        known = np.unique(rows[rows >= 0])
+        known = latest_last(rows[rows >= 0])
         if len(known) < len(set(history)):
             warnings.warn(
                 f"user {user[0]}: {len(set(history)) - len(known)} item(s) of the history are unknown.", stacklevel=4
@@ -390,15 +390,16 @@ class Recommender:
         run_folder.require_pairs(folder / "seen.parquet", parts["train"], metrics)
         parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
         data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
-        train, valid = data.training_csr(), data.csr(data.valid)
+        train, valid = data.training_csr(run.columns), data.csr(data.valid)
         built = run_folder.read_method(folder / "model.safetensors", run, train, users, items)
         recommender = cls(run, built.to(device), users, items, train, train.merge(valid), metrics)
         recommender._parts = parts
         recommender.owned = recommender.seen.merge(data.csr(parts["rest"]))
         if "refit" in metrics:
             one, whole = run.with_seeds(run.config.seeds[recommender.chosen :][:1]), recommender.everything()
-            again = run_folder.read_method(folder / run_folder.REFIT, one, whole.training_csr(), users, items)
-            recommender.take_over(one, again.to(device), whole.training_csr())
+            pairs = whole.training_csr(run.columns)
+            again = run_folder.read_method(folder / run_folder.REFIT, one, pairs, users, items)
+            recommender.take_over(one, again.to(device), pairs)
         if "title" in item_table.column_names:
             recommender.item_info = item_table.drop_columns(["item", "train_count"])
         recommender.history = run_folder.read_log(folder / "log.jsonl")

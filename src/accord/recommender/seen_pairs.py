@@ -17,16 +17,18 @@ from accord.io.files import read_batches
 
 ROWS_AT_ONCE = 2**22
 PARTS = ("train", "valid", "rest")
-KEPT = ("value", "weight")  # columns besides the ids
+KEPT = ("value", "weight", "time")  # columns besides the ids
 
 
 def write_seen(path: Path, parts: Mapping[str, Interactions], users: IdMap, items: IdMap) -> None:
     """Pairs under the caller's ids, each with the part that it is of.
 
-    The values too, which training does not use, for whoever looks at the run afterwards; and the weights, which a
-    history is scored with.
+    The values too, which training does not use, for whoever looks at the run afterwards; and the weights and times,
+    which a history is scored with.
     """
     types = {"user": users.ids.type, "item": items.ids.type} | dict.fromkeys(KEPT, pa.float64())
+    times = {part.rows.schema.field("time").type for part in parts.values() if "time" in part.names}
+    types["time"] = pa.int64() if times == {pa.int64()} else pa.float64()
     known = parts["train"].rows.schema
     fields = [known.field(name).with_type(kind) for name, kind in types.items() if name in known.names]
     schema = pa.schema([*fields, ("part", pa.dictionary(pa.int32(), pa.string()))])
@@ -39,7 +41,7 @@ def write_seen(path: Path, parts: Mapping[str, Interactions], users: IdMap, item
                     for field in fields
                 ]
                 marks = pa.DictionaryArray.from_arrays(np.zeros(len(rows), np.int32), pa.array([part]))
-                writer.write_table(pa.table([*columns, marks], schema.names).cast(schema))
+                writer.write_table(pa.table([*columns, marks], schema.names).cast(schema, safe=False))
 
 
 def read_seen(path: Path, users: IdMap, items: IdMap) -> dict[str, Interactions]:

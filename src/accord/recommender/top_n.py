@@ -44,7 +44,7 @@ class Lists:
 
     @torch.inference_mode()
     def of_history(self, history: IntArray, k: int, barred: Tensor | None = None) -> List:
-        """The k best items for a user of whom only these different items are known."""
+        """The k best items for a user of whom only these different items are known, the latest last."""
         rows = torch.from_numpy(history).to(self.ranker.device)
         scores = self._folded_in(rows) if len(history) else None
         source, priority = "history", self.priority
@@ -58,7 +58,7 @@ class Lists:
 
         On MovieLens-100k the latter ranks as well as the trained vectors of the users themselves, for GMF and NeuMF.
         """
-        scores = self.method.target.fold_in(history)
+        scores = self.method.target.scores_of(history)
         if scores is not None:
             return scores.mean(0)  # over the members of an ensemble
         neighbours, weights = self.neighbours(history)
@@ -85,6 +85,12 @@ class Lists:
         ptr, takers, weights = (torch.from_numpy(part) for part in (by_item.ptr, by_item.items, weight))
         device = self.ranker.device
         return ptr.to(device), takers.to(device), weights.to(device)
+
+
+def latest_last(history: IntArray) -> IntArray:
+    """The different items of a history, each where it is for the last time."""
+    _, places = np.unique(history[::-1], return_index=True)
+    return history[::-1][np.sort(places)[::-1]]
 
 
 def _present(items: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from accord.evaluation.ranking import tie_priority
 from accord.kernels.top_k import top_k
 from accord.recommender.recommender import Recommender
 from accord.recommender.run_folder import FILES, MANIFEST
-from accord.recommender.top_n import List
+from accord.recommender.top_n import List, latest_last
 from accord.serve.audited import Audited
 from accord.serve.search import Search
 from accord.serve.similar import similarity_of
@@ -113,8 +113,8 @@ class Snapshot:
         """The recommendations for a user who is known only by a history."""
         rows = [self.item_rows.get(str(item)) for item in items]
         unknown = [item for item, row in zip(items, rows, strict=True) if row is None]
-        known = np.unique(np.array([row for row in rows if row is not None], dtype=np.int64))
-        return {"unknown": unknown, **self._list(self.lists.of_history(known, k, barred), known, why)}
+        known = latest_last(np.array([row for row in rows if row is not None], dtype=np.int64))
+        return {"unknown": unknown, **self._list(self.lists.of_history(known, k, barred), np.sort(known), why)}
 
     def barred(self, exclude: Sequence[Id], allow: Sequence[Id] | None) -> Tensor | None:
         """Marks the items [I] to leave out; None if there are none."""

@@ -78,6 +78,13 @@ def plan(
             method_options[key] = value
     method_options |= given["method"]
     make_config(kind.Config, method_options, f"method {method_name(method)}")
+    if rules.test_history == "train+valid" and (kind.learns or not data.comes_in_order):
+        if "test_history" in given["protocol"]:
+            raise InputError(
+                "protocol.test_history=train+valid is for solved models, and for logs with times whose validation and "
+                "test came later; leave it out."
+            )
+        rules = rules.model_copy(update={"test_history": "train"})
     train_options |= given["train"] | ({} if epochs is None else {"epochs": epochs})
     config = RunConfig(
         model=reference(model),

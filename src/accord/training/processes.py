@@ -20,7 +20,9 @@ def require_shardable(ranks: Ranks, run: RunSpec, data: Dataset) -> None:
     """Refuse a model or method that needs all users, or all pairs of a batch, in one process, if there are several."""
     if ranks.size == 1:
         return
-    method = run.with_seeds(run.config.seeds[:1]).build(rows_of(data.training_csr(), 0, 1))  # small: it is only asked
+    method = run.with_seeds(run.config.seeds[:1]).build(
+        rows_of(data.training_csr(run.columns), 0, 1)
+    )  # small: it is only asked
     for part in method.modules():
         if not getattr(part, "shardable", True):
             refused = method.target if part is method and not method.learns else part
@@ -62,6 +64,6 @@ def gathered(ranks: Ranks, run: RunSpec, data: Dataset, method: Method) -> Metho
         weights[name] = ranks.collect(tensor, 1, name) if name in shares else tensor
     if ranks.rank:
         return None
-    whole = run.build(data.training_csr())
+    whole = run.build(data.training_csr(run.columns))
     whole.load_state_dict(weights)
     return whole.to(device).eval()

@@ -22,7 +22,7 @@ from accord.methods.base import Build, Method
 from accord.models import MODELS, ModelSpec, has_seeds, model_name, own_class
 from accord.models.base import Setup
 from accord.models.consensus import Consensus, Member
-from accord.protocol import OwnRules, Protocol, preset_values
+from accord.protocol import PRESETS, OwnRules, Protocol
 from accord.random import derive_seed
 from accord.training.trainer import TrainConfig, TrainState
 
@@ -116,6 +116,18 @@ class RunSpec:
         config: Any = make_config(own.Config, self.config.model_options, f"model {own.name}")
         members: tuple[Member, ...] = config.members
         return members
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the training interactions that it needs, besides weights."""
+        with imports_allowed(self.trusted):
+            own = own_class(self.model)
+            needed = [*self.kind.columns]
+            if own is not None:
+                needed += own.reads(make_config(own.Config, self.config.model_options, f"model {own.name}"))
+            for member in self.members:
+                needed += self.of_member(member).columns
+        return tuple(dict.fromkeys(needed))
 
     def with_seeds(self, seeds: tuple[int, ...]) -> RunSpec:
         """The same with other seeds; the runs' own options fall away, as they shape no network."""
@@ -235,9 +247,8 @@ def recorded_rules(protocol: Protocol) -> dict[str, Any]:
 
 
 def preset_rules(name: str) -> dict[str, Any]:
-    """The same of a preset."""
-    kinds: list[type[BaseModel]] = [Protocol, *every_rule_kind()]
-    return {"name": name} | {key: value for kind in kinds for key, value in preset_values(kind, name).items()}
+    """The same of a preset, for a log without times."""
+    return recorded_rules(PRESETS[name].model_copy(update={"test_history": "train"}))
 
 
 def run_entries(

@@ -62,7 +62,7 @@ def train_stack(
     """
     if device.type == "cpu":
         ready_cpu()
-    whole = data.training_csr(run.kind.columns)
+    whole = data.training_csr(run.columns)
     whole = replace(whole, columns={**whole.columns, **columns}) if columns else whole
     train = shard_of(whole, ranks.share(whole.num_users), ranks.item_share(whole.num_items))
     method = run.build(train).to(device)
@@ -156,6 +156,17 @@ class Bench:
         weight = p_real / p_real.mean() * self.train_pairs.columns.get("weight", 1.0)
         return {**self.set_columns, "weight": weight}
 
+    def scored_otherwise(self, member: Member, trained: Method) -> Method:
+        run = self.run.of_member(member)
+        made, weights = run.build(self.data.training_csr(run.columns)), trained.state_dict()
+        made.target.make_room({name.removeprefix("target."): tensor for name, tensor in weights.items()})
+        made.load_state_dict(weights, assign=True)
+        return made.to(self.device).eval()
+
+    @property
+    def has_times(self) -> bool:
+        return self.data.train.has_time and not self.data.train.rows.column("time").null_count
+
     @cached_property
     def relevant(self) -> Relevant | None:
         relevant = Relevant.of_validation(self.data, self.run.config.protocol).sampled()
@@ -214,7 +225,7 @@ class Bench:
         """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
         config, data = self.run.config, self.data
         settings = config.model_dump_json(exclude={"train": {"epochs", "checkpoint_seconds"}, "ks": True})
-        train, valid = data.training_csr(self.run.kind.columns), data.csr(validation_part(data, config.protocol))
+        train, valid = data.training_csr(self.run.columns), data.csr(validation_part(data, config.protocol))
         digest = hashlib.sha256()
         for keys in itertools.chain(train.key_parts(), valid.key_parts()):
             digest.update(keys.tobytes())
