@@ -113,8 +113,10 @@ def _means(runs: Runs) -> Table:
 
 
 def _tests(runs: Runs) -> Table:
-    """Against the first run; a single run is tested against popularity."""
-    baseline = runs.runs[0] if len(runs.runs) > 1 else runs.subjects[-1]
+    """Against the first run; a single run against the best of what is beside it."""
+    others = [one for one in runs.subjects if not one.is_run]
+    alone = len(runs.runs) == 1
+    baseline = max(others, key=lambda one: one.figures[runs.ndcg].mean) if alone else runs.runs[0]
     tests = runs.test(baseline, [one for one in runs.subjects if one is not baseline])
     rows = tuple(
         (
