@@ -80,7 +80,7 @@ def figures(runs: Runs, section: Section) -> None:
 
 
 def _dots(runs: Runs, metric: str) -> Chart:
-    return dots(metric, {one.name: one.figures[metric] for one in runs.subjects}, runs.beside)
+    return dots(metric, {one.name: one.figures[metric] for one in runs.subjects}, runs.beside[:1])
 
 
 def dots(metric: str, found: Mapping[str, Interval], beside: Sequence[str] = ()) -> Chart:
@@ -144,7 +144,7 @@ def users(runs: Runs, section: Section) -> None:
         for group, _, figures in found
         for name, figure in zip(runs.names, figures, strict=True)
     ]
-    chart = charts.groups(rows, runs.ndcg, [group for group, *_ in found], runs.names, runs.beside)
+    chart = charts.groups(rows, runs.ndcg, [group for group, *_ in found], runs.names, runs.beside[:1])
     means = [f"{figures[0].mean:.4f} for users with {group} interactions" for group, _, figures in found]
     summary = f"{runs.names[0]}: {', '.join(means)}."
     table = _by_history(f"{runs.ndcg} by history", runs.subjects, found)

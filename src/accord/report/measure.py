@@ -182,7 +182,7 @@ class Runs:
         if self.comparable:
             self.subjects += beside(self.runs, ks)
         self.names = [one.name for one in self.subjects]
-        self.beside = [one.name for one in self.subjects if not one.is_run]
+        self.beside = [one.name for one in self.subjects if not one.is_run]  # the first is grey in charts
         self.k = depth(self.runs[0].evaluation)
         self.recall, self.ndcg = f"recall@{self.k}", f"ndcg@{self.k}"
         self.testable = self.comparable and len(self.subjects) > 1 and len(self.runs[0].evaluation.users) > 1
