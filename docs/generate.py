@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -14,6 +15,8 @@ from accord.cli.app import app
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
 from accord.experiments.findings import pages, published
+from accord.methods.candidates import FAMILIES, SEEDS, Range
+from accord.models import own_class
 from accord.protocol import NAMES, Protocol, preset_values
 from accord.training.run import every_rule_kind
 
@@ -62,6 +65,24 @@ def catalog_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def families_table() -> str:
+    """What `auto` tries, and in which ranges."""
+    rows = ["| family | what is tried of its options | where |", "|---|---|---|"]
+    for family in FAMILIES:
+        name = f"`{family.model}`" if family.method is None else f"`{family.model}`, trained by `{family.method}`"
+        ranges = ", ".join(f"`{option}` {_between(own)}" for option, own in family.ranges.items())
+        tried = ranges or (f"the mean of {SEEDS} seeds" if family.method is not None else "has none")
+        most = own_class(family.model).most_items  # type: ignore[union-attr]
+        where = f"up to {most:,} items" if math.isfinite(most) else ""
+        where = f"where `{family.in_place_of}` is not tried" if family.in_place_of else where
+        rows.append(f"| {name} | {tried} | {where} |")
+    return "\n".join(rows) + "\n"
+
+
+def _between(own: Range) -> str:
+    return f"{own.low:g} to {own.high:g}{' by its logarithm' if own.by_logarithm else ''}"
+
+
 def usual_columns() -> str:
     rows = ["| role | usual names |", "|---|---|"]
     rows += [f"| {role} | {', '.join(names.split())} |" for role, names in USUAL_NAMES.items()]
@@ -91,6 +112,7 @@ def _block(arguments: list[str]) -> str:
 PARTS = {
     "catalog": catalog_table,
     "columns": usual_columns,
+    "families": families_table,
     "protocol": protocol_table,
     "commands": commands,
     "models": lambda: _block(["models"]),

@@ -68,3 +68,19 @@ def test_progress_is_silent_where_nobody_looks(capsys):
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.strip() == ""
+
+
+def shown(capsys, ks, *given):
+    names = [f"{metric}@{k}" for metric in ("recall", "ndcg", "mrr") for k in ks]
+    metrics = {"dataset": dict.fromkeys(("users", "items", "train", "valid", "test"), 9) | {"name": "clicks"}}
+    metrics |= {"runs": [{}], "groups": {}, "model": "ease", "method": "none", "protocol": {"name": "corrected"}}
+    metrics_table({**metrics, "mean": dict.fromkeys(names, 0.5), "std": {}}, *given)
+    return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+
+
+def test_unasked_metrics_are_recall_and_ndcg_at_ten_and_twenty(capsys):
+    usual = (3, 5, 10, 20)
+    assert shown(capsys, usual) == ["recall@10", "recall@20", "ndcg@10", "ndcg@20"]
+    assert len(shown(capsys, usual, True)) == 12
+    assert shown(capsys, usual, False, [3, 5]) == ["recall@3", "recall@5", "ndcg@3", "ndcg@5"]
+    assert shown(capsys, (5, 7)) == ["recall@5", "recall@7", "ndcg@5", "ndcg@7"]  # lengths that somebody chose

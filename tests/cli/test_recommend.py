@@ -42,6 +42,24 @@ def test_all_users_in_a_parquet_file(folder, tmp_path, monkeypatch, capsys):
     assert pq.read_table(path).equals(accord.Recommender.load(folder).recommend(None, 3).combine_chunks())
 
 
+@pytest.mark.parametrize("name", ["lists.csv", "lists.json", "lists.JSONL", "lists.txt", "lists.parquet"])
+def test_a_file_is_what_its_name_says(folder, tmp_path, monkeypatch, capsys, name):
+    user = small_data().users.ids.to_pylist()[0]
+    words, path = ["recommend", folder, "--user", user, "--k", "3"], tmp_path / name
+    assert run(monkeypatch, capsys, *words, "-o", path)[:2] == (0, "")
+    if path.suffix == ".parquet":
+        assert pq.read_table(path).column("user").to_pylist() == [user] * 3
+    else:
+        form = {".csv": "csv", ".txt": "table"}.get(path.suffix, "json")
+        assert run(monkeypatch, capsys, *words, "--format", form)[1] == path.read_text()
+
+
+def test_a_format_that_is_given_goes_before_the_name(folder, tmp_path, monkeypatch, capsys):
+    user, path = small_data().users.ids.to_pylist()[0], tmp_path / "lists.dat"
+    run(monkeypatch, capsys, "recommend", folder, "--user", user, "--k", "3", "--format", "json", "-o", path)
+    assert [row["user"] for row in listed(path.read_text())] == [user] * 3
+
+
 def test_a_new_user_by_the_items_they_had(folder, monkeypatch, capsys):
     items = small_data().items.ids.to_pylist()[:3]
     words = ["recommend", folder, "--user", "new", "--history", ",".join(items), "--k", "40", "--format", "json"]
@@ -61,6 +79,9 @@ def test_a_new_user_by_the_items_they_had(folder, monkeypatch, capsys):
         ("--user a --k 0", "--k is 0"),
         ("--user a --format xml", "unknown format 'xml'"),
         ("--users nowhere.txt", "no such file"),
+        ("--user a -o lists.xlsx", "lists.xlsx: give a name that ends in .csv, .json, .jsonl, .parquet or .txt, or a"),
+        ("--all -o lists", "lists: give a name that ends in .csv"),
+        ("--user a --format parquet", "--format parquet needs a file"),
     ],
 )
 def test_mistakes_are_one_sentence(folder, tmp_path, monkeypatch, capsys, words, sentence):

@@ -32,7 +32,7 @@ def test_train_evaluate_recommend(clicks, monkeypatch, capsys):
     )
     assert code == 0
     assert "user column 'user'" in err
-    assert "recall@20" in out
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["recall@10", "recall@20", "ndcg@10", "ndcg@20"]
     folder = clicks / "runs" / "clicks-gmf-deca"
     promised = "config.json metrics.json model.safetensors users.parquet items.parquet seen.parquet log.jsonl"
     assert {path.name for path in folder.iterdir()} >= set(promised.split())
@@ -57,8 +57,13 @@ def test_train_evaluate_recommend(clicks, monkeypatch, capsys):
     expected = np.mean([entry["metrics"]["recall@20"] for entry in metrics["runs"]])
     assert metrics["mean"]["recall@20"] == pytest.approx(expected)
 
+    code, out, _ = run(monkeypatch, capsys, "evaluate", str(folder), "--all-metrics")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[1:]] == list(metrics["mean"])
+
     code, out, _ = run(monkeypatch, capsys, "evaluate", str(folder), "--k", "20", "--per-user", "users.parquet")
     assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["recall@20", "ndcg@20"]
     assert f"{metrics['mean']['recall@20']:.4f}" in out
     per_user = pq.read_table("users.parquet")
     assert np.mean(per_user.column("recall@20")) == pytest.approx(expected)

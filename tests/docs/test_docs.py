@@ -73,6 +73,20 @@ def test_extending(kind: str, heading: str, tmp_path: Path) -> None:
         run("bash", refused, tmp_path)
 
 
+def test_a_model_of_ones_own_votes(tmp_path: Path) -> None:
+    """The commands of "In a consensus", with the solved model of the section before."""
+    page = read("extending.md")
+    (tmp_path / "my_solved.py").write_text(dict(NAMED.findall(page))["my_solved.py"])
+    start = page.index("### In a consensus\n")
+    commands = next(content for language, content in BLOCK.findall(page[start:]) if language == "bash")
+    printed = run("bash", commands, tmp_path)
+    assert re.search(
+        r"^user +rank +item +score +source +agree +of +ease +my_solved:TakenTogether$", printed, re.MULTILINE
+    )
+    with pytest.raises(AssertionError, match="--allow-imports"):
+        run("bash", commands.splitlines()[1].replace(" --allow-imports", ""), tmp_path)
+
+
 @pytest.mark.parametrize("name", ["protocol.md", "data.md", "labels.md"])
 def test_other_examples(name: str, tmp_path: Path) -> None:
     found = BLOCK.findall(read(name))

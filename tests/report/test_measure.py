@@ -48,10 +48,19 @@ def test_values_are_grouped_only_where_there_are_many(trained, data):
     assert np.ptp(np.bincount(values.group)) <= 2  # fifths of equal size
 
 
-def test_popularity_beside_a_run_is_the_model_of_that_name(trained, data):
-    beside = measure.popularity_beside(trained["mf-normal"][1], [20])
-    fitted = accord.fit(data, "popularity", ks=[20])
+@pytest.mark.parametrize("model", ["popularity", "ease"])
+def test_what_is_beside_a_run_is_the_model_of_that_name(trained, data, model):
+    beside = measure.fitted_beside(model, trained["mf-normal"][1], [20])
+    fitted = accord.fit(data, model, ks=[20])
     assert beside.evaluation.mean()[0] == fitted.metrics["mean"]
+
+
+def test_one_run_is_beside_popularity_and_ease(trained, monkeypatch):
+    assert Runs([trained["mf-normal"]]).beside == ["popularity", "ease"]
+    assert Runs([trained["ease-normal"]]).beside == ["popularity"]
+    assert Runs([trained["mf-normal"], trained["mf-deca-p"]]).beside == ["popularity"]
+    monkeypatch.setattr(measure, "MOST_SECONDS", 0)  # as if EASE took too long
+    assert Runs([trained["mf-normal"]]).beside == ["popularity"]
 
 
 def test_coverage_counts_what_is_recommended(trained):

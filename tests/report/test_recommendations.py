@@ -32,7 +32,7 @@ def test_shares_of_the_tenths_are_a_whole(trained):
     section = Section("What is recommended")
     recommended(Runs([trained["mf-normal"]]), section)
     (chart,) = (one for block in section.blocks if block["kind"] == "charts" for one, _ in block["charts"])
-    assert chart.data.columns == ("tenth", SEEN, "mf + normal", "popularity")
+    assert chart.data.columns == ("tenth", SEEN, "mf + normal", "popularity", "ease")
     for column in range(1, 4):
         shares = [float(row[column].removesuffix("%")) for row in chart.data.rows]
         assert abs(sum(shares) - 100) < 1

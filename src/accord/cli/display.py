@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from accord.training.trainer import Progress
 
 WIDE = 200
+SHOWN_KS = (10, 20)
 
 
 def console(stderr: bool = False) -> Console:
@@ -47,8 +48,9 @@ def _plain(cell: Any) -> str:
     return escape(printable(f"{cell:.4f}" if isinstance(cell, float) else "" if cell is None else str(cell)))
 
 
-def metrics_table(metrics: dict[str, Any]) -> None:
-    """Mean ± standard deviation of every metric, for all users and for warm and cold users."""
+def metrics_table(metrics: dict[str, Any], every: bool = False, ks: Sequence[int] | None = None) -> None:
+    """Mean ± standard deviation, for all users and for warm and cold users: of recall and NDCG at `ks`, or of every
+    metric."""
     data, runs = metrics["dataset"], metrics["runs"]
     groups = metrics["groups"]
     say(
@@ -62,7 +64,8 @@ def metrics_table(metrics: dict[str, Any]) -> None:
     shown = {name: group for name, group in groups.items() if group["users"]}
     columns = ["metric", "all users", *(f"{name} ({group['users']:,})" for name, group in shown.items())]
     rows = []
-    for name, mean in metrics["mean"].items():
+    for name in metrics["mean"] if every else _shown_first(metrics["mean"], ks):
+        mean = metrics["mean"][name]
         spread = f" ± {metrics['std'][name]:.4f}" if len(runs) > 1 else ""
         rows.append([name, f"{mean:.4f}{spread}", *(f"{group['mean'][name]:.4f}" for group in shown.values())])
     print_table(columns, rows)
@@ -75,24 +78,32 @@ def metrics_table(metrics: dict[str, Any]) -> None:
         say(f"what it recommends is fitted again on all {fitted:,} interactions; the figures are those of before")
 
 
+def _shown_first(names: Iterable[str], ks: Sequence[int] | None) -> list[str]:
+    """The metrics that are shown unasked: recall and NDCG, and where nobody chose the lengths, at 10 and 20 alone."""
+    from accord.training.plan import DEFAULT_KS, KS
+
+    found = [(name, *name.split("@")) for name in names]
+    lengths = tuple(sorted({int(k) for *_, k in found}))
+    if ks is None:
+        ks = SHOWN_KS if lengths in (DEFAULT_KS, *KS.values()) else lengths
+    return [name for name, metric, k in found if metric in ("recall", "ndcg") and int(k) in ks]
+
+
 def members_table(metrics: dict[str, Any]) -> None:
     """What voted in a consensus, what else was tried, and what each reaches alone."""
     if "members" not in metrics:
         return
+
+    from accord.report.members import COLUMNS, member_rows
+
     search = metrics.get("search")
     if search is not None:
         tried, most = len(search["tried"]), search["trials"]
         families = len({(entry["model"], entry.get("method")) for entry in metrics["members"]})
         say(f"tried {tried} settings of {families} families, {most} options of each at most; the best of each:")
-    rows = []
-    for entry in metrics["members"]:
-        name = " + ".join(part for part in (entry["model"], entry.get("method")) if part)
-        name += f" x {entry['seeds']}" if entry.get("seeds", 1) > 1 else ""
-        options = ", ".join(f"{key.partition('.')[2]}={value}" for key, value in entry.get("options", {}).items())
-        weight = f"{entry['weight']:.2f}" if "weight" in entry else ""
-        rows.append([name, weight, entry.get("valid_ndcg@20"), entry.get("test_ndcg@20"), options or "defaults"])
-    test = "test ndcg@20" + (", fitted on train" if "before_validation" in metrics else "")
-    print_table(["member", "vote", "valid ndcg@20", test, "options"], rows)
+    if "before_validation" in metrics:
+        say("test figures of single members are of their fit on the training part alone")
+    print_table(COLUMNS, member_rows(metrics["members"]))
     for note in metrics.get("notes", ()):
         say(f"note: {note}")
 

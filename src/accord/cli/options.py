@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from accord.errors import InputError, shown
+from accord.errors import InputError, shown, unknown
 
 if TYPE_CHECKING:
     from accord.data.interactions import Dataset
 
 FORMATS = ("table", "json", "csv", "parquet")
+SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".txt": "table"}
 DataArgument = Annotated[
     list[str],
     typer.Argument(help="files, a folder, a store, a database, or a named dataset (see 'accord data list')"),
@@ -45,6 +46,17 @@ Cluster = Annotated[
     typer.Option(help="train on a Ray cluster: its HOST:PORT, or auto for one on this machine, started if need be"),
 ]
 RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", "--out", help="a .csv, .json, .jsonl, .parquet or .txt file; else the screen"),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="table, json, csv or parquet; else by the name of the file")
+]
+AllMetrics = Annotated[
+    bool,
+    typer.Option("--all-metrics", help="print every metric at every K, not recall and NDCG alone"),
+]
 AllowImports = Annotated[
     bool, typer.Option("--allow-imports", help="import the model and method classes the run names")
 ]
@@ -179,6 +191,20 @@ def open_run(run: Path, device: str, allow_imports: bool) -> Any:
     from accord.training.plan import find_device
 
     return Recommender.load(run, device=str(find_device(device)), allow_imports=allow_imports)
+
+
+def format_of(given: str | None, output: Path | None) -> str:
+    """The form of a table: what --format says, or else what the file's name does."""
+    if given is None and output is not None:
+        if (found := SUFFIXES.get(output.suffix.lower())) is None:
+            *others, last = SUFFIXES
+            raise InputError(f"{output}: give a name that ends in {', '.join(others)} or {last}, or a --format.")
+        return found
+    if given is not None and given not in FORMATS:
+        raise unknown("format", given, FORMATS)
+    if given == "parquet" and output is None:
+        raise InputError("--format parquet needs a file: give -o FILE.")
+    return given or "table"
 
 
 def put_table(table: Any, output: Path | None, format_: str) -> None:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from accord.cli.options import FORMATS, AllowImports, Device, RunArgument, open_run, put_table, read_ids
+from accord.cli.options import (
+    AllowImports,
+    Device,
+    Format,
+    Output,
+    RunArgument,
+    format_of,
+    open_run,
+    put_table,
+    read_ids,
+)
 from accord.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -23,12 +33,8 @@ def recommend(
     all_users: Annotated[bool, typer.Option("--all", help="all users of the data")] = False,
     history: Annotated[str | None, typer.Option(help="items of one new --user, as id,id,…")] = None,
     k: Annotated[int, typer.Option(help="items for each user")] = 20,
-    format_: Annotated[
-        str | None, typer.Option("--format", help="table, json, csv or parquet; parquet for a file of that name")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", "--out", help="file to write; the screen if not given")
-    ] = None,
+    format_: Format = None,
+    output: Output = None,
     to: Annotated[
         str | None, typer.Option(help="with --all: a table to write, as postgresql://HOST/DATABASE/TABLE")
     ] = None,
@@ -55,11 +61,7 @@ def recommend(
         raise unknown("--if-exists", if_exists, ("fail", "replace", "append"))
     if to is not None and (not all_users or output is not None or format_ is not None):
         raise InputError("--to goes with --all, and without --out and --format: give --all --to TABLE.")
-    format_ = format_ or ("parquet" if output is not None and output.suffix == ".parquet" else "table")
-    if format_ not in FORMATS:
-        raise unknown("format", format_, FORMATS)
-    if format_ == "parquet" and output is None:
-        raise InputError("--format parquet needs a file: give -o FILE.")
+    format_ = format_of(format_, output)
     if history is not None and (not user or len(user) != 1):
         raise InputError("--history goes with one --user.")
     if (part is not None or approximate) and to is None and not (all_users and format_ == "parquet"):

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from accord.cli.options import (
+    AllMetrics,
     AllowImports,
     Clean,
     Cluster,
@@ -66,6 +67,7 @@ def train(
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
     k: Annotated[str | None, typer.Option(help="top-n lengths to evaluate, as 5,20")] = None,
+    all_metrics: AllMetrics = False,
     deterministic: Deterministic = False,
     device: Device = "auto",
     cluster: Cluster = None,
@@ -142,7 +144,7 @@ def train(
     if recommender is None:
         return
     members_table(recommender.metrics)
-    metrics_table(recommender.metrics)
+    metrics_table(recommender.metrics, all_metrics, ks)
     say(f"run folder: {folder}")
     if not recommender.metrics["mean"]:
         return
@@ -163,6 +165,7 @@ def train(
 def evaluate(
     run: RunArgument,
     k: Annotated[str | None, typer.Option(help="top-n lengths, as 5,20; those of the training if not given")] = None,
+    all_metrics: AllMetrics = False,
     per_user: Annotated[Path | None, typer.Option(help="Parquet file for the metrics of every user")] = None,
     device: Device = "auto",
     allow_imports: AllowImports = False,
@@ -171,8 +174,9 @@ def evaluate(
     from accord.cli.display import metrics_table, say
 
     recommender = open_run(run, device, allow_imports)
-    evaluation = recommender.evaluate(ks=parse_numbers(k, "--k") if k else None)
-    metrics_table({**recommender.metrics, **evaluation.summary()})
+    ks = parse_numbers(k, "--k") if k else None
+    evaluation = recommender.evaluate(ks=ks)
+    metrics_table({**recommender.metrics, **evaluation.summary()}, all_metrics, ks)
     if per_user:
         put_table(recommender.per_user(evaluation), per_user, "parquet")
         say(f"metrics of {len(evaluation.users)} users: {per_user}")

@@ -80,7 +80,7 @@ def figures(runs: Runs, section: Section) -> None:
 
 
 def _dots(runs: Runs, metric: str) -> Chart:
-    return dots(metric, {one.name: one.figures[metric] for one in runs.subjects}, runs.beside)
+    return dots(metric, {one.name: one.figures[metric] for one in runs.subjects}, runs.beside[:1])
 
 
 def dots(metric: str, found: Mapping[str, Interval], beside: Sequence[str] = ()) -> Chart:
@@ -113,8 +113,10 @@ def _means(runs: Runs) -> Table:
 
 
 def _tests(runs: Runs) -> Table:
-    """Against the first run; a single run is tested against popularity."""
-    baseline = runs.runs[0] if len(runs.runs) > 1 else runs.subjects[-1]
+    """Against the first run; a single run against the best of what is beside it."""
+    others = [one for one in runs.subjects if not one.is_run]
+    alone = len(runs.runs) == 1
+    baseline = max(others, key=lambda one: one.figures[runs.ndcg].mean) if alone else runs.runs[0]
     tests = runs.test(baseline, [one for one in runs.subjects if one is not baseline])
     rows = tuple(
         (
@@ -142,7 +144,7 @@ def users(runs: Runs, section: Section) -> None:
         for group, _, figures in found
         for name, figure in zip(runs.names, figures, strict=True)
     ]
-    chart = charts.groups(rows, runs.ndcg, [group for group, *_ in found], runs.names, runs.beside)
+    chart = charts.groups(rows, runs.ndcg, [group for group, *_ in found], runs.names, runs.beside[:1])
     means = [f"{figures[0].mean:.4f} for users with {group} interactions" for group, _, figures in found]
     summary = f"{runs.names[0]}: {', '.join(means)}."
     table = _by_history(f"{runs.ndcg} by history", runs.subjects, found)

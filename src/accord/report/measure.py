@@ -17,8 +17,9 @@ from accord.data.interactions import Interactions
 from accord.evaluation.evaluate import Evaluation
 from accord.evaluation.noise import detection, labels
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
+from accord.models import can_hold, cost_of
+from accord.models.base import Shape
 from accord.recommender.recommender import Recommender
-from accord.training.run import RunSpec
 
 MOST_JUDGED = 2_000_000  # interactions: more would give the same figures
 SAMPLE = 5_000  # users whose lists are counted: enough for shares to the percent
@@ -26,6 +27,7 @@ TENTHS = 10
 BINS = 20
 MOST_VALUES = 10  # with more distinct values than this, they are grouped into fifths
 EXAMPLES = 10
+MOST_SECONDS = 30  # that fitting EASE beside a run may take
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -52,7 +54,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Subject:
-    """A run that the report is about, or popularity beside it."""
+    """A run that the report is about, or what was fitted to compare it with."""
 
     name: str
     recommender: Recommender
@@ -114,19 +116,26 @@ def intervals(evaluation: Evaluation, keep: Bools, names: Sequence[str] | None =
     return dict(zip(names, found, strict=True))
 
 
-def popularity_beside(recommender: Recommender, ks: Sequence[int]) -> Subject:
-    """Popularity on the same data and under the same rules: what a model has to beat."""
-    config = recommender.run.config
-    update: dict[str, Any] = {"model": "popularity", "method": None, "model_options": {}, "method_options": {}}
-    run = RunSpec(config.model_copy(update=update | {"seeds": config.seeds[:1], "varied": ()}), "popularity", "none")
+def fitted_beside(model: str, recommender: Recommender, ks: Sequence[int]) -> Subject:
+    """Popularity or EASE on the same data and under the same rules: what a model has to beat."""
+    run = recommender.run.beside(model, "normal")
     method = run.build(recommender.train)
     method.target.fit(recommender.train)
     method.to(recommender.device)
-    metrics = {"runs": [{"seed": config.seeds[0]}]}
-    popular = Recommender(
-        run, method, recommender.users, recommender.items, recommender.train, recommender.seen, metrics
-    )
-    return Subject("popularity", popular, popular.evaluate(recommender.relevant(), ks))
+    metrics = {"runs": [{"seed": run.config.seeds[0]}]}
+    users, items = recommender.users, recommender.items
+    fitted = Recommender(run, method, users, items, recommender.train, recommender.seen, metrics)
+    return Subject(model, fitted, fitted.evaluate(recommender.relevant(), ks))
+
+
+def beside(runs: Sequence[Subject], ks: Sequence[int]) -> list[Subject]:
+    """What runs on the same data are compared with: popularity, and beside one alone EASE, where that is quick."""
+    first, there = runs[0].recommender, {one.recommender.run.config.model for one in runs}
+    names = [] if "popularity" in there else ["popularity"]
+    small = can_hold("ease", len(first.items)) and cost_of("ease", {}, Shape.of(first.train)).fit <= MOST_SECONDS
+    if len(runs) == 1 and "ease" not in there and small:
+        names.append("ease")
+    return [fitted_beside(name, first, ks) for name in names]
 
 
 def same_data(subjects: Sequence[Subject]) -> bool:
@@ -159,7 +168,7 @@ def user_groups(subject: Subject) -> list[tuple[str, Bools]]:
 
 
 class Runs:
-    """The runs of a report side by side, with popularity beside them if all have the same data."""
+    """The runs of a report side by side, with what they have to beat beside them if all have the same data."""
 
     def __init__(self, runs: Sequence[tuple[str, Recommender]]) -> None:
         """Each run with its folder."""
@@ -170,10 +179,10 @@ class Runs:
         ]
         self.comparable = same_data(self.runs)
         self.subjects = list(self.runs)
-        if self.comparable and not any(one.recommender.run.config.model == "popularity" for one in self.runs):
-            self.subjects.append(popularity_beside(self.runs[0].recommender, ks))
+        if self.comparable:
+            self.subjects += beside(self.runs, ks)
         self.names = [one.name for one in self.subjects]
-        self.beside = [one.name for one in self.subjects if not one.is_run]
+        self.beside = [one.name for one in self.subjects if not one.is_run]  # the first is grey in charts
         self.k = depth(self.runs[0].evaluation)
         self.recall, self.ndcg = f"recall@{self.k}", f"ndcg@{self.k}"
         self.testable = self.comparable and len(self.subjects) > 1 and len(self.runs[0].evaluation.users) > 1

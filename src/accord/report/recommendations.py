@@ -51,7 +51,7 @@ def _tenths(runs: Runs) -> Chart:
     summary = ", ".join(f"{name} {own[-1]:.0%}" for name, own in shares.items())
     return Chart(
         "Recommendations by popularity of the items",
-        charts.popularity(rows, list(shares), [SEEN, *runs.beside]),
+        charts.popularity(rows, list(shares), [SEEN, *runs.beside[:1]]),
         f"Share of the most popular tenth of the items: {summary}.",
         Table("Share of each tenth of the items, the least popular first", ("tenth", *shares), cells),
     )

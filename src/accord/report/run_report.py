@@ -11,6 +11,7 @@ from typing import Any
 from accord.recommender.recommender import Recommender
 from accord.report.accuracy import figures, in_short, users
 from accord.report.measure import Runs, Subject
+from accord.report.members import members
 from accord.report.page import Fact, Page, Section
 from accord.report.recommendations import recommended
 from accord.report.tables import Table
@@ -23,7 +24,7 @@ PARTS = ("users", "items", "train", "valid", "test")
 def write_report(path: Path, runs: Sequence[tuple[str, Recommender]]) -> Path:
     """One HTML file about runs, each given with its folder.
 
-    The others are tested against the first; one alone against popularity.
+    The others are tested against the first; one alone against popularity or EASE, whichever is better.
     """
     return _page(Runs(runs)).write(path)
 
@@ -36,6 +37,8 @@ def _page(runs: Runs) -> Page:
     in_short(runs, page.section("In short"))
     figures(runs, page.section("Figures"))
     users(runs, page.section("For whom"))
+    if any(one.recommender.metrics.get("members") for one in runs.runs):
+        members(runs, page.section("Who votes"))
     if any(one.recommender.history for one in runs.runs):
         learning(runs, page.section("Training"))
     if any(one.p_real is not None for one in runs.runs):

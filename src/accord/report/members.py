@@ -1,0 +1,64 @@
+"""Who votes in a consensus, and how far they agree: a section of a run's report, and a table of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from accord.recommender.recommender import Recommender
+from accord.report.measure import Runs
+from accord.report.page import Section
+from accord.report.tables import Cell, Table
+
+ASKED = 500  # users: enough for shares to the percent
+COLUMNS = ("member", "vote", "valid ndcg@20", "test ndcg@20", "options")
+
+
+def member_rows(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, float | None, float | None, str]]:
+    """What `metrics.json` says of the members of a consensus, those too that got no vote, as rows under `COLUMNS`."""
+    rows = []
+    for entry in entries:
+        name = " + ".join(part for part in (entry["model"], entry.get("method")) if part)
+        name += f" x {entry['seeds']}" if entry.get("seeds", 1) > 1 else ""
+        options = ", ".join(f"{key.partition('.')[2]}={value}" for key, value in entry.get("options", {}).items())
+        weight = f"{entry['weight']:.2f}" if "weight" in entry else ""
+        rows.append((name, weight, entry.get("valid_ndcg@20"), entry.get("test_ndcg@20"), options or "defaults"))
+    return rows
+
+
+def members(runs: Runs, section: Section) -> None:
+    section.text("A consensus adds up the scores of several models, each standardised within a user, by their votes.")
+    for one in runs.runs:
+        metrics = one.recommender.metrics
+        if not metrics.get("members"):
+            continue
+        which = f" of {one.name}" if len(runs.runs) > 1 else ""
+        rows: list[tuple[Cell, ...]] = [tuple(row) for row in member_rows(metrics["members"])]
+        note = "Without a vote: trained, and not needed. The votes were chosen on the validation, never on the test."
+        section.table(Table(f"The members{which}", COLUMNS, tuple(rows), (note,)))
+        for said in metrics.get("notes", ()):
+            section.note(said[:1].upper() + said[1:])
+        shares = agreement(one.recommender, runs.k)
+        if len(shares) > 2:
+            cells = tuple((f"{number} of {len(shares) - 1}", f"{share:.1%}") for number, share in enumerate(shares))
+            title = f"How many members have a recommended item among their own first 20{which}"
+            section.table(Table(title, ("members", f"share of the first {runs.k}"), cells[::-1]))
+
+
+def agreement(recommender: Recommender, k: int) -> npt.NDArray[np.float64]:
+    """Of what is recommended, the share that 0, 1, … members agree to: one more than there are members."""
+    warm = np.flatnonzero(recommender.train.counts)
+    if len(warm) > ASKED:
+        warm = np.sort(np.random.default_rng(0).choice(warm, ASKED, replace=False))
+    opinions = recommender.opinions
+    counts = np.zeros(len(opinions.labels) + 1, dtype=np.int64)
+    for block, items, values in recommender.lists.ranker.rank(warm, k):
+        users = torch.from_numpy(block).to(items.device)
+        agree = opinions.count(opinions.places(users, items[0].long().clamp(min=0)))[values[0].isfinite()]
+        counts += np.bincount(agree.cpu().numpy(), minlength=len(counts))
+    shares: npt.NDArray[np.float64] = counts / max(1, counts.sum())
+    return shares

@@ -1,0 +1,59 @@
+"""Who votes in a consensus, on the page and on the command line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import accord
+from accord.cli.display import members_table
+from accord.report.measure import Runs
+from accord.report.members import agreement, member_rows, members
+from accord.report.page import Section
+
+
+@pytest.fixture(scope="module")
+def consensus(data):
+    chosen = [{"model": "ease", "options": {"model.l2": 50.0}}, {"model": "item-knn"}, {"model": "popularity"}]
+    return accord.fit(data, "consensus", options={"model.members": chosen})
+
+
+def test_a_row_says_what_was_tried_and_what_it_reached():
+    tried = [
+        {"model": "gmf", "method": "deca-p", "options": {"train.lr": 0.01}, "seeds": 4, "weight": 0.25},
+        {"model": "ials", "valid_ndcg@20": 0.5, "test_ndcg@20": 0.25},
+    ]
+    assert member_rows(tried) == [
+        ("gmf + deca-p x 4", "0.25", None, None, "lr=0.01"),
+        ("ials", "", 0.5, 0.25, "defaults"),
+    ]
+
+
+def test_the_page_and_the_command_line_show_the_same_members(consensus, capsys):
+    section = Section("Who votes")
+    members(Runs([("runs/x", consensus)]), section)
+    tables = [block["table"].table for block in section.blocks if block["kind"] == "table"]
+    assert [row[0] for row in tables[0].rows] == ["ease", "item-knn", "popularity"]
+    assert tables[0].rows[0][4] == "l2=50.0"
+    members_table(consensus.metrics)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [r[0] for r in tables[0].rows]
+
+
+def test_agreement_counts_the_members_that_have_an_item_too(consensus):
+    """The same from the table of `Recommender.agreement`, which places every pair by itself."""
+    shares = agreement(consensus, 5)
+    warm = consensus.users.take(np.flatnonzero(consensus.train.counts))
+    lists = consensus.recommend(warm, 5)
+    agree = consensus.agreement(lists.select(["user", "item"])).column("agree").to_numpy()
+    assert shares == pytest.approx(np.bincount(agree, minlength=len(shares)) / len(agree))
+    assert len(shares) == 1 + sum("weight" in entry for entry in consensus.metrics["members"])
+    assert pa.compute.count_distinct(lists.column("user")).as_py() == len(warm)
+
+
+def test_a_run_of_one_model_has_no_such_section(trained, data, consensus):
+    section = Section("Who votes")
+    members(Runs([trained["ease-normal"], ("runs/x", consensus)]), section)
+    titles = [block["table"].table.title for block in section.blocks if block["kind"] == "table"]
+    assert titles
+    assert all(title.endswith(" of consensus") for title in titles)
