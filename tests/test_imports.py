@@ -45,7 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},
     "serve": {"data", "errors", "evaluation", "io", "kernels", "models", "recommender"},
     "experiments": {
-        *("data", "errors", "evaluation", "fitting", "io", "methods", "models", "paper", "protocol"),
+        *("data", "errors", "evaluation", "fitting", "io", "methods", "models", "paper", "posteriors", "protocol"),
         *("recommender", "report", "training", "version"),
     },
     "auditing": {

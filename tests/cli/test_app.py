@@ -109,6 +109,7 @@ def test_every_command_is_there_by_its_name():
             "evaluate",
             "audit",
             "weights",
+            "labels",
             "compare",
             "leaderboard",
             "injected",

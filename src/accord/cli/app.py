@@ -16,6 +16,7 @@ from accord.cli.data import data_app
 from accord.cli.demo import demo
 from accord.cli.describe import methods, models
 from accord.cli.doctor import doctor
+from accord.cli.labels import labels
 from accord.cli.leaderboard import injected, leaderboard, partners
 from accord.cli.recommend import recommend
 from accord.cli.report import report
@@ -29,8 +30,8 @@ from accord.io.files import UNFINISHED
 from accord.version import __version__
 
 COMMANDS = (
-    *(demo, train, evaluate, audit, weights, compare, leaderboard, injected, partners, reproduce, verify, report),
-    *(serve, recommend, models, methods, doctor),
+    *(demo, train, evaluate, audit, weights, labels, compare, leaderboard, injected, partners, reproduce, verify),
+    *(report, serve, recommend, models, methods, doctor),
 )  # in the order of `accord --help`
 
 app = typer.Typer(

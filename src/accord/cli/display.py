@@ -94,16 +94,14 @@ def members_table(metrics: dict[str, Any]) -> None:
     if "members" not in metrics:
         return
 
-    from accord.report.members import COLUMNS, member_rows
+    from accord.report.members import member_columns, member_rows
 
     search = metrics.get("search")
     if search is not None:
         tried, most = len(search["tried"]), search["trials"]
         families = len({(entry["model"], entry.get("method")) for entry in metrics["members"]})
         say(f"tried {tried} settings of {families} families, {most} options of each at most; the best of each:")
-    if "before_validation" in metrics:
-        say("test figures of single members are of their fit on the training part alone")
-    print_table(COLUMNS, member_rows(metrics["members"]))
+    print_table(member_columns(metrics), member_rows(metrics["members"]))
     for note in metrics.get("notes", ()):
         say(f"note: {note}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -46,36 +45,7 @@ class SearchMembers(FromMembers):
             best = [one for one in best if one.member.model != "popularity"]
         self.agree(lab, best)
         if "label" in lab.train_pairs.columns and self.learn_labels(lab):
-            self.add_clean(lab, self._clean_members())
-
-    def _clean_members(self) -> list[Member]:
-        """What was found of the families that labels can make clean, told how real each interaction is, which share one
-        vote; and the items' quality."""
-        best = {one.member.model: one.member for one in reversed(self.candidates)}  # of a model the first
-        clean: list[Member] = []
-        if "ease" in best:
-            clean.append(best["ease"].model_copy(update={"options": {**best["ease"].options, "model.clean": True}}))
-        if "mf" in best:
-            clean.append(best["mf"].model_copy(update={"by_p_real": True}))
-        clean = [member.model_copy(update={"weight": CLEAN / len(clean), "added": True}) for member in clean]
-        return [*clean, Member(model="quality", weight=QUALITY, added=True)]
-
-    def voters(self, candidates: Sequence[Candidate]) -> list[Callable[[Tensor], Tensor]]:
-        """One whose history fades votes with the one before, whose history does not: validation tells what comes next,
-        and what is liked for long would have no voice."""
-        alone = super().voters(candidates)
-        return [
-            partial(_mean, alone[place - 1], own) if one.fades else own
-            for place, (one, own) in enumerate(zip(candidates, alone, strict=True))
-        ]
-
-    def weigh(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
-        weights = super().weigh(lab, candidates)
-        for place, one in enumerate(candidates):
-            if one.fades:
-                weights[place] /= 2
-                weights[place - 1] += weights[place]
-        return weights
+            self.add_clean(lab, clean_members([one.member for one in self.candidates]))
 
     def record(self) -> dict[str, Any]:
         found = {"budget": self.target.config.budget, "trials": self.search.trials, "tried": self.tried}
@@ -110,3 +80,16 @@ class SearchMembers(FromMembers):
 
 def _mean(one: Callable[[Tensor], Tensor], other: Callable[[Tensor], Tensor], users: Tensor) -> Tensor:
     return (one(users) + other(users)) / 2
+
+
+def clean_members(found: Sequence[Member]) -> list[Member]:
+    """Of the families that labels can make clean the best that was found, told how real each interaction is, which
+    share one vote; and the items' quality."""
+    best = {member.model: member for member in reversed(found)}  # of a model the first
+    clean: list[Member] = []
+    if "ease" in best:
+        clean.append(best["ease"].model_copy(update={"options": {**best["ease"].options, "model.clean": True}}))
+    if "mf" in best:
+        clean.append(best["mf"].model_copy(update={"by_p_real": True}))
+    clean = [member.model_copy(update={"weight": CLEAN / len(clean), "added": True}) for member in clean]
+    return [*clean, Member(model="quality", weight=QUALITY, added=True)]

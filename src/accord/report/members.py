@@ -15,11 +15,16 @@ from accord.report.page import Section
 from accord.report.tables import Cell, Table
 
 ASKED = 500  # users: enough for shares to the percent
-COLUMNS = ("member", "vote", "valid ndcg@20", "test ndcg@20", "options")
+
+
+def member_columns(metrics: Mapping[str, Any]) -> tuple[str, ...]:
+    """The heads of the columns of `member_rows`."""
+    test = "test ndcg@20" + (", fitted on train" if "before_validation" in metrics else "")
+    return "member", "vote", "valid ndcg@20", test, "options"
 
 
 def member_rows(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, float | None, float | None, str]]:
-    """What `metrics.json` says of the members of a consensus, those too that got no vote, as rows under `COLUMNS`."""
+    """What `metrics.json` says of the members of a consensus, those too that got no vote, as rows."""
     rows = []
     for entry in entries:
         name = " + ".join(part for part in (entry["model"], entry.get("method")) if part)
@@ -39,7 +44,7 @@ def members(runs: Runs, section: Section) -> None:
         which = f" of {one.name}" if len(runs.runs) > 1 else ""
         rows: list[tuple[Cell, ...]] = [tuple(row) for row in member_rows(metrics["members"])]
         note = "Without a vote: trained, and not needed. The votes were chosen on the validation, never on the test."
-        section.table(Table(f"The members{which}", COLUMNS, tuple(rows), (note,)))
+        section.table(Table(f"The members{which}", member_columns(metrics), tuple(rows), (note,)))
         for said in metrics.get("notes", ()):
             section.note(said[:1].upper() + said[1:])
         shares = agreement(one.recommender, runs.k)

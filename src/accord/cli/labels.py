@@ -1,0 +1,43 @@
+"""`accord labels`: what a few labels are worth on data whose labels are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from accord.cli.options import Clean, DataArgument, Device, Labels, parse_numbers, source_of
+from accord.errors import InputError, unknown
+
+
+def labels(
+    data: DataArgument,
+    labels: Labels = None,
+    shares: Annotated[str, typer.Option(help="shares of the labels that are given")] = "0.01,0.02,0.05,0.1,0.2",
+    by: Annotated[str, typer.Option(help="random, or users: all labels of a share of the users")] = "random,users",
+    draws: Annotated[int, typer.Option(help="draws of the labels")] = 10,
+    clean: Clean = None,
+    budget: Annotated[float, typer.Option(help="seconds for what auto tries, on two ordinary cores")] = 120.0,
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/labels"),
+) -> None:
+    """Give auto a few of the known labels, and see how well it tells noise and recommends, by their share."""
+    from accord.cli.display import print_table, say
+    from accord.data.load import load
+    from accord.experiments import label_shares
+    from accord.report.tables import write_all
+
+    ways = by.split(",")
+    for way in ways:
+        if way not in get_args(label_shares.By):
+            raise unknown("--by", way, get_args(label_shares.By))
+    given = parse_numbers(shares, "--shares", float)
+    if draws < 1 or not all(0 < share < 1 for share in given):
+        raise InputError("--draws must be at least 1, and --shares between 0 and 1.")
+    dataset = load(source_of(data, None), labels=labels, clean=clean)
+    lines = label_shares.run(dataset, given, ways, draws, out, device, budget, say)  # type: ignore[arg-type]
+    made = label_shares.table(lines)
+    write_all(out, label_shares.NAME, [made], [label_shares.NOTE], made.title)
+    print_table(made.columns, made.rows)
+    say(f"page: {out / label_shares.NAME}.md")
