@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ import accord
 from accord.data.interactions import Interactions
 from accord.errors import InputError
 from accord.experiments import label_shares
+from accord.report.tables import write_all
 from helpers import small_data
 
 
@@ -63,3 +66,11 @@ def test_mean_and_sd_over_draws():
 def test_data_without_labels_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"has no labels to draw from; give --labels, as 'rating>=4'"):
         label_shares.run(small_data(), [0.1], ["random"], 1, tmp_path)
+
+
+def test_the_committed_page_is_what_its_raw_lines_say(tmp_path):
+    folder = Path(__file__).parents[2] / "docs" / "reproduction" / "labels"
+    lines = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+    made = label_shares.table(lines)
+    write_all(tmp_path, label_shares.NAME, [made], [label_shares.NOTE], made.title)
+    assert (tmp_path / "labels.md").read_text() == (folder / "labels.md").read_text()

@@ -168,13 +168,7 @@ class Recommender:
 
     def per_user(self, evaluation: Evaluation) -> pa.Table:
         """An evaluation with a row for each user and run, under the users' own ids."""
-        runs, size = self.num_runs, len(evaluation.users)
-        columns = {
-            "user": self.users.take(np.tile(evaluation.users, runs)),
-            "seed": np.repeat(self.run.config.seeds, size),
-            "warm": np.tile(evaluation.warm, runs),
-        }
-        return pa.table(columns | {name: values.ravel() for name, values in evaluation.per_user.items()})
+        return tables.of_users(evaluation, self.users, self.run.config.seeds)
 
     # --- recommendations
 
@@ -216,7 +210,7 @@ class Recommender:
     def agreement(self, pairs: Interactions | Any) -> pa.Table:
         """For each pair of a user and an item, the place that each member of a consensus gives it among what the user
         does not have, the best being 1, and how many of them have it in a list of 20: null for who is unknown."""
-        asked = pairs if isinstance(pairs, Interactions) else _as_interactions(pairs)
+        asked = tables.as_interactions(pairs)
         return self.opinions.table(asked, *asked.rows_in(self.users, self.items))
 
     def recommend(
@@ -305,7 +299,7 @@ class Recommender:
 
         Pairs with a user or item unknown to training get null.
         """
-        pairs = interactions if isinstance(interactions, Interactions) else _as_interactions(interactions)
+        pairs = tables.as_interactions(interactions)
         users, items = pairs.rows_in(self.users, self.items)
         known = (users >= 0) & (items >= 0)
         probability = np.full(len(pairs), np.nan)
@@ -404,9 +398,3 @@ class Recommender:
             recommender.item_info = item_table.drop_columns(["item", "train_count"])
         recommender.history = run_folder.read_log(folder / "log.jsonl")
         return recommender
-
-
-def _as_interactions(source: Any) -> Interactions:
-    from accord.data.read import read_table as read_interactions
-
-    return read_interactions(source, merge=False)[0]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from accord.data.csr import IntArray
-from accord.data.interactions import IdMap, Ids
+from accord.data.interactions import IdMap, Ids, Interactions
+from accord.evaluation.evaluate import Evaluation
 
 
 def ids_asked_for(users: Ids | None, known: IdMap) -> pa.Array:
@@ -45,3 +47,21 @@ def of_lists(users: pa.Array, known: IdMap, items: IntArray, scores: Any, source
 def with_ids_of(table: pa.Table, users: IdMap, items: IdMap) -> pa.Table:
     """The users and items of a table, in the type that the ids of a run have."""
     return table.select(["user", "item"]).cast(pa.schema([("user", users.ids.type), ("item", items.ids.type)]))
+
+
+def of_users(evaluation: Evaluation, known: IdMap, seeds: Sequence[int]) -> pa.Table:
+    """An evaluation with a row for each user and run."""
+    runs, size = len(seeds), len(evaluation.users)
+    columns = {
+        "user": known.take(np.tile(evaluation.users, runs)),
+        "seed": np.repeat(seeds, size),
+        "warm": np.tile(evaluation.warm, runs),
+    }
+    return pa.table(columns | {name: values.ravel() for name, values in evaluation.per_user.items()})
+
+
+def as_interactions(source: Interactions | Any) -> Interactions:
+    """Interactions as they are, or whatever can be read as a table of them."""
+    from accord.data.read import read_table
+
+    return source if isinstance(source, Interactions) else read_table(source, merge=False)[0]
