@@ -271,7 +271,7 @@ RUNS = (
     Case("config.json with a key of its own", run(edit("config.json", lambda c: c.update(run_me="x"))),
          "is not the config of a run"),
     Case("a width of 10^12",
-         run(edit("config.json", lambda c: c["model_options"].update(dim=10**12))), "of another model"),
+         run(edit("config.json", lambda c: c["model_options"].update(dim=10**12))), "option dim of model gmf"),
     Case("a width of 10,000, which the weights have not",
          run(edit("config.json", lambda c: c["model_options"].update(dim=10_000))), "of another model"),
     Case("1,000,000 seeds", run(edit("config.json", lambda c: c.update(seeds=list(range(10**6))))),

@@ -65,9 +65,9 @@ def staged(folder: Path, last: str) -> Iterator[Path]:
     before the next begins, so that a power failure too leaves the old files, the new ones, or no `last`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    sync(folder.parent)
     place = Path(tempfile.mkdtemp(dir=folder, prefix=".", suffix=UNFINISHED))
     try:
+        sync(folder.parent)
         yield place
         (folder / last).unlink(missing_ok=True)
         sync(folder)

@@ -73,6 +73,8 @@ class Connection(H11Protocol):
                 h11.EndOfMessage(),
             )
             self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
+            if self.cycle is not None:
+                self.cycle.disconnected = True  # what the body begins as was a request: its answer is this one
             self._await_the_client()  # closed at once, while more arrives, the answer would be lost
             with suppress(OSError):  # the client is gone
                 self.transport.write_eof()
