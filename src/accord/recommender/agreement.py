@@ -25,7 +25,7 @@ class Agreement:
     def __init__(self, method: Method, owned: Csr, labels: list[str]) -> None:
         """`owned`: what users have, which takes no place in anybody's list."""
         assert isinstance(method.target, Consensus)
-        self.members, self.labels, self.num_items = list(method.target.members), labels, owned.num_items
+        self.members, self.labels, self.num_items = list(method.target.members), _apart(labels), owned.num_items
         ptr, items = (torch.from_numpy(part) for part in (owned.ptr, owned.items))
         device = next(iter(method.state_dict().values())).device
         self._ptr, self._items, self._device = ptr.to(device), items.to(device).long(), device
@@ -64,3 +64,13 @@ class Agreement:
         columns |= dict(zip(self.labels, places, strict=True))
         found = {name: pa.array(values, pa.int32(), mask=~known) for name, values in columns.items()}
         return pa.table({"user": pairs.users, "item": pairs.items, **found})
+
+
+def _apart(labels: list[str]) -> list[str]:
+    """Members of one label by numbers."""
+    seen: dict[str, int] = {}
+    found = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        found.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return found
