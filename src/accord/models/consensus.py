@@ -32,8 +32,8 @@ class Member(BaseConfig):
         """How it is called in tables and sentences."""
         name = self.model if self.method is None else f"{self.model} + {self.method}"
         name += "" if self.seeds == 1 else f" x {self.seeds}"
-        name += ", by labels" if self.by_p_real or self.options.get("model.clean") else ""
-        return name + (", fading" if self.options.get("model.recency") else "")
+        name += " (by labels)" if self.by_p_real or self.options.get("model.clean") else ""
+        return name + (" (fading)" if self.options.get("model.recency") else "")
 
 
 def standardised(scores: Tensor) -> Tensor:
