@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -46,6 +47,23 @@ class SearchMembers(FromMembers):
         self.agree(lab, best)
         if "label" in lab.train_pairs.columns and self.learn_labels(lab):
             self.add_clean(lab, clean_members([one.member for one in self.candidates]))
+
+    def voters(self, candidates: Sequence[Candidate]) -> list[Callable[[Tensor], Tensor]]:
+        """One whose history fades votes with the one before, whose history does not: validation tells what comes next,
+        and what is liked for long would have no voice."""
+        alone = super().voters(candidates)
+        return [
+            partial(_mean, alone[place - 1], own) if one.fades else own
+            for place, (one, own) in enumerate(zip(candidates, alone, strict=True))
+        ]
+
+    def weigh(self, lab: Lab, candidates: Sequence[Candidate]) -> list[float]:
+        weights = super().weigh(lab, candidates)
+        for place, one in enumerate(candidates):
+            if one.fades:
+                weights[place] /= 2
+                weights[place - 1] += weights[place]
+        return weights
 
     def record(self) -> dict[str, Any]:
         found = {"budget": self.target.config.budget, "trials": self.search.trials, "tried": self.tried}
