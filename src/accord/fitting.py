@@ -99,7 +99,7 @@ def fit_run(
 
         began = time.perf_counter()
         relevant = Relevant.of_test(data, run.config.protocol)
-        held_out = len(data.test) or data.test_noisy
+        held_out = bool(data.test_noisy or data.test)
         evaluation = (
             evaluate_together(ranks, run, data, method, relevant, on)
             if held_out
@@ -115,7 +115,7 @@ def fit_run(
         seconds["evaluate"] = time.perf_counter() - began
 
         usual = not run.kind.learns and run.config.protocol.name == "corrected"
-        if (usual if refit is None else refit) and made.owned_more_than_trained_on:
+        if (usual if refit is None else refit) and made.holds_out:
             began, everything = time.perf_counter(), made.everything()
             again = made.run.on_everything(states, made.chosen)
             trained = train_stack(everything, again, on, watch=watch)[0]

@@ -31,7 +31,8 @@ class Lab:
     def solve(self, model):
         model.fit(self.train_pairs, None)
 
-    def validation(self):
+    @property
+    def validation_pairs(self):
         return self.valid
 
 

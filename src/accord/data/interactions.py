@@ -272,6 +272,11 @@ class Dataset:
         none = train.slice(0, 0)
         return replace(self, train=train, valid=none, test=none, valid_clean=None, test_noisy=None)
 
+    def beside(self, valid: Interactions) -> Interactions:
+        """What is held out besides a validation: the test with its noise, and the validation pairs it leaves out."""
+        parts = [self.test_noisy or self.test] if valid is self.valid else [self.valid, self.test_noisy or self.test]
+        return self._joined(parts)
+
     def before_test(self, valid: Interactions) -> Dataset:
         """The same with a validation among the training data."""
         train = self._joined([self.train, valid])
@@ -292,7 +297,7 @@ class Dataset:
 
     def _joined(self, parts: Sequence[Interactions]) -> Interactions:
         """Parts one after another, in the dataset's id maps."""
-        parts = [part for part in parts if len(part)]
+        parts = [part for part in parts if len(part)] or [self.train.slice(0, 0)]
         names = [name for name in COLUMNS if any(name in part.names for part in parts)]
         tables = []
         for part in parts:

@@ -58,7 +58,8 @@ class Lab(TypingProtocol):
     def solve(self, model: Model) -> None:
         """Solve a model on the training interactions, with their weights."""
 
-    def validation(self) -> Csr:
+    @property
+    def validation_pairs(self) -> Csr:
         """The validation pairs, by the rules of the protocol."""
 
     def out_of_fold(self, model: ModelSpec, method: str = "normal", folds: int = 5) -> npt.NDArray[np.float64]:

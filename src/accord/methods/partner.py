@@ -62,7 +62,7 @@ class SolvedPartner(nn.Module):
         model = self.build(self.spec, purpose="partner", solved=True)
         lab.solve(model)
         self._model = [model.eval()]
-        self._scale = self._calibrated(self.build.train, lab.validation(), device)
+        self._scale = self._calibrated(self.build.train, lab.validation_pairs, device)
         size = len(self._scale[0]) * model.num_users * model.num_items
         if size <= KEPT_WHOLE:
             parts = [self.opinions(part) for part in self._blocks(torch.arange(model.num_users, device=device))]

@@ -101,15 +101,13 @@ class Recommender:
         self.metrics |= results.of_members(self.method, ranker, relevant)
 
     def _own(self, data: Dataset) -> None:
-        """Take note of all pairs that users have, and keep those that are in no other part."""
-        every = data.everything().train
-        users, items = data.rows(every)
-        self._parts["rest"] = every.filter(~self.seen.contains(users, items))
+        """Take note of all pairs that users have, and keep those that are in neither training nor validation."""
+        self._parts["rest"] = data.beside(validation_part(data, self.run.config.protocol))
         self.owned = self.seen.merge(data.csr(self._parts["rest"]))
 
     @property
-    def owned_more_than_trained_on(self) -> bool:
-        """Whether the log has pairs that were held out of the training."""
+    def holds_out(self) -> bool:
+        """Whether the log has pairs that it was not trained on."""
         return len(self.owned.items) > len(self.train.items)
 
     def everything(self) -> Dataset:

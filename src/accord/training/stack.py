@@ -55,10 +55,9 @@ def train_stack(
 ) -> tuple[Method, list[TrainState]]:
     """The trained method of a run, and the state in which each of its stages ended.
 
-    `columns`: more of what is known of each training interaction, in the order of the matrix.
-
     Checkpoints go to `folder`, and `resume` continues from there. `each_epoch` sees the method, ready to score, after
     each epoch of the last stage. With several processes, what comes back has this one's users alone.
+    `columns`: more of what is known of each training interaction, in the order of the matrix.
     """
     if device.type == "cpu":
         ready_cpu()
@@ -109,7 +108,8 @@ class Bench:
         model.told = None
         model.to(self.device)
 
-    def validation(self) -> Csr:
+    @property
+    def validation_pairs(self) -> Csr:
         return self.data.csr(validation_part(self.data, self.run.config.protocol))
 
     def out_of_fold(self, model: ModelSpec, method: str = "normal", folds: int = 5) -> npt.NDArray[np.float64]:
@@ -146,7 +146,8 @@ class Bench:
             if error.rest is None:
                 raise
             _, trained, states = error.rest
-        return trained, states[-1].best_epoch() if states and self.relevant is not None else None
+        watched = states and self.relevant is not None and run.config.protocol.early_stop == "best-ndcg"
+        return trained, states[-1].best_epoch() if watched else None
 
     def _columns_of(self, member: Member) -> dict[str, npt.NDArray[np.float64]]:
         """The columns that were set, as a member takes them."""
