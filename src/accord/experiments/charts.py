@@ -34,7 +34,14 @@ STYLES: dict[str, dict[str, Any]] = {
 OTHER = {"color": "#444444", "marker": "*", "linestyle": "-"}  # a method of the caller
 NAMES = {
     **{"rce": "R-CE", "dcf": "DCF", "udt": "UDT", "pld": "PLD", "eard": "EARD"},
-    **{"ease": "EASE", "item-knn": "item-kNN", "ials": "iALS", CEILING: "EASE with ratings", "demo": "Built-in data"},
+    **{
+        "ease": "EASE",
+        "item-knn": "item-kNN",
+        "user-knn": "user-kNN",
+        "ials": "iALS",
+        CEILING: "EASE with ratings",
+        "demo": "Built-in data",
+    },
 }
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from accord.errors import InputError
-from accord.experiments.compare import Cell, Request, compare, has_option, keys_of
+from accord.experiments.compare import ALWAYS, Cell, Request, compare, has_option, keys_of
 from accord.experiments.results import Results
+from accord.methods.candidates import FAMILIES, Range
 
 TUNING_SEED = 1
 
@@ -54,13 +55,22 @@ SPACE: dict[str, LogRange | Choice] = {
 }
 
 
+def space_of(model: str) -> dict[str, LogRange | Choice | Range]:
+    """What tuning chooses from with a model: of a solved one, what `auto` does. EASE is the plain one of its paper."""
+    solved = {
+        family.model: family.ranges for family in FAMILIES if family.method is None and family.model not in ALWAYS
+    }
+    return {**SPACE, **{f"model.{name}": own for name, own in solved.get(model, {}).items()}}
+
+
 def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:
     """The trials of a cell: its defaults, and a Latin hypercube that spreads each option evenly over its range."""
     given = {*dict(cell.options), *dict(request.common)}
-    names = [name for name in SPACE if has_option(cell.model, cell.method, name) and name not in given]
+    space = space_of(cell.model)
+    names = [name for name in space if has_option(cell.model, cell.method, name) and name not in given]
     rng, rest = np.random.default_rng(0), count - 1
     shares = [(rng.permutation(rest) + 0.5) / max(1, rest) for _ in names]
-    columns = [[SPACE[name].at(share) for share in own] for name, own in zip(names, shares, strict=True)]
+    columns = [[space[name].at(share) for share in own] for name, own in zip(names, shares, strict=True)]
     tries = [tuple(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
     return list(dict.fromkeys(replace(cell, options=cell.options + options) for options in [(), *tries]))
 
@@ -72,10 +82,13 @@ def tuned(request: Request, cells: Sequence[Cell], trials: int, results: Results
     trial = replace(request, seeds=(TUNING_SEED,), per_user=False, more=None, each_epoch=None)
     wanted = {cell: trials_of(request, cell, trials) for cell in cells}
     if not finished:
-        compare(trial, [one for tries in wanted.values() for one in tries], results)
+        compare(trial, [one for tries in wanted.values() if len(tries) > 1 for one in tries], results)
     found = {key: result["valid_ndcg@20"] for key, result in results.by_key().items()}
     best = []
     for cell, tries in wanted.items():
+        if len(tries) == 1:  # nothing to choose from
+            best.append(cell)
+            continue
         keys = [keys_of(trial, one)[0] for one in tries]
         if not set(keys) <= set(found):
             raise InputError(f"{results.file} lacks trials of '{cell.name}'; run the command without --render-only.")
