@@ -27,7 +27,7 @@ def test_rows_are_tuned_equally_and_all_are_there(board):
     trials = Results(board, "tuning").read()
     rows = {(line["model"], line["method"]) for line in trials}
     counts = {row: sum((line["model"], line["method"]) == row for line in trials) for row in rows}
-    assert counts.pop(("popularity", "none")) == 1
+    assert ("popularity", "none") not in counts  # nothing to choose
     assert set(counts.values()) == {3}
     table = titled(leaderboard.render(board), "ranking on the clean test")
     models = [f"{model} + {method}" for model in ("MF", "GMF") for method in ("Normal", "R-CE", "DeCA")]

@@ -91,14 +91,6 @@ def _entry(request: Request, cells: Sequence[Cell], results: Results, trials: in
     values = {row_name(row): np.stack([per_user[key] for key in row["runs"]]) for row in rows}
     plain = [row_name(row) for row in rows if row["method"] in (None, "normal") and row["model"] != AUTO]
     best = max(plain, key=lambda name: float(values[name].mean()))
-    against = {
-        "normal": _against_normal(rows, values),
-        **{
-            name: compare_to(values[base], {row: own for row, own in values.items() if row != base})
-            for name, base in (("best", best), (AUTO, row_name({"model": AUTO, "method": None})))
-            if base in values
-        },
-    }
     return {
         "counts": data.counts() | {"test": len(relevant.pairs.items)},
         "judged": {"warm": warm, "cold": len(relevant.users) - warm},
@@ -109,8 +101,20 @@ def _entry(request: Request, cells: Sequence[Cell], results: Results, trials: in
         "rows": rows,
         "told": None if told is None else run_key(told),
         "best": best,
-        "tests": {name: {row: asdict(test) for row, test in tests.items()} for name, tests in against.items()},
+        "tests": tested(rows, values, best),
     }
+
+
+def tested(
+    rows: Sequence[Mapping[str, Any]], values: Mapping[str, npt.NDArray[np.float64]], best: str
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Every row against Normal of its model, against the best row without denoising and against `auto`, by the metric
+    of every user [seeds, users]."""
+    against = {"normal": _against_normal(rows, values)}
+    for name, base in (("best", best), (AUTO, row_name({"model": AUTO, "method": None}))):
+        if base in values:
+            against[name] = compare_to(values[base], {row: own for row, own in values.items() if row != base})
+    return {name: {row: asdict(test) for row, test in tests.items()} for name, tests in against.items()}
 
 
 def _against_normal(

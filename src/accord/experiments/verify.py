@@ -16,6 +16,7 @@ from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.evaluation.significance import holm
 from accord.experiments import leaderboard, noise_injection
+from accord.experiments.charts import display_name
 from accord.experiments.compare import Cell, Request, compare
 from accord.experiments.findings import pages
 from accord.experiments.paper_tables.experiment import spread
@@ -50,6 +51,7 @@ def verify(folder: Path, find: Find, training: bool, device: str = "auto") -> It
         yield _page(folder, file, find)
     for file in sorted(folder.rglob("leaderboard.json")):
         yield check_tests(folder, file)
+        yield check_users(folder, file)
     for page in pages.PAGES:
         if (folder / page).exists():
             yield _sentences(folder, page)
@@ -114,7 +116,8 @@ def check_tests(folder: Path, file: Path) -> Check:
         }
         for against, tests in entry["tests"].items():
             for row, test in tests.items():
-                baseline = f"{row.partition(' + ')[0]} + Normal" if against == "normal" else entry["best"]
+                normal, best = f"{row.partition(' + ')[0]} + Normal", entry["best"]
+                baseline = {"normal": normal, "best": best, leaderboard.AUTO: display_name(leaderboard.AUTO)}[against]
                 if abs(means[row] - means[baseline] - test["difference"]) > ROUNDING:
                     by_runs = means[row] - means[baseline]
                     return Check(
@@ -124,6 +127,27 @@ def check_tests(folder: Path, file: Path) -> Check:
                 holm([test["p"] for test in tests.values()]), [test["p_holm"] for test in tests.values()]
             ):
                 return Check(what, True, f"{dataset}: p against {against} is not corrected by Holm's method")
+    return Check(what, False)
+
+
+def check_users(folder: Path, file: Path) -> Check:
+    """Whether the tests come out again from the metrics of every user, where these were kept."""
+    results = Results(file.parent, leaderboard.NAME)
+    what = f"{file.relative_to(folder)}, tests done again"
+    if not results.per_user_file.exists():
+        return Check(
+            what, None, f"{results.per_user_file.name} is not there; the same command without --render-only makes it"
+        )
+    users = results.per_user("ndcg@20")
+    for dataset, entry in read_json(file).items():
+        values = {leaderboard.row_name(row): np.stack([users[key] for key in row["runs"]]) for row in entry["rows"]}
+        again = leaderboard.tested(entry["rows"], values, entry["best"])
+        for against, tests in entry["tests"].items():
+            for row, test in tests.items():
+                now = again[against][row]
+                if wrong := [name for name in test if not np.isclose(test[name], now[name], rtol=1e-6, atol=1e-9)]:
+                    said = ", ".join(f"{name} is {test[name]:.6g} and by the users {now[name]:.6g}" for name in wrong)
+                    return Check(what, True, f"{dataset}, {row} against {against}: {said}")
     return Check(what, False)
 
 

@@ -65,10 +65,15 @@ class UserKNN(ScoresHistories):
         rows = users.cpu().numpy()
         norm = self.norm.cpu().numpy()
         own = norm if self.scored_norm is None else self.scored_norm
-        size = max(1, CELLS_AT_ONCE // max(1, self.num_users))
-        parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-        scores = [self._scores(self.scored[part], own[part], norm, part) for part in parts]
+        scores = [self._scores(self.scored[part], own[part], norm, part) for part in self._parts(rows)]
         return torch.from_numpy(np.concatenate(scores)).to(self.norm.device).unsqueeze(0)
+
+    def _parts(self, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+        """Users who are scored together: as many as have no more similarities than `CELLS_AT_ONCE`, at least one."""
+        taken = self.scored[rows]
+        taken.data = np.diff(self.by_item.indptr)[taken.indices]  # how many users have each item
+        most = np.minimum(taken.sum(1).A1, self.num_users)
+        return np.split(rows, np.flatnonzero(np.diff(np.cumsum(most) // CELLS_AT_ONCE)) + 1)
 
     def fold_in(self, history: Tensor) -> Tensor:
         items, counts = history.cpu().numpy(), self.counts_of(history)

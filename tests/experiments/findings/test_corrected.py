@@ -16,12 +16,22 @@ NAMES = {"ml-100k": "MovieLens-100k", "modcloth": "Modcloth", "adressa": "Adress
 
 def test_how_often_the_ensemble_helps():
     tests = [
-        test for entry in BOARD.values() for row, test in entry["tests"]["normal"].items() if row.endswith("Ensemble")
+        test for dataset in NAMES for row, test in BOARD[dataset]["tests"]["normal"].items() if row.endswith("Ensemble")
     ]
     better = sum(test["p_holm"] < 0.05 and test["difference"] > 0 for test in tests)
     worse = sum(test["p_holm"] < 0.05 and test["difference"] < 0 for test in tests)
     assert f"significantly better than Normal in {better} of {len(tests)} rows" in PAGE
     assert f"and significantly worse in {worse}." in PAGE
+
+
+@pytest.mark.parametrize(("dataset", "name"), [*NAMES.items(), ("demo", "Built-in data")])
+def test_what_the_default_reaches(dataset, name):
+    lines = raw("corrected/leaderboard.jsonl", dataset=dataset)
+    auto, ease = (next(line["metrics"]["ndcg@20"] for line in lines if line["model"] == m) for m in ("auto", "ease"))
+    assert f"**{name}: {auto:.4f}**, against {ease:.4f} of EASE (p".replace(" 0.", " .") in PAGE
+    tests = BOARD[dataset]["tests"]["auto"].values()
+    below, above = (sum(test["p_holm"] < 0.05 and sign * test["difference"] > 0 for test in tests) for sign in (-1, 1))
+    assert f"Of {len(tests)} other rows {below} are significantly below it and {above} above" in PAGE
 
 
 @pytest.mark.parametrize("dataset", NAMES)
