@@ -66,7 +66,8 @@ def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], told
     for place, (_, method, values) in enumerate(learned):
         sd = values.std(ddof=1) if len(values) > 1 else 0.0
         look = {**style(method), "linestyle": "none"}
-        axis.errorbar(values.mean(), place, xerr=sd, label=display_name(method), elinewidth=1.2, capsize=2, **look)
+        label = display_name(method) if method in STYLES else None  # others are named beside their rows
+        axis.errorbar(values.mean(), place, xerr=sd, label=label, elinewidth=1.2, capsize=2, **look)
     for name, value in fixed.items():
         axis.axvline(value, color=style(name)["color"], linestyle=style(name)["linestyle"], label=display_name(name))
     axis.set_yticks(range(len(learned)), [row[0] for row in learned])
