@@ -15,7 +15,7 @@ import numpy as np
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.evaluation.significance import holm
-from accord.experiments import leaderboard, noise_injection
+from accord.experiments import leaderboard, noise_injection, partners
 from accord.experiments.charts import display_name
 from accord.experiments.compare import Cell, Request, compare
 from accord.experiments.findings import pages
@@ -30,6 +30,7 @@ SHARE, ELSEWHERE = 0.01, 0.05  # on the kind of device that it was run on, and o
 QUICK = 0.2  # share of the cells, those that took least time, of which one is trained anew
 ROUNDING = 1e-6  # of differences: the raw results have eight digits
 Find = Callable[[str], Dataset | None]  # a dataset by its name, None where it is not here
+PAGES: dict[str, Callable[[Path], Any]] = {page.NAME: page.render for page in (leaderboard, noise_injection, partners)}
 SELDOM = ("tuning",)  # trials: they are in a table of the leaderboard
 
 
@@ -53,7 +54,7 @@ def verify(folder: Path, find: Find, training: bool, device: str = "auto") -> It
         yield check_tests(folder, file)
         yield check_users(folder, file)
     for page in pages.PAGES:
-        if (folder / page).exists():
+        if pages.is_there(folder, page):
             yield _sentences(folder, page)
     for file in files if training else ():
         yield _trained(folder, file, find, device)
@@ -70,10 +71,8 @@ def _page(folder: Path, file: Path, find: Find) -> Check:
         for path in (file, file.with_suffix(".json")):
             if path.exists():
                 shutil.copyfile(path, place / path.name)
-        if file.stem == leaderboard.NAME:
-            leaderboard.render(place)
-        elif file.stem == noise_injection.NAME:
-            noise_injection.render(place)
+        if file.stem in PAGES:
+            PAGES[file.stem](place)
         elif file.stem in EXPERIMENTS:
             if (lacking := _rendered(file.stem, place, find)) is not None:
                 return Check(what, None, lacking)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from accord.errors import InputError
-from accord.experiments.findings.pages import PAGES, PART, filled
+from accord.experiments.findings.pages import PAGES, PART, filled, is_there
 from reproduction import FOLDER
 
 
@@ -28,3 +28,10 @@ def test_figures_outside_of_the_generated_parts_are_not_results():
     for page in PAGES:
         by_hand = PART.sub("", (FOLDER / page).read_text(encoding="utf-8"))
         assert not re.findall(r"(?<![\w/-])0?\.\d{2,}", by_hand), page
+
+
+def test_a_page_of_the_same_name_is_another():
+    assert is_there(FOLDER, "README.md")
+    assert is_there(FOLDER, "corrected/README.md")
+    assert not is_there(FOLDER / "corrected", "README.md")
+    assert not is_there(FOLDER / "corrected", "corrected/README.md")

@@ -17,6 +17,14 @@ PAGES: Mapping[str, Mapping[str, Part]] = {
 }
 
 
+def is_there(folder: Path, page: str) -> bool:
+    """Whether a folder has the page: one of the same name that has none of its parts is another."""
+    file = folder / page
+    if not file.exists():
+        return False
+    return not PAGES[page].keys().isdisjoint(match[2] for match in PART.finditer(file.read_text(encoding="utf-8")))
+
+
 def filled(folder: Path, page: str) -> str:
     """A page of the folder with its generated parts made anew from the raw results beside it."""
     parts, text = PAGES[page], (folder / page).read_text(encoding="utf-8")
