@@ -22,7 +22,7 @@ from accord.recommender.run_folder import FILES, MANIFEST
 from accord.recommender.top_n import List, latest_last
 from accord.serve.audited import Audited
 from accord.serve.search import Search
-from accord.serve.similar import similarity_of
+from accord.recommender.similar import similarity_of
 
 REASONS = 3  # items of the history that are named as reasons for a recommendation
 EXACT_IN_JSON = 2**53  # larger integers are rounded by JavaScript

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from accord import Recommender
-from accord.serve.similar import similarity_of
+from accord.recommender.similar import similarity_of
 from helpers import csr, make_model, random_csr
 from serving import run  # noqa: F401
 
