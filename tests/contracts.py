@@ -117,6 +117,23 @@ class ModelContract:
         options = {name.removeprefix("model."): value for name, value in with_dim(model).items()}
         return make_model(model, self.train, seeds, protocol, **options)
 
+    @torch.inference_mode()
+    def test_a_score_is_its_contributions_and_what_no_history_changes(self, model):
+        made, items = self.make(model).eval(), torch.arange(15)
+        rest = []
+        for user in (2, 5):
+            history = torch.from_numpy(self.train.items[self.train.ptr[user] : self.train.ptr[user + 1]]).long()
+            added = made.contributions(history, items, user)
+            if added is None:
+                return
+            assert added.shape[1:] == (len(history), 15)
+            rest.append(made.score_all(torch.tensor([user]))[:, 0] - added.sum(1))
+            if not made.in_order and model != "user-knn":  # of which a user is no neighbour of their own
+                torch.testing.assert_close(made.contributions(history, items), added, rtol=1e-3, atol=1e-5)
+            folded = made.scores_of(history) - made.contributions(history, items).sum(1)
+            torch.testing.assert_close(folded, rest[-1], rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(*rest, rtol=1e-3, atol=1e-4)
+
     def test_shapes(self, model):
         made = self.make(model).eval()
         users, items = torch.zeros(3, 7, dtype=torch.long), torch.arange(7).expand(3, -1)

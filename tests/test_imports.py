@@ -43,7 +43,7 @@ ROOMS: dict[str, set[str]] = {
     "recommender": {"data", "errors", "evaluation", "io", "kernels", "methods", "models", "training", "version"},
     "report": {"data", "evaluation", "io", "models", "recommender", "training", "version"},
     "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},
-    "serve": {"data", "errors", "evaluation", "io", "kernels", "recommender"},
+    "serve": {"data", "errors", "io", "recommender"},
     "experiments": {
         *("data", "errors", "evaluation", "fitting", "io", "methods", "models", "paper", "posteriors", "protocol"),
         *("recommender", "report", "training", "version"),

@@ -37,13 +37,13 @@ def test_numbers_have_commas_between():
 def test_ids_are_lines_of_a_file(tmp_path):
     path = tmp_path / "ids.txt"
     path.write_text("\ufeffu1\n\n  u2 \nu 3", encoding="utf-8")
-    assert read_ids(path) == ["u1", "u2", "u 3"]
+    assert read_ids(path, "--users") == ["u1", "u2", "u 3"]
     for content, sentence in ((b"\n\n", "is empty"), (b"\xff\xfe", "not UTF-8")):
         path.write_bytes(content)
         with pytest.raises(InputError, match=sentence):
-            read_ids(path)
+            read_ids(path, "--users")
     with pytest.raises(InputError, match="no such file"):
-        read_ids(tmp_path / "nowhere")
+        read_ids(tmp_path / "nowhere", "--users")
 
 
 def test_the_command_without_what_only_concerns_one_run_of_it(monkeypatch):

@@ -65,10 +65,20 @@ def test_a_member_with_nothing_to_say_says_nothing():
     assert standardised(torch.tensor([[0.0, 0, 0], [7, 7, 7], [1, 2, 3]]))[:2].tolist() == [[0.0] * 3] * 2
 
 
-def test_similar_items_are_those_of_the_heaviest_member_that_knows(made):
-    target = made.method.target
-    assert torch.equal(target.item_to_item(), target.members[0].target.item_to_item())
-    assert torch.equal(target.item_vectors(), target.members[1].target.item_vectors())
+@torch.inference_mode()
+@pytest.mark.parametrize("user", [None, 3])
+def test_contributions_are_those_of_the_members_that_have_them(made, user):
+    """Two of three add up over a history: their votes are its sum, but for a number that is the same for all items."""
+    target, items = made.method.target, torch.arange(40)
+    train = made.train
+    history = torch.from_numpy(train.items[train.ptr[3] : train.ptr[4]]).long()
+    added = target.contributions(history, items, user)
+    assert added.shape == (1, len(history), 40)
+    one = torch.tensor([3])
+    scores = [m.score_all(one) if user else m.target.fold_in(history).unsqueeze(1) for m in target.members[:2]]
+    expected = 2.0 * by_hand(scores[0]) + by_hand(scores[1])
+    rest = expected[0] - added[0].sum(0).numpy()
+    np.testing.assert_allclose(rest, rest[0], atol=1e-4)
 
 
 def test_one_run_folder_holds_it_all(made, tmp_path):

@@ -40,7 +40,7 @@ def test_an_index_finds_nearly_all(many_items: Recommender) -> None:
     assert users == int((many_items.train.counts > 0).sum())
     assert recall > 0.95
     exact = many_items.recommend(None, 20)
-    found = pa.concat_tables(many_items.recommend_in_blocks(None, 20, rank=index.rank))
+    found = pa.concat_tables(many_items.lists_in_blocks(many_items.users.ids, 20, rank=index.rank))
     assert found.num_rows == exact.num_rows  # nobody gets fewer
     pairs = [set(zip(*(table.column(name).to_pylist() for name in ("user", "item")), strict=True))
              for table in (exact, found)]  # fmt: skip

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from accord import Recommender
+from accord.fitting import fit
 from accord.recommender.similar import similarity_of
-from helpers import csr, make_model, random_csr
+from helpers import csr, make_model, random_csr, small_data
 from serving import run  # noqa: F401
 
 
@@ -52,3 +53,15 @@ def test_without_vectors_items_are_alike_by_their_users():
     expected = torch.tensor([2 / (2 * 3) ** 0.5, 1.0, 0.0])  # item 1 shares two of its three users with item 0
     torch.testing.assert_close(alike.to_all(1), expected)
     torch.testing.assert_close(alike.between(torch.tensor([1]), torch.arange(3)), expected[None])
+
+
+def test_the_members_of_a_consensus_vote_on_what_is_similar():
+    members = [{"model": "ease"}, {"model": "ials", "options": {"model.dim": 4}}, {"model": "popularity"}]
+    given = [member | {"weight": weight} for member, weight in zip(members, (3.0, 1.0, 1.0), strict=True)]
+    made = fit(small_data(), "consensus", options={"model.members": given}, refit=False)
+    target = made.method.target
+    alike = similarity_of(target, made.train)
+    ease, ials = (similarity_of(member.target, made.train).to_all(5) for member in target.members[:2])
+    by_hand = [(each - each.mean()) / each.std(correction=0) for each in (ease, ials)]
+    torch.testing.assert_close(alike.to_all(5), 0.75 * by_hand[0] + 0.25 * by_hand[1])
+    torch.testing.assert_close(alike.between(torch.tensor([2, 5]), torch.arange(4))[1], alike.to_all(5)[:4])

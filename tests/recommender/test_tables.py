@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from accord.data.interactions import IdMap
-from accord.recommender.tables import ids_asked_for, of_lists, with_ids_of
+from accord.errors import InputError
+from accord.recommender.tables import ids_asked_for, of_lists, require_count, with_ids_of
 
 NUMBERS, NAMES = IdMap(pa.array([5, 6, 7])), IdMap(pa.array(["a", "b"]))
 
@@ -15,7 +16,6 @@ NUMBERS, NAMES = IdMap(pa.array([5, 6, 7])), IdMap(pa.array(["a", "b"]))
 @pytest.mark.parametrize(
     ("asked", "known", "found"),
     [
-        (None, NAMES, ["a", "b"]),
         ([6, 5], NUMBERS, [6, 5]),
         (["6", "5"], NUMBERS, [6, 5]),
         (["6", "x"], NUMBERS, ["6", "x"]),
@@ -25,7 +25,20 @@ NUMBERS, NAMES = IdMap(pa.array([5, 6, 7])), IdMap(pa.array(["a", "b"]))
     ],
 )
 def test_ids_are_of_the_type_of_the_runs(asked, known, found):
-    assert ids_asked_for(asked, known).to_pylist() == found
+    assert ids_asked_for("users", asked, known).to_pylist() == found
+
+
+@pytest.mark.parametrize("given", [5, "a", 2.5, np.int64(5)])
+def test_one_id_is_no_list_of_ids(given):
+    with pytest.raises(InputError, match=r"^users is .*, and a list of ids is needed; give \["):
+        ids_asked_for("users", given, NUMBERS)
+
+
+@pytest.mark.parametrize("given", [0, -1, 2.5, "3", True, None])
+def test_a_count_is_a_whole_number_from_one_up(given):
+    with pytest.raises(InputError, match=r"^k is .*; give a whole number from 1 up.$"):
+        require_count("k", given)
+    assert require_count("k", np.int64(3)) == 3
 
 
 def test_places_without_an_item_are_no_rows():

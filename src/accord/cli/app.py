@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from accord.cli.ask import explain, score, similar
 from accord.cli.audit import audit
 from accord.cli.compare import compare
 from accord.cli.data import data_app
@@ -31,7 +32,7 @@ from accord.version import __version__
 
 COMMANDS = (
     *(demo, train, evaluate, audit, weights, labels, compare, leaderboard, injected, partners, reproduce, verify),
-    *(report, serve, recommend, models, methods, doctor),
+    *(report, serve, recommend, similar, score, explain, models, methods, doctor),
 )  # in the order of `accord --help`
 
 app = typer.Typer(

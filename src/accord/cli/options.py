@@ -46,6 +46,16 @@ Cluster = Annotated[
     typer.Option(help="train on a Ray cluster: its HOST:PORT, or auto for one on this machine, started if need be"),
 ]
 RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
+Exclude = Annotated[list[str] | None, typer.Option(help="an item to leave out; may be given more than once")]
+ExcludeFile = Annotated[Path | None, typer.Option(help="a file of items to leave out, one id per line")]
+Allow = Annotated[
+    list[str] | None, typer.Option(help="an item to choose from, and no others; may be given more than once")
+]
+AllowFile = Annotated[Path | None, typer.Option(help="a file of the only items to choose from, one id per line")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(help="what must hold of an item, by a column of --items: 'genre=drama|war', 'year>=1990'"),
+]
 Output = Annotated[
     Path | None,
     typer.Option("-o", "--output", "--out", help="a .csv, .json, .jsonl, .parquet or .txt file; else the screen"),
@@ -151,17 +161,31 @@ def parse_numbers(text: str, option: str, kind: type = int) -> list[Any]:
         raise InputError(f"{option} {shown(text)}: give numbers separated by commas, as 5,20.") from None
 
 
-def read_ids(path: Path | None) -> list[str]:
-    assert path is not None
+def read_ids(path: Path, option: str) -> list[str]:
+    """The ids of a file, one per line."""
     if not path.is_file():
-        raise InputError(f"--users {path}: there is no such file.")
+        raise InputError(f"{option} {path}: there is no such file.")
     try:
         ids = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
     except UnicodeDecodeError as error:
-        raise InputError(f"--users {path} is not UTF-8 text ({error}); save it as UTF-8.") from None
+        raise InputError(f"{option} {path} is not UTF-8 text ({error}); save it as UTF-8.") from None
     if not ids:
-        raise InputError(f"--users {path}: the file is empty; write one id per line.")
+        raise InputError(f"{option} {path}: the file is empty; write one id per line.")
     return ids
+
+
+def choice(
+    exclude: list[str] | None,
+    exclude_file: Path | None,
+    allow: list[str] | None,
+    allow_file: Path | None,
+    where: list[str] | None,
+) -> dict[str, Any]:
+    """Which items may be recommended, as `Recommender.recommend` takes it; nothing where all may."""
+    excluded = [*(exclude or []), *(read_ids(exclude_file, "--exclude-file") if exclude_file else [])]
+    allowed = [*(allow or []), *(read_ids(allow_file, "--allow-file") if allow_file else [])]
+    found = {"exclude": excluded, "allow": allowed, "where": where}
+    return {name: values for name, values in found.items() if values}
 
 
 def load_data(
@@ -210,7 +234,7 @@ def format_of(given: str | None, output: Path | None) -> str:
 def put_table(table: Any, output: Path | None, format_: str) -> None:
     from accord.cli.display import table_as_text, write_table
 
-    if output is None:
-        typer.echo(table_as_text(table, format_))
-    else:
+    if output is not None:
         write_table(table, output, format_)
+    elif text := table_as_text(table, format_):
+        typer.echo(text)

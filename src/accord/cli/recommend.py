@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from accord.cli.options import (
+    Allow,
+    AllowFile,
     AllowImports,
     Device,
+    Exclude,
+    ExcludeFile,
     Format,
     Output,
     RunArgument,
+    Where,
+    choice,
     format_of,
     open_run,
     put_table,
@@ -33,6 +39,11 @@ def recommend(
     all_users: Annotated[bool, typer.Option("--all", help="all users of the data")] = False,
     history: Annotated[str | None, typer.Option(help="items of one new --user, as id,id,…")] = None,
     k: Annotated[int, typer.Option(help="items for each user")] = 20,
+    exclude: Exclude = None,
+    exclude_file: ExcludeFile = None,
+    allow: Allow = None,
+    allow_file: AllowFile = None,
+    where: Where = None,
     format_: Format = None,
     output: Output = None,
     to: Annotated[
@@ -71,17 +82,20 @@ def recommend(
         raise InputError(f"--k is {k}; give a number of at least 1.")
     if agreement and (to is not None or (all_users and format_ == "parquet") or history is not None):
         raise InputError("--agreement goes with --user or --users, of users who are in the data.")
+    chosen = choice(exclude, exclude_file, allow, allow_file, where)
+    if chosen and approximate:
+        raise InputError(f"--approximate finds the best of all items; leave it or --{next(iter(chosen))} out.")
     if to is not None:
-        _send(run, to, if_exists, part, k, approximate, device, allow_imports)
+        _send(run, to, if_exists, part, k, chosen, approximate, device, allow_imports)
         return
     if all_users and format_ == "parquet":
         assert output is not None
-        _stream(run, output, part, k, approximate, device, allow_imports)
+        _stream(run, output, part, k, chosen, approximate, device, allow_imports)
         return
-    ids = None if all_users else user or read_ids(users)
+    ids = None if all_users or users is None else read_ids(users, "--users")
     recommender = open_run(run, device, allow_imports)
     given = {user[0]: history.split(",")} if history is not None and user else None
-    table = recommender.recommend(ids, k, history=given)
+    table = recommender.recommend(user or ids, k, history=given, **chosen)
     if agreement:
         opinions = recommender.agreement(table.select(["user", "item"]))
         for name in opinions.column_names[2:]:
@@ -90,7 +104,14 @@ def recommend(
 
 
 def _stream(
-    run: Path, output: Path, part: str | None, k: int, approximate: bool, device: str, allow_imports: bool
+    run: Path,
+    output: Path,
+    part: str | None,
+    k: int,
+    choice: dict[str, Any],
+    approximate: bool,
+    device: str,
+    allow_imports: bool,
 ) -> None:
     """Write the recommendations for all users, or for one share of them, to a file."""
     from accord.cli.display import say
@@ -103,12 +124,20 @@ def _stream(
     recommender = open_run(run, device, allow_imports)
     rank = _nearest(recommender, k).rank if approximate else None
     with _progress() as watch:
-        written = write_lists(recommender, output, k, chosen, rank, watch)
+        written = write_lists(recommender, output, k, chosen, rank, watch, recommender.barred(**choice))
     say(f"recommendations for {written:,} users: {output}")
 
 
 def _send(
-    run: Path, to: str, if_exists: str, part: str | None, k: int, approximate: bool, device: str, allow_imports: bool
+    run: Path,
+    to: str,
+    if_exists: str,
+    part: str | None,
+    k: int,
+    choice: dict[str, Any],
+    approximate: bool,
+    device: str,
+    allow_imports: bool,
 ) -> None:
     """Write the recommendations for all users, or for one share of them, into a database."""
     from accord.cli.display import say
@@ -121,7 +150,7 @@ def _send(
     recommender = open_run(run, device, allow_imports)
     rank = _nearest(recommender, k).rank if approximate else None
     with _progress() as watch:
-        written = send_lists(recommender, target, k, chosen, rank, watch, if_exists)
+        written = send_lists(recommender, target, k, chosen, rank, watch, if_exists, recommender.barred(**choice))
     say(f"recommendations for {written:,} users: {target.database.label}, table {target.table}")
 
 

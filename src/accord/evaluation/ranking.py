@@ -98,17 +98,22 @@ class Ranker:
         for start in range(0, len(users), size):
             yield users[start : start + size]
 
-    def rank(self, users: IntArray, k: int) -> Iterator[tuple[IntArray, Tensor, Tensor]]:
-        """For blocks of users: the users, their k best items [R, B, k] and the scores; -inf marks no item."""
+    def rank(self, users: IntArray, k: int, barred: Tensor | None = None) -> Iterator[tuple[IntArray, Tensor, Tensor]]:
+        """For blocks of users: the users, their k best items [R, B, k] and the scores; -inf marks no item.
+
+        `barred` [I] are left out for everybody."""
         for block in self.blocks(users):
-            yield block, *self.rank_block(block, k)
+            yield block, *self.rank_block(block, k, barred)
 
     @torch.inference_mode()
-    def rank_block(self, users: IntArray, k: int) -> tuple[Tensor, Tensor]:
+    def rank_block(self, users: IntArray, k: int, barred: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The k best items [R, B, k] of users who fit into one block, and the scores."""
         tables, rows = self.tables, torch.from_numpy(users).to(self.device)
         seen = Seen(tables.seen_ptr, tables.seen_items, rows) if self.masks_seen else None
-        values, items = top_k(self._scores(users, rows), k, tables.priority, seen)
+        scores = self.scores(users)
+        if barred is not None:
+            scores[..., barred] = -torch.inf
+        values, items = top_k(scores, k, tables.priority, seen)
         return items, values
 
     @torch.inference_mode()
@@ -116,13 +121,13 @@ class Ranker:
         """The k best items [k] of one user in the first run, and the scores; `barred` [I] are left out too."""
         tables, users = self.tables, np.array([user])
         first, last = self.seen.ptr[user : user + 2] if self.masks_seen else (0, 0)
-        scores = self._scores(users, torch.from_numpy(users).to(self.device))[0, 0]
+        scores = self.scores(users)[0, 0]
         values, items = top_k_of_one(scores, k, tables.priority, tables.seen_items[first:last], barred)
         return items, values
 
-    def _scores(self, users: IntArray, rows: Tensor) -> Tensor:
+    def scores(self, users: IntArray) -> Tensor:
         """What is ranked: [R, B, I]."""
-        scores = self.score_all(rows)
+        scores = self.score_all(torch.from_numpy(users).to(self.device))
         if self.protocol.rank_by == "probability" and self.scores_are_logits:
             # in float64: torch's float32 sigmoid gives equal logits unequal last bits at the end of a block
             scores = torch.sigmoid(scores.double()).float()

@@ -154,6 +154,13 @@ class Model(nn.Module):
         """What an item of a history adds to the score of each other: [I, I]; None: the model is no such sum."""
         return None
 
+    def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor | None:
+        """What each item of a history [n] adds to the scores of items [m]: [R, n, m]; None: scores are no such sum.
+
+        `user`: of training, whose pairs these are, in their order; None: nobody's, the latest last.
+        """
+        return None
+
     def ready_to_score(self) -> None:
         """Do what scoring does once and processes do together: they score different numbers of users."""
 

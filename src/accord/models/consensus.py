@@ -43,6 +43,12 @@ def standardised(scores: Tensor) -> Tensor:
     return torch.where(spread > 1e-6 * scores.abs().amax(-1, keepdim=True), centred / spread, 0.0)
 
 
+def spread(scores: Tensor) -> Tensor:
+    """What standardising divides scores [..., I] by: [..., 1]; infinite where all are equal."""
+    found = (scores - scores.mean(-1, keepdim=True)).square().mean(-1, keepdim=True).sqrt()
+    return torch.where(found > 1e-6 * scores.abs().amax(-1, keepdim=True), found, torch.inf)
+
+
 def opinion(member: nn.Module, scores: Tensor) -> Tensor:
     """What the scores [..., I] of a trained method say, comparable between members."""
     return scores if member.target.own_scale else standardised(scores)  # type: ignore[union-attr]
@@ -82,12 +88,15 @@ class Consensus(Model):
         self.members, self.weights = nn.ModuleList(trained), [member.weight or 1.0 for member in members]
         self.num_added = sum(member.added for member in members)  # they come last
 
-    def _sum(self, votes: Iterable[Tensor | None]) -> Tensor | None:
-        """The weighted sum of votes [..., I], those that are added after the others are standardised."""
+    def _sum(self, votes: Iterable[Tensor | None], of: Tensor | None = None) -> Tensor | None:
+        """The weighted sum of votes [..., I], those that are added after the others are standardised.
+
+        Of parts of votes: `of` is the sum of the others' votes [I], by whose spread theirs are divided instead.
+        """
         total: Tensor | None = None
-        for number, (weight, own) in enumerate(zip(self.weights, votes, strict=True)):
+        for number, (weight, own) in enumerate(zip(self.weights, votes, strict=False)):
             if self.num_added and number == len(self.weights) - self.num_added and total is not None:
-                total = standardised(total)
+                total = standardised(total) if of is None else total / spread(of)
             if own is not None:
                 total = weight * own if total is None else total + weight * own
         return total
@@ -112,19 +121,28 @@ class Consensus(Model):
             None if scores is None else opinion(member, scores).mean(0, keepdim=True) for member, scores in found
         )
 
-    def _first_that_has(self, what: str) -> Tensor | None:
-        """Of the members in the order of their weights, what the first has that has it."""
-        for _, member in sorted(zip(self.weights, self.members, strict=True), key=lambda each: -each[0]):
-            found: Tensor | None = getattr(member.target, what)()
-            if found is not None:
-                return found
-        return None
+    def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor | None:
+        """What a history adds to the votes of those members that have such sums; None where no member has.
 
-    def item_vectors(self) -> Tensor | None:
-        return self._first_that_has("item_vectors")
-
-    def item_to_item(self) -> Tensor | None:
-        return self._first_that_has("item_to_item")
+        A vote is standardised, so that it is a sum but for a number that is the same for all items.
+        """
+        votes: list[Tensor | None] = []
+        parts: list[Tensor | None] = []
+        for member in self.members:
+            scores: Tensor | None = (
+                member.target.scores_of(history)  # type: ignore[union-attr,operator]
+                if user is None
+                else member.score_all(torch.tensor([user], device=history.device)).squeeze(1)  # type: ignore[operator]
+            )
+            own = member.target.contributions(history, items, user)  # type: ignore[union-attr,operator]
+            votes.append(None if scores is None else opinion(member, scores).mean(0))
+            if own is None or scores is None:
+                parts.append(None)
+            else:
+                by = torch.ones(1) if member.target.own_scale else spread(scores)  # type: ignore[union-attr]
+                parts.append((own / by.to(own).view(-1, 1, 1)).mean(0))
+        found = self._sum(parts, self._sum(votes[: len(votes) - self.num_added]))
+        return None if found is None else found.unsqueeze(0)
 
     def ready_to_score(self) -> None:
         for member in self.members:

@@ -115,6 +115,14 @@ class ScoresHistories(Model):
             return None
         return torch.from_numpy(self._halved(np.arange(len(history))[::-1])).float().to(history.device)
 
+    def counts_in(self, history: Tensor, user: int | None) -> Tensor | None:
+        """The same of a history that may be that of a user of training."""
+        return self.counts_of(history) if user is None else self.own_counts(user)
+
+    def own_counts(self, user: int) -> Tensor | None:
+        """What each interaction of a user counts for: [n]; None: 1."""
+        raise AssertionError("a model says what histories count for")
+
     def _halved(self, ages: IntArray) -> npt.NDArray[np.float64]:
         with np.errstate(over="ignore"):
             found: npt.NDArray[np.float64] = np.exp2(-ages / self.config.recency)
@@ -143,6 +151,9 @@ class FromHistory(ScoresHistories):
         owner, places, starts = places_of(self.ptr, users)
         counts = None if self.history_weight is None else self.history_weight[places]
         return owner, self.items[places].long(), starts, counts
+
+    def own_counts(self, user: int) -> Tensor | None:
+        return None if self.history_weight is None else self.history_weight[self.ptr[user] : self.ptr[user + 1]]
 
 
 class DenseItemToItem(FromHistory):
@@ -173,6 +184,10 @@ class DenseItemToItem(FromHistory):
     def fold_in(self, history: Tensor) -> Tensor:
         rows, counts = self.weight[history], self.counts_of(history)
         return (rows if counts is None else rows * counts[:, None]).sum(0, keepdim=True)
+
+    def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
+        found, counts = self.weight[history.unsqueeze(1), items], self.counts_in(history, user)
+        return (found if counts is None else found * counts[:, None]).unsqueeze(0)
 
     def item_to_item(self) -> Tensor:
         return self.weight
@@ -221,6 +236,19 @@ class SparseItemToItem(ScoresHistories):
         rows, counts = self.weights[history.cpu().numpy()], self.counts_of(history)
         rows = rows.sum(0) if counts is None else counts.cpu().numpy()[None] @ rows
         return torch.from_numpy(np.asarray(rows)).to(self.values.device)
+
+    def own_counts(self, user: int) -> Tensor:
+        return torch.from_numpy(self.histories[user].data).to(self.values.device)
+
+    def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
+        found = self.weights_between(history, items)
+        counts = self.counts_in(history, user)
+        return (found if counts is None else found * counts[:, None]).unsqueeze(0)
+
+    def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Of W, some rows [n] and columns [m]: [n, m]."""
+        found = self.weights[rows.cpu().numpy()][:, columns.cpu().numpy()].toarray()
+        return torch.from_numpy(found).to(self.values.device)
 
     def item_to_item(self) -> Tensor | None:
         if self.num_items > MOST_DENSE:

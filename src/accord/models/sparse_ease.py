@@ -125,6 +125,9 @@ class SparseEASE(SparseItemToItem):
         taken = rows.sum(0) if counts is None else counts @ rows
         return super().fold_in(history) + taken @ self.spread.mT
 
+    def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
+        return super().weights_between(rows, columns) + self.basis[rows] @ self.spread[columns].mT
+
     def item_to_item(self) -> Tensor | None:
         weights = super().item_to_item()
         return None if weights is None else weights + self.basis @ self.spread.mT

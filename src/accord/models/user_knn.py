@@ -82,15 +82,41 @@ class UserKNN(ScoresHistories):
         own = np.sqrt(np.square(given).sum(keepdims=True))
         return torch.from_numpy(self._scores(rows, own, self.norm.cpu().numpy())).to(self.norm.device)
 
+    def own_counts(self, user: int) -> Tensor:
+        return torch.from_numpy(self.scored[user].data).to(self.norm.device)
+
+    def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
+        """Of cos(u, v) x_vi, what each item of the history has in x_u x_v: the neighbours are those of the whole."""
+        counts, own = self.counts_in(history, user), history.cpu().numpy()
+        given = np.ones(len(own), dtype=np.float32) if counts is None else counts.cpu().numpy()
+        x = sp.csr_matrix((given, own, [0, len(own)]), shape=(1, self.num_items))
+        norm = self.norm.cpu().numpy()
+        size = np.sqrt(np.square(given).sum(keepdims=True))
+        if user is not None:
+            size = norm[[user]] if self.scored_norm is None else self.scored_norm[[user]]
+        found = self._nearest(x, size, norm, None if user is None else np.array([user]))
+        near = found.indices[found.data > 0]
+        took = self.histories[near]  # [k, I]
+        shares = took[:, own].toarray() * given / (size * norm[near] + np.float32(self.config.shrink))[:, None]
+        added = shares.T @ took[:, items.cpu().numpy()].toarray()
+        return torch.from_numpy(added.astype(np.float32)).to(self.norm.device).unsqueeze(0)
+
     def _scores(
         self, x: Any, own: npt.NDArray[np.float32], norm: npt.NDArray[np.float32],
         known: npt.NDArray[np.int64] | None = None,
     ) -> npt.NDArray[np.float32]:  # fmt: skip
         """Scores [B, I] of histories x [B, I] with their norms [B]; `known` [B]: whose they are, to be left out."""
+        found: npt.NDArray[np.float32] = (self._nearest(x, own, norm, known) @ self.histories).toarray()
+        return found
+
+    def _nearest(
+        self, x: Any, own: npt.NDArray[np.float32], norm: npt.NDArray[np.float32],
+        known: npt.NDArray[np.int64] | None,
+    ) -> Any:  # fmt: skip
+        """The similarities of the same histories to their nearest users: [B, U], sparse."""
         alike = (x @ self.by_item).tocsr()  # [B, U]
         owner = np.repeat(np.arange(len(own)), np.diff(alike.indptr))
         alike.data /= own[owner] * norm[alike.indices] + np.float32(self.config.shrink)
         if known is not None:
             alike.data[alike.indices == known[owner]] = 0
-        found: npt.NDArray[np.float32] = (k_best(alike, self.config.k) @ self.histories).toarray()
-        return found
+        return k_best(alike, self.config.k)

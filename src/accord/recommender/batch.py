@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from torch import Tensor
 
 from accord.data.databases import Target
 from accord.errors import InputError
@@ -57,10 +58,12 @@ def write_lists(
     part: Part,
     rank: Rank | None = None,
     watch: Callable[[int, int], None] | None = None,
+    barred: Tensor | None = None,
 ) -> int:
-    """The lists of a part of all users as a Parquet file that is whole or not there. How many users that is."""
+    """The lists of a part of all users as a Parquet file that is whole or not there; `barred` [I] are left out.
+    How many users that is."""
     users = _users(recommender, part)
-    tables = _tables(recommender, users, k, rank, watch)
+    tables = _tables(recommender, users, k, rank, watch, barred)
     with replacing(path) as temporary, pq.ParquetWriter(temporary, next(tables).schema) as writer:
         for table in tables:
             writer.write_table(table)
@@ -75,10 +78,11 @@ def send_lists(
     rank: Rank | None = None,
     watch: Callable[[int, int], None] | None = None,
     if_exists: str = "fail",
+    barred: Tensor | None = None,
 ) -> int:
     """The same as a table of a database, written in one transaction. How many users that is."""
     users = _users(recommender, part)
-    tables = _tables(recommender, users, k, rank, watch)
+    tables = _tables(recommender, users, k, rank, watch, barred)
     schema = next(tables).schema
     target.write(schema, (batch for table in tables for batch in table.to_batches()), if_exists)
     return len(users)
@@ -90,10 +94,15 @@ def _users(recommender: Recommender, part: Part) -> pa.Array:
 
 
 def _tables(
-    recommender: Recommender, users: pa.Array, k: int, rank: Rank | None, watch: Callable[[int, int], None] | None
+    recommender: Recommender,
+    users: pa.Array,
+    k: int,
+    rank: Rank | None,
+    watch: Callable[[int, int], None] | None,
+    barred: Tensor | None,
 ) -> Iterator[pa.Table]:
     """Lists in tables of about as many rows as are written at once; the first is empty, for its schema."""
-    blocks, done = recommender.recommend_in_blocks(users, k, rank=rank), 0
+    blocks, done = recommender.lists_in_blocks(users, k, barred=barred, rank=rank), 0
     waiting = [recommender.with_titles(next(blocks))]
     yield waiting[0]
     for block in blocks:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from accord.data.csr import Csr, IntArray, Rows
-from accord.data.interactions import Dataset, IdMap, Ids, Interactions
+from accord.data.csr import Csr, Rows
+from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.errors import InputError
 from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, validation_part
-from accord.evaluation.ranking import Rank, Ranker
+from accord.evaluation.ranking import Ranker
 from accord.io.files import replacing, staged, write_json
 from accord.io.tensors import write_tensors
 from accord.methods import MethodSpec
@@ -28,8 +27,9 @@ from accord.methods.base import Method
 from accord.models import ModelSpec
 from accord.recommender import results, run_folder, tables
 from accord.recommender.agreement import Agreement
+from accord.recommender.answers import Answers
 from accord.recommender.seen_pairs import read_seen, write_seen
-from accord.recommender.top_n import Lists, latest_last
+from accord.recommender.top_n import Lists
 from accord.training import checkpoints
 from accord.training.run import RunSpec, run_entries
 from accord.training.trainer import TrainState
@@ -38,7 +38,7 @@ from accord.version import __version__
 PAIRS_AT_ONCE = 1_000_000
 
 
-class Recommender:
+class Recommender(Answers):
     """A trained method with the ids, the seen pairs and the results that belong to it."""
 
     def __init__(
@@ -204,91 +204,6 @@ class Recommender:
         if self.final is not None:
             return self.final.opinions
         return Agreement.of(self.method, self.owned, [member.label for member in self.run.members])
-
-    def agreement(self, pairs: Interactions | Any) -> pa.Table:
-        """For each pair of a user and an item, the place that each member of a consensus gives it among what the user
-        does not have, the best being 1, and how many of them have it in a list of 20: null for who is unknown."""
-        asked = tables.as_interactions(pairs)
-        return self.opinions.table(asked, *asked.rows_in(self.users, self.items))
-
-    def recommend(
-        self, users: Ids | None = None, k: int = 20, *, history: Mapping[Any, Sequence[Any]] | None = None
-    ) -> pa.Table:
-        """The k best unseen items of each user (None: of all users): a table of user, rank, item, score and source.
-
-        `history` gives items for users who were not in training: the model folds them in or, where it cannot, the
-        users of training who are most alike stand in for them.
-        `source` says where a list comes from: the model, the history (fold-in) or popularity.
-        """
-        ids = tables.ids_asked_for(users, self.users)
-        lists = pa.concat_tables(self.recommend_in_blocks(ids, k, history=history))
-        place = pa.compute.index_in(lists.column("user"), value_set=ids)  # in the order in which they were asked for
-        return lists.take(pa.compute.sort_indices(pa.table({"place": place}), sort_keys=[("place", "ascending")]))
-
-    def recommend_in_blocks(
-        self,
-        users: Ids | None = None,
-        k: int = 20,
-        *,
-        history: Mapping[Any, Sequence[Any]] | None = None,
-        rank: Rank | None = None,
-    ) -> Iterator[pa.Table]:
-        """`recommend`, block by block, for more users than fit into memory; known users come first.
-
-        `rank` finds the lists of users of training, where that is not done by scoring every item.
-        """
-        if k < 1:
-            raise InputError(f"k is {k}; give a number from 1 up.")
-        ids, histories = (
-            tables.ids_asked_for(users, self.users),
-            {str(user): items for user, items in (history or {}).items()},
-        )
-        rows = self.users.rows(ids)
-        named = np.zeros(len(ids), dtype=bool)
-        if histories:
-            named[:] = [str(value) in histories for value in ids.to_pylist()]
-        yield self._table(ids[:0], np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
-        known = np.flatnonzero((rows >= 0) & ~named)
-        done = 0
-        for block, items, values in (rank or self.lists.ranker.rank)(rows[known], k):
-            owners = ids.take(pa.array(known[done : done + len(block)]))
-            done += len(block)
-            yield self._table(owners, items[0].cpu().numpy(), values[0].cpu().numpy(), self.lists.sources(block))
-        for number in np.flatnonzero(named):
-            yield self._folded_in(ids[number : number + 1], histories[str(ids[number])], k)
-        unknown = ids.take(pa.array(np.flatnonzero((rows < 0) & ~named)))
-        if len(unknown):
-            items, values, source = self.lists.of_history(np.empty(0, dtype=np.int64), k)
-            popular, counts = (x.cpu().numpy()[None].repeat(len(unknown), 0) for x in (items, values))
-            yield self._table(unknown, popular, counts, source)
-
-    def _folded_in(self, user: pa.Array, history: Sequence[Any], k: int) -> pa.Table:
-        """Recommendations for a user [1] from a history alone."""
-        rows = self.items.rows(pa.array(history)) if len(history) else np.empty(0, dtype=np.int64)
-        known = latest_last(rows[rows >= 0])
-        if len(known) < len(set(history)):
-            warnings.warn(
-                f"user {user[0]}: {len(set(history)) - len(known)} item(s) of the history are unknown.", stacklevel=4
-            )
-        items, values, source = self.lists.of_history(known, k)
-        return self._table(user, items.cpu().numpy()[None], values.cpu().numpy()[None], source)
-
-    def _table(self, users: pa.Array, items: IntArray, scores: Any, source: Any) -> pa.Table:
-        return tables.of_lists(users, self.items, items, scores, source)
-
-    def titles(self, items: Ids) -> pa.Array:
-        """The titles of items, null where none is known."""
-        if self.item_info is None:
-            return pa.nulls(len(items), pa.string())
-        rows = self.items.rows(items)
-        return self.item_info.column("title").combine_chunks().take(pa.array(rows, mask=rows < 0))
-
-    def with_titles(self, table: pa.Table) -> pa.Table:
-        """A table that has an `item` column with a `title` column after it, where titles are known at all."""
-        if self.item_info is None:
-            return table
-        place = table.column_names.index("item") + 1
-        return table.add_column(place, "title", self.titles(table.column("item")))
 
     # --- noise
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from accord.data.csr import Csr
 from accord.models.base import Model
+from accord.models.consensus import Consensus, standardised
 
 
 class Similarity(Protocol):
@@ -26,11 +28,25 @@ class Similarity(Protocol):
 
 @torch.inference_mode()
 def similarity_of(model: Model, train: Csr) -> Similarity:
-    """By the model's weights between items, by the cosine of its item vectors, or else by shared users."""
-    weights, vectors = model.item_to_item(), model.item_vectors()
+    """By what the model, or the members of a consensus, know of items, or else by shared users."""
+    own = _by_members(model) if isinstance(model, Consensus) else _learned(model)
+    return BySharedUsers(train) if own is None else own
+
+
+def _learned(model: Model) -> Similarity | None:
+    """By the model's weights between items, or by the cosine of its item vectors; None: it has neither."""
+    weights = model.item_to_item()
     if weights is not None:
         return ByWeight(weights)
-    return BySharedUsers(train) if vectors is None else ByVector(vectors)
+    vectors = model.item_vectors()
+    return None if vectors is None else ByVector(vectors)
+
+
+def _by_members(model: Consensus) -> Similarity | None:
+    targets: list[Any] = [member.target for member in model.members]
+    found = [(weight, _learned(target)) for weight, target in zip(model.weights, targets, strict=True)]
+    known = [(weight, one) for weight, one in found if one is not None]
+    return ByMembers([one for _, one in known], [weight for weight, _ in known]) if known else None
 
 
 class ByVector:
@@ -59,6 +75,20 @@ class ByWeight:
         return self._weight[others][:, items].T
 
 
+class ByMembers:
+    """The vote of several, each with its similarities to an item standardised as its scores are."""
+
+    def __init__(self, members: Sequence[Similarity], weights: Sequence[float]) -> None:
+        self._members, self._shares = members, [weight / sum(weights) for weight in weights]
+
+    def to_all(self, item: int) -> Tensor:
+        votes = [share * standardised(one.to_all(item)) for share, one in zip(self._shares, self._members, strict=True)]
+        return torch.stack(votes).sum(0)
+
+    def between(self, items: Tensor, others: Tensor) -> Tensor:
+        return torch.stack([self.to_all(item)[others] for item in items.tolist()])
+
+
 class BySharedUsers:
     """The cosine of the users of two items."""
 
@@ -72,5 +102,5 @@ class BySharedUsers:
         return torch.from_numpy((self._by_item[item] @ self._by_user).toarray()[0])
 
     def between(self, items: Tensor, others: Tensor) -> Tensor:
-        shared = self._by_item[items.numpy()] @ self._by_item[others.numpy()].T
-        return torch.from_numpy(shared.toarray())
+        shared = self._by_item[items.cpu().numpy()] @ self._by_item[others.cpu().numpy()].T
+        return torch.from_numpy(shared.toarray()).to(items.device)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,21 +11,39 @@ import pyarrow as pa
 
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap, Ids, Interactions
+from accord.errors import InputError, shown
 from accord.evaluation.evaluate import Evaluation
 
 
-def ids_asked_for(users: Ids | None, known: IdMap) -> pa.Array:
-    """The users asked for (None: all), as one Arrow array: of the training ids' type where they can be."""
-    if users is None:
-        return known.ids
-    try:
-        ids = users.combine_chunks() if isinstance(users, pa.ChunkedArray) else pa.array(users)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # numbers and text together
-        ids = pa.array([str(user) for user in users])
+def ids_asked_for(name: str, given: Ids, known: IdMap) -> pa.Array:
+    """The ids that a caller gives as `name`, as one Arrow array: of the training ids' type where they can be."""
+    if isinstance(given, pa.ChunkedArray):
+        ids = given.combine_chunks()
+    else:
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            raise InputError(f"{name} is {shown(given)}, and a list of ids is needed; give [{shown(given)}].")
+        given = given if hasattr(given, "__len__") else list(given)
+        try:
+            ids = pa.array(given)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # numbers and text together
+            ids = pa.array([str(one) for one in given])
     try:
         return ids.cast(known.ids.type)
-    except pa.ArrowInvalid:  # text that is no number, where ids are numbers: unknown users
+    except pa.ArrowInvalid:  # text that is no number, where ids are numbers: unknown
         return ids.cast(pa.string())
+    except pa.ArrowNotImplementedError:
+        raise InputError(f"{name} has {ids.type} in it, and ids are text or whole numbers; give those.") from None
+
+
+def require_count(name: str, given: Any) -> int:
+    """A number of things that a caller gives as `name`."""
+    try:
+        count = operator.index(given)
+    except TypeError:
+        count = 0
+    if count < 1 or isinstance(given, bool):
+        raise InputError(f"{name} is {shown(given)}; give a whole number from 1 up.")
+    return count
 
 
 def of_lists(users: pa.Array, known: IdMap, items: IntArray, scores: Any, source: Any) -> pa.Table:

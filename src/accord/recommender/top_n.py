@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from accord.evaluation.ranking import Ranker, tie_priority
 from accord.kernels.lookups import entries_of
 from accord.kernels.top_k import top_k_of_one
 from accord.methods.base import Method
+from accord.recommender.similar import Similarity, similarity_of
 
 NEIGHBOURS = 10  # users of training who stand in for a newcomer where the model cannot fold in a history
 
@@ -41,6 +43,33 @@ class Lists:
         """The k best unseen items of a user; `barred` [I] marks items that are left out."""
         items, values = self.ranker.rank_one(user, k, barred)
         return *_present(items, values), str(self.sources(user))
+
+    @torch.inference_mode()
+    def scores(self, users: IntArray, items: IntArray) -> npt.NDArray[np.float32]:
+        """What lists rank by, of pairs: [n]. All items of a user are scored, so that it is what a list says."""
+        found = np.empty(len(users), dtype=np.float32)
+        every, owner = np.unique(users, return_inverse=True)
+        order = np.argsort(owner, kind="stable")
+        ends = np.searchsorted(owner[order], np.arange(len(every) + 1))
+        done = 0
+        for block in self.ranker.blocks(every):
+            pairs = order[ends[done] : ends[done + len(block)]]
+            places = (torch.from_numpy(x).to(self.ranker.device) for x in (owner[pairs] - done, items[pairs]))
+            found[pairs] = self.ranker.scores(block)[0][tuple(places)].cpu().numpy()
+            done += len(block)
+        return found
+
+    @cached_property
+    def similar(self) -> Similarity:
+        """How similar items are."""
+        return similarity_of(self.method.target, self.train)
+
+    @torch.inference_mode()
+    def similar_to(self, item: int, k: int, barred: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The k items most similar to an item [n], and how similar they are."""
+        alike = self.similar.to_all(item).to(self.ranker.device, copy=True)
+        values, items = top_k_of_one(alike, k, self._popular_priority, torch.tensor([item]).to(alike.device), barred)
+        return _present(items, values)
 
     @torch.inference_mode()
     def of_history(self, history: IntArray, k: int, barred: Tensor | None = None) -> List:

@@ -16,6 +16,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
+from accord.errors import InputError
 from accord.serve import schemas as s
 from accord.serve.errors import ApiError, internal, overloaded
 from accord.serve.guard import App, Guard, Rules
@@ -30,10 +31,17 @@ DESCRIPTION = """Recommendations from a run folder. Ids are those of the trainin
 User = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="a user's id")]
 ItemId = Annotated[str, Query(max_length=s.MOST_CHARACTERS, description="an item's id")]
 K = Annotated[int, Query(ge=1, le=s.MOST_K, description="items in the list")]
-Why = Annotated[bool, Query(description="name the items of the history that are most similar to each item")]
+Items = Annotated[
+    Sequence[str], Query(alias="item", min_length=1, max_length=s.MOST_K, description="an item's id; may be repeated")
+]
+Why = Annotated[bool, Query(description="name the items of the history that speak for each item")]
 Exclude = Annotated[Sequence[str], Query(max_length=s.MOST_K, description="an item to leave out; may be repeated")]
 Allow = Annotated[
     Sequence[str], Query(max_length=s.MOST_K, description="an item to choose from, and no others; may be repeated")
+]
+Where = Annotated[
+    Sequence[s.Condition],
+    Query(max_length=s.MOST_CONDITIONS, description="what must hold of an item, as genre=drama; may be repeated"),
 ]
 Text = Annotated[str, Query(max_length=200, description="words of the id or title; empty: the most frequent")]
 Limit = Annotated[int, Query(ge=1, le=200)]
@@ -107,29 +115,32 @@ def _add_lists(app: FastAPI, holder: Holder) -> None:
 
     @app.get("/v1/recommendations", response_model=s.Recommendations)
     async def recommendations(
-        user: User, k: K = 20, exclude: Exclude = (), allow: Allow = (), why: Why = False
+        user: User, k: K = 20, exclude: Exclude = (), allow: Allow = (), where: Where = (), why: Why = False
     ) -> Response:
         """The best unseen items of a user. An unknown user gets the popular items, and the answer says so."""
         now = holder.snapshot
-        return as_json(now.recommend(user, k, now.barred(exclude, allow or None), why))
+        return as_json(now.recommend(user, k, barred(now, exclude, allow or None, where), why))
 
     @app.post("/v1/recommendations", response_model=s.ManyRecommendations)
     async def recommendations_of_many(asked: s.UsersAsked) -> Response:
         """The recommendations for many users, in the order of the request."""
         now = holder.snapshot
-        barred, lists, at_once = now.barred(asked.exclude, asked.allow), [], max(1, ITEMS_AT_ONCE // asked.k)
+        without = barred(now, asked.exclude, asked.allow, asked.where)
+        lists, at_once = [], max(1, ITEMS_AT_ONCE // asked.k)
         async with turn:
             for number, user in enumerate(asked.users):
                 if number % at_once == 0:
                     await asyncio.sleep(0)
-                lists.append(encoded(now.recommend(user, asked.k, barred, asked.why)))
+                lists.append(encoded(now.recommend(user, asked.k, without, asked.why)))
         return Response(b'{"lists":[' + b",".join(lists) + b"]}", media_type="application/json")
 
     @app.post("/v1/recommendations/history", response_model=s.HistoryRecommendations)
     async def recommendations_for_a_history(asked: s.HistoryAsked) -> Response:
         """Recommendations for a user of whom only a history is known. Its items are not recommended again."""
         now = holder.snapshot
-        return as_json(now.from_history(asked.history, asked.k, now.barred(asked.exclude, asked.allow), asked.why))
+        without = barred(now, asked.exclude, asked.allow, asked.where)
+        unknown, found = now.from_history(asked.history, asked.k, without, asked.why)
+        return as_json({"unknown": unknown, **found})
 
 
 def _add_lookups(app: FastAPI, holder: Holder) -> None:
@@ -140,10 +151,24 @@ def _add_lookups(app: FastAPI, holder: Holder) -> None:
         return as_json(now.history(user_row(now, user)))
 
     @app.get("/v1/similar", response_model=s.SimilarItems)
-    async def similar_items(item: ItemId, k: K = 20) -> Response:
+    async def similar_items(
+        item: ItemId, k: K = 20, exclude: Exclude = (), allow: Allow = (), where: Where = ()
+    ) -> Response:
         """The items that are most similar to an item, according to the model."""
         now = holder.snapshot
-        return as_json(now.similar(item_row(now, item), k))
+        return as_json(now.similar(item_row(now, item), k, barred(now, exclude, allow or None, where)))
+
+    @app.get("/v1/scores", response_model=s.Scores)
+    async def scores(user: User, items: Items) -> Response:
+        """What the lists of a user rank items by; comparable within a user."""
+        now = holder.snapshot
+        return as_json(now.scores(user_row(now, user), [item_row(now, item) for item in items]))
+
+    @app.get("/v1/why", response_model=s.Explained)
+    async def why(user: User, items: Items) -> Response:
+        """The items of a user's history that speak for items."""
+        now = holder.snapshot
+        return as_json(now.why(user_row(now, user), [item_row(now, item) for item in items]))
 
     @app.get("/v1/items", response_model=s.FoundItems)
     async def find_items(q: Text = "", limit: Limit = 20) -> Response:
@@ -258,6 +283,14 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def our_error(_: Request, error: Exception) -> Response:
         return answer(internal())  # and the guard writes it to the log
+
+
+def barred(snapshot: Snapshot, exclude: Sequence[s.Id], allow: Sequence[s.Id] | None, where: Sequence[str]) -> Any:
+    """Marks the items to leave out."""
+    try:
+        return snapshot.barred(exclude, allow, where)
+    except InputError as error:  # a condition on what is not known of the items
+        raise ApiError(409, "wrong_where", str(error)) from None
 
 
 def user_row(snapshot: Snapshot, user: str) -> int:

@@ -7,10 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 
+from accord.recommender.choice import FORM, PATTERN
+
 MOST_K = 1000
 MOST_USERS = 100
 MOST_HISTORY = 1000
 MOST_LISTED = 10_000  # items to exclude or allow
+MOST_CONDITIONS = 20
 MOST_CHARACTERS = 1000
 
 
@@ -30,6 +33,8 @@ def sentence(problem: Mapping[str, Any]) -> str:
     where = ".".join(named) or "the body"
     if part == "body" and len(named) < len(place):  # what is left out says which kinds of id were tried
         return f"{where}: give an id, as text of at most {MOST_CHARACTERS} characters or as a whole number."
+    if kind == "string_pattern_mismatch":
+        return f"{where}: {FORM}."
     rule = str(problem["msg"]).removeprefix("Input should be ")
     return f"{where}: {rule[:1].lower()}{rule[1:]}."
 
@@ -40,6 +45,7 @@ Id = Annotated[
     Integer | Text,
     Field(description="an id as in the training data; an integer beyond 2^53 is given as text"),
 ]
+Condition = Annotated[StrictStr, Field(pattern=PATTERN)]
 Source = Literal["model", "history", "popularity"]
 
 
@@ -49,9 +55,10 @@ class Asked(BaseModel):
     k: Integer = Field(20, ge=1, le=MOST_K, description="items in each list")
     exclude: list[Id] = Field([], max_length=MOST_LISTED, description="items to leave out")
     allow: list[Id] | None = Field(None, max_length=MOST_LISTED, description="the only items to choose from")
-    why: bool = Field(
-        False, strict=True, description="name the items of the history that are most similar to each item"
+    where: list[Condition] = Field(
+        [], max_length=MOST_CONDITIONS, description="what must hold of an item, as genre=drama"
     )
+    why: bool = Field(False, strict=True, description="name the items of the history that speak for each item")
 
 
 class UsersAsked(Asked):
@@ -74,6 +81,11 @@ class Likeness(Item):
     similarity: float
 
 
+class Reason(Item):
+    contribution: float | None = Field(None, description="what it adds to the score, where a score is a sum over items")
+    similarity: float | None = Field(None, description="how similar it is, where a score is no such sum")
+
+
 class Opinion(BaseModel):
     agree: int = Field(description="members of the consensus that have the item in a list of 20 of their own")
     of: int = Field(description="members that there are")
@@ -84,7 +96,7 @@ class Recommended(Item):
     rank: int
     score: float
     agreement: Opinion | None = Field(None, description="of a consensus, for users who are in the data")
-    why: list[Likeness] | None = Field(None, description="only if it was asked for")
+    why: list[Reason] | None = Field(None, description="only if it was asked for")
 
 
 class Recommendations(BaseModel):
@@ -110,6 +122,24 @@ class SimilarItem(Likeness):
 
 class SimilarItems(Item):
     items: list[SimilarItem]
+
+
+class Scored(Item):
+    score: float
+
+
+class Scores(BaseModel):
+    user: Id
+    items: list[Scored]
+
+
+class ExplainedItem(Item):
+    why: list[Reason]
+
+
+class Explained(BaseModel):
+    user: Id
+    items: list[ExplainedItem]
 
 
 class Judged(BaseModel):

@@ -15,16 +15,15 @@ from torch import Tensor
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
 from accord.errors import InputError
-from accord.evaluation.ranking import tie_priority
-from accord.kernels.top_k import top_k
+from accord.recommender import reasons
+from accord.recommender.choice import Where
+from accord.recommender.reasons import Reasons
 from accord.recommender.recommender import Recommender
 from accord.recommender.run_folder import FILES, MANIFEST
 from accord.recommender.top_n import List, latest_last
 from accord.serve.audited import Audited
 from accord.serve.search import Search
-from accord.recommender.similar import similarity_of
 
-REASONS = 3  # items of the history that are named as reasons for a recommendation
 EXACT_IN_JSON = 2**53  # larger integers are rounded by JavaScript
 AT_ONCE = 10_000  # ids converted to Python at once; other threads get their turn in between
 TRIES = 3
@@ -64,12 +63,12 @@ class Snapshot:
         self.counts = self.lists.train.popularity()
         self.p_real = _posteriors(recommender)
         self.audited = Audited(audit, recommender) if audit is not None else None
-        self._similar = similarity_of(self.lists.method.target, self.lists.train)
-        self._priority = tie_priority(self.counts, "popularity")
+        self._choices = recommender.choices
         self._users = Search(recommender.users.ids, None, self.taken)
         self._items = Search(recommender.items.ids, self.titles if self.has_titles else None, self.counts)
         self.about = self._about(recommender.metrics)
         self.lists.of_history(np.arange(1), 1)  # what is made at first use is made now
+        self.lists.similar.to_all(0)
 
     @classmethod
     def load(cls, folder: Path, audit: Path | None = None, allow_imports: bool = False) -> Snapshot:
@@ -93,9 +92,10 @@ class Snapshot:
         """The recommendations for a user; an unknown user gets the popular items."""
         row = self.user_rows.get(str(user))
         if row is None:
-            return {"user": user, "known": False, **self._list(self.lists.of_history(NOTHING, k, barred), NOTHING, why)}
+            return {"user": user, "known": False, **self.from_history((), k, barred, why)[1]}
         found = self.lists.of_user(row, k, barred)
-        answer = {"user": self.user_ids[row], "known": True, **self._list(found, self._history(row), why)}
+        said = reasons.of_user(self.lists, row, found[0]) if why else None
+        answer = {"user": self.user_ids[row], "known": True, **self._list(found, said)}
         if why and self.opinions is not None and len(found[0]):
             self._add_opinions(row, found[0], answer["items"])
         return answer
@@ -109,68 +109,62 @@ class Snapshot:
             own = dict(zip(self.opinions.labels, places[:, 0, number].tolist(), strict=True))
             entry["agreement"] = {"agree": agree[number], "of": len(own), "places": own}
 
-    def from_history(self, items: Sequence[Id], k: int, barred: Tensor | None = None, why: bool = False) -> Answer:
-        """The recommendations for a user who is known only by a history."""
+    def from_history(
+        self, items: Sequence[Id], k: int, barred: Tensor | None = None, why: bool = False
+    ) -> tuple[list[Id], Answer]:
+        """The items of a history that are unknown, and the recommendations for a user who is known only by it."""
         rows = [self.item_rows.get(str(item)) for item in items]
         unknown = [item for item, row in zip(items, rows, strict=True) if row is None]
         known = latest_last(np.array([row for row in rows if row is not None], dtype=np.int64))
-        return {"unknown": unknown, **self._list(self.lists.of_history(known, k, barred), np.sort(known), why)}
+        found = self.lists.of_history(known, k, barred)
+        return unknown, self._list(found, reasons.of_history(self.lists, known, found[0]) if why else None)
 
-    def barred(self, exclude: Sequence[Id], allow: Sequence[Id] | None) -> Tensor | None:
+    def barred(self, exclude: Sequence[Id], allow: Sequence[Id] | None, where: Where = ()) -> Tensor | None:
         """Marks the items [I] to leave out; None if there are none."""
-        if not exclude and allow is None:
-            return None
-        barred = torch.full((len(self.item_ids),), allow is not None)
-        barred[self._known(allow or ())] = False
-        barred[self._known(exclude)] = True
-        return barred
+        return self._choices.barred(self._known(exclude), None if allow is None else self._known(allow), where)
 
-    def _known(self, items: Sequence[Id]) -> list[int]:
-        return [row for item in items if (row := self.item_rows.get(str(item))) is not None]
+    def _known(self, items: Sequence[Id]) -> IntArray:
+        rows = [row for item in items if (row := self.item_rows.get(str(item))) is not None]
+        return np.array(rows, dtype=np.int64)
 
-    def _list(self, found: List, history: IntArray, why: bool) -> Answer:
+    def _list(self, found: List, said: Reasons | None) -> Answer:
         items, scores, source = found
         entries = [
             {"rank": rank, **self.item(row), "score": score}
             for rank, (row, score) in enumerate(zip(items.tolist(), scores.tolist(), strict=True), 1)
         ]
-        if why:
-            for entry, reasons in zip(entries, self._reasons(items, history), strict=True):
-                entry["why"] = reasons
+        if said is not None:
+            for entry, own in zip(entries, said.of_items, strict=True):
+                entry["why"] = [{**self.item(row), said.by: value} for row, value in own]
         return {"source": source, "items": entries}
-
-    def _reasons(self, items: Tensor, history: IntArray) -> list[list[Answer]]:
-        """For each item [n] the items of the history that are most similar to it."""
-        if not len(history) or not len(items):
-            return [[] for _ in range(len(items))]
-        with torch.inference_mode():
-            alike = self._similar.between(items, torch.from_numpy(history))
-            values, places = alike.topk(min(REASONS, len(history)), dim=1)
-        return [
-            [
-                {**self.item(int(history[place])), "similarity": value}
-                for value, place in zip(row_values, row_places, strict=True)
-                if value > 0
-            ]
-            for row_values, row_places in zip(values.tolist(), places.tolist(), strict=True)
-        ]
 
     # --- users and items
 
     def item(self, row: int) -> Answer:
         return {"item": self.item_ids[row], "title": self.titles[row]}
 
-    def similar(self, row: int, k: int) -> Answer:
-        with torch.inference_mode():
-            alike = self._similar.to_all(row).clone()
-            alike[row] = -torch.inf
-            values, items = top_k(alike, k, self._priority)
+    def similar(self, row: int, k: int, barred: Tensor | None = None) -> Answer:
+        items, values = self.lists.similar_to(row, k, barred)
         entries = [
             {"rank": rank, **self.item(other), "similarity": value}
             for rank, (other, value) in enumerate(zip(items.tolist(), values.tolist(), strict=True), 1)
-            if np.isfinite(value)
         ]
         return {**self.item(row), "items": entries}
+
+    def scores(self, row: int, items: Sequence[int]) -> Answer:
+        """What the lists of a user rank items by."""
+        found = self.lists.scores(np.full(len(items), row), np.array(items, dtype=np.int64))
+        entries = [{**self.item(item), "score": score} for item, score in zip(items, found.tolist(), strict=True)]
+        return {"user": self.user_ids[row], "items": entries}
+
+    def why(self, row: int, items: Sequence[int]) -> Answer:
+        """Which items of a user's history speak for items."""
+        said = reasons.of_user(self.lists, row, torch.tensor(items))
+        entries = [
+            {**self.item(item), "why": [{**self.item(own), said.by: value} for own, value in found]}
+            for item, found in zip(items, said.of_items, strict=True)
+        ]
+        return {"user": self.user_ids[row], "items": entries}
 
     def history(self, row: int) -> Answer:
         """The items of a user, the surest first, each with the probability that it was a real preference."""
@@ -183,9 +177,6 @@ class Snapshot:
             entries.append({**self.item(item), "p_real": p_real, "audit": audited.get(item)})
         entries.sort(key=lambda entry: -(entry["p_real"] or 0.0))
         return {"user": self.user_ids[row], "items": entries}
-
-    def _history(self, row: int) -> IntArray:
-        return self.seen.items[self.seen.ptr[row] : self.seen.ptr[row + 1]].astype(np.int64)
 
     def find_users(self, query: str, limit: int) -> Answer:
         rows = self._users.find(query, limit)
@@ -223,9 +214,6 @@ class Snapshot:
             "has_audit": self.audited is not None,
             "loaded_at": round(self.loaded_at, 3),
         }
-
-
-NOTHING = np.empty(0, dtype=np.int64)
 
 
 def _ids(ids: IdMap) -> tuple[list[Id], dict[str, int]]:

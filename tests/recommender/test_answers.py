@@ -1,0 +1,95 @@
+"""What a recommender answers by the caller's own ids: choices, batches, similar items, scores, reasons."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import accord
+from accord.errors import InputError
+from helpers import small_data
+
+
+@pytest.fixture(scope="module")
+def rec():
+    return accord.fit(small_data(), "ease", options={"model.l2": 20})
+
+
+def test_a_choice_leaves_out_the_rest_for_everybody(rec):
+    whole = rec.recommend(None, 40)
+    some = whole.column("item").unique().to_pylist()[:7]
+    only = rec.recommend(None, 40, allow=some, exclude=some[:2])
+    keep = pa.compute.is_in(whole.column("item"), value_set=pa.array(some[2:]))
+    for name in ("user", "item", "score"):
+        assert only.column(name).to_pylist() == whole.filter(keep).column(name).to_pylist()
+    assert rec.recommend(["nobody"], 3, allow=some).column("item").to_pylist()
+    assert not len(rec.recommend(None, 3, allow=[]))
+
+
+def test_unknown_items_of_a_choice_are_said(rec):
+    with pytest.warns(UserWarning, match=r"^allow: 1 of 2 item\(s\) are unknown.$") as told:
+        rec.recommend(None, 3, allow=["nothing", rec.items.ids[0].as_py()])
+    assert told[0].filename == __file__
+
+
+def test_batches_are_the_lists(rec, monkeypatch):
+    monkeypatch.setattr("accord.evaluation.ranking.BLOCK_BYTES", 4 * 40 * 7)
+    reader = rec.recommend_batches(k=5)
+    assert isinstance(reader, pa.RecordBatchReader)
+    batches = list(reader)
+    assert len(batches) > 3
+    assert pa.Table.from_batches(batches).equals(rec.recommend(None, 5).combine_chunks())
+    few = rec.recommend_batches(["nobody", "u0003"], 2, history={"nobody": ["i0003"]}).read_all()
+    assert few.column("user").to_pylist() == ["u0003"] * 2 + ["nobody"] * 2
+    with pytest.raises(InputError, match=r"k is 2\.5"):
+        rec.recommend_batches(k=2.5)
+
+
+def test_similar_items_by_their_ids(rec):
+    items = rec.items.ids.to_pylist()
+    table = rec.similar([items[3], items[0]], 4)
+    assert table.column_names == ["similar_to", "rank", "item", "similarity"]
+    assert table.column("similar_to").to_pylist() == [items[3]] * 4 + [items[0]] * 4
+    weight = rec.lists.method.target.weight[:, 3].numpy()
+    best = [items[row] for row in np.argsort(-weight, kind="stable") if row != 3][:4]
+    assert table.column("item").to_pylist()[:4] == best
+    assert len(rec.similar(items[:1], 100)) == len(items) - 1
+    assert not len(rec.similar([]))
+    with pytest.raises(InputError, match="no item 'nothing' was in the training data"):
+        rec.similar([items[0], "nothing"])
+
+
+def test_scores_of_pairs_are_those_of_the_lists_and_null_for_strangers(rec):
+    lists = rec.recommend(None, 3)
+    shuffled = lists.take(np.random.default_rng(0).permutation(len(lists)))
+    table = rec.score(shuffled.column("user"), shuffled.column("item"))
+    np.testing.assert_allclose(table.column("score"), shuffled.column("score"), rtol=1e-5)
+    strangers = rec.score(["nobody", "u0003"], [lists.column("item")[0].as_py(), "nothing"])
+    assert strangers.column("score").to_pylist() == [None, None]
+    with pytest.raises(InputError, match="there are 2 users and 1 items"):
+        rec.score(["u0003", "u0004"], ["i0001"])
+
+
+def test_reasons_by_their_ids(rec):
+    lists = rec.recommend(["u0003", "u0005"], 2)
+    table = rec.explain(lists.column("user"), lists.column("item"), most=2)
+    assert table.column_names == ["user", "item", "rank", "because", "value", "by"]
+    assert set(table.column("by").to_pylist()) == {"contribution"}
+    asked = list(zip(lists.column("user").to_pylist(), lists.column("item").to_pylist(), strict=True))
+    answered = zip(table.column("user").to_pylist(), table.column("item").to_pylist(), strict=True)
+    assert list(dict.fromkeys(answered)) == asked
+    trained = {(row["user"], row["item"]) for row in rec.everything().train.table.to_pylist()}
+    assert {(row["user"], row["because"]) for row in table.to_pylist()} <= trained
+    new = rec.explain(["new"], ["i0004"], history={"new": ["i0003", "i0001"]})
+    assert set(new.column("because").to_pylist()) <= {"i0003", "i0001"}
+    assert not len(rec.explain([], []))
+    with pytest.raises(InputError, match="no user 'nobody' was in the training data"):
+        rec.explain(["nobody"], ["i0004"])
+
+
+def test_frames_come_in_and_go_out(rec):
+    frame = pytest.importorskip("pandas").DataFrame({"user": ["u0003", "u0005"], "item": ["i0004", "i0001"]})
+    assert rec.score(frame["user"], frame["item"]).to_pandas()["user"].tolist() == ["u0003", "u0005"]
+    assert rec.recommend(frame["user"], 2).to_pandas().shape == (4, 5)
+    assert rec.recommend(user for user in frame["user"]).equals(rec.recommend(frame["user"].tolist()))
