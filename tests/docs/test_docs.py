@@ -87,7 +87,7 @@ def test_a_model_of_ones_own_votes(tmp_path: Path) -> None:
         run("bash", commands.splitlines()[1].replace(" --allow-imports", ""), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["protocol.md", "data.md", "labels.md"])
+@pytest.mark.parametrize("name", ["asking.md", "protocol.md", "data.md", "labels.md"])
 def test_other_examples(name: str, tmp_path: Path) -> None:
     found = BLOCK.findall(read(name))
     for (language, code), (after, output) in zip(found, [*found[1:], ("", "")], strict=True):
