@@ -24,6 +24,7 @@ from accord.cli.report import report
 from accord.cli.reproduce import reproduce
 from accord.cli.serve import serve
 from accord.cli.train import evaluate, train
+from accord.cli.update import update
 from accord.cli.verify import verify
 from accord.cli.weights import weights
 from accord.errors import InputError, printable
@@ -32,7 +33,7 @@ from accord.version import __version__
 
 COMMANDS = (
     *(demo, train, evaluate, audit, weights, labels, compare, leaderboard, injected, partners, reproduce, verify),
-    *(report, serve, recommend, similar, score, explain, models, methods, doctor),
+    *(report, serve, recommend, similar, score, explain, update, models, methods, doctor),
 )  # in the order of `accord --help`
 
 app = typer.Typer(

@@ -97,6 +97,7 @@ class Model(nn.Module):
     seeded: ClassVar[bool] = False  # whether a solved model draws random numbers: it then has a run for each seed
     own_scale: ClassVar[bool] = False  # whether its scores, centred, mean the same for everybody: no vote changes that
     logits: ClassVar[bool] = True  # whether scores are logits, which probabilities can be made of
+    reads_history: ClassVar[bool] = False  # whether a learned one scores users from their pairs, who may be new then
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
     user_block: int | None = None  # score at most so many users at once
     most_items: ClassVar[float] = float("inf")  # that it can be fitted on

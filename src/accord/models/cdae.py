@@ -56,6 +56,7 @@ class CDAE(Model):
     name = "cdae"
     summary = "autoencoder of the user's history with input dropout and a user vector"
     batching = "users"
+    reads_history = True
     recordable = True
     Rules = CDAERules
 

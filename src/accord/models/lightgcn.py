@@ -23,6 +23,7 @@ class LightGCN(Model):
     summary = "embeddings averaged over the layers of a linear graph convolution"
     recordable = True
     shardable = True
+    reads_history = True
 
     class Config(BaseConfig):
         dim: int = Field(64, ge=1, le=MOST_WIDE, description="width of the embeddings")

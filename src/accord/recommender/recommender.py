@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from accord.data.columns import Columns
 from accord.data.csr import Csr, Rows
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.errors import InputError
@@ -25,7 +26,7 @@ from accord.io.tensors import write_tensors
 from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
-from accord.recommender import results, run_folder, tables
+from accord.recommender import results, run_folder, tables, updating
 from accord.recommender.agreement import Agreement
 from accord.recommender.answers import Answers
 from accord.recommender.seen_pairs import read_seen, write_seen
@@ -227,6 +228,40 @@ class Recommender(Answers):
             rows = [torch.from_numpy(x[part]).to(self.device).long().expand(self.num_runs, -1) for x in (users, items)]
             probability[part] = self.method.posterior(*rows).mean(0).double().cpu().numpy()
         return probability
+
+    # --- new interactions
+
+    def update(
+        self, new: Any, *, columns: Columns | None = None, items: Any = None, without_learned: bool = False
+    ) -> Recommender:
+        """The recommender with new interactions, without training again; this one stays as it is.
+
+        `new`: a file, frame or `Interactions`; `columns`: which of its columns are what. `items`: titles of new items.
+        A solved model, or a consensus of such, is solved again on the whole log and the new interactions: what a fit on
+        all of them gives. CDAE and LightGCN take the longer histories of users, known and new, but no new items. Other
+        learned models need a training. `without_learned`: a consensus goes on without the votes of learned members.
+        What `metrics` has of accuracy is of before.
+        """
+        one = self.run.with_seeds(self.run.config.seeds[self.chosen :][:1])
+        method = self._one_run() if self.final is None else self.final.method
+        run = updating.with_solved_only(one) if without_learned and one.members else one
+        log, rows = replace(self.everything(), item_info=self.item_info), tables.as_interactions(new, columns)
+        updating.require_updatable(run, log)
+        data = updating.grown(log, rows, run, items)
+        made = updating.on(data, run, method, log, self.device)
+        train = data.training_csr(run.columns)
+        found = Recommender(run, made, data.users, data.items, train, train, self._updated_metrics(data, len(rows)))
+        found.item_info, found.history = data.item_info, self.history
+        found._parts = {"train": data.train} | dict.fromkeys(("valid", "rest", "test"), data.test)
+        return found
+
+    def _updated_metrics(self, data: Dataset, new: int) -> dict[str, Any]:
+        """What metrics.json has once there are new interactions: the accuracy is of before."""
+        before = self.metrics["dataset"]
+        kept = {name: value for name, value in self.metrics.items() if name != "refit"}
+        updated = [*self.metrics.get("updates", ()), {"interactions": new, "train": before["train"]}]
+        runs = self.metrics["runs"][self.chosen :][:1]
+        return kept | {"dataset": before | data.counts(), "runs": runs, "updates": updated}
 
     # --- the run folder
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from accord.data.columns import Columns
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap, Ids, Interactions
 from accord.errors import InputError, shown
@@ -79,8 +80,8 @@ def of_users(evaluation: Evaluation, known: IdMap, seeds: Sequence[int]) -> pa.T
     return pa.table(columns | {name: values.ravel() for name, values in evaluation.per_user.items()})
 
 
-def as_interactions(source: Interactions | Any) -> Interactions:
+def as_interactions(source: Interactions | Any, columns: Columns | None = None) -> Interactions:
     """Interactions as they are, or whatever can be read as a table of them."""
     from accord.data.read import read_table
 
-    return source if isinstance(source, Interactions) else read_table(source, merge=False)[0]
+    return source if isinstance(source, Interactions) else read_table(source, columns, merge=False)[0]

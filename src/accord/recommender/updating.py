@@ -1,0 +1,124 @@
+"""New interactions for a trained run, without training again: the log that it then has, and the method on that log.
+
+A solved model is solved again on everything, so that it is what a fit on everything gives. A learned model that scores
+from a history gets the longer one; whatever it has learned stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from torch import Tensor
+
+from accord.data.interactions import Dataset, IdMap, Interactions
+from accord.data.titles import with_items
+from accord.errors import InputError, shown
+from accord.methods.base import Method
+from accord.training.run import RunSpec
+from accord.training.stack import train_stack
+
+
+def grown(log: Dataset, new: Interactions, run: RunSpec, items: Any = None) -> Dataset:
+    """The whole log with new interactions; of a pair that is in both the latest counts.
+
+    `items`: a file or frame of item titles, for new items; what is known of the others stays where there is none.
+    """
+    users, user_ids = _union(log.users, new.user_ids, "user")
+    known, item_ids = _union(log.items, new.item_ids, "item")
+    new = Interactions(new.rows, (user_ids, item_ids))
+    old = log.train
+    if old.has_time != new.has_time:
+        if "time" in run.columns:
+            raise InputError(
+                "the histories of this run fade with time, and the new interactions have none; give times."
+            )
+        old, new = (_without_times(part) for part in (old, new))
+    both = Dataset(log.name, old, new, new.slice(0, 0), users, known).everything()
+    merged = both.train.merged(ordered=True)
+    info = log.item_info
+    if info is not None:
+        rows = log.items.rows(known.ids)
+        info = info.take(pa.array(rows, mask=rows < 0))
+    none = merged.slice(0, 0)
+    data = Dataset(log.name, merged, none, none, users, known, item_info=info)
+    return data if items is None else with_items(data, items)
+
+
+def _union(known: IdMap, own: IdMap, kind: str) -> tuple[IdMap, IdMap]:
+    """The ids of both, and the own in the type of the known."""
+    ids = own.ids
+    if ids.type != known.ids.type:
+        try:
+            ids = ids.cast(known.ids.type)
+        except pa.ArrowInvalid:
+            ids = ids[:0]
+        if len(pc.unique(ids)) < len(own.ids):
+            odd = next((one for one in own.ids.to_pylist() if not str(one).lstrip("-").isdigit()), own.ids[0].as_py())
+            raise InputError(
+                f"the {kind} ids of this run are whole numbers, and the new interactions have {shown(odd)}; give such."
+            )
+    return IdMap.of(known.ids, ids), IdMap(ids)
+
+
+def _without_times(part: Interactions) -> Interactions:
+    names = [name for name in part.names if name != "time"]
+    return Interactions(part.rows.select(names), (part.user_ids, part.item_ids))
+
+
+def on(data: Dataset, run: RunSpec, method: Method, before: Dataset, device: torch.device) -> Method:
+    """The method of one run, on the log that has grown from `before`."""
+    if not run.kind.learns:
+        return train_stack(data, run, device)[0]
+    fresh = len(data.items) - len(before.items)
+    what = f"{run.config.model} + {run.config.method}"
+    if not method.target.reads_history:
+        raise InputError(
+            f"{what} has learned a vector for each user, so that new interactions need a new training; "
+            "train again with all of them."
+        )
+    if fresh:
+        odd = data.items.ids[int(np.argmin(before.items.rows(data.items.ids)))].as_py()
+        raise InputError(
+            f"{what} has learned a vector for each item, and {fresh} item(s) are new, as {shown(odd)}; "
+            "train again with all interactions, or leave those of new items out."
+        )
+    built = run.build(data.training_csr(run.columns))
+    places = torch.from_numpy(data.users.rows(before.users.ids))
+    wanted, weights = built.state_dict(), method.state_dict()
+    built.load_state_dict({name: _with_rows(tensor.cpu(), wanted[name], places) for name, tensor in weights.items()})
+    return built.to(device).eval()
+
+
+def _with_rows(tensor: Tensor, wanted: Tensor, places: Tensor) -> Tensor:
+    """A table by user [R, U, …] with zeros for users who are new; what has no such rows as it is."""
+    if tensor.shape == wanted.shape:
+        return tensor
+    found = torch.zeros_like(wanted)
+    found[:, places] = tensor
+    return found
+
+
+def with_solved_only(run: RunSpec) -> RunSpec:
+    """A consensus without the votes of its learned members."""
+    kept = [member for member in run.members if not run.of_member(member).kind.learns]
+    if not any(not member.added for member in kept):
+        raise InputError("all members of this consensus are learned; train it again with all interactions.")
+    written = [member.model_dump(mode="json", exclude_defaults=True) for member in kept]
+    return run.updated(model_options=run.config.model_options | {"members": written})
+
+
+def require_updatable(run: RunSpec, log: Dataset) -> None:
+    """Whether new interactions need no training, as far as the run alone tells."""
+    learned = [member.label for member in run.members if run.of_member(member).kind.learns]
+    if learned:
+        raise InputError(
+            f"{', '.join(learned)} of this consensus cannot take up new interactions without training; train it "
+            "again with --recipe RUN, or update it without their votes (--without-learned, without_learned=True)."
+        )
+    taught = any(member.added or member.by_p_real or member.options.get("model.clean") for member in run.members)
+    if taught and "label" not in log.train.names:
+        raise InputError("this run was taught by labels, which its folder does not keep; train again with them.")
