@@ -15,7 +15,9 @@ from accord.data.split import split
 from accord.errors import InputError
 from accord.fitting import deterministic, fit, fit_run
 from accord.io.files import only_writer
+from accord.io.noted import noting
 from accord.recommender.recommender import Recommender
+from accord.training.callbacks import Callback
 from accord.training.plan import plan
 from accord.training.trainer import Diverged
 from helpers import assert_same_weights, small_data
@@ -36,6 +38,14 @@ def test_fit_keeps_what_did_not_diverge(monkeypatch, tmp_path):
 QUICK = {"model.dim": 4, "train.batch_size": 128}
 
 
+class Watching(Callback):
+    def __init__(self, told):
+        self.told = told
+
+    def on_epoch(self, progress):
+        self.told(progress)
+
+
 def test_a_frame_becomes_a_recommender():
     rng = np.random.default_rng(0)
     frame = pa.table({"user": rng.integers(0, 30, 600), "item": [f"i{item}" for item in rng.integers(0, 20, 600)]})
@@ -49,8 +59,9 @@ def test_a_frame_becomes_a_recommender():
 def test_it_is_watched_timed_and_written(tmp_path):
     seen, folder = [], tmp_path / "run"
     made = fit(
-        small_data(), "mf", "normal", epochs=2, seeds=[3, 5], device="cpu", options=QUICK, out=folder, watch=seen.append
-    )
+        small_data(), "mf", "normal", epochs=2, seeds=[3, 5], device="cpu", options=QUICK, out=folder,
+        callbacks=[Watching(seen.append)],
+    )  # fmt: skip
     assert [(progress.epoch, progress.epochs) for progress in seen] == [(1, 2), (2, 2)]
     assert set(made.metrics["seconds"]) == {"read", "train", "evaluate"}
     assert made.metrics["seconds"]["train"] > 0
@@ -67,7 +78,8 @@ def test_it_is_watched_timed_and_written(tmp_path):
 
 def test_a_planned_run_keeps_what_reading_took_and_what_was_typed():
     run = plan(small_data(), "popularity", seeds=1, ks=[5])
-    made = fit_run(small_data(), run, device="cpu", read_seconds=1.2345, command="accord train demo")
+    with noting(read_seconds=1.2345, command="accord train demo"):
+        made = fit_run(small_data(), run, device="cpu")
     assert made.metrics["seconds"]["read"] == 1.234
     assert made.metrics["command"] == "accord train demo"
 
@@ -108,9 +120,10 @@ def test_an_interrupted_training_is_resumed(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(small_data(), "mf", "normal", out=tmp_path / "run", watch=stop, **settings)
+        fit(small_data(), "mf", "normal", out=tmp_path / "run", callbacks=[Watching(stop)], **settings)
     seen = []
-    resumed = fit(small_data(), "mf", "normal", out=tmp_path / "run", resume=True, watch=seen.append, **settings)
+    told = {"callbacks": [Watching(seen.append)], "resume": True}
+    resumed = fit(small_data(), "mf", "normal", out=tmp_path / "run", **told, **settings)
     assert [progress.epoch for progress in seen] == [2, 3]
     assert_same_weights(resumed.method.state_dict(), fit(small_data(), "mf", "normal", **settings).method.state_dict())
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from accord.posteriors.posterior import Posterior, posterior
     from accord.protocol import CORRECTED, PUBLISHED, Protocol
     from accord.recommender.recommender import Recommender
+    from accord.training.callbacks import Callback
+    from accord.training.trainer import Progress
 
 # Before torch is loaded: its threads must not spin while they wait for each other. On cores that others use too, that
 # makes the many small operations of a training step ten times slower and more.
@@ -50,6 +52,8 @@ _HOME = {
     "PUBLISHED": "protocol",
     "Protocol": "protocol",
     "Recommender": "recommender.recommender",
+    "Callback": "training.callbacks",
+    "Progress": "training.trainer",
 }
 
 __all__ = [
@@ -57,6 +61,7 @@ __all__ = [
     "PUBLISHED",
     "Audit",
     "BaseConfig",
+    "Callback",
     "Columns",
     "Dataset",
     "InputError",
@@ -64,6 +69,7 @@ __all__ = [
     "Method",
     "Model",
     "Posterior",
+    "Progress",
     "Protocol",
     "Recommender",
     "__version__",

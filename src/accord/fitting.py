@@ -12,15 +12,18 @@ from typing import Any
 
 import torch
 
+from accord.data.columns import Columns
 from accord.data.interactions import Dataset
 from accord.data.load import load
 from accord.evaluation.evaluate import Evaluation, Relevant, validation_part
 from accord.io.files import only_writer
+from accord.io.noted import noted, noting
 from accord.methods import MethodSpec
 from accord.models import ModelSpec
 from accord.nn.ranks import ALONE, Ranks
 from accord.protocol import Protocol
 from accord.recommender.recommender import Recommender
+from accord.training.callbacks import Callback, watched_by
 from accord.training.plan import find_device, model_and_method, plan
 from accord.training.processes import evaluate_together, gathered, require_shardable
 from accord.training.run import RunSpec
@@ -42,7 +45,8 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     refit: bool | None = None,
-    watch: Callable[[Progress], None] | None = None,
+    columns: Columns | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Recommender:
     """Train, evaluate and (with `out`) save a recommender.
 
@@ -52,14 +56,24 @@ def fit(
     `options`: `{"method.c1": 100, "model.dim": 64, "train.l2": 0.1, "protocol.ties": "index"}`.
     `refit`: whether to fit it again on train, validation and test together once it is evaluated, to recommend from
     everything; None: where that takes no training loop, and under the corrected protocol.
+    `columns`: which columns of the data are what. `callbacks`: who is told how it goes.
     Runs that diverge are left out, with a warning; where none is left, that is an error.
+
+    >>> rec = accord.fit(accord.load("demo"), "ease")
+    >>> rec.recommend(["u0001"], k=3).num_rows
+    3
     """
     began = time.perf_counter()
-    dataset = load(data)
+    dataset = load(data, columns=columns)
     run = plan(dataset, *model_and_method(model, method), protocol, seeds, options, epochs, ks)
-    read = time.perf_counter() - began
-    made = fit_run(dataset, run, device=device, out=out, resume=resume, refit=refit, watch=watch, read_seconds=read)
+    for callback in callbacks:
+        callback.on_start(run.config.model_dump(mode="json"))
+    with noting(read_seconds=time.perf_counter() - began):
+        watch = watched_by(callbacks)
+        made = fit_run(dataset, run, device=device, out=out, resume=resume, refit=refit, watch=watch)
     assert made is not None  # one process is the first
+    for callback in callbacks:
+        callback.on_metrics(made.metrics["mean"])
     return made
 
 
@@ -73,13 +87,9 @@ def fit_run(
     refit: bool | None = None,
     watch: Callable[[Progress], None] | None = None,
     ranks: Ranks = ALONE,
-    read_seconds: float = 0.0,
-    command: str | None = None,
 ) -> Recommender | None:
     """Train, evaluate and save a run that was planned. Several processes call it with the same arguments and the whole
     data: the recommender comes back in the first, which writes it where all can write, and None elsewhere.
-
-    `read_seconds`: what reading the data took. `command`: what to type to repeat it, kept with the results.
     """
     importlib.import_module("torch._dynamo")  # torch.optim imports it at first use: a second that is no training time
     on, folder, first = find_device(device), None if out is None else Path(out), ranks.rank == 0
@@ -95,7 +105,7 @@ def fit_run(
                 raise
             (run, method, states), lost = error.rest, str(error)
             warnings.warn(lost, stacklevel=3)
-        seconds = {"read": read_seconds, "train": time.perf_counter() - began}
+        seconds = {"read": noted("read_seconds", 0.0), "train": time.perf_counter() - began}
 
         began = time.perf_counter()
         relevant = Relevant.of_test(data, run.config.protocol)
@@ -123,7 +133,8 @@ def fit_run(
             seconds["refit"] = time.perf_counter() - began
 
         made.metrics["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
-        more = {"ranks": ranks.size if ranks.size > 1 else None, "diverged": lost or None, "command": command}
+        more = {"ranks": ranks.size if ranks.size > 1 else None, "diverged": lost or None}
+        more["command"] = noted("command", None)
         made.metrics |= {name: value for name, value in more.items() if value is not None}
         if folder is not None:
             made.save(folder)

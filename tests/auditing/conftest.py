@@ -6,6 +6,7 @@ import pytest
 
 import accord
 from accord.auditing import crossfit
+from accord.io.noted import noting
 from audit_logs import clicks, limit_verdict
 
 
@@ -16,7 +17,8 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         limit_verdict(patch, epochs=2)
         patch.setattr(crossfit, "EPOCHS", 14)
-        found = accord.audit(
-            path, items=folder / "items.csv", split="random", folds=2, device="cpu", out=folder / "audit", command="it"
-        )
+        with noting(command="it"):
+            found = accord.audit(
+                path, items=folder / "items.csv", split="random", folds=2, device="cpu", out=folder / "audit"
+            )
     return found, folder

@@ -119,7 +119,7 @@ def test_every_command_is_there_by_its_name():
             "report",
             "serve",
         ),
-        *("recommend", "models", "methods", "doctor"),
+        *("recommend", "similar", "score", "explain", "update", "models", "methods", "doctor"),
     ]
     assert [group.name for group in app.app.registered_groups] == ["data"]
 

@@ -14,6 +14,7 @@ import accord
 from accord.auditing import audit as auditing
 from accord.cli import app
 from accord.fitting import fit_run
+from accord.io.noted import noting
 from accord.report.run_report import write_report
 from accord.serve.holder import Holder
 from accord.serve.meters import Meters
@@ -55,7 +56,8 @@ def run(log: Path) -> Path:
     data = accord.load(log, items=log.parent / "items.csv")
     folder = log.parent / f"run{HARM}"
     run = plan(data, "gmf", "deca", epochs=1, options={"model.dim": 4})
-    trained = fit_run(data, run, out=folder, command=f"accord {HARM}")
+    with noting(command=f"accord {HARM}"):
+        trained = fit_run(data, run, out=folder)
     write_report(folder / "report.html", [(str(folder), trained)])
     return folder
 
@@ -78,7 +80,8 @@ def compared(log: Path) -> Path:
 def audited(log: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(auditing, "verdict", lambda *_, **__: None)  # which says nothing of ids, and takes long
-        made = auditing.audit(log, items=log.parent / "items.csv", seeds=1, folds=2, command=f"accord {HARM}")
+        with noting(command=f"accord {HARM}"):
+            made = auditing.audit(log, items=log.parent / "items.csv", seeds=1, folds=2)
     return made.save(log.parent / "audited")
 
 

@@ -27,6 +27,7 @@ from accord.data.labels import summary as label_summary
 from accord.errors import InputError
 from accord.experiments.executor import Here, Workers
 from accord.io.files import only_writer
+from accord.io.noted import noted
 from accord.training.trainer import Progress
 from accord.version import __version__
 
@@ -47,7 +48,6 @@ def audit(
     device: str = "auto",
     out: str | Path | None = None,
     resume: bool = False,
-    command: str = "",
     watch: Callable[[Progress], None] | None = None,
     say: Callable[[str], None] = lambda _: None,
     workers: Workers | None = None,
@@ -84,7 +84,12 @@ def audit(
             log, device=device, work=work, watch=watch, say=lambda text: say(f"verdict, {text}"), workers=workers
         )
         clock.lap("verdict")
-        summary: dict[str, Any] = {"accord": __version__, "kind": "audit", "command": command, "data": _described(log)}
+        summary: dict[str, Any] = {
+            "accord": __version__,
+            "kind": "audit",
+            "command": noted("command", ""),
+            "data": _described(log),
+        }
         summary["data"] |= {"labels": said} if said else {}
         summary |= {"health": found, "noise": noise, "detection": detected, "verdict": tested}
         made = Audit(

@@ -105,12 +105,13 @@ def audit(
     from accord.auditing.audit import audit as run_audit
     from accord.cli.display import training_progress
     from accord.experiments.ray_executor import workers_on
+    from accord.io.noted import noting
 
     folder = _folder(source, out, resume, overwrite)
-    with workers_on(cluster, say) as workers, training_progress() as watch:
+    with noting(command=typed()), workers_on(cluster, say) as workers, training_progress() as watch:
         made = run_audit(
             source, **reading, labels=labels, events=events, split_seed=split_seed, folds=folds, seeds=seeds,
-            device=device, out=folder, resume=resume, command=typed(), watch=watch, say=say, workers=workers,
+            device=device, out=folder, resume=resume, watch=watch, say=say, workers=workers,
         )  # fmt: skip
     _show(made.summary)
     if write_clean is not None:

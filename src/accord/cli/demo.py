@@ -30,6 +30,7 @@ def demo(
     from accord.data.simulate import simulate
     from accord.evaluation.noise import auc
     from accord.fitting import fit_run
+    from accord.io.noted import noting
     from accord.report.run_report import write_report
     from accord.training.plan import plan
 
@@ -44,9 +45,9 @@ def demo(
     for model, method in ROWS:
         folder = out / (model if method is None else f"{model}-{method}")
         asked = f"accord train demo --model {model}{f' --method {method}' if method else ''} --seeds {seeds}"
-        with training_progress() as watch:
+        with noting(command=asked), training_progress() as watch:
             run = plan(data, model, method or "normal", seeds=seeds)
-            trained = fit_run(data, run, device=device, out=folder, watch=watch, command=asked)
+            trained = fit_run(data, run, device=device, out=folder, watch=watch)
         assert trained is not None  # one process is the first
         runs.append((str(folder), trained))
         found = ""

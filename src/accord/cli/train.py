@@ -112,6 +112,7 @@ def train(
 
     from accord.cli.display import members_table, metrics_table, say, training_progress
     from accord.fitting import fit_run
+    from accord.io.noted import noting
     from accord.nn.ranks import joined
     from accord.training.plan import find_device, model_and_method, plan
     from accord.training.run import RunSpec
@@ -136,11 +137,11 @@ def train(
         folder = Path(ranks.from_first(str(folder)))
         for note in dataset.notes if first else ():
             say(f"note: {note}")
-        with training_progress() if first else nullcontext() as watch:
+        kept = noting(read_seconds=read_seconds, command=typed())
+        with kept, training_progress() if first else nullcontext() as watch:
             recommender = fit_run(
-                dataset, run, device=device, out=folder, resume=resume, refit=refit, watch=watch, ranks=ranks,
-                read_seconds=read_seconds, command=typed(),
-            )  # fmt: skip
+                dataset, run, device=device, out=folder, resume=resume, refit=refit, watch=watch, ranks=ranks
+            )
     if recommender is None:
         return
     members_table(recommender.metrics)
