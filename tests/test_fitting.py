@@ -261,3 +261,26 @@ def test_a_consensus_is_judged_with_its_members_fitted_again(tmp_path):
     loaded = Recommender.load(tmp_path / "run")
     assert loaded.evaluate().mean() == made.evaluate().mean() == [made.metrics["mean"]]
     assert loaded.run.config == made.run.config
+
+
+def test_columns_go_on_to_the_reader():
+    rng = np.random.default_rng(0)
+    frame = pa.table({"a": rng.integers(0, 30, 600), "b": rng.integers(0, 20, 600), "user": rng.random(600)})
+    made = fit(frame, "popularity", columns={"user": "a", "item": "b"})
+    assert len(made.users) <= 30
+    with pytest.raises(InputError, match="already split, so columns"):
+        fit(small_data(), "popularity", columns={"user": "a"})
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"seeds": 2.5}, "seeds is 2.5; give a whole number, or a list of them."),
+        ({"options": 5}, "options is 5; write it as {'model.dim': 64}."),
+        ({"callbacks": 5}, "callbacks is 5; give a list, as [MyCallback()]."),
+    ],
+)
+def test_mistakes_are_one_sentence(given, sentence):
+    with pytest.raises(InputError) as error:
+        fit(small_data(), "popularity", **given)
+    assert str(error.value) == sentence

@@ -19,7 +19,13 @@ _may_import: ContextVar[bool] = ContextVar("may_import", default=True)
 
 
 class BaseConfig(BaseModel):
-    """Options of a model or method: frozen, and an unknown key is an error."""
+    """Options of a model or method: frozen, and an unknown key is an error.
+
+    >>> class Config(accord.BaseConfig):
+    ...     width: int = 32
+    >>> Config(width=64)
+    Config(width=64)
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -13,7 +13,12 @@ INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u
 
 
 class InputError(ValueError):
-    """Bad input. The message is one sentence for the person who gave it; the command line exits with code 2."""
+    """Bad input. The message is one sentence for the person who gave it; the command line exits with code 2.
+
+    >>> accord.fit(accord.load("demo"), "eese")
+    Traceback (most recent call last):
+    accord.errors.InputError: unknown model 'eese'; did you mean 'ease'?
+    """
 
 
 def shown(value: Any) -> str:

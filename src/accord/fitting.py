@@ -45,7 +45,7 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     refit: bool | None = None,
-    columns: Columns | None = None,
+    columns: Columns | Mapping[str, str] | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Recommender:
     """Train, evaluate and (with `out`) save a recommender.
@@ -66,10 +66,10 @@ def fit(
     began = time.perf_counter()
     dataset = load(data, columns=columns)
     run = plan(dataset, *model_and_method(model, method), protocol, seeds, options, epochs, ks)
+    watch = watched_by(callbacks)
     for callback in callbacks:
         callback.on_start(run.config.model_dump(mode="json"))
     with noting(read_seconds=time.perf_counter() - began):
-        watch = watched_by(callbacks)
         made = fit_run(dataset, run, device=device, out=out, resume=resume, refit=refit, watch=watch)
     assert made is not None  # one process is the first
     for callback in callbacks:
@@ -160,6 +160,8 @@ def deterministic() -> None:
     """From now on, in this process, training and ranking on CUDA give the same bits every time, and take longer.
 
     A CPU does so always. Call it before CUDA is used.
+
+    >>> accord.deterministic()
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # which cuBLAS reads when it starts
     torch.use_deterministic_algorithms(True)

@@ -57,7 +57,11 @@ Own = TypeVar("Own", bound=OwnRules)
 
 
 class Protocol(BaseModel):
-    """How a model is trained and scored, apart from its own hyperparameters."""
+    """How a model is trained and scored, apart from its own hyperparameters.
+
+    >>> accord.CORRECTED.model_copy(update={"ties": "index"}).ties
+    'index'
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")  # extra: what models and methods declare
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 
 import pyarrow.parquet as pq
@@ -47,3 +48,13 @@ def test_a_folder_is_finished_when_its_summary_is_written(made, tmp_path, monkey
     assert found.save(tmp_path) == tmp_path
     assert not is_unfinished(tmp_path)
     assert (tmp_path / "summary.json").exists()
+
+
+def test_it_shows_what_it_is(made):
+    found = made[0]
+    noise, data = found.summary["noise"], found.summary["data"]
+    told = f"noise rate {noise['rate']:.0%} ({noise['low']:.0%} to {noise['high']:.0%})"
+    assert repr(found) == f"Audit({data['name']}: {data['interactions']:,} interactions; {told})"
+    page = found._repr_html_()
+    assert html.escape(found.summary["health"]["findings"][0]["title"]) in page
+    assert html.escape(found.summary["verdict"]["sentence"]) in page

@@ -181,3 +181,13 @@ def test_numbers_by_hand() -> None:
     assert kinds == (pa.timestamp("us"),)
     with pytest.raises(InputError, match="time column 'date' has inf in row 1"):
         times("log", "date", pa.array([float("inf")]))
+
+
+def test_columns_may_be_a_mapping():
+    assert Columns.of({"user": "who", "time": "when"}) == Columns(user="who", time="when")
+    assert Columns.of(None) is None
+    assert Columns.of(Columns(item="what")) == Columns(item="what")
+    with pytest.raises(InputError, match="unknown key of columns 'usr'; did you mean 'user'"):
+        Columns.of({"usr": "who"})
+    with pytest.raises(InputError, match="columns is 'who'; write it as"):
+        Columns.of("who")

@@ -113,3 +113,10 @@ def test_a_validation_before_the_test_is_training_data():
     assert joined.train.column("time").tolist() == [1, 2, 3]
     assert len(joined.valid) == 0
     assert joined.test is whole.test
+
+
+def test_it_shows_what_it_is():
+    rows = Interactions.of(pa.array(["a", "b"]), pa.array(["x", "y"]), time=pa.array([1, 2]))
+    assert repr(rows) == "Interactions(2 rows of user, item, time)"
+    data = Dataset.of("clicks", rows, rows.slice(0, 0), rows.slice(0, 1))
+    assert repr(data) == "Dataset(clicks: 2 users, 2 items, 2 train, 0 valid, 1 test)"

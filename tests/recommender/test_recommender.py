@@ -153,3 +153,15 @@ def test_published_gmf_on_modcloth_lands_on_the_paper(shared_data):
     assert trained.run.config.train.epochs == 40
     assert trained.metrics["mean"]["recall@20"] == pytest.approx(0.225, abs=0.024)
     assert trained.metrics["mean"]["ndcg@20"] == pytest.approx(0.088, abs=0.015)
+
+
+def test_it_shows_what_it_is(simulation):
+    trained = accord.fit(simulation.dataset, "gmf", "normal", epochs=1, seeds=2)
+    figures = ", ".join(f"{name} {trained.metrics['mean'][name]:.4f}" for name in ("recall@20", "ndcg@20"))
+    sizes = f"150 users, {len(trained.items)} items, {len(trained.owned.items):,} interactions"
+    assert repr(trained) == f"Recommender(gmf + normal on demo: {sizes}; {figures})"
+    page = trained._repr_html_()
+    assert f"<td>recall@20</td><td>{trained.metrics['mean']['recall@20']:.4f}</td>" in page
+    assert "± over seeds" in page
+    trained.metrics["dataset"]["name"] = "<script>"
+    assert "<script>" not in trained._repr_html_()

@@ -57,6 +57,11 @@ def audit(
     `data`: what `accord.load` takes. `folds`: how many folds of the log are held out in turn; `seeds`: runs of each
     model that judges them. With `out` the audit folder is written; `resume` continues where an interrupted audit
     stopped. `workers`: where models are trained, in this process if not given.
+
+    >>> log = accord.simulate(users=60, items=40, interactions=700, liked=0.4).dataset
+    >>> found = accord.audit(log, folds=2, seeds=1)
+    >>> sorted(found.summary)[:4]
+    ['accord', 'command', 'data', 'detection']
     """
     if folds < 2 or seeds < 1:
         raise InputError(f"folds is {folds} and seeds is {seeds}; give at least 2 folds and 1 seed.")

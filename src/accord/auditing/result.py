@@ -14,6 +14,7 @@ from accord.auditing.clean_log import Cleaned, write_clean
 from accord.auditing.interaction_log import Log
 from accord.auditing.page import write_page
 from accord.io.files import replacing, write_json
+from accord.io.notebook import as_html
 
 WORK = "unfinished"  # folder inside the audit folder: what an interrupted audit has finished so far
 TABLES = ("interactions", "users", "items")
@@ -21,13 +22,28 @@ TABLES = ("interactions", "users", "items")
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found: three tables, and a summary whose keys docs/audit.md describes."""
+    """What an audit found: three tables, and a summary whose keys docs/audit.md describes.
+
+    >>> found = accord.audit(accord.simulate(users=60, items=40, interactions=700, liked=0.4).dataset, folds=2, seeds=1)
+    >>> found.interactions.column_names[:3]
+    ['user', 'item', 'p_real']
+    """
 
     log: Log
     interactions: pa.Table
     users: pa.Table
     items: pa.Table
     summary: dict[str, Any]
+
+    def __repr__(self) -> str:
+        data, noise = self.summary["data"], self.summary["noise"] or {}
+        told = f"; noise rate {noise['rate']:.0%} ({noise['low']:.0%} to {noise['high']:.0%})" if noise else ""
+        return f"Audit({data['name']}: {data['interactions']:,} interactions{told})"
+
+    def _repr_html_(self) -> str:
+        findings = [(one["level"], one["title"], one["advice"]) for one in self.summary["health"]["findings"]]
+        verdict = self.summary["verdict"] or {}
+        return as_html(repr(self), findings, ("", "finding", "advice"), verdict.get("sentence", ""))
 
     def save(self, folder: str | Path) -> Path:
         """Write the audit folder. `summary.json` is written last: a folder without it is not finished."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.errors import InputError, shown
+from accord.errors import InputError, shown, unknown
 
 ROLES = ("user", "item", "value", "time", "weight", "label")
 GUESSED = ("user", "item", "value", "time")  # roles that are guessed, and named whether a log has them or not
@@ -51,7 +51,13 @@ Column = Any  # an Arrow array, chunked or not
 @dataclass(frozen=True)
 class Columns:
     """Names of the columns to read; None is guessed from the usual names, but for `weight` and `label`: a log has those
-    only where it is said."""
+    only where it is said.
+
+    >>> import pyarrow as pa
+    >>> log = pa.table({"who": ["a", "a", "b", "b"], "what": ["x", "y", "x", "z"], "stars": [5, 3, 4, 1]})
+    >>> accord.load(log, columns=accord.Columns(user="who", item="what"), ratios=(1, 0, 0)).train
+    Interactions(4 rows of user, item, value)
+    """
 
     user: str | None = None
     item: str | None = None
@@ -59,6 +65,18 @@ class Columns:
     time: str | None = None
     weight: str | None = None
     label: str | None = None
+
+    @classmethod
+    def of(cls, given: Columns | Mapping[str, str] | None) -> Columns | None:
+        """Columns as they are, or by a mapping: `{"user": "who"}`."""
+        if given is None or isinstance(given, Columns):
+            return given
+        names = [field.name for field in fields(cls)]
+        if not isinstance(given, Mapping):
+            raise InputError(f"columns is {shown(given)}; write it as {{'user': 'who', 'item': 'what'}}.")
+        if odd := [name for name in given if name not in names]:
+            raise unknown("key of columns", str(odd[0]), names)
+        return cls(**given)
 
 
 def choose(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -91,6 +91,10 @@ class Interactions:
 
     Ids are kept as their rows in id maps, four bytes each, which all that is filtered or taken shares; `table`, `users`
     and `items` put the ids themselves together when they are asked for.
+
+    >>> import pyarrow as pa
+    >>> accord.Interactions.of(pa.array(["ann", "bob"]), pa.array(["x", "y"]), weight=pa.array([1.0, 0.5]))
+    Interactions(2 rows of user, item, weight)
     """
 
     def __init__(self, table: pa.Table, ids: tuple[IdMap, IdMap] | None = None) -> None:
@@ -117,6 +121,9 @@ class Interactions:
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
+
+    def __repr__(self) -> str:
+        return f"Interactions({len(self):,} rows of {', '.join(self.names)})"
 
     @property
     def names(self) -> list[str]:
@@ -210,6 +217,9 @@ class Dataset:
 
     `valid` holds every held-out validation pair; `valid_clean`, where there is one, only those known to be real
     preferences. `test` is the clean test; `test_noisy` what it was filtered from.
+
+    >>> accord.load("demo")
+    Dataset(demo: 1,000 users, 600 items, 32,000 train, 4,000 valid, 2,935 test)
     """
 
     name: str
@@ -241,6 +251,11 @@ class Dataset:
         users = IdMap.over([(part.user_ids, part.column("user")) for part in parts])
         items = IdMap.over([(part.item_ids, part.column("item")) for part in parts])
         return cls(name, train, valid, test, users, items, valid_clean, test_noisy, tuple(notes))
+
+    def __repr__(self) -> str:
+        parts: dict[str, Sized] = {name: getattr(self, name) for name in ("users", "items", "train", "valid", "test")}
+        sizes = {name: len(part) for name, part in parts.items()}
+        return f"Dataset({self.name}: {', '.join(f'{size:,} {name}' for name, size in sizes.items())})"
 
     def rows(self, part: Interactions) -> tuple[Rows, Rows]:
         """The user and item rows of a part: `users.rows(part.users)` and the same of items, without a look at the ids

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from accord.errors import InputError
 def load(
     source: Any,
     *,
-    columns: Columns | None = None,
+    columns: Columns | Mapping[str, str] | None = None,
     split: str = "auto",
     ratios: Sequence[float] = (0.8, 0.1, 0.1),
     clean: str | None = None,
@@ -34,6 +34,7 @@ def load(
     """A Dataset from a catalog name, a file, several files, a pattern or folder, a frame, a sparse matrix, a database,
     or a Dataset as it is.
 
+    `columns`: which columns are what, as `Columns` or `{"user": "who", "item": "what"}`.
     `query` is what to read from a database: `load("postgresql://host/shop", query="select user_id, item_id from …")`.
     `ratios` are the shares of train, valid and test: `(1, 0, 0)` is for training on everything.
     `clean` is the rule that a real preference in the test meets, on the value or the time: `"value>=5"`.
@@ -41,7 +42,12 @@ def load(
     `labels` says which interactions are real: a rule (`"rating>=4"`, or `"rating>=4; rating<=2"` where what lies
     between is unknown), the name of a column, or a file or frame of user, item and label; a frame's column `label` is
     one. `events` says it by kind: `"view=?,cart=0.7,buy=1"`.
+
+    >>> import pyarrow as pa
+    >>> accord.load(pa.table({"user": [1, 1, 2, 2], "item": ["a", "b", "a", "c"]}), ratios=(1, 0, 0), name="clicks")
+    Dataset(clicks: 2 users, 3 items, 4 train, 0 valid, 0 test)
     """
+    columns = Columns.of(columns)
     if query is not None:
         source = Query.of(source, query)
     dataset = _load(source, columns, split, ratios, clean, seed, name)

@@ -52,6 +52,10 @@ def simulate(
     popularity, so most liked items stay unseen (noisy negatives: the user is unaware of them). Of the observed
     interactions a share `noise` is not liked: `accidental` of it uniform, the rest on popular items.
     `value` is 1 for a real preference and 0 for noise; test and `valid_clean` hold real ones only.
+
+    >>> made = accord.simulate(users=100, items=50, interactions=1_000, noise=0.2)
+    >>> made.dataset.train
+    Interactions(800 rows of user, item, value)
     """
     if users < 2 or items < 2 or not (0 <= noise < 1 and 0 <= accidental <= 1 and 0 < liked < 1):
         raise InputError(
@@ -136,6 +140,11 @@ def inject(
     Items are drawn uniformly, or by `popularity`; users by their activity, so each has about the same share of noise,
     or (`user`) by activity and a propensity that differs between users (Beta). Never an existing pair, nor one of
     `avoid` (a dataset's valid and test, say); value and time are those of random existing rows.
+
+    >>> train = accord.simulate(users=100, items=50, interactions=1_000).dataset.train
+    >>> noisier, was_there = accord.inject(train, "uniform", rate=0.5)
+    >>> len(noisier), int(was_there.sum())
+    (1600, 800)
     """
     if kind not in KINDS:
         raise unknown("noise kind", kind, KINDS)

@@ -97,7 +97,15 @@ class Lab(TypingProtocol):
 
 
 class Method(Trainable):
-    """Trains `target`, the network that recommends, and whatever networks it needs beside it."""
+    """Trains `target`, the network that recommends, and whatever networks it needs beside it.
+
+    >>> from accord.methods.base import cross_entropy
+    >>> class Half(accord.Method):
+    ...     name, summary = "half", "plain cross-entropy, halved"
+    ...     def loss(self, batch):
+    ...         return self.reduced(batch, cross_entropy(self.target(batch.users, batch.items), batch) / 2)
+    >>> rec = accord.fit(accord.load("demo"), "mf", Half, epochs=1)
+    """
 
     name: ClassVar[str]
     Config: ClassVar[type[BaseConfig]] = BaseConfig

@@ -84,7 +84,21 @@ class Cost(NamedTuple):
 
 
 class Model(nn.Module):
-    """Scores pairs for R runs at once. Every parameter carries the leading run dimension."""
+    """Scores pairs for R runs at once. Every parameter carries the leading run dimension.
+
+    >>> import torch
+    >>> class Newest(accord.Model):
+    ...     name, summary, solved, logits = "newest", "the items whose ids come last", True, False
+    ...     def __init__(self, config, setup):
+    ...         super().__init__(config, setup)
+    ...         self.register_buffer("place", torch.arange(setup.num_items).float())
+    ...     def fit(self, train, weight=None):
+    ...         pass
+    ...     def score_all(self, users):
+    ...         return self.place.expand(1, len(users), -1).clone()
+    >>> accord.fit(accord.load("demo"), Newest).recommend(["u0001"], k=1)["item"].to_pylist()
+    ['i0600']
+    """
 
     name: ClassVar[str]
     Config: ClassVar[type[BaseConfig]] = BaseConfig

@@ -15,7 +15,12 @@ from accord.posteriors.estimate import Estimate, estimate
 
 @dataclass(frozen=True)
 class Posterior:
-    """P(real | user, item, observed) of every interaction, under the caller's own ids."""
+    """P(real | user, item, observed) of every interaction, under the caller's own ids.
+
+    >>> found = accord.posterior(accord.simulate(users=100, items=50, interactions=1_000).dataset)
+    >>> found.table.num_rows, found.used
+    (800, False)
+    """
 
     table: pa.Table  # user, item, p_real, low, high, label (null where unknown), weight
     estimate: Estimate
@@ -40,6 +45,10 @@ def posterior(
     `accord.load` takes them. `low` and `high` hold the probability 19 times of 20. A labelled interaction's p_real is
     what the other labels say of it; its `weight` is its label, and p_real where there is none. Without labels, or where
     they teach nothing beyond chance, p_real follows from the log alone; `notes` says so.
+
+    >>> log = accord.simulate(users=100, items=50, interactions=1_000).dataset
+    >>> accord.posterior(log).table.column_names
+    ['user', 'item', 'p_real', 'low', 'high', 'label', 'weight']
     """
     data = load_whole(log, columns=columns, labels=labels, events=events)
     train = data.csr(data.train, columns=("label",))

@@ -271,4 +271,6 @@ class Answers:
 
 def _by_text(history: History | None) -> dict[str, Sequence[Any]]:
     """Histories by the text of their users' ids."""
+    if history is not None and not isinstance(history, Mapping):
+        raise InputError(f"history is {shown(history)}; give the items of each user: {{user: [item, item]}}.")
     return {str(user): items for user, items in (history or {}).items()}

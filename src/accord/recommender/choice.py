@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -101,6 +101,8 @@ class Choices:
 
     def barred(self, exclude: IntArray, allow: IntArray | None, where: Where = ()) -> Tensor | None:
         """Marks the rows of items [I] to leave out; None if there are none."""
+        if not isinstance(where, Iterable):
+            raise InputError(f"where is {shown(where)}; write conditions as text: 'genre=drama'.")
         conditions = [where] if isinstance(where, str) else list(where)
         if not len(exclude) and allow is None and not conditions:
             return None

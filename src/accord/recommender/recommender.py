@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from accord.errors import InputError
 from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, validation_part
 from accord.evaluation.ranking import Ranker
 from accord.io.files import replacing, staged, write_json
+from accord.io.notebook import as_html
 from accord.io.tensors import write_tensors
 from accord.methods import MethodSpec
 from accord.methods.base import Method
@@ -40,7 +41,21 @@ PAIRS_AT_ONCE = 1_000_000
 
 
 class Recommender(Answers):
-    """A trained method with the ids, the seen pairs and the results that belong to it."""
+    """A trained method with the ids, the seen pairs and the results that belong to it.
+
+    >>> rec = accord.fit(accord.load("demo"), "ease")
+    >>> rec
+    Recommender(ease on demo: 1,000 users, 600 items, 40,000 interactions; recall@20 0.3..., ndcg@20 0.1...)
+    >>> rec.recommend(["u0001"], k=2).column_names
+    ['user', 'rank', 'item', 'score', 'source']
+    >>> rec.similar(["i0007"], k=2).num_rows
+    2
+    >>> best = rec.recommend(["u0001"], k=1)
+    >>> rec.score(best["user"], best["item"])["score"] == best["score"]
+    True
+    >>> set(rec.explain(best["user"], best["item"])["by"].to_pylist())
+    {'contribution'}
+    """
 
     def __init__(
         self, run: RunSpec, method: Method, users: IdMap, items: IdMap, train: Csr, seen: Csr, metrics: dict[str, Any]
@@ -56,6 +71,24 @@ class Recommender(Answers):
         self._parts: dict[str, Interactions] = {}  # train, valid and test, for the run folder
         self._serving: Method | None = None
         self.evaluation: Evaluation | None = None  # on the test, of what was just trained
+
+    @property
+    def name(self) -> str:
+        """The model and the method."""
+        return " + ".join(part for part in (self.run.config.model, self.run.config.method) if part)
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.users):,} users, {len(self.items):,} items, {len(self.owned.items):,} interactions"
+        mean = self.metrics.get("mean", {})
+        figures = [f"{name} {mean[name]:.4f}" for name in ("recall@20", "ndcg@20") if name in mean]
+        data = self.metrics.get("dataset", {}).get("name", "data")
+        return f"Recommender({self.name} on {data}: {sizes}{'; ' if figures else ''}{', '.join(figures)})"
+
+    def _repr_html_(self) -> str:
+        mean, several = self.metrics.get("mean", {}), self.num_runs > 1
+        rows = [[name, value, *([self.metrics["std"][name]] if several else [])] for name, value in mean.items()]
+        header = ["on the test", "mean", *(["± over seeds"] if several else [])]
+        return as_html(repr(self).partition(";")[0].removesuffix(")") + ")", rows, header if rows else ())
 
     # --- training
 
@@ -232,7 +265,12 @@ class Recommender(Answers):
     # --- new interactions
 
     def update(
-        self, new: Any, *, columns: Columns | None = None, items: Any = None, without_learned: bool = False
+        self,
+        new: Any,
+        *,
+        columns: Columns | Mapping[str, str] | None = None,
+        items: Any = None,
+        without_learned: bool = False,
     ) -> Recommender:
         """The recommender with new interactions, without training again; this one stays as it is.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,8 +80,8 @@ def of_users(evaluation: Evaluation, known: IdMap, seeds: Sequence[int]) -> pa.T
     return pa.table(columns | {name: values.ravel() for name, values in evaluation.per_user.items()})
 
 
-def as_interactions(source: Interactions | Any, columns: Columns | None = None) -> Interactions:
+def as_interactions(source: Interactions | Any, columns: Columns | Mapping[str, str] | None = None) -> Interactions:
     """Interactions as they are, or whatever can be read as a table of them."""
     from accord.data.read import read_table
 
-    return source if isinstance(source, Interactions) else read_table(source, columns, merge=False)[0]
+    return source if isinstance(source, Interactions) else read_table(source, Columns.of(columns), merge=False)[0]

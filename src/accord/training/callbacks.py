@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from accord.errors import InputError, shown
 from accord.training.trainer import Progress
 
 
@@ -35,6 +36,8 @@ class Callback(Protocol):
 
 def watched_by(callbacks: Sequence[Callback]) -> Callable[[Progress], None] | None:
     """What tells all of them of an epoch; None where there is nobody to tell."""
+    if not isinstance(callbacks, Sequence):
+        raise InputError(f"callbacks is {shown(callbacks)}; give a list, as [MyCallback()].")
     if not callbacks:
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -125,7 +125,9 @@ def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
         if not 1 <= int(seeds) <= MOST_SEEDS:
             raise InputError(f"seeds is {seeds}; give a number from 1 to {MOST_SEEDS:,}.")
         return tuple(range(FIRST_SEED, FIRST_SEED + int(seeds)))
-    chosen: list[Any] = list(seeds)  # type: ignore[arg-type]  # numpy's integers are Integral, too
+    if not isinstance(seeds, Iterable):
+        raise InputError(f"seeds is {shown(seeds)}; give a whole number, or a list of them.")
+    chosen: list[Any] = list(seeds)  # numpy's integers are Integral, too
     whole = all(isinstance(seed, Integral) for seed in chosen)
     if not whole or not 1 <= len(chosen) <= MOST_SEEDS or len(set(chosen)) < len(chosen):
         raise InputError(f"seeds are {shown(chosen)}; give 1 to {MOST_SEEDS:,} different whole numbers.")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from accord.config import imports_allowed, make_config
 from accord.data.csr import Csr
-from accord.errors import InputError, unknown
+from accord.errors import InputError, shown, unknown
 from accord.evaluation.evaluate import MOST_KS, Evaluation
 from accord.io.files import read_json
 from accord.methods import METHODS, MethodSpec, method_for
@@ -208,6 +208,8 @@ def is_of_members(model: ModelSpec) -> bool:
 
 def by_section(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Options such as `model.dim` and `train.lr`, apart by what they are of."""
+    if not isinstance(options, Mapping):
+        raise InputError(f"options is {shown(options)}; write it as {{'model.dim': 64}}.")
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     for key, value in options.items():
         section, _, name = key.partition(".")

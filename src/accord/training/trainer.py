@@ -56,7 +56,12 @@ class Diverged(InputError):
 
 @dataclass
 class Progress:
-    """What the loop tells whoever watches, after each epoch and check."""
+    """What the loop tells whoever watches, after each epoch and check.
+
+    >>> told = accord.Progress("1/1", epoch=3, epochs=10, step=120, loss=0.5, steps_per_second=80.0, value=None)
+    >>> f"{told.epoch} of {told.epochs} {told.unit}"
+    '3 of 10 epochs'
+    """
 
     stage: str
     epoch: int
