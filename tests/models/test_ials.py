@@ -11,7 +11,7 @@ import torch
 import accord
 from accord.errors import InputError
 from accord.models import ials
-from helpers import make_model, small_data
+from helpers import make_model, random_csr, small_data
 from oracles import EMPTY, PLAIN, dense, each_case, history_of, scores_of, weighted, with_threads
 
 OPTIONS = {"dim": 3, "alpha": 0.2, "penalty": 0.05, "nu": 0.7}
@@ -123,3 +123,13 @@ def test_every_seed_is_a_run_with_a_validation_of_its_own():
         assert torch.equal(alone.method.target.user[0], made.method.target.user[number])
         assert alone.metrics["runs"][0] == made.metrics["runs"][number]
     assert made.chosen == int(np.argmax(found))
+
+
+@torch.inference_mode()
+def test_contributions_add_up_where_interactions_have_weights():
+    plain = random_csr(20, 15, 0.3)
+    train = replace(plain, columns={"weight": np.random.default_rng(0).random(len(plain.items)) + 0.5})
+    model = make_model("ials", train, dim=4)
+    history = torch.from_numpy(train.items[train.ptr[3] : train.ptr[4]]).long()
+    added = model.contributions(history, torch.arange(15), 3)
+    torch.testing.assert_close(added.sum(1), model.score_all(torch.tensor([3]))[:, 0], rtol=1e-3, atol=1e-5)

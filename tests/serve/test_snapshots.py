@@ -30,7 +30,7 @@ def test_every_model_gives_the_lists_of_the_recommender(tmp_path, model):
         assert set(named) <= seen
     history = listed(snapshot.recommend("u0002", 4))
     table = recommender.recommend(["new"], 10, history={"new": history})
-    assert listed(snapshot.from_history(history, 10)[1]) == table.column("item").to_pylist()
+    assert listed(snapshot.from_history(history, 10)) == table.column("item").to_pylist()
     similar = snapshot.similar(3, 39)
     assert len(similar["items"]) == 39
     assert similar["item"] not in listed(similar)

@@ -53,7 +53,7 @@ class IALS(Model):
         super().__init__(config, setup)
         self.register_buffer("user", torch.empty(setup.runs, setup.num_users, config.dim))
         self.register_buffer("item", torch.empty(setup.runs, setup.num_items, config.dim))
-        self.pairs = setup.train
+        self.ptr, self.weight = setup.train.ptr, setup.train.columns.get("weight")  # what each interaction counts for
         self.register_buffer("spectrum", torch.empty(setup.runs, config.dim))  # h'h, which is diagonal: to fold in with
 
     @classmethod
@@ -135,10 +135,9 @@ class IALS(Model):
 
     def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
         """w_u h_i = sum over the history of x_j h_j M^-1 h_i, M = D + sum x h h': what w_u is solved from."""
-        config, weight = self.config, self.pairs.columns.get("weight")
-        counts = torch.ones(len(history))
-        if user is not None and weight is not None:
-            counts = torch.from_numpy(weight[self.pairs.ptr[user] : self.pairs.ptr[user + 1]]).float()
+        config, counts = self.config, torch.ones(len(history))
+        if user is not None and self.weight is not None:
+            counts = torch.from_numpy(self.weight[self.ptr[user] : self.ptr[user + 1]]).float()
         counts = counts.to(history.device)
         penalty = config.penalty * (counts.sum() + config.alpha * self.num_items) ** config.nu
         found = []

@@ -139,8 +139,7 @@ def _add_lists(app: FastAPI, holder: Holder) -> None:
         """Recommendations for a user of whom only a history is known. Its items are not recommended again."""
         now = holder.snapshot
         without = barred(now, asked.exclude, asked.allow, asked.where)
-        unknown, found = now.from_history(asked.history, asked.k, without, asked.why)
-        return as_json({"unknown": unknown, **found})
+        return as_json(now.from_history(asked.history, asked.k, without, asked.why))
 
 
 def _add_lookups(app: FastAPI, holder: Holder) -> None:

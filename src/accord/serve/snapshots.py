@@ -92,7 +92,7 @@ class Snapshot:
         """The recommendations for a user; an unknown user gets the popular items."""
         row = self.user_rows.get(str(user))
         if row is None:
-            return {"user": user, "known": False, **self.from_history((), k, barred, why)[1]}
+            return {"user": user, "known": False, **self._from(np.empty(0, dtype=np.int64), k, barred, why)}
         found = self.lists.of_user(row, k, barred)
         said = reasons.of_user(self.lists, row, found[0]) if why else None
         answer = {"user": self.user_ids[row], "known": True, **self._list(found, said)}
@@ -109,15 +109,16 @@ class Snapshot:
             own = dict(zip(self.opinions.labels, places[:, 0, number].tolist(), strict=True))
             entry["agreement"] = {"agree": agree[number], "of": len(own), "places": own}
 
-    def from_history(
-        self, items: Sequence[Id], k: int, barred: Tensor | None = None, why: bool = False
-    ) -> tuple[list[Id], Answer]:
-        """The items of a history that are unknown, and the recommendations for a user who is known only by it."""
+    def from_history(self, items: Sequence[Id], k: int, barred: Tensor | None = None, why: bool = False) -> Answer:
+        """The recommendations for a user who is known only by a history."""
         rows = [self.item_rows.get(str(item)) for item in items]
         unknown = [item for item, row in zip(items, rows, strict=True) if row is None]
         known = latest_last(np.array([row for row in rows if row is not None], dtype=np.int64))
-        found = self.lists.of_history(known, k, barred)
-        return unknown, self._list(found, reasons.of_history(self.lists, known, found[0]) if why else None)
+        return {"unknown": unknown, **self._from(known, k, barred, why)}
+
+    def _from(self, history: IntArray, k: int, barred: Tensor | None, why: bool) -> Answer:
+        found = self.lists.of_history(history, k, barred)
+        return self._list(found, reasons.of_history(self.lists, history, found[0]) if why else None)
 
     def barred(self, exclude: Sequence[Id], allow: Sequence[Id] | None, where: Where = ()) -> Tensor | None:
         """Marks the items [I] to leave out; None if there are none."""
