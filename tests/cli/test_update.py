@@ -30,7 +30,7 @@ def test_a_new_folder_or_the_same(folder, monkeypatch, capsys):
     assert accord.Recommender.load(folder).recommend(None, 5).equals(updated)
     code, _, err = run(monkeypatch, capsys, "evaluate", "run")
     assert code == 2
-    assert "the test holds no pair to evaluate on" in err
+    assert "an updated run has no test of its own" in err
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,8 @@ class Recommender(Answers):
         """Metrics of every run and user on the test that belongs to the run."""
         relevant = relevant or self.relevant()
         if not len(relevant.users):
+            if "updates" in self.metrics:
+                raise InputError("an updated run has no test of its own; evaluate the run that it was before.")
             raise InputError(
                 "the test holds no pair to evaluate on; give more data, another split or another clean rule."
             )
