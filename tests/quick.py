@@ -28,6 +28,7 @@ NAMES = {
     "test_rows_end_where_dense_adam_ends",
     "test_stopped_anywhere_it_goes_on_to_the_same_bytes",
     "test_the_chosen_run_recommends",
+    "test_the_example_of_a_public_name_is_true",
     "test_training_on_a_store_is_training_on_the_log",
 }
 

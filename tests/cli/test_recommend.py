@@ -42,6 +42,17 @@ def test_all_users_in_a_parquet_file(folder, tmp_path, monkeypatch, capsys):
     assert pq.read_table(path).equals(accord.Recommender.load(folder).recommend(None, 3).combine_chunks())
 
 
+def test_all_users_without_some_items(folder, tmp_path, monkeypatch, capsys):
+    rec, path, ids = accord.Recommender.load(folder), tmp_path / "all.parquet", tmp_path / "ids.txt"
+    out_of_stock = rec.recommend(None, 1).column("item").unique().to_pylist()
+    ids.write_text("\n".join(out_of_stock))
+    words = ["recommend", folder, "--all", "--k", "3", "-o", path, "--exclude-file", ids]
+    assert run(monkeypatch, capsys, *words)[0] == 0
+    found = pq.read_table(path)
+    assert found.equals(rec.recommend(None, 3, exclude=out_of_stock).combine_chunks())
+    assert not set(found.column("item").to_pylist()) & set(out_of_stock)
+
+
 @pytest.mark.parametrize("name", ["lists.csv", "lists.json", "lists.JSONL", "lists.txt", "lists.parquet"])
 def test_a_file_is_what_its_name_says(folder, tmp_path, monkeypatch, capsys, name):
     user = small_data().users.ids.to_pylist()[0]
