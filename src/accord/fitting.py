@@ -111,7 +111,7 @@ def fit_run(
         relevant = Relevant.of_test(data, run.config.protocol)
         held_out = bool(data.test_noisy or data.test)
         evaluation = (
-            evaluate_together(ranks, run, data, method, relevant, on)
+            evaluate_together(ranks, run, data, method, relevant, on, watch if first else None)
             if held_out
             else Evaluation.none(len(run.config.seeds))
         )

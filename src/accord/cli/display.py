@@ -113,7 +113,7 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
 
     columns = (
-        TextColumn("training {task.description}"),
+        TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[figures]}"),
@@ -130,7 +130,8 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
             if progress.value is not None:
                 figures += f" · valid {progress.value:.4f}"
             if progress.stage not in tasks:
-                tasks[progress.stage] = bar.add_task(progress.stage, total=progress.epochs, figures=figures)
+                what = f"{'evaluating' if progress.unit == 'users' else 'training'} {progress.stage}"
+                tasks[progress.stage] = bar.add_task(what, total=progress.epochs, figures=figures)
             unfinished = progress.epoch < progress.epochs
             bar.update(tasks[progress.stage], completed=progress.epoch, figures=figures, visible=unfinished)
 

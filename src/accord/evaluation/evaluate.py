@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -120,8 +120,11 @@ class Evaluation:
         }
 
 
-def evaluate(ranker: Ranker, relevant: Relevant, ks: Sequence[int]) -> Evaluation:
-    """Rank all items for every user with something relevant, and say where the hits are."""
+def evaluate(
+    ranker: Ranker, relevant: Relevant, ks: Sequence[int], told: Callable[[int], None] | None = None
+) -> Evaluation:
+    """Rank all items for every user with something relevant, and say where the hits are. `told`: for how many users it
+    is done, of very many."""
     ks = sorted(set(ks))
     if len(ks) > MOST_KS:
         raise InputError(f"k has {len(ks):,} values; give at most {MOST_KS}.")
@@ -137,6 +140,8 @@ def evaluate(ranker: Ranker, relevant: Relevant, ks: Sequence[int]) -> Evaluatio
             hits = torch.nn.functional.pad(hits, (0, ks[-1] - hits.shape[-1]))
         counts = torch.from_numpy(relevant.counts[done : done + len(block)]).to(ranker.device)
         done += len(block)
+        if told is not None and len(relevant.users) > MOST_SAMPLED:
+            told(done)
         for name, value in at_each_k(hits, counts, ks).items():
             parts[name].append(value)
     per_user = {name: torch.cat(values, 1).double().cpu().numpy() for name, values in parts.items()}

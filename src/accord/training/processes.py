@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -14,6 +17,7 @@ from accord.methods.base import Method
 from accord.nn.layers import shared_out, whole_tables
 from accord.nn.ranks import Ranks
 from accord.training.run import RunSpec
+from accord.training.trainer import Progress
 
 
 def require_shardable(ranks: Ranks, run: RunSpec, data: Dataset) -> None:
@@ -34,8 +38,9 @@ def require_shardable(ranks: Ranks, run: RunSpec, data: Dataset) -> None:
 
 
 def evaluate_together(
-    ranks: Ranks, run: RunSpec, data: Dataset, method: Method, relevant: Relevant, device: torch.device
-) -> Evaluation | None:
+    ranks: Ranks, run: RunSpec, data: Dataset, method: Method, relevant: Relevant, device: torch.device,
+    watch: Callable[[Progress], None] | None = None,
+) -> Evaluation | None:  # fmt: skip
     """The test, each process ranking for its own users; all of it in the first process, None elsewhere."""
     if not len(relevant.users):
         raise InputError("the test holds no pair to evaluate on; give more data, another split or another clean rule.")
@@ -45,13 +50,18 @@ def evaluate_together(
     ranker = Ranker.of(method.target, method.score_all, len(run.config.seeds), own.seen, shard, rules, device)
     with whole_tables(method.target), torch.no_grad():
         method.target.ready_to_score()
-        found = evaluate(ranker, own, run.config.ks)
+        told = None if watch is None else partial(_tell_users, watch, len(own.users))
+        found = evaluate(ranker, own, run.config.ks, told)
     names = list(found.per_user)
     every = ranks.collect(torch.from_numpy(np.stack([found.per_user[name] for name in names])), 2, "test figures")
     if every is None:
         return None
     per_user = {name: every[place].numpy() for place, name in enumerate(names)}
     return Evaluation(relevant.users, per_user, train.counts[relevant.users] > 0)
+
+
+def _tell_users(watch: Callable[[Progress], None], of: int, done: int) -> None:
+    watch(Progress("the test", done, of, 0, float("nan"), 0.0, None, "users"))
 
 
 def gathered(ranks: Ranks, run: RunSpec, data: Dataset, method: Method) -> Method | None:
