@@ -20,6 +20,7 @@ from accord.evaluation.ranking import Ranker
 from accord.protocol import Protocol
 
 MOST_SAMPLED, SAMPLE_SEED = 20_000, 0  # users by whom one of many models is judged
+MOST_JUDGED = 2**28  # scores of these users for all items
 MOST_KS = 100  # values of k: each has five metrics of every user
 
 
@@ -56,9 +57,10 @@ class Relevant:
 
     def sampled(self) -> Relevant:
         """The same for a sample of the users, where they are many: always the same sample."""
-        if len(self.users) <= MOST_SAMPLED:
+        most = most_judged(self.pairs.num_items)
+        if len(self.users) <= most:
             return self
-        drawn = np.sort(np.random.default_rng(SAMPLE_SEED).permutation(len(self.users))[:MOST_SAMPLED])
+        drawn = np.sort(np.random.default_rng(SAMPLE_SEED).permutation(len(self.users))[:most])
         return replace(self, users=self.users[drawn], counts=self.counts[drawn])
 
     @classmethod
@@ -72,6 +74,11 @@ def _cut_from_test(valid: Csr, data: Dataset) -> bool:
     """Whether the whole validation lies inside the test (MovieLens); stray shared pairs are the data's own."""
     whole = data.csr(data.test if data.test_noisy is None else data.test_noisy)
     return len(valid.items) > 0 and bool(whole.contains(valid.users, valid.items).all())
+
+
+def most_judged(num_items: int) -> int:
+    """How many users judge one of many models: fewer where there are very many items."""
+    return max(1, min(MOST_SAMPLED, MOST_JUDGED // max(1, num_items)))
 
 
 def validation_part(data: Dataset, protocol: Protocol) -> Interactions:

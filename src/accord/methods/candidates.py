@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from accord.evaluation.evaluate import MOST_SAMPLED
+from accord.evaluation.evaluate import most_judged
 from accord.models import can_hold, cost_of, own_class
 from accord.models.base import Shape
 from accord.models.consensus import Member
@@ -18,6 +18,7 @@ MOST_TRIALS = 8
 SEEDS = 4  # of a learned member, whose mean votes
 RECENCIES = (30, 10, 3)  # tried of what is best of a family that scores from histories, where the log has times
 PAYS = 1.01  # times the NDCG that a weaker fading reaches: validation has noise, and what is next is not what is liked
+JUDGE_SECONDS = 6e-9  # to rank the scores of one item and one user with the others
 ORDER_SECONDS = 3e-7  # to put an interaction in the order of time
 MOST_BYTES = 6 * 2**30  # in fitting a member
 
@@ -85,12 +86,13 @@ class Family:
 
         Evaluating what is chosen on all users of the test comes on top, as with any model.
         """
-        judged = min(shape.num_users, MOST_SAMPLED)
+        judged = min(shape.num_users, most_judged(shape.num_items))
+        judging = JUDGE_SECONDS * judged * shape.num_items
         if self.method is not None:
             fit = SEEDS * shape.num_interactions * self.pair_seconds
-            return (3 if has_times else 2) * fit + SEEDS * 4e-9 * judged * shape.num_items
+            return (3 if has_times else 2) * fit + 3 * SEEDS * judging
         costs = [self.cost(shape, member) for member in self.trials(trials)]
-        each = [(fit, rank * judged / max(1, shape.num_users)) for fit, rank, _ in costs]
+        each = [(fit, rank * judged / max(1, shape.num_users) + judging) for fit, rank, _ in costs]
         whole = sum(fit + rank for fit, rank in each) + max(fit + rank for fit, rank in each)
         if not has_times:
             return whole
@@ -127,8 +129,8 @@ FAMILIES: tuple[Family, ...] = (
     Family("ials", {"dim": _log(16, 128, whole=True), "alpha": _log(0.03, 1), "penalty": _log(0.001, 0.1)}),
     Family("user-knn", {"k": _log(50, 1000, whole=True), "shrink": _log(1, 300)}),
     Family("graph-filter", {"power": Range(0.1, 1.5)}),
-    Family("mf", method="normal", pair_seconds=1.6e-5),
-    Family("gmf", method="deca-p", pair_seconds=5e-5),
+    Family("mf", method="normal", pair_seconds=2.2e-5),
+    Family("gmf", method="deca-p", pair_seconds=2.8e-5),
 )
 
 

@@ -62,8 +62,9 @@ def vote(member: nn.Module, users: Tensor) -> Tensor:
 
 
 def as_run(member: nn.Module, users: Tensor) -> Tensor:
-    """The same as the scores of a model with one run: [1, B, I]."""
-    return vote(member, users).unsqueeze(0)
+    """The same as the scores of a model with one run, [1, B, I]: of one that has one run, its own."""
+    alone = len(member.target.seeds) == 1  # type: ignore[union-attr,arg-type]
+    return member.score_all(users) if alone else vote(member, users).unsqueeze(0)  # type: ignore[operator]
 
 
 class Consensus(Model):

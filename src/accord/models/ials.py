@@ -65,7 +65,7 @@ class IALS(Model):
     def cost(cls, config: Any, shape: Shape) -> Cost:
         dim, rows, pairs = config.dim, shape.num_users + shape.num_items, shape.num_interactions
         times = 2 * config.iterations + 1
-        fit = times * dim**2 * (2e-10 * pairs + 2e-10 * min(rows * dim, 4 * pairs))
+        fit = times * dim**2 * (6e-11 * pairs + 6e-11 * min(rows * dim, 4 * pairs))
         memory = 8 * dim * rows + 24 * NUMBERS_AT_ONCE + 40 * pairs
         return Cost(fit, shape.num_users * shape.num_items * (1e-9 + 5e-11 * dim), memory)
 

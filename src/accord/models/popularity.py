@@ -32,7 +32,7 @@ class Popularity(Model):
     @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:
         cells = shape.num_users * shape.num_items
-        return Cost(1e-8 * shape.num_interactions, 2e-9 * cells, 16 * shape.num_items)
+        return Cost(1e-8 * shape.num_interactions, 1e-9 * cells, 16 * shape.num_items)
 
     def score_all(self, users: Tensor) -> Tensor:
         return self.counts.expand(1, len(users), -1).clone()

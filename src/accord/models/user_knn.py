@@ -58,7 +58,7 @@ class UserKNN(ScoresHistories):
     def cost(cls, config: Any, shape: Shape) -> Cost:
         users, items, pairs = shape.num_users, shape.num_items, shape.num_interactions
         entries, taken = min(shape.by_item, users**2), min(config.k, users) * pairs
-        rank = 5e-9 * shape.by_item + 5e-8 * entries + 5e-9 * taken + 2e-9 * users * items
+        rank = 5e-9 * shape.by_item + 5e-8 * entries + 5e-9 * taken + 1e-9 * users * items
         return Cost(5e-8 * pairs, rank, 32 * pairs + 16 * CELLS_AT_ONCE)
 
     def score_all(self, users: Tensor) -> Tensor:
