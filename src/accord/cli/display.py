@@ -90,18 +90,16 @@ def _shown_first(names: Iterable[str], ks: Sequence[int] | None) -> list[str]:
 
 
 def members_table(metrics: dict[str, Any]) -> None:
-    """What voted in a consensus, what else was tried, and what each reaches alone."""
-    if "members" not in metrics:
-        return
-
-    from accord.report.members import member_columns, member_rows
-
+    """What voted in a consensus, what else was tried, and what each reaches alone; and the notes of any training."""
     search = metrics.get("search")
     if search is not None:
         tried, most = len(search["tried"]), search["trials"]
         families = len({(entry["model"], entry.get("method")) for entry in metrics["members"]})
         say(f"tried {tried} settings of {families} families, {most} options of each at most; the best of each:")
-    print_table(member_columns(metrics), member_rows(metrics["members"]))
+    if "members" in metrics:
+        from accord.report.members import member_columns, member_rows
+
+        print_table(member_columns(metrics), member_rows(metrics["members"]))
     for note in metrics.get("notes", ()):
         say(f"note: {note}")
 

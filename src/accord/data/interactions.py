@@ -193,6 +193,14 @@ class Interactions:
             return self.take(order[last])
         return self if last.all() else self.take(np.sort(order[last]))
 
+    def without(self, name: str) -> Interactions:
+        """The same without a column; itself, where it has none of that name."""
+        if name not in self.names:
+            return self
+        made = Interactions(self.rows.drop_columns([name]), (self.user_ids, self.item_ids))
+        made.stored = self.stored
+        return made
+
     def filter(self, keep: npt.NDArray[np.bool_]) -> Interactions:
         return Interactions(self.rows.filter(pa.array(keep)), (self.user_ids, self.item_ids))
 
@@ -278,8 +286,8 @@ class Dataset:
         return made
 
     def training_csr(self, columns: Sequence[str] = ()) -> Csr:
-        """The training interactions as a matrix, with their weights and those of the columns that they have."""
-        return self.csr(self.train, columns=tuple(dict.fromkeys(("weight", *columns))))
+        """The training interactions as a matrix, with weights, labels and those of the columns that they have."""
+        return self.csr(self.train, columns=tuple(dict.fromkeys(("weight", "label", *columns))))
 
     def everything(self) -> Dataset:
         """The whole log as training data: nothing is held out."""

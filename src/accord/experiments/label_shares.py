@@ -103,8 +103,7 @@ def _known(data: Dataset, device: str, budget: float) -> Known:
 
 
 def _unlabelled(data: Dataset) -> Dataset:
-    names = [name for name in data.train.names if name != "label"]
-    return replace(data, train=Interactions(data.train.rows.select(names), (data.train.user_ids, data.train.item_ids)))
+    return replace(data, train=data.train.without("label"))
 
 
 def _tuned_ease(data: Dataset, device: str) -> Recommender:

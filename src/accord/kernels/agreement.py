@@ -32,6 +32,12 @@ def plain_terms(f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_p
     return agreement(f, p, alpha) - likely
 
 
+def told(r: Tensor, f: Tensor, p: Tensor) -> Tensor:
+    """K where the real preference r is known: the cross-entropy of both opinions with it, from their logits."""
+    f, p = torch.sigmoid(f), torch.sigmoid(p)
+    return -r * (log(f) + log(p)) - (1 - r) * (log(1 - f) + log(1 - p))
+
+
 def agreement_terms(f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool) -> Tensor:
     """`plain_terms` in the form that suits the device."""
     if cuda.usable(f):

@@ -19,6 +19,7 @@ from accord.data.sampling import Batch, sums
 from accord.errors import InputError
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.ranking import Ranker
+from accord.methods.known import targets
 from accord.models import ModelSpec, build_model, is_solved
 from accord.models.base import Model, Setup
 from accord.models.consensus import Member
@@ -114,7 +115,7 @@ class Method(Trainable):
     num_stages: int = 1  # trainings that `stages` asks for; their random streams are named by it
     members: ClassVar[int] = 1  # networks trained for each run, averaged when scoring
     per_run: ClassVar[tuple[str, ...]] = ()  # options that may differ between runs: each is a [R, 1] buffer of its name
-    columns: ClassVar[tuple[str, ...]] = ()  # columns of the interactions that its batches carry, besides weights
+    columns: ClassVar[tuple[str, ...]] = ()  # of the interactions, that its batches carry besides weights and labels
     negatives: ClassVar[Literal["popularity"] | None] = None  # None: as the protocol says
     shardable: bool = False  # whether its loss is a sum over pairs, so that processes can share a batch
     learns: ClassVar[bool] = True  # by a training loop: it has seeds, epochs and something to stop by
@@ -156,10 +157,8 @@ class Method(Trainable):
 
 
 def cross_entropy(logits: Tensor, batch: Batch) -> Tensor:
-    """BCE of each pair: [R, P + N]."""
-    labels = torch.zeros_like(logits)
-    labels[:, : batch.num_positives] = 1
-    return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    """BCE of each pair, against its label where it has one: [R, P + N]."""
+    return F.binary_cross_entropy_with_logits(logits, targets(batch, logits), reduction="none")
 
 
 def column(configs: Sequence[Any], name: str) -> Tensor:

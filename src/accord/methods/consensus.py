@@ -39,7 +39,6 @@ class Candidate:
 
 
 class FromMembers(Solve):
-    columns = ("label",)
     target: Consensus
     candidates: list[Candidate]  # the best of each family, those that got no vote too
     notes: list[str]

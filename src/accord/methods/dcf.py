@@ -13,6 +13,7 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.sampling import Batch, sums
 from accord.methods.base import Build, Method, cross_entropy
+from accord.methods.known import suspects
 from accord.protocol import Protocol
 
 
@@ -71,8 +72,9 @@ class DCF(Method):
         place = torch.where(there > 0, batch.column("place"), self.mean.shape[1] - 1)
         mean, value = self._judged(losses[:, :size].detach(), place)
         rate = self.drop * (self.step / self.ramp).clamp(max=1)  # [R, 1]
-        num_dropped = (rate * real.sum(1, keepdim=True)).floor()
-        rank = (value * there).argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
+        value, count = suspects(batch, real, value * there)
+        num_dropped = (rate * count).floor()
+        rank = value.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
         kept = there * (rank >= num_dropped)
         turned = there * (rank < (self.relabel * num_dropped).floor())
         self.mean.scatter_(1, place, mean)

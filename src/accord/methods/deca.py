@@ -17,8 +17,9 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.sampling import Batch
-from accord.kernels.agreement import agreement, agreement_terms, log
+from accord.kernels.agreement import agreement, agreement_terms, log, told
 from accord.methods.base import Build, Lab, Method
+from accord.methods.known import known
 from accord.methods.normal import Pretrain
 from accord.methods.partner import SolvedPartner
 from accord.models import is_solved
@@ -100,14 +101,24 @@ class DeCA(Method):
         return self.phase
 
     def loss(self, batch: Batch) -> Tensor:
-        pairs = batch.users, batch.items
+        pairs, size = (batch.users, batch.items), batch.num_positives
         f, p = self.target(*pairs), self.opinion(batch)
+        corruption = {"dp": (self.h,), "dn": (self.h_real,)}.get(self.phase, (self.h, self.h_real))
+        h = [network(*pairs) for network in corruption]
         if self.phase == "both":  # the released code's form, the same on positives and negatives
-            f, p, h, h_real = (torch.sigmoid(x) for x in (f, p, self.h(*pairs), self.h_real(*pairs)))
-            return batch.mean(agreement(f, p, self.alpha) - log(1 - h) * (1 - f) - log(1 - h_real) * f)
-        dp = self.phase == "dp"
-        h, c = (self.h(*pairs), self.c1) if dp else (self.h_real(*pairs), self.c2)
-        return batch.mean(agreement_terms(f, p, h, self.alpha, c, batch.num_positives, dp))
+            f1, p1, h0, h1 = (torch.sigmoid(x) for x in (f, p, *h))
+            terms = agreement(f1, p1, self.alpha) - log(1 - h0) * (1 - f1) - log(1 - h1) * f1
+        else:
+            dp = self.phase == "dp"
+            terms = agreement_terms(f, p, h[0], self.alpha, self.c1 if dp else self.c2, size, dp)
+        if (labels := known(batch)) is not None:
+            own = told(labels.r, f[:, :size], p[:, :size])
+            if self.phase != "dn":
+                own = own - (1 - labels.r) * log(torch.sigmoid(h[0][:, :size]))
+            if self.phase != "dp":
+                own = own - labels.r * log(torch.sigmoid(h[-1][:, :size]))
+            terms = torch.cat([torch.where(labels.there, own, terms[:, :size]), terms[:, size:]], 1)
+        return batch.mean(terms)
 
     def posterior(self, users: Tensor, items: Tensor) -> Tensor:
         """P(r=1 | observed) = h'f / (h'f + h(1 − f))."""

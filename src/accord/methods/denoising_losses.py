@@ -12,6 +12,7 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.sampling import Batch, sums
 from accord.methods.base import Build, Method, cross_entropy
+from accord.methods.known import labelled, suspects, whole
 from accord.methods.noise_rate import noise_share
 from accord.methods.whole_log import counts_for, positive_losses
 from accord.protocol import Protocol
@@ -44,7 +45,7 @@ class TCE(Method):
     def begin_epoch(self, epoch: int) -> None:
         if self.config.rate == "fixed":
             return
-        counts = counts_for(self.log)
+        counts = counts_for(self.log) * ~labelled(self.log)
         for run, losses in enumerate(positive_losses(self, self.log)):
             self.drop[run] = noise_share(losses, self.log.ptr, counts) / 2  # of a batch, half of which is negatives
 
@@ -56,8 +57,8 @@ class TCE(Method):
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
         real = torch.ones_like(losses) if batch.mask is None else batch.mask
         rate = self.drop * (self.step / self.ramp).clamp(max=1)  # [R, 1]
-        num_dropped = (rate * real.sum(1, keepdim=True)).floor()
-        positives = (losses * real)[:, : batch.num_positives].detach()
+        positives, count = suspects(batch, real, (losses * real)[:, : batch.num_positives].detach())
+        num_dropped = (rate * count).floor()
         place = positives.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
         kept = real.clone()
         kept[:, : batch.num_positives] *= place >= num_dropped
@@ -83,4 +84,4 @@ class RCE(Method):
     def loss(self, batch: Batch) -> Tensor:
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
         weights = torch.exp(-losses.detach() * self.beta)  # exp(-BCE) is f for a positive and 1 - f for a negative
-        return self.reduced(batch, weights * losses)
+        return self.reduced(batch, whole(batch, weights) * losses)

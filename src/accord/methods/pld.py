@@ -13,16 +13,21 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.sampling import Batch
 from accord.methods.base import Build, Method, cross_entropy
+from accord.methods.known import known, labelled
 from accord.methods.whole_log import counts_for
 from accord.nn.layers import Streams
 from accord.protocol import Protocol
 
 
 class PLD(Method):
-    """In the place of each positive: one of k interactions of its user, drawn with chance ~ exp(-loss / T)."""
+    """In the place of each positive: one of k interactions of its user, drawn with chance ~ exp(-loss / T).
+
+    A labelled one keeps its place, and is drawn into no other.
+    """
 
     name = "pld"
     summary = "cross-entropy on interactions drawn anew within each user, those that the model believes more often"
+    columns = ("place",)
     # neither shardable nor recordable: how many numbers a run draws is counted on the host
 
     class Config(BaseConfig):
@@ -31,6 +36,7 @@ class PLD(Method):
 
     per_run = ("temperature",)
     temperature: Tensor
+    labelled: Tensor
     ptr: Tensor
     items: Tensor
     counts: Tensor
@@ -41,13 +47,14 @@ class PLD(Method):
         self.register_buffer("ptr", torch.from_numpy(train.ptr), persistent=False)
         self.register_buffer("items", torch.from_numpy(train.items), persistent=False)
         self.register_buffer("counts", torch.from_numpy(counts_for(train)).float(), persistent=False)
+        self.register_buffer("labelled", torch.from_numpy(labelled(train)), persistent=False)
         self.draws = Streams(self.target.seeds, "pld")
 
     def loss(self, batch: Batch) -> Tensor:
         chosen = self._chosen(batch)
         items = torch.cat([self.items[chosen].long(), batch.items[:, batch.num_positives :]], 1)
-        columns = {"weight": self.counts[chosen]} if "weight" in batch.columns else {}
-        batch = batch._replace(items=items, columns=columns)
+        weight = {"weight": self.counts[chosen]} if "weight" in batch.columns else {}
+        batch = batch._replace(items=items, columns={**batch.columns, **weight})
         return self.reduced(batch, cross_entropy(self.target(batch.users, items), batch))
 
     @torch.no_grad()
@@ -61,8 +68,13 @@ class PLD(Method):
         drawn = starts.unsqueeze(-1) + torch.minimum(within, lengths.unsqueeze(-1) - 1)  # [R, P, k]
         logits = self.target(users.repeat_interleave(k, 1), self.items[drawn.view(runs, -1)].long())
         believed = torch.softmax(-F.softplus(-logits).view(runs, size, k) / self.temperature.unsqueeze(-1), -1)
-        choice = (believed.cumsum(-1) < numbers[..., k:]).sum(-1, keepdim=True).clamp(max=k - 1)
-        return drawn.gather(-1, choice).squeeze(-1)
+        labels = known(batch)
+        if labels is None:
+            return drawn.gather(-1, _choice(believed, numbers[..., k:])).squeeze(-1)
+        believed = believed.masked_fill(self.labelled[drawn], 0.0)  # each has a place of its own
+        total = believed.sum(-1, keepdim=True)
+        chosen = drawn.gather(-1, _choice(believed, numbers[..., k:] * total)).squeeze(-1)
+        return torch.where(labels.there | (total.squeeze(-1) == 0), batch.column("place"), chosen)
 
     def _numbers(self, batch: Batch, each: int) -> Tensor:
         """Random numbers, `each` for every positive that is no padding: no run depends on its neighbours."""
@@ -73,3 +85,8 @@ class PLD(Method):
         numbers = torch.zeros(runs, size, each, device=device)
         numbers[there] = self.draws.uniform((there.sum(1) * each).tolist(), device).view(-1, each)
         return numbers
+
+
+def _choice(believed: Tensor, numbers: Tensor) -> Tensor:
+    """Which of the candidates [R, P, k] numbers [R, P, 1] from 0 to their sum stand for: [R, P, 1]."""
+    return (believed.cumsum(-1) < numbers).sum(-1, keepdim=True).clamp(max=believed.shape[-1] - 1)

@@ -14,6 +14,7 @@ from torch import Tensor
 from accord.data.csr import Csr, IntArray, Rows
 from accord.data.sampling import Batch
 from accord.methods.base import Build, Method, cross_entropy
+from accord.methods.known import labelled
 from accord.protocol import Protocol
 
 PAIRS_AT_ONCE = 2**18  # over all runs
@@ -83,9 +84,10 @@ class WeighsByLoss(Method):
     def begin_epoch(self, epoch: int) -> None:
         if epoch < self.config.warmup:
             return
-        counts = counts_for(self.log)
+        known = labelled(self.log)  # they count in full, and say nothing of those that are doubted
+        counts = counts_for(self.log) * ~known
         for run, losses in enumerate(positive_losses(self, self.log)):
-            self.weight[run] = torch.from_numpy(self.weights(run, losses, counts))
+            self.weight[run] = torch.from_numpy(np.where(known, 1.0, self.weights(run, losses, counts)))
 
     def weights(self, run: int, losses: Floats, counts: Floats) -> Floats:
         """The weights of all training interactions, from their losses and what each counts for: [n] each."""

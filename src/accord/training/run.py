@@ -119,7 +119,7 @@ class RunSpec:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the training interactions that it needs, besides weights."""
+        """The columns of the training interactions that it needs, besides weights and labels."""
         with imports_allowed(self.trusted):
             own = own_class(self.model)
             needed = [*self.kind.columns]

@@ -26,6 +26,7 @@ from accord.evaluation.evaluate import Relevant, evaluate, validation_part
 from accord.evaluation.ranking import Ranker
 from accord.kernels.lookups import entries_of
 from accord.methods.base import Method
+from accord.methods.known import note
 from accord.models import ModelSpec
 from accord.models.base import Model
 from accord.models.consensus import Member, as_run
@@ -65,6 +66,7 @@ def train_stack(
     whole = replace(whole, columns={**whole.columns, **columns}) if columns else whole
     train = shard_of(whole, ranks.share(whole.num_users), ranks.item_share(whole.num_items))
     method = run.build(train).to(device)
+    method.notes = note(train, method.learns, method.target.name)
     if folder is not None and not resume and ranks.rank == 0:
         # what an earlier training left must not come back when this one is resumed
         checkpoints.remove(checkpoints.found(folder))
@@ -140,7 +142,7 @@ class Bench:
             run = run.updated(train=run.config.train.model_copy(update={"epochs": member.epochs}))
         try:
             trained, states = train_stack(
-                self.data, run, self.device, ranks=self.ranks, columns=self._columns_of(member)
+                self._of_members, run, self.device, ranks=self.ranks, columns=self._columns_of(member)
             )
         except Diverged as error:
             if error.rest is None:
@@ -148,6 +150,12 @@ class Bench:
             _, trained, states = error.rest
         watched = states and self.relevant is not None and run.config.protocol.early_stop == "best-ndcg"
         return trained, states[-1].best_epoch() if watched else None
+
+    @cached_property
+    def _of_members(self) -> Dataset:
+        """The data without labels: a consensus says itself what its members learn from them."""
+        bare = self.data.train.without("label")
+        return self.data if bare is self.data.train else replace(self.data, train=bare)
 
     def _columns_of(self, member: Member) -> dict[str, npt.NDArray[np.float64]]:
         """The columns that were set, as a member takes them."""
@@ -193,7 +201,7 @@ class Bench:
         name = f"{number}/{self.method.num_stages}"
         config, train, device = self.run.config, self.train_pairs, self.device
         rules, settings, seeds = config.protocol, config.train, stage.target.seeds
-        pairs = TrainingPairs.of(train, device, ("weight", *stage.columns))
+        pairs = TrainingPairs.of(train, device, ("weight", "label", *stage.columns))
         ptr = train.all_ptr
         size = int(ptr[-1]) if stage.target.batching == "pairs" else int((np.diff(ptr) > 0).sum())
         sampler = sampler_of(
