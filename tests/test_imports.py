@@ -45,8 +45,8 @@ ROOMS: dict[str, set[str]] = {
     "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},
     "serve": {"data", "errors", "io", "recommender"},
     "experiments": {
-        *("data", "errors", "evaluation", "fitting", "io", "methods", "models", "paper", "posteriors", "protocol"),
-        *("recommender", "report", "training", "version"),
+        *("data", "errors", "evaluation", "fitting", "io", "kernels", "methods", "models", "paper", "posteriors"),
+        *("protocol", "recommender", "report", "training", "version"),
     },
     "auditing": {
         *("data", "errors", "evaluation", "experiments", "io", "kernels", "models", "posteriors", "protocol"),

@@ -24,7 +24,7 @@ def test_every_interaction_has_a_probability(made):
     table = found.interactions
     rows, _ = read_table(folder / "clicks.csv")
     assert table.num_rows == len(rows) == 7_000
-    expected = ["user", "item", "p_real", "low", "high", "basis", "value", "time", "p_calibrated"]
+    expected = ["user", "item", "p_real", "low", "high", "basis", "agree", "of", "value", "time", "p_calibrated"]
     assert table.column_names == expected
     p_real, low, high, calibrated = (
         table.column(name).to_numpy() for name in ("p_real", "low", "high", "p_calibrated")
@@ -43,7 +43,13 @@ def test_the_summary_is_as_documented(made):
         *("accord", "kind", "command", "data", "health", "noise", "detection", "verdict", "seconds"),
     }
     rows = summary["verdict"]["rows"]
-    assert {row["name"] for row in rows} == {"popularity", "ease", "gmf + normal", "gmf + deca", "gmf + deca-p"}
+    compared = {"popularity", "ease", "gmf + normal", "gmf + deca", "gmf + deca-p"}
+    assert {row["name"] for row in rows} == compared | {"auto"}
+    assert {row["name"] for row in summary["verdict"]["against_normal"]} == compared - {"gmf + normal"}
+    auto = summary["verdict"]["auto"]
+    assert auto["against"] == max((row for row in rows if row["name"] != "auto"), key=lambda row: row["mean"])["name"]
+    assert auto["low"] <= auto["difference"] <= auto["high"]
+    assert "auto" in summary["verdict"]["sentence"]
     assert all(row["low"] <= row["mean"] <= row["high"] for row in rows)
     assert summary["verdict"]["sentence"].startswith("Denoising ")
     assert summary["verdict"]["test"]["rule"] == "value>=1"

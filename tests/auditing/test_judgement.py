@@ -65,7 +65,7 @@ def test_the_table_has_a_row_for_every_interaction():
     log = open_log(random_frame(rating=lambda rng, keys: rng.integers(1, 6, len(keys))))
     found = judge(log, opinion_of(log, np.full(len(log), 0.5)))
     table = interactions_table(found, None)
-    assert table.column_names == ["user", "item", "p_real", "low", "high", "basis", "value"]
+    assert table.column_names == ["user", "item", "p_real", "low", "high", "basis", "agree", "of", "value"]
     assert table.num_rows == len(log)
     assert set(table.column("basis").to_pylist()) == {"models"}
     assert interactions_table(found, found.p_real).column_names[-1] == "p_calibrated"

@@ -16,7 +16,8 @@ from accord.data.read import read_table
 def test_the_folder_holds_what_was_promised(made):
     found, folder = made
     names = {path.name for path in (folder / "audit").iterdir()}
-    assert names == {"interactions.parquet", "users.parquet", "items.parquet", "summary.json", "report.html"}
+    tables = {"interactions.parquet", "users.parquet", "items.parquet"}
+    assert names == tables | {"summary.json", "report.html", "to_label.csv"}
     assert json.loads((folder / "audit" / "summary.json").read_text()) == found.summary
     for name in ("interactions", "users", "items"):
         assert pq.read_table(folder / "audit" / f"{name}.parquet").equals(getattr(found, name))

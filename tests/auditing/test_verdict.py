@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accord.auditing.interaction_log import open_log
-from accord.auditing.verdict import in_words, verdict
+from accord.auditing.verdict import auto_in_words, in_words, verdict
 from accord.evaluation.significance import Comparison
 from helpers import dataset
 
@@ -28,6 +28,24 @@ def test_the_verdict_in_words(low, high, p, helps, words):
     assert words in sentence
     assert "EASE" not in sentence
     assert "Simple EASE" in in_words(means | {"ease": 0.3}, tests)[1]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p", "words"),
+    [
+        (
+            0.01,
+            0.03,
+            0.001,
+            "Train the default, auto: beside ease, the best of the others, it is better, 0.17",
+        ),
+        (-0.01, 0.03, 0.2, "Train the default, auto: beside ease, the best of the others, it is level"),
+        (-0.03, -0.01, 0.001, "Train ease: the default, auto, is worse here"),
+    ],
+)
+def test_auto_is_what_to_train_unless_it_is_worse(low, high, p, words):
+    test = Comparison((low + high) / 2, low, high, p, p, 0.1, 0.1)
+    assert words in auto_in_words("ease", {"ease": 0.15, "auto": 0.17}, test)
 
 
 def test_with_one_user_to_test_on_there_is_no_verdict(tmp_path):

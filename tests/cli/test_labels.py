@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import accord
-from accord.experiments import label_shares
+from accord.experiments import chosen_labels, label_shares, labels_in_training
 from commands import run
 
 
@@ -13,6 +13,9 @@ from commands import run
     ("words", "said"),
     [
         ("labels demo --by pairs", "unknown --by 'pairs'"),
+        ("labels demo --of audit", "unknown --of 'audit'"),
+        ("labels demo --of chosen", "demo has no labels to draw from"),
+        ("labels demo --of training", "demo has no labels to draw from"),
         ("labels demo --shares 2", "--shares between 0 and 1"),
         ("labels demo --draws 0", "--draws must be at least 1"),
         ("labels demo", "demo has no labels to draw from; give --labels, as 'rating>=4'"),
@@ -39,3 +42,16 @@ def test_the_table_is_printed_and_written(monkeypatch, capsys, tmp_path):
     assert "0.5000" in out
     assert "| demo | 5% |" in (tmp_path / "here" / "labels.md").read_text()
     assert accord.simulate().dataset.name == "demo"
+
+
+def test_pages_of_training_and_of_chosen_labels(monkeypatch, capsys, tmp_path):
+    trained = {"dataset": "demo", "model": "mf", "method": "tce", "auc": 0.5, "ndcg@20": 0.25, "seed": 1}
+    trained = [trained | {"labels": labels} for labels in ("none", "binary")]
+    drawn = {"dataset": "demo", "start": 0.5} | {f"{way} {n}": 0.5 for way in ("chosen", "random") for n in (50, 250)}
+    monkeypatch.setattr(labels_in_training, "run", lambda *_: trained)
+    monkeypatch.setattr(chosen_labels, "run", lambda *_: [drawn | {"chosen 50": 0.6}, drawn])
+    for of, said in (("training", "| demo | mf | tce | 0.2500 |"), ("chosen", "| demo | 250 + 50 | 0.5500")):
+        words = f"labels demo --labels value>=1 --of {of} --out {tmp_path}"
+        code, _, err = run(monkeypatch, capsys, *words.split())
+        assert code == 0, err
+        assert said in (tmp_path / f"{of}.md").read_text()

@@ -17,7 +17,7 @@ from accord.auditing.crossfit import cross_fit
 from accord.auditing.detection import detection
 from accord.auditing.health import health
 from accord.auditing.interaction_log import PARTS, Log, open_log
-from accord.auditing.judgement import interactions_table, judge, side_table
+from accord.auditing.judgement import interactions_table, judge, learn, side_table, to_label
 from accord.auditing.noise_summary import noise_summary
 from accord.auditing.result import WORK, Audit
 from accord.auditing.verdict import verdict
@@ -80,10 +80,14 @@ def audit(
         found = health(log)
         clock.lap("health")
         opinion = cross_fit(log, seeds=seeds, folds=folds, device=on, work=work, watch=watch, say=say, workers=workers)
-        judged = judge(log, opinion)
+        learned = learn(log)
+        judged = judge(log, opinion, learned)
         detected, calibrated = (None, None) if log.labels is None else detection(judged, log.labels)
         users, rated_items = side_table(judged, "user"), side_table(judged, "item")
         noise = noise_summary(judged, users, rated_items)
+        if learned is not None:
+            noise |= {"labels": {"used": learned.used, "why": learned.why, **learned.figures}}
+            say(f"note: {learned.why}")
         clock.lap("noise")
         tested = verdict(
             log, device=device, work=work, watch=watch, say=lambda text: say(f"verdict, {text}"), workers=workers
@@ -99,7 +103,7 @@ def audit(
         summary |= {"health": found, "noise": noise, "detection": detected, "verdict": tested}
         made = Audit(
             log, interactions_table(judged, calibrated), users, rated_items,
-            _plain(summary | {"seconds": clock.seconds()}),
+            _plain(summary | {"seconds": clock.seconds()}), to_label(judged),
         )  # fmt: skip
         if out is not None:
             made.save(out)

@@ -54,7 +54,7 @@ def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5,
         table = table.append_column(name, pa.array(p_real))
     users = log.data.users.rows(log.raw.users)
     lost = len(np.setdiff1d(users, users[keep]))
-    _write(path, table.filter(pa.array(keep)))
+    write_table(path, table.filter(pa.array(keep)))
     return Cleaned(int(keep.sum()), int((~keep).sum()), lost)
 
 
@@ -72,7 +72,7 @@ def _of_rows(log: Log, judged: pa.Table) -> npt.NDArray[np.float64]:
     return found
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def write_table(path: Path, table: pa.Table) -> None:
     with replacing(path) as temporary:
         mark = SUFFIXES[path.suffix]
         if mark is None:

@@ -94,7 +94,7 @@ def cross_fit(
             name = " + ".join(part for part in (run.config.model, run.config.method) if part)
             waiting.append((rows, kept))
             jobs.append(Job(f"fold {number} of {folds}, judged by {name}", (run, fold), memory=bytes_))
-    bare = replace(log, raw=log.rows, columns=pa.table({}), labels=None)  # all that judging needs
+    bare = replace(log, raw=log.rows, columns=pa.table({}), labels=None, label=None)  # all that judging needs
     judged = (workers or Here()).each(_judge, bare, jobs, device, watch, lambda text: say(f"noise, {text}"))
     for number, found in judged:
         rows, kept = waiting[number]

@@ -23,8 +23,10 @@ def detection(judgement: Judgement, labels: Labels) -> tuple[dict[str, Any], Flo
     """The part of the summary about detection, and the recalibrated probability of every interaction."""
     log, opinion, known = judgement.log, judgement.opinion, labels.known
     real, users = labels.real[known], log.users[known]
-    kinds = [" + ".join(filter(None, (run["model"], run["method"]))) for run in opinion.runs]
+    kinds = judgement.kinds
     scores = {"audit": judgement.p_real, "popularity": opinion.popularity.astype(np.float64)}
+    if judgement.learned is not None:
+        scores["without labels"] = judgement.runs.mean(0)
     for kind in dict.fromkeys(kinds):
         if kind != "popularity":
             scores[kind] = judgement.runs[[name == kind for name in kinds]].mean(0)
@@ -45,7 +47,7 @@ def detection(judgement: Judgement, labels: Labels) -> tuple[dict[str, Any], Flo
         for name, values in (("before", judgement.p_real), ("after", calibrated))
     }
     found = {"real": labels.real_rule, "noise": labels.noise_rule, "interactions": int(known.sum())}
-    found |= {"noise_rate": float(1 - real.mean()), "scores": rows}
+    found |= {"noise_rate": float(1 - real.mean()), "scores": rows} | ({"by": "labels"} if labels.given else {})
     gained = {"difference": float(gain[0]), "low": low, "high": high}
     return found | {"gain": gained, "reliability": reliability}, calibrated
 

@@ -22,16 +22,19 @@ from accord.evaluation import noise
 PARTS = ("train", "valid", "test")
 
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Which rows are real and which are noise by their values, and by which rules. Never used for training."""
+    """Which rows are real and which are noise by their values, and by which rules, or by the labels that were given.
+    Values are never used for training; what a given label says of its own row is not behind its p_real either."""
 
     real_rule: str
     noise_rule: str
     known: Bools  # [n]
     real: Bools  # [n], where known
+    given: bool = False  # whether they are the labels that were given
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Log:
     columns: pa.Table  # as `raw`, with every column of the source
     clean: str | None  # the rule that made the test clean; None where the test came with the data
     labels: Labels | None
+    label: Floats | None  # [n] what was given: 1 real, 0 noise, NaN unknown, or between; None: no labels were given
     was_split: bool  # whether the split came with the data
 
     def __len__(self) -> int:
@@ -103,13 +107,35 @@ def open_log(
         data = load(
             source, columns=columns, split=split, ratios=ratios, clean=rule, seed=seed, items=items, name=name, **more
         )
-    rows = raw.merged()
+    rows = raw.without("label").merged()  # what judges them is told no label
     keys = pairs(data, rows)
+    label = _label_of(data, keys)
+    labels = labels if label is None else _given(label)
     part = np.where(
         np.isin(keys, pairs(data, data.train)), 0, np.where(np.isin(keys, pairs(data, data.valid)), 1, 2)
     ).astype(np.int64)
     user_rows, item_rows = data.users.rows(rows.users), data.items.rows(rows.items)
-    return Log(data, rows, user_rows, item_rows, part, raw, whole, rule, labels, table is None)
+    return Log(data, rows, user_rows, item_rows, part, raw, whole, rule, labels, label, table is None)
+
+
+def _label_of(data: Dataset, keys: IntArray) -> Floats | None:
+    """The labels that were given, of pairs of the log; None where there are none."""
+    said = [part for part in _parts(data) if "label" in part.names]
+    if not said:
+        return None
+    own = np.concatenate([pairs(data, part) for part in said])
+    label = np.concatenate([part.column("label").astype(np.float64) for part in said])
+    order = np.argsort(own, kind="stable")
+    place = np.minimum(np.searchsorted(own[order], keys), len(own) - 1)
+    return np.where(own[order][place] == keys, label[order][place], np.nan)
+
+
+def _given(label: Floats) -> Labels | None:
+    """Given labels as what p_real is measured by; None where all of them say the same."""
+    known, real = ~np.isnan(label) & (label != 0.5), label > 0.5
+    if not real[known].any() or real[known].all():
+        return None
+    return Labels("label 1", "label 0", known, real & known, given=True)
 
 
 def _parts(data: Dataset) -> list[Interactions]:

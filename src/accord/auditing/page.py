@@ -15,6 +15,10 @@ from accord.report.charts import dots
 from accord.report.page import Chart, Fact, Finding, Level, Page, Section
 from accord.report.tables import Table
 
+TWO_SENSES = (
+    "p_real asks whether an interaction could as well have been with any other item; values ask whether it was liked. "
+    "An item that was chosen and then disliked is not noise in the first sense. p_calibrated answers the second."
+)
 LEVELS: dict[str, Level] = {"serious": "bad", "notice": "warning"}
 
 
@@ -34,7 +38,10 @@ def write_page(path: Path, summary: Mapping[str, Any], log: Log) -> Path:
     )
     _noise(page.section("Noise", "Which interactions say nothing about their user."), summary, titles)
     if summary["detection"] is not None:
-        _detection(page.section("Is the audit right?", "What the values say, which no model was given."), summary)
+        lead = "What the values say, which no model was given."
+        if summary["detection"].get("by") == "labels":
+            lead = "What labels say of interactions; the p_real of each comes from the other labels."
+        _detection(page.section("Is the audit right?", lead), summary)
     if summary["verdict"] is not None:
         _verdict(page.section("Does denoising help?", "Trained on a part of the log, tested on the rest."), summary)
     _made(page.section("How it was made"), summary)
@@ -105,6 +112,8 @@ def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, st
         f"rank. p_real is the mean over {len(noise['runs'])} runs, and its interval is where that mean would lie with "
         "other runs.",
     )
+    if noise.get("labels"):
+        section.callout(noise["labels"]["why"], "good" if noise["labels"]["used"] else "info")
     if noise["by_popularity_basis"]:
         section.note(
             f"{noise['by_popularity_basis']:,} of {total:,} interactions are the only ones of their user or item: no "
@@ -182,8 +191,10 @@ def _detection(section: Section, summary: Mapping[str, Any]) -> None:
     better = (
         "better than popularity" if gain["low"] > 0 else "worse" if gain["high"] < 0 else "no better than popularity"
     )
+    given = found.get("by") == "labels"
+    source = "the labels" if given else "the log's own values"
     section.callout(
-        f"By the log's own values ({found['real']} is real, {found['noise']} is noise) the audit is {better}: AUC "
+        f"By {source} ({found['real']} is real, {found['noise']} is noise) the audit is {better}: AUC "
         f"{found['scores'][0]['auc']:.3f} against {found['scores'][1]['auc']:.3f}, a difference of "
         f"{gain['difference']:+.3f} ({gain['low']:+.3f} to {gain['high']:+.3f}).",
         "good" if gain["low"] > 0 else "warning",
@@ -206,11 +217,8 @@ def _detection(section: Section, summary: Mapping[str, Any]) -> None:
     section.table(
         Table("Telling noise apart", ("by", "AUC", "interval", "average precision", "interval "), rows, notes)
     )
-    section.note(
-        "p_real asks whether an interaction could as well have been with any other item; values ask whether it was "
-        "liked. An item that was chosen and then disliked is not noise in the first sense. p_calibrated answers the "
-        "second."
-    )
+    if not given:
+        section.note(TWO_SENSES)
     before, after = found["reliability"]["before"], found["reliability"]["after"]
     section.chart(
         Chart(
@@ -263,3 +271,6 @@ def _made(section: Section, summary: Mapping[str, Any]) -> None:
         section.note(note)
     seconds = summary["seconds"]["all"]
     section.note(f"It took {seconds:.0f} seconds. Every interaction is in interactions.parquet beside this page.")
+    section.note(
+        "What to label next is in to_label.csv beside this page: fill in its last column, give it as --labels."
+    )

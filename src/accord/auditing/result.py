@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from accord.auditing.clean_log import Cleaned, write_clean
+from accord.auditing.clean_log import Cleaned, write_clean, write_table
 from accord.auditing.interaction_log import Log
 from accord.auditing.page import write_page
 from accord.io.files import replacing, write_json
@@ -34,6 +34,7 @@ class Audit:
     users: pa.Table
     items: pa.Table
     summary: dict[str, Any]
+    to_label: pa.Table  # what to label next, and what is labelled: as `labels` takes it, once it is filled in
 
     def __repr__(self) -> str:
         data, noise = self.summary["data"], self.summary["noise"] or {}
@@ -52,6 +53,7 @@ class Audit:
         for name in TABLES:
             with replacing(folder / f"{name}.parquet") as path:
                 pq.write_table(getattr(self, name), path)
+        write_table(folder / "to_label.csv", self.to_label)
         write_page(folder / "report.html", self.summary, self.log)
         write_json(folder / "summary.json", self.summary)
         shutil.rmtree(folder / WORK, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Whether denoising helps on this log: plain training, DeCA and DeCA(p) on held-out data, popularity and EASE."""
+"""Whether denoising helps on this log: plain training, DeCA and DeCA(p) on held-out data, popularity, EASE and auto."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from accord.auditing.interaction_log import Log
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
-from accord.experiments.compare import Request, cells_of, compare, users_of
+from accord.experiments.compare import Cell, Request, cells_of, compare, users_of
 from accord.experiments.executor import Here, Workers
 from accord.experiments.results import Results
 from accord.models import can_hold, is_solved
@@ -20,6 +20,8 @@ MODEL = "gmf"
 DENOISERS = {f"{MODEL} + deca": "DeCA", f"{MODEL} + deca-p": "DeCA(p)"}
 PLAIN = f"{MODEL} + normal"
 METRIC = "ndcg@20"
+AUTO = "auto"  # what is recommended by default
+BUDGET = ("model.budget", 20.0)  # of it here: less time to search
 
 
 def verdict(
@@ -40,17 +42,22 @@ def verdict(
     cells = [cell for cell in cells if can_hold(cell.model, len(log.data.items))]
     cells.sort(key=lambda cell: not is_solved(cell.model))  # what takes a second first
     request = Request(log.data, seeds=seeds, device=device, watch=watch, say=say, ks=(20,), workers=workers or Here())
+    search = Cell(AUTO, None, (BUDGET,))
+    cells.append(search)
     results = compare(request, cells, Results(work, "verdict"))
-    values = users_of(request, cells, results, METRIC)
-    recalls = users_of(request, cells, results, "recall@20")
-    tests = compare_to(values[PLAIN], {name: own for name, own in values.items() if name != PLAIN})
+    both = (users_of(request, cells, results, metric) for metric in (METRIC, "recall@20"))
+    values, recalls = ({AUTO if name == search.name else name: own for name, own in every.items()} for every in both)
+    tests = compare_to(values[PLAIN], {name: own for name, own in values.items() if name not in (PLAIN, AUTO)})
     rows: list[dict[str, Any]] = []
     for name, own in values.items():
         low, high = interval_of_means(own[None])
         row = {"name": name, "mean": float(own.mean()), "low": float(low[0]), "high": float(high[0])}
         rows.append(row | {"recall": float(recalls[name].mean())})
-    means = {row["name"]: float(row["mean"]) for row in rows}
+    means = {str(row["name"]): float(row["mean"]) for row in rows}
     helps, sentence = in_words(means, tests)
+    best = max((name for name in means if name != AUTO), key=lambda name: means[name])
+    default = compare_to(values[best], {AUTO: values[AUTO]})[AUTO]
+    sentence += auto_in_words(best, means, default)
     against = [
         {"name": name, "difference": test.difference, "low": test.low, "high": test.high, "p": test.p,
          "p_holm": test.p_holm}
@@ -58,7 +65,20 @@ def verdict(
     ]  # fmt: skip
     test = {"users": len(relevant.users), "interactions": int(relevant.counts.sum()), "rule": log.clean}
     found = {"sentence": sentence, "helps": helps, "metric": METRIC, "seeds": seeds, "test": test}
-    return found | {"rows": rows, "against_normal": against}
+    auto = {name: getattr(default, name) for name in ("difference", "low", "high", "p")}
+    return found | {"rows": rows, "against_normal": against, "auto": {"against": best, **auto}}
+
+
+def auto_in_words(best: str, means: Mapping[str, float], test: Comparison) -> str:
+    """What to train: `auto`, unless the best of the others is better beyond chance."""
+    figures = (
+        f"{means[AUTO]:.4f} against {means[best]:.4f} (difference {test.difference:+.4f}, 95% interval "
+        f"{test.low:+.4f} to {test.high:+.4f})"
+    )
+    if test.high < 0 and test.p < 0.05:
+        return f" Train {best}: the default, auto, is worse here, {figures}."
+    than = "it is better" if test.low > 0 and test.p < 0.05 else "it is level"
+    return f" Train the default, auto: beside {best}, the best of the others, {than}, {figures}."
 
 
 def in_words(means: Mapping[str, float], tests: Mapping[str, Comparison]) -> tuple[bool, str]:

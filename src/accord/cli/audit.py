@@ -117,6 +117,7 @@ def audit(
     if write_clean is not None:
         _written(made.write_clean(write_clean, least, weights), write_clean)
     say(f"audit folder: {folder}")
+    say(f"what to label next: {folder / 'to_label.csv'}, to be filled in and given as --labels")
     say(f"report: {folder / 'report.html'}")
 
 

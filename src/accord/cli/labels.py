@@ -10,11 +10,16 @@ import typer
 from accord.cli.options import Clean, DataArgument, Device, Labels, parse_numbers, source_of
 from accord.errors import InputError, unknown
 
+KINDS = ("auto", "training", "chosen")
+
 
 def labels(
     data: DataArgument,
     labels: Labels = None,
     shares: Annotated[str, typer.Option(help="shares of the labels that are given")] = "0.01,0.02,0.05,0.1,0.2",
+    of: Annotated[
+        str, typer.Option(help="auto; training: learned models with 5% of the labels; chosen: those an audit asks for")
+    ] = "auto",
     by: Annotated[str, typer.Option(help="random, or users: all labels of a share of the users")] = "random,users",
     draws: Annotated[int, typer.Option(help="draws of the labels")] = 10,
     clean: Clean = None,
@@ -22,22 +27,34 @@ def labels(
     device: Device = "auto",
     out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/labels"),
 ) -> None:
-    """Give auto a few of the known labels, and see how well it tells noise and recommends, by their share."""
+    """Give auto or a training a few of the known labels, and see how well noise is told and items recommended."""
     from accord.cli.display import print_table, say
     from accord.data.load import load
-    from accord.experiments import label_shares
-    from accord.report.tables import write_all
+    from accord.experiments import chosen_labels, label_shares, labels_in_training
+    from accord.report.tables import Table, write_all
 
     ways = by.split(",")
     for way in ways:
         if way not in get_args(label_shares.By):
             raise unknown("--by", way, get_args(label_shares.By))
+    if of not in KINDS:
+        raise unknown("--of", of, KINDS)
     given = parse_numbers(shares, "--shares", float)
     if draws < 1 or not all(0 < share < 1 for share in given):
         raise InputError("--draws must be at least 1, and --shares between 0 and 1.")
     dataset = load(source_of(data, None), labels=labels, clean=clean)
-    lines = label_shares.run(dataset, given, ways, draws, out, device, budget, say)  # type: ignore[arg-type]
-    made = label_shares.table(lines)
-    write_all(out, label_shares.NAME, [made], [label_shares.NOTE], made.title)
-    print_table(made.columns, made.rows)
-    say(f"page: {out / label_shares.NAME}.md")
+    made: list[Table]
+    if of == "auto":
+        name, notes = label_shares.NAME, [label_shares.NOTE]
+        lines = label_shares.run(dataset, given, ways, draws, out, device, budget, say)  # type: ignore[arg-type]
+        made = [label_shares.table(lines)]
+    elif of == "training":
+        name, lines = labels_in_training.NAME, labels_in_training.run(dataset, draws, out, device, say)
+        made, notes = labels_in_training.tables(lines), [labels_in_training.NOTE, *labels_in_training.findings(lines)]
+    else:
+        name, lines = chosen_labels.NAME, chosen_labels.run(dataset, draws, out, say)
+        made, notes = [chosen_labels.table(lines)], [chosen_labels.NOTE, *chosen_labels.findings(lines)]
+    write_all(out, name, made, notes, made[0].title)
+    for table in made:
+        print_table(table.columns, table.rows)
+    say(f"page: {out / name}.md")
