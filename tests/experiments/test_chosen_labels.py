@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pyarrow as pa
 import pytest
@@ -50,3 +51,15 @@ def test_the_committed_page_is_what_its_raw_lines_say(tmp_path):
     made = chosen_labels.table(lines)
     write_all(tmp_path, chosen_labels.NAME, [made], [chosen_labels.NOTE, *chosen_labels.findings(lines)], made.title)
     assert (tmp_path / "chosen.md").read_text() == (PAGE / "chosen.md").read_text()
+
+
+def test_the_docs_say_what_chosen_labels_are_worth():
+    lines = [json.loads(line) for line in (PAGE / "chosen.jsonl").read_text().splitlines()]
+    sentences = chosen_labels.findings(lines)
+    assert all("(within chance" in sentence and "(beyond" not in sentence for sentence in sentences)
+    page = " ".join((PAGE.parents[1] / "audit.md").read_text().split())
+    assert "labels that were asked for teach as much as as many at random, and no more" in page
+    rows = {row[:2]: row for row in chosen_labels.table(lines).rows}
+    for name in ("demo", "ml-100k", "modcloth"):  # and how many there are counts
+        begun = fmean(line["start"] for line in lines if line["dataset"] == name)
+        assert float(rows[name, "250 + 250"][3].split()[0]) > begun

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -31,10 +32,11 @@ def stars():
 
 def test_one_line_per_run_and_none_twice(stars, tmp_path):
     lines = labels_in_training.run(stars, 2, tmp_path, "cpu", lambda _: None, **SMALL)
+    both = ("deca", "deca-grades")
     keys = [(line["method"], line["labels"], line["seed"]) for line in lines]
     assert sorted(keys) == sorted(
         (method, labels, seed)
-        for method, labels in (("deca", "none"), ("deca", "binary"), ("deca", "graded"), ("deca-grades", "graded"))
+        for method, labels in (("deca", "none"), *((name, kind) for name in both for kind in ("binary", "graded")))
         for seed in (2019, 2020)
     )
     for line in lines:
@@ -47,11 +49,7 @@ def test_one_line_per_run_and_none_twice(stars, tmp_path):
     assert again == lines
     first, second = labels_in_training.tables(lines)
     assert len(first.rows) == 1
-    assert [row[2:4] for row in second.rows] == [
-        ("deca", "real or noise"),
-        ("deca", "grades"),
-        ("deca-grades", "grades"),
-    ]
+    assert [row[2:4] for row in second.rows] == [(name, kind) for name in both for kind in ("real or noise", "grades")]
 
 
 def test_differences_are_paired_by_seed():
@@ -65,11 +63,11 @@ def test_differences_are_paired_by_seed():
     assert (without, given, gained) == ("0.2000 ± 0.1000", "0.2200 ± 0.1100", "+0.0200")
     assert p == "0.074"
     assert labels_in_training.findings(lines) == [
-        "With 5% of the labels NDCG@20 is higher beyond chance (p < 0.05): none; lower beyond chance: none; "
+        "With 5% of the labels NDCG@20 is higher beyond chance (p below 0.05): none; lower beyond chance: none; "
         "level: d mf + normal +10.0%."
     ]
     lines[-1]["ndcg@20"] = 0.315
-    assert "higher beyond chance (p < 0.05): d mf + normal +7.5%;" in labels_in_training.findings(lines)[0]
+    assert "higher beyond chance (p below 0.05): d mf + normal +7.5%;" in labels_in_training.findings(lines)[0]
 
 
 def test_data_without_labels_is_refused(tmp_path):
@@ -83,3 +81,37 @@ def test_the_committed_page_is_what_its_raw_lines_say(tmp_path):
     notes = [labels_in_training.NOTE, *labels_in_training.findings(lines)]
     write_all(tmp_path, labels_in_training.NAME, made, notes, made[0].title)
     assert (tmp_path / "training.md").read_text() == (PAGE / "training.md").read_text()
+
+
+def test_the_docs_say_what_labels_in_training_are_worth():
+    lines = [json.loads(line) for line in (PAGE / "training.jsonl").read_text().splitlines()]
+
+    def mean(method, labels):
+        own = [line for line in lines if (line["dataset"], line["model"]) == ("ml-100k", "gmf")]
+        return fmean(line["ndcg@20"] for line in own if (line["method"], line["labels"]) == (method, labels))
+
+    first = labels_in_training.findings(lines)[0]
+    higher, lower, _ = first.split(";")
+    pages = {name: " ".join((PAGE.parents[1] / name).read_text().split()) for name in ("method.md", "labels.md")}
+    assert (
+        "DeCA gains from 5% of the labels on both logs that were tried, plain training on neither" in pages["labels.md"]
+    )
+    assert {one for one in ("ml-100k gmf + deca ", "modcloth gmf + deca ") if one in higher} == {
+        "ml-100k gmf + deca ",
+        "modcloth gmf + deca ",
+    }
+    assert "+ normal" not in higher
+    assert "The p_real of each tells noise a little better with labels." in pages["labels.md"]
+    for row in labels_in_training.tables(lines)[0].rows:
+        assert float(row[8].split()[0]) > float(row[7].split()[0])
+    assert "recommends better than any of them" in pages["labels.md"]
+    shares = [json.loads(line) for line in (PAGE / "labels.jsonl").read_text().splitlines()]
+    for name in ("ml-100k", "modcloth"):
+        best = max(line["ndcg@20"] for line in lines if line["dataset"] == name)
+        assert best < min(line["ndcg@20"] for line in shares if (line["dataset"], line["share"]) == (name, 0.05))
+    assert "gmf + normal" in lower, "on MovieLens it loses"
+    assert (
+        "It gains over DeCA that is told real or noise, and stays below plain training without labels"
+        in pages["method.md"]
+    )
+    assert mean("deca", "binary") < mean("deca-grades", "graded") < mean("normal", "none")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -31,7 +31,7 @@ SHARE = 0.05
 SURE = 0.05  # p below which a difference is more than chance
 TITLE = "Labels in training"
 HEADS = ("data", "model", "method", "without labels", "with 5%", "difference", "p", "noise AUC without", "with 5%")
-GRADED_HEADS = ("data", "model", "method", "labels", "NDCG@20", "against real or noise", "p", "noise AUC")
+GRADED_HEADS = ("data", "model", "method", "labels", "NDCG@20", "against the first", "p", "noise AUC")
 NOTE = (
     f"NDCG@20 of learned models trained without labels and with those of {SHARE:.0%} of the training interactions: a "
     "rating of 4 or 5 is real, any other is noise. Mean ± sd over seeds, each of which has its own draw of labels; "
@@ -40,7 +40,9 @@ NOTE = (
     "whose label was not drawn."
 )
 Line = dict[str, Any]
-Cells = dict[tuple[str, str, str], dict[str, dict[int, Line]]]  # of dataset, model, method: by labels, by seed
+Runs = dict[int, Line]  # by seed
+Cells = dict[tuple[str, str, str], dict[str, Runs]]  # of dataset, model, method: by labels
+KINDS = {"binary": "real or noise", "graded": "grades"}
 
 
 def run(
@@ -75,10 +77,12 @@ def run(
                 train(cell, "binary", labelled(data, data.train.column("label"), number), [number])
         stars = data.train.has_value and set(np.unique(data.train.column("value"))) == {1, 2, 3, 4, 5}
         for number in numbers if stars and "deca" in methods else ():
-            own = labelled(data, (data.train.column("value").astype(np.float64) - 1) / 4, number)
+            grades = labelled(data, (data.train.column("value").astype(np.float64) - 1) / 4, number)
+            binary = labelled(data, data.train.column("label"), number)
             for model in models:
-                train((model, "deca"), "graded", own, [number])
-                train((model, GradedDeCA), "graded", own, [number])
+                train((model, "deca"), "graded", grades, [number])
+                train((model, GradedDeCA), "graded", grades, [number])
+                train((model, GradedDeCA), "binary", binary, [number])
     return lines
 
 
@@ -133,62 +137,65 @@ def _cells(lines: Sequence[Line]) -> Cells:
 def tables(lines: Sequence[Line]) -> list[Table]:
     """With and without labels, and labels of several kinds."""
     cells = _cells(lines)
-    rows = [(*key, *_paired(own["none"], own["binary"])) for key, own in cells.items() if "binary" in own]
-    made = [Table(TITLE, HEADS, tuple(rows))]
+    rows = [(*key, *_paired(own["none"], own["binary"])) for key, own in cells.items() if {"none", "binary"} <= {*own}]
     graded: list[tuple[str, ...]] = []
-    for (name, model, method), own in cells.items():
-        if "graded" not in own:
-            continue
-        base = cells[name, model, "deca"]["binary"]
-        if method == "deca":
-            graded.append(
-                (name, model, method, "real or noise", _spread(base, "ndcg@20"), "", "", _spread(base, "auc"))
-            )
-        _, with_labels, gained, p, _, noise = _paired(base, own["graded"])
-        graded.append((name, model, method, "grades", with_labels, gained, p, noise))
+    for (name, model, method), labels, base, own in _graded(cells):
+        _, ndcg, gained, p, _, noise = _paired(base, own)
+        paired = ("", "") if own is base else (gained, p)
+        graded.append((name, model, method, KINDS[labels], ndcg, *paired, noise))
+    made = [Table(TITLE, HEADS, tuple(rows))]
     return [*made, Table("Labels of one to five stars", GRADED_HEADS, tuple(graded))] if graded else made
+
+
+def _graded(cells: Cells) -> Iterator[tuple[tuple[str, str, str], str, Runs, Runs]]:
+    """What was told grades and what was not: its cell, its labels, the runs of DeCA told real or noise, and its own."""
+    for name, model, method in [key for key, own in cells.items() if "graded" in own]:
+        for labels in ("binary", "graded"):
+            if own := cells[name, model, method].get(labels):
+                yield (name, model, method), labels, cells[name, model, "deca"]["binary"], own
 
 
 def findings(lines: Sequence[Line]) -> list[str]:
     """What the tables say, in sentences."""
     cells = _cells(lines)
-    said = [
-        (
-            "With 5% of the labels NDCG@20 is",
-            [(key, own["none"], own["binary"]) for key, own in cells.items() if "binary" in own],
-        )
+    given = [
+        (" ".join([key[0], " + ".join(key[1:])]), own["none"], own["binary"])
+        for key, own in cells.items()
+        if {"none", "binary"} <= {*own}
     ]
     graded = [
-        (key, cells[(*key[:2], "deca")]["binary"], own["graded"]) for key, own in cells.items() if "graded" in own
+        (f"{key[0]} {key[1]} + {key[2]}, {KINDS[labels]},", base, own)
+        for key, labels, base, own in _graded(cells)
+        if own is not base
     ]
-    said.append(("Told one to five stars instead of real or noise, it is", graded))
+    said = ("With 5% of the labels NDCG@20 is", given), ("Against DeCA that is told real or noise it is", graded)
     return [f"{begin} {_sorted_out(pairs)}." for begin, pairs in said if pairs]
 
 
-def _sorted_out(pairs: Sequence[tuple[tuple[str, str, str], dict[int, Line], dict[int, Line]]]) -> str:
+def _sorted_out(pairs: Sequence[tuple[str, Runs, Runs]]) -> str:
     """Which pairs of runs differ beyond chance, and how far."""
     groups: dict[str, list[str]] = {"higher": [], "lower": [], "level": []}
-    for (data, model, method), before, after in pairs:
+    for name, before, after in pairs:
         gained, p = _gained(before, after)
         share = fmean(gained) / fmean(before[seed]["ndcg@20"] for seed in sorted(before.keys() & after.keys()))
         kind = "level" if p >= SURE else "higher" if share > 0 else "lower"
-        groups[kind].append(f"{data} {model} + {method} {share:+.1%}")
-    words = {"higher": f"higher beyond chance (p < {SURE})", "lower": "lower beyond chance", "level": "level"}
+        groups[kind].append(f"{name} {share:+.1%}")
+    words = {"higher": f"higher beyond chance (p below {SURE})", "lower": "lower beyond chance", "level": "level"}
     return "; ".join(f"{words[kind]}: {', '.join(own) or 'none'}" for kind, own in groups.items())
 
 
-def _gained(before: dict[int, Line], after: dict[int, Line]) -> tuple[list[float], float]:
+def _gained(before: Runs, after: Runs) -> tuple[list[float], float]:
     """Differences by seed, and p of a paired t test."""
     gained = [after[seed]["ndcg@20"] - before[seed]["ndcg@20"] for seed in sorted(before.keys() & after.keys())]
     return gained, float(ttest_1samp(gained, 0).pvalue) if len(gained) > 1 else 1.0
 
 
-def _paired(before: dict[int, Line], after: dict[int, Line]) -> tuple[str, ...]:
+def _paired(before: Runs, after: Runs) -> tuple[str, ...]:
     gained, p = _gained(before, after)
     figures = [_spread(own, key) for key in ("ndcg@20", "auc") for own in (before, after)]
     return (*figures[:2], f"{fmean(gained):+.4f}", f"{p:.3f}", *figures[2:])
 
 
-def _spread(lines: dict[int, Line], key: str) -> str:
+def _spread(lines: Runs, key: str) -> str:
     values = [line[key] for line in lines.values()]
     return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
