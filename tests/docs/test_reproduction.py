@@ -31,7 +31,8 @@ def test_only_what_is_kept_is_committed() -> None:
         pytest.skip("not a git checkout")
     names = listed.stdout.split("\0")[:-1]
     assert len(names) > 40
-    assert {Path(name).suffix for name in names} <= KEPT
+    users = "docs/reproduction/corrected/leaderboard.per_user.parquet"  # by which the tests can be done again
+    assert {Path(name).suffix for name in names if name != users} <= KEPT
     asked = [f"docs/reproduction/published/overall{suffix}" for suffix in WRITTEN]
     ignored = subprocess.run(["git", "check-ignore", *asked], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ignored.stdout.split() == asked
