@@ -204,3 +204,22 @@ def test_killed_and_resumed_gives_the_very_same_weights(clicks):
     assert all((one[name] == two[name]).all() for name in one)
     whole_metrics, cut_metrics = (json.loads((clicks / n / "metrics.json").read_text()) for n in ("whole", "cut"))
     assert whole_metrics["mean"] == cut_metrics["mean"]
+
+
+def test_wrong_recipes_and_budgets_are_refused_in_one_sentence(clicks, monkeypatch, capsys):
+    (clicks / "empty").mkdir()
+    (clicks / "bad.json").write_text('{"model": "os:system"}')
+    wrong = {
+        ("--recipe", "nowhere.json"): "nowhere.json does not exist; give a run folder",
+        ("--recipe", "empty"): "empty/config.json does not exist; give a run folder",
+        ("--recipe", "bad.json"): "bad.json is not the config of a run (method: field required)",
+        ("--recipe", "bad.json", "--model", "ease"): "give none of them beside it",
+        ("--budget", "10", "--model", "ease"): "--budget is what auto may take to search, and ease is no search",
+        ("--budget", "10", "--method", "normal"): "--budget is what auto may take to search, and normal is no search",
+        ("--budget", "-1"): "greater than 0",
+    }
+    for words, sentence in wrong.items():
+        code, _, err = run(monkeypatch, capsys, "train", "clicks.csv", *words, "--out", "it")
+        assert code == 2
+        assert sentence in err.splitlines()[-1], err
+        assert not (clicks / "it").exists()

@@ -106,7 +106,12 @@ def train(
         raise InputError("give --seeds or --seed, not both.")
     if recipe is not None and any((model, method, budget, seeds, seed, set_, epochs, k)):
         raise InputError("--recipe says the model, its options and seeds; give none of them beside it.")
+    config = None if recipe is None else recipe / "config.json" if recipe.is_dir() else recipe
+    if config is not None and not config.exists():
+        raise InputError(f"--recipe {recipe}: {config} does not exist; give a run folder, or the config.json of one.")
     options = parse_options(set_ or [])
+    if budget is not None and (asked := model or method or "auto") != "auto":
+        raise InputError(f"--budget is what auto may take to search, and {asked} is no search; leave one of them out.")
     if budget is not None:
         options["model.budget"] = budget
 
@@ -125,8 +130,8 @@ def train(
         chosen = [seed] if seed is not None else 1 if seeds is None else seeds
         ks = parse_numbers(k, "--k") if k else None
         # mistakes are found before a folder is made
-        if recipe is not None:
-            run = RunSpec.read(recipe / "config.json" if recipe.is_dir() else recipe)
+        if config is not None:
+            run = RunSpec.read(config)
         else:
             run = plan(dataset, *model_and_method(model, method), protocol, chosen, options, epochs, ks)
         find_device(device)

@@ -178,6 +178,8 @@ class Recommender(Answers):
         if not len(relevant.users):
             if "updates" in self.metrics:
                 raise InputError("an updated run has no test of its own; evaluate the run that it was before.")
+            if not self.metrics.get("mean"):
+                raise InputError("nothing was held out of this run to evaluate it on; train it without --ratios 1,0,0.")
             raise InputError(
                 "the test holds no pair to evaluate on; give more data, another split or another clean rule."
             )

@@ -90,7 +90,11 @@ class RunSpec:
             content.pop("accord", None)
             config = RunConfig(**content)
         except (ValidationError, AttributeError, TypeError) as error:
-            raise InputError(f"{file} is not the config of a run ({str(error).splitlines()[0]}).") from None
+            why = str(error)
+            if isinstance(error, ValidationError):
+                first = error.errors()[0]
+                why = f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+            raise InputError(f"{file} is not the config of a run ({why}); give the config.json of a run.") from None
         return cls.load(config, model, method, allow_imports)
 
     @cached_property
