@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn", "paper"),
         *("protocol", "random"),
     },
-    "posteriors": {"config", "data", "evaluation", "models"},
+    "posteriors": {"config", "data", "evaluation", "kernels", "models"},
     "recommender": {"data", "errors", "evaluation", "io", "kernels", "methods", "models", "training", "version"},
     "report": {"data", "evaluation", "io", "models", "recommender", "training", "version"},
     "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},

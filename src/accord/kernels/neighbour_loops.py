@@ -142,4 +142,50 @@ def history_scores(
                 out[row, columns[q]] += value * weights[q]
 
 
-ALL: tuple[Callable[..., None], ...] = (nearest_items, local_ridges, history_scores)
+def own_scores(
+    ptr: Ints, items: Columns, ends: Ints, columns: Columns, weights: Doubles, first: int, last: int, out: Doubles
+) -> None:
+    """Of each item of users first to last, the sum of its row of weights over the items of its user: into `out` [n]."""
+    owner = np.full(len(ends) - 1, -1, dtype=np.int64)
+    for user in range(first, last):
+        for p in range(ptr[user], ptr[user + 1]):
+            owner[items[p]] = user
+        for p in range(ptr[user], ptr[user + 1]):
+            total = 0.0
+            for q in range(ends[items[p]], ends[items[p] + 1]):
+                if owner[columns[q]] == user:
+                    total += weights[q]
+            out[p] = total
+
+
+def shares_below(
+    ptr: Ints, items: Columns, rows: Columns, references: Ints, weights: Floats, bias: Doubles, scores: Doubles,
+    first: int, last: int, out: Doubles,
+) -> None:  # fmt: skip
+    """Of each item of users first to last: see `own_items.shares_below`."""
+    size = len(bias)
+    column = np.full(references.max() + 1, -1, dtype=np.int64)
+    for k in range(size):
+        column[references[k]] = k
+    exact, known = np.empty(size), np.empty(size, dtype=np.float32)
+    for user in range(first, last):
+        exact[:] = bias
+        for p in range(ptr[user], ptr[user + 1]):
+            for k in range(size):
+                exact[k] += weights[rows[p], k]
+        known[:] = exact
+        free = size
+        for p in range(ptr[user], ptr[user + 1]):
+            if items[p] < len(column) and column[items[p]] >= 0:
+                known[column[items[p]]] = np.nan  # neither below nor equal
+                free -= 1
+        for p in range(ptr[user], ptr[user + 1]):
+            own, below, equal = np.float32(scores[p]), 0, 0
+            for k in range(size):
+                against = known[k] - weights[rows[p], k]
+                below += against < own
+                equal += against == own
+            out[p] = (below + 0.5 * equal) / max(free, 1)
+
+
+ALL: tuple[Callable[..., None], ...] = (nearest_items, local_ridges, history_scores, own_scores, shares_below)

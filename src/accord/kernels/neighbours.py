@@ -55,7 +55,7 @@ def nearest_items(
     arrays = [_parts_of(matrix) for matrix in (x, by_item)]
     calls = [
         (*arrays[0], *arrays[1], first, own, other, shrink, *(part[first:last] for part in made))
-        for first, last in _shares(costs)
+        for first, last in shares(costs)
     ]
     cpu.share_out("nearest_items", calls, done)
     return made
@@ -65,7 +65,7 @@ def _parts_of(matrix: Any) -> tuple[Ints, Columns, Doubles]:
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float64)
 
 
-def _shares(costs: npt.NDArray[Any]) -> list[tuple[int, int]]:
+def shares(costs: npt.NDArray[Any]) -> list[tuple[int, int]]:
     """Bounds of consecutive items that cost about the same together."""
     ends = np.cumsum(costs + 1.0)
     marks = np.searchsorted(ends, np.linspace(0, ends[-1], PARTS + 1)[1:-1]) if len(ends) else np.empty(0, dtype=int)
@@ -135,7 +135,7 @@ def local_ridges(
     calls = [
         (*(part[first:last] for part in near), *pairs, first, diagonal, penalty, basis, image, inner,
          weights[first:last], spread[first:last])
-        for first, last in _shares(sizes**3)
+        for first, last in shares(sizes**3)
     ]  # fmt: skip
     cpu.share_out("local_ridges", calls, done)
     return weights, spread

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from accord.config import make_config
+from accord.kernels.own_items import own_scores, shares_below
 from accord.models.ease import EASE, inverse_gram
 from accord.models.histories import power_or_zero
 from accord.models.item_knn import ItemKNN, nearest
@@ -77,8 +78,7 @@ def families(x: Any, factors: LowRank) -> list[Family]:
 def _popularity(x: Any, references: Integers) -> Family:
     counts = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
     scores = counts[x.indices] - 1
-    own = np.zeros((x.shape[1], len(references)))
-    return Family("popularity", scores, _percentiles(x, scores, references, own, counts[references]))
+    return Family("popularity", scores, shares_below(x, scores, references, bias=counts[references]))
 
 
 def _ease(x: Any, references: Integers) -> Family:
@@ -97,30 +97,20 @@ def _ease(x: Any, references: Integers) -> Family:
     scores = (fitted - leverage) / (1 - leverage)
     weights = inverse[:, references] / -diagonal[references]
     weights[references, np.arange(len(references))] = 0
-    return Family("ease", scores, _percentiles(x, scores, references, weights))
+    return Family("ease", scores, shares_below(x, scores, references, weights.astype(np.float32)))
 
 
 def _item_knn(x: Any, references: Integers, dense: bool) -> Family:
     """(c_ij - 1) / (n_i^e n_j^(1-e) + shrink) over the rest of the history: the user's own pair is taken out of c."""
     config = make_config(ItemKNN.Config, {}, "item-knn")
     weights = nearest(x, x.shape[1] if dense else NEAREST, config.balance, config.shrink)  # row j: of item j
-    to_reference = np.asarray(weights[references].toarray().T)
+    to_reference = np.ascontiguousarray(weights[references].toarray().T, dtype=np.float32)
     sizes = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
     own, other = (power_or_zero(sizes, power) for power in (config.balance, 1 - config.balance))
     target = np.repeat(np.arange(len(sizes)), np.diff(weights.indptr))
     weights.data -= 1 / (own[weights.indices] * other[target] + config.shrink)
-    if dense:
-        scores = _own_sums(x, np.ascontiguousarray(weights.toarray().T))
-    else:
-        scores = np.concatenate([_sampled(rows, weights) for rows in _user_blocks(x)])
-    return Family("item-knn", scores, _percentiles(x, scores, references, to_reference))
-
-
-def _sampled(rows: Any, weights: Any) -> Floats:
-    found = (rows @ weights.T).tocsr()
-    found.sort_indices()
-    owners = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    return np.asarray(found[owners, rows.indices], dtype=np.float64).ravel()
+    scores = _own_sums(x, np.ascontiguousarray(weights.toarray().T)) if dense else own_scores(x, weights)
+    return Family("item-knn", scores, shares_below(x, scores, references, to_reference))
 
 
 def _factors(x: Any, factors: LowRank, references: Integers) -> Family:
@@ -134,7 +124,8 @@ def _factors(x: Any, factors: LowRank, references: Integers) -> Family:
             for rows in _user_blocks(x)
         ]
     )
-    return Family("low-rank", scores, _percentiles(x, scores, references, scale @ factors.item[references].T))
+    to_reference = (scale @ factors.item[references].T).astype(np.float32)
+    return Family("low-rank", scores, shares_below(x, scores, references, to_reference))
 
 
 def _owners(rows: Any) -> Integers:
@@ -156,32 +147,4 @@ def _own_sums(x: Any, matrix: Floats) -> Floats:
             places = x.indptr[some][:, None] + np.arange(length)
             items = x.indices[places]
             found[places] = matrix[items[:, :, None], items[:, None, :]].sum(1)
-    return found
-
-
-def _percentiles(x: Any, scores: Floats, references: Integers, weights: Floats, bias: Floats | None = None) -> Floats:
-    """`weights` [I, K]: what an item of a history adds to the score of each reference; `bias` [K]: what they have."""
-    found = np.empty(x.nnz)
-    small = weights.astype(np.float32)
-    column = np.full(x.shape[1], -1)
-    column[references] = np.arange(len(references))
-    size = max(1, NUMBERS_AT_ONCE // len(references))
-    for start in range(0, x.shape[0], USERS_AT_ONCE):
-        rows = x[start : start + USERS_AT_ONCE]
-        untouched = np.ones((rows.shape[0], len(references)), dtype=bool)
-        places = column[rows.indices]
-        owners = _owners(rows)
-        untouched[owners[places >= 0], places[places >= 0]] = False
-        free = np.maximum(untouched.sum(1), 1)
-        known = (
-            (rows @ small).astype(np.float32) if bias is None else np.tile(bias, (rows.shape[0], 1)).astype(np.float32)
-        )
-        first = x.indptr[start]
-        for begin in range(0, rows.nnz, size):
-            part = slice(begin, min(begin + size, rows.nnz))
-            user = owners[part]
-            against = known[user] - small[rows.indices[part]]
-            own = scores[first + part.start : first + part.stop, None].astype(np.float32)
-            lower = (against < own).astype(np.float32) + 0.5 * (against == own)
-            found[first + part.start : first + part.stop] = (lower * untouched[user]).sum(1) / free[user]
     return found
