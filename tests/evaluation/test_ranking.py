@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -104,6 +106,15 @@ def test_cold_users_get_popular_items_when_corrected():
     assert items[:, 3].tolist() == [[3, 0], [3, 0]]
     assert values[0, 3].tolist() == [3, 1]
     assert items[0, 2].tolist() == [4, 2], "others are scored by the model"
+
+
+def test_cold_users_get_what_the_model_has_for_newcomers():
+    train = csr(4, 5, TRAIN)
+    liked = torch.tensor([0.9, 0.3, 0.0, 0.4, 0.0])
+    ranker = replace(make_ranker(torch.arange(5.0).expand(2, 4, 5), train, train), newcomers=liked)
+    _, items, _ = ranked(ranker, np.arange(4), 2)
+    assert items[:, 3].tolist() == [[0, 3], [0, 3]]
+    assert items[0, 2].tolist() == [4, 2]
 
 
 def test_constant_scores_keep_the_item_order_when_published():

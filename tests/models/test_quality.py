@@ -31,6 +31,14 @@ def test_where_nothing_is_known_it_says_nothing():
     assert not make_model("quality", TRAIN).score_all(torch.arange(3)).any()
 
 
+def test_users_without_history_get_what_most_took_really():
+    p_real = np.random.default_rng(0).random(len(TRAIN.items))
+    made = make_model("quality", replace(TRAIN, columns={"p_real": p_real}))
+    np.testing.assert_allclose(made.for_newcomers().numpy(), np.bincount(TRAIN.items, p_real), rtol=1e-6)
+    assert make_model("quality", TRAIN).for_newcomers() is None, "popularity, where nothing is known"
+    assert make_model("ease", TRAIN).for_newcomers() is None
+
+
 def test_its_vote_keeps_its_scale():
     method, _ = train_small("quality", "normal", (3,))
     method.target.value = torch.linspace(-0.1, 0.1, method.target.num_items)

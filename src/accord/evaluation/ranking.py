@@ -30,6 +30,8 @@ class Scorer(TypingProtocol):
     Rules: ClassVar[type[OwnRules]]
     user_block: int | None
 
+    def for_newcomers(self) -> Tensor | None: ...
+
 
 def tie_priority(popularity: IntArray, rule: str) -> Tensor:
     """Place of each item among equal scores, lower first: by index, or by popularity and then a seeded shuffle."""
@@ -46,7 +48,7 @@ class _Tables(NamedTuple):
     seen_ptr: Tensor
     seen_items: Tensor
     priority: Tensor  # [I], of equal scores
-    popular: Tensor  # [I]: what cold users get
+    newcomers: Tensor  # [I]: what cold users get
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Ranker:
     scores_are_logits: bool = True
     masks_seen: bool = True
     user_block: int | None = None
+    newcomers: Tensor | None = None  # [I]: what cold users get in the place of popularity
 
     @classmethod
     def of(
@@ -85,6 +88,7 @@ class Ranker:
             target.logits,
             rules.own(target.Rules).mask_seen,
             target.user_block,
+            target.for_newcomers(),
         )
 
     def blocks(self, users: IntArray) -> Iterator[IntArray]:
@@ -133,7 +137,7 @@ class Ranker:
             scores = torch.sigmoid(scores.double()).float()
         cold = self.train.ptr[users + 1] == self.train.ptr[users]
         if self.protocol.cold_users == "popularity" and cold.any():
-            scores[:, torch.from_numpy(cold).to(self.device)] = self.tables.popular.to(scores)
+            scores[:, torch.from_numpy(cold).to(self.device)] = self.tables.newcomers.to(scores)
         return scores
 
     @cached_property
@@ -145,5 +149,5 @@ class Ranker:
             # int32 as in a store: one type for the kernels, and half the memory
             torch.from_numpy(self.seen.items).to(self.device, torch.int32),
             tie_priority(popularity, self.protocol.ties).to(self.device),
-            torch.from_numpy(popularity).float().to(self.device),
+            (torch.from_numpy(popularity).float() if self.newcomers is None else self.newcomers).to(self.device),
         )

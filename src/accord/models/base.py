@@ -176,6 +176,10 @@ class Model(nn.Module):
         """
         return None
 
+    def for_newcomers(self) -> Tensor | None:
+        """Scores of the items for users without history: [I]; None: their popularity."""
+        return None
+
     def ready_to_score(self) -> None:
         """Do what scoring does once and processes do together: they score different numbers of users."""
 

@@ -145,6 +145,10 @@ class Consensus(Model):
         found = self._sum(parts, self._sum(votes[: len(votes) - self.num_added]))
         return None if found is None else found.unsqueeze(0)
 
+    def for_newcomers(self) -> Tensor | None:
+        found = (member.target.for_newcomers() for member in self.members)  # type: ignore[union-attr,operator]
+        return next((scores for scores in found if scores is not None), None)
+
     def ready_to_score(self) -> None:
         for member in self.members:
             member.target.ready_to_score()  # type: ignore[union-attr,operator]

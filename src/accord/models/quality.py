@@ -24,15 +24,18 @@ class Quality(Model):
     own_scale = True
 
     value: Tensor
+    real: Tensor  # interactions of each item that are real, as far as is known: users without history get most of these
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         self.register_buffer("value", torch.zeros(setup.num_items))
+        self.register_buffer("real", torch.zeros(setup.num_items))
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         p_real = train.columns.get("p_real")
         if p_real is not None:
             self.value = torch.from_numpy(item_quality(train, p_real)).float()
+            self.real = torch.from_numpy(np.bincount(train.items, p_real, train.num_items)).float()
 
     @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:
@@ -41,6 +44,9 @@ class Quality(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         return self.value.expand(1, len(users), -1).clone()
+
+    def for_newcomers(self) -> Tensor | None:
+        return self.real if self.real.any() else None
 
     def fold_in(self, history: Tensor) -> Tensor:
         return self.value.unsqueeze(0)

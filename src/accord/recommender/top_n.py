@@ -29,7 +29,7 @@ class Lists:
     def __init__(self, method: Method, ranker: Ranker) -> None:
         self.method, self.ranker, self.train = method, ranker, ranker.train
         popularity = self.train.popularity()
-        self._popular = torch.from_numpy(popularity).float().to(ranker.device)
+        self._popular = ranker.tables.newcomers
         self._popular_priority = tie_priority(popularity, "popularity").to(ranker.device)
         self.priority = tie_priority(popularity, ranker.protocol.ties).to(ranker.device)
         self._cold = self.train.counts == 0
