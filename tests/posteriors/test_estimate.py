@@ -79,6 +79,15 @@ def test_too_few_labels_change_nothing(log, count):
     assert "too few" in found.why
 
 
+def test_labels_of_too_few_users_change_nothing(log):
+    train, real = log
+    label = np.where(train.users < 10, real.astype(float), np.nan)
+    found = estimate(train, label)
+    assert not found.used
+    assert np.array_equal(found.p_real, found.label_free)
+    assert f"{(train.users < 10).sum()} labels of 10 users are too few to learn from" in found.why
+
+
 def test_labels_of_one_class_change_nothing(log):
     train, real = log
     label = np.where(real & (np.arange(len(real)) % 10 == 0), 1.0, np.nan)

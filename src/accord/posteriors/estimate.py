@@ -18,6 +18,7 @@ from accord.posteriors.features import Features
 from accord.posteriors.logistic import MOST, Pairs, best_penalties, calibrated, fit, held_out, losses, spread
 
 LEAST_LABELS, LEAST_OF_A_CLASS = 100, 10  # fewer teach nothing that could be checked
+LEAST_TOGETHER = 20  # users, or items, that have labels where most have none: of fewer, chance decides what is learned
 FOLDS = 5
 MOST_SEARCHED = 5_000  # labelled pairs that the penalties are chosen by
 MOST_FITTED = 1_000_000  # labelled pairs that are learned from
@@ -90,6 +91,14 @@ def _learned(features: Features, known: Floats, rows: Rows, without: tuple[Float
     pairs = _pairs(features, rows, known)
     few = pairs.take(np.arange(min(len(rows), MOST_SEARCHED)))
     kind, folds = _folds(features, few, rng)
+    if not folds:
+        number = len(np.unique(few.users if kind == "user" else few.items))
+        why = (
+            f"{len(rows)} labels of {number} {kind}s are too few to learn from, as most interactions are of {kind}s "
+            f"that have none: give labels of at least {LEAST_TOGETHER}. They are not used, and p_real follows from the "
+            "log alone."
+        )
+        return Estimate(*without, known, without[0], False, why, {"labels": len(rows), "held_out_by": kind})
     fold = folds[-1][1]
     penalties, logits = best_penalties(few, features.groups, folds, shape)
     nothing = Pairs(few.features[:, :1], few.users, few.items, few.labels)
@@ -157,14 +166,17 @@ def _blocks(size: int) -> Iterator[Rows]:
 
 def _folds(features: Features, pairs: Pairs, rng: np.random.Generator) -> tuple[str, list[tuple[float, Rows]]]:
     """Labels are held out the way that they are missing: by user if most interactions are of users who have none, by
-    item if they are of items that have none, else one by one. What the others have decides by its share too."""
+    item if they are of items that have none, else one by one. What the others have decides by its share too. No folds:
+    the users, or items, that have labels are too few."""
     sides = {"user": (pairs.users, features.activity), "item": (pairs.items, features.popularity)}
     covered = {name: float(counts[np.unique(own)].sum() / len(features)) for name, (own, counts) in sides.items()}
     kind = min(covered, key=lambda name: covered[name])
     different, group = np.unique(sides[kind][0], return_inverse=True)
     one_by_one = np.arange(len(pairs)) % FOLDS  # they are in random order
-    if covered[kind] >= 0.5 or len(different) < FOLDS:
+    if covered[kind] >= 0.5:
         return "pair", [(1.0, one_by_one)]
+    if len(different) < LEAST_TOGETHER:
+        return kind, []
     together = (rng.permutation(len(different)) % FOLDS)[group]
     return kind, [(covered[kind], one_by_one), (1 - covered[kind], together)]
 
