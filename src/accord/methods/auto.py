@@ -15,7 +15,7 @@ from accord.methods.consensus import Candidate, FromMembers
 from accord.models.base import Shape
 from accord.models.consensus import Member
 
-CLEAN, QUALITY = 0.5, 0.2  # what a clean target and an item's quality count for beside the vote of the others
+CLEAN, QUALITY = 0.25, 0.2  # what each clean target and an item's quality count for beside the vote of the others
 FAR_OVER = 3.0  # times the budget, and a minute: then the clock ends the search
 
 
@@ -101,13 +101,13 @@ def _mean(one: Callable[[Tensor], Tensor], other: Callable[[Tensor], Tensor], us
 
 
 def clean_members(found: Sequence[Member]) -> list[Member]:
-    """Of the families that labels can make clean the best that was found, told how real each interaction is, which
-    share one vote; and the items' quality."""
+    """Of the families that labels can make clean the best that was found, told how real each interaction is, and the
+    items' quality. One alone counts for no more than one of two: its family may be a weak one on this log."""
     best = {member.model: member for member in reversed(found)}  # of a model the first
     clean: list[Member] = []
     if "ease" in best:
         clean.append(best["ease"].model_copy(update={"options": {**best["ease"].options, "model.clean": True}}))
     if "mf" in best:
         clean.append(best["mf"].model_copy(update={"by_p_real": True}))
-    clean = [member.model_copy(update={"weight": CLEAN / len(clean), "added": True}) for member in clean]
+    clean = [member.model_copy(update={"weight": CLEAN, "added": True}) for member in clean]
     return [*clean, Member(model="quality", weight=QUALITY, added=True)]
