@@ -29,8 +29,8 @@ def test_mistakes_are_one_sentence(words, said, monkeypatch, capsys, tmp_path):
 
 
 def test_the_table_is_printed_and_written(monkeypatch, capsys, tmp_path):
-    line = dict.fromkeys(("auc", "label_free_auc", "popularity_auc", "consensus", "ease", "ease_told", "ndcg@20"), 0.5)
-    line |= {"dataset": "demo", "by": "random", "share": 0.05, "p_ease": 0.5}
+    keys = ("auc", "label_free_auc", "popularity_auc", "ece", "consensus", "ease", "ease_told", "ndcg@20", "p_ease")
+    line = dict.fromkeys(keys, 0.5) | {"dataset": "demo", "by": "random", "share": 0.05}
     asked = []
     monkeypatch.setattr(label_shares, "run", lambda data, *more: asked.append((data, more)) or [line])
     monkeypatch.chdir(tmp_path)

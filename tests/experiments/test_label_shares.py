@@ -14,7 +14,6 @@ import accord
 from accord.data.interactions import Interactions
 from accord.errors import InputError
 from accord.experiments import label_shares
-from accord.report.tables import write_all
 from helpers import small_data
 
 
@@ -49,18 +48,55 @@ def test_one_line_per_draw_and_none_twice(data, tmp_path):
     assert 0 < line["ndcg@20"] <= 1
     again = label_shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, lambda text: pytest.fail(text))
     assert again == lines
-    (row,) = label_shares.table(lines).rows
-    assert row[:3] == (data.name, "50%", f"{line['auc']:.4f}")
-    assert row[5] == f"{line['ndcg@20']:.4f}"
+    (made,) = label_shares.tables(lines)
+    assert made.rows[0][:3] == (f"{data.name}, auto in 1 s", "50%", f"{line['auc']:.4f}")
+    assert made.rows[0][6] == f"{line['ndcg@20']:.4f}"
+    assert line["ece"] < 0.2
+
+
+def test_labels_are_drawn_in_hard_ways_too(data):
+    truth, items = data.train.column("label"), data.rows(data.train)[1]
+    drawn = {by: label_shares.drawn_labels(data, 0.1, by, 0) for by in label_shares.SAID}
+    kept = {by: ~np.isnan(some) for by, some in drawn.items()}
+    popular = np.argsort(-np.bincount(items, minlength=len(data.items)))[: round(0.1 * len(data.items))]
+    assert len(np.unique(items[kept["popular"]])) <= len(popular)
+    assert np.bincount(items)[items[kept["popular"]]].min() >= np.bincount(items)[popular].min()
+    assert 0.08 < kept["popular"].mean() < 0.12
+    assert 0.8 < drawn["one-class"][kept["one-class"]].mean() < 0.98
+    assert kept["few"].sum() == 20
+    assert np.array_equal(kept["wrong"], kept["random"])
+    wrong = drawn["wrong"][kept["wrong"]] != truth[kept["wrong"]]
+    assert 0.05 < wrong.mean() < 0.16
+
+
+def line_of(by="random", **more):
+    line = dict.fromkeys(("auc", "label_free_auc", "popularity_auc", "ece", "consensus", "ease", "ease_told"), 0.5)
+    line |= {"dataset": "d", "by": by, "share": 0.05, "used": True, "p_ease": 0.001, "p_consensus": 0.001}
+    return line | more
 
 
 def test_mean_and_sd_over_draws():
-    line = dict.fromkeys(("auc", "label_free_auc", "popularity_auc", "consensus", "ease", "ease_told"), 0.5)
-    line |= {"dataset": "d", "by": "users", "share": 0.05, "p_ease": 0.001}
-    rows = label_shares.table([line | {"ndcg@20": 0.6}, line | {"ndcg@20": 0.8}]).rows
-    assert rows[0][1] == "5% of users"
-    assert rows[0][5] == "0.7000 ± 0.1414"
-    assert rows[0][-1] == "2 of 2"
+    (made,) = label_shares.tables([line_of(**{"ndcg@20": 0.6}), line_of(**{"ndcg@20": 0.8})])
+    assert made.rows[0][1] == "5%"
+    assert made.rows[0][6] == "0.7000 ± 0.1414"
+    assert made.rows[0][-1] == "2 of 2"
+    assert label_shares.sentences([line_of()]) == []
+
+
+def test_hard_draws_say_whether_they_harm():
+    lines = [
+        line_of("wrong", **{"ndcg@20": 0.4, "auc": 0.45}),
+        line_of("wrong", **{"ndcg@20": 0.4, "p_consensus": 0.2}),
+        line_of("few", **{"ndcg@20": 0.5, "used": False}),
+    ]
+    (made,) = label_shares.tables(lines)
+    assert made.rows[0][1:3] == ("5%, one of ten of them wrong", "2 of 2")
+    assert made.rows[0][-1] == "1 of 2"
+    assert made.rows[1][1:3] == ("20 in all", "0 of 1")
+    (said,) = label_shares.sentences(lines)
+    assert "Of 3 draws" in said
+    assert "2 were used" in said
+    assert "worse than no labels in 1, and recommend worse, with p below .05, in 1." in said
 
 
 def test_data_without_labels_is_refused(tmp_path):
@@ -71,6 +107,5 @@ def test_data_without_labels_is_refused(tmp_path):
 def test_the_committed_page_is_what_its_raw_lines_say(tmp_path):
     folder = Path(__file__).parents[2] / "docs" / "reproduction" / "labels"
     lines = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
-    made = label_shares.table(lines)
-    write_all(tmp_path, label_shares.NAME, [made], [label_shares.NOTE], made.title)
+    label_shares.write_page(tmp_path, lines)
     assert (tmp_path / "labels.md").read_text() == (folder / "labels.md").read_text()

@@ -20,7 +20,13 @@ def labels(
     of: Annotated[
         str, typer.Option(help="auto; training: learned models with 5% of the labels; chosen: those an audit asks for")
     ] = "auto",
-    by: Annotated[str, typer.Option(help="random, or users: all labels of a share of the users")] = "random,users",
+    by: Annotated[
+        str,
+        typer.Option(
+            help="random; users: all labels of a share of the users; popular: of the most popular items; one-class: "
+            "nine of ten are real; few: 20 in all; wrong: one of ten is wrong"
+        ),
+    ] = "random,users",
     draws: Annotated[int, typer.Option(help="draws of the labels")] = 10,
     clean: Clean = None,
     budget: Annotated[float, typer.Option(help="seconds for what auto tries, on two ordinary cores")] = 120.0,
@@ -45,9 +51,9 @@ def labels(
     dataset = load(source_of(data, None), labels=labels, clean=clean)
     made: list[Table]
     if of == "auto":
-        name, notes = label_shares.NAME, [label_shares.NOTE]
         lines = label_shares.run(dataset, given, ways, draws, out, device, budget, say)  # type: ignore[arg-type]
-        made = [label_shares.table(lines)]
+        name, notes = label_shares.NAME, [label_shares.NOTE, *label_shares.sentences(lines)]
+        made = label_shares.tables(lines)
     elif of == "training":
         name, lines = labels_in_training.NAME, labels_in_training.run(dataset, draws, out, device, say)
         made, notes = labels_in_training.tables(lines), [labels_in_training.NOTE, *labels_in_training.findings(lines)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -16,30 +16,44 @@ import torch
 
 from accord.data.interactions import Dataset, Interactions
 from accord.errors import InputError
-from accord.evaluation.noise import auc
+from accord.evaluation.evaluate import Evaluation
+from accord.evaluation.noise import auc, calibration
 from accord.evaluation.significance import compare_to
 from accord.fitting import fit
 from accord.io.files import only_writer, replacing
 from accord.methods.auto import clean_members
-from accord.models.consensus import Member
+from accord.models.consensus import Consensus, Member
 from accord.posteriors.estimate import estimate
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Table
+from accord.report.tables import Table, write_all
 
-NAME = "labels"
+NAME, TITLE = "labels", "What a few labels are worth"
 HEADS = (
-    *("data", "labelled", "noise AUC", "without labels", "popularity", "NDCG@20", "consensus", "EASE"),
-    *("EASE on real ones", "better than EASE, p below .01"),
+    *("data", "labelled", "noise AUC", "without labels", "popularity", "calibration error", "NDCG@20", "consensus"),
+    *("EASE", "EASE on real ones", "better than EASE, p below .01"),
+)
+HARD_HEADS = (
+    *("data", "labelled", "used", "noise AUC", "without labels", "NDCG@20", "without labels", "lower, p below .05"),
 )
 NOTE = (
-    "Mean ± sd over draws of the labels. AUC: real against noise, of training interactions whose label was not drawn. "
-    "Consensus: what auto finds without labels. EASE: its penalty chosen on the validation; on real ones: fitted "
-    "without all that is noise by the labels, of which no other row knows more than its share. p: a paired test over "
-    "the users of the test."
+    "Mean ± sd over draws of the labels. AUC and calibration error (ten bins): of p_real, on training interactions "
+    "whose label was not drawn. Consensus: what auto finds without labels. EASE: its penalty chosen on the validation; "
+    "on real ones: fitted without all that is noise by the labels, of which no other row knows more than its share. p: "
+    "a paired test over the users of the test."
 )
-By = Literal["random", "users"]
+By = Literal["random", "users", "popular", "one-class", "few", "wrong"]
+FAIR: By = "random"
+POPULAR, REAL, FEW, WRONG = 0.1, 0.9, 20, 0.1  # share of the items, of the labels; labels in all; share of the labels
+SAID: dict[str, str] = {  # how a draw is called
+    "random": "{share:.0%}",
+    "users": "{share:.0%} of users",
+    "popular": "{share:.0%}, all of the most popular tenth of the items",
+    "one-class": "{share:.0%}, nine of ten of them real",
+    "few": "20 in all",
+    "wrong": "{share:.0%}, one of ten of them wrong",
+}
 PENALTIES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)  # of EASE, chosen by validation
-FIRST_DRAW = 1000
+FIRST_DRAW, BUDGET = 1000, 120.0
 Floats = npt.NDArray[np.float64]
 Line = dict[str, Any]
 
@@ -67,7 +81,7 @@ class Known:
 
 def run(
     data: Dataset, shares: Sequence[float], by: Sequence[By], draws: int, folder: Path, device: str = "auto",
-    budget: float = 120.0, say: Callable[[str], None] = print,
+    budget: float = BUDGET, say: Callable[[str], None] = print,
 ) -> list[Line]:  # fmt: skip
     """One line per draw, kept as soon as it is there: what is done already is not done again."""
     if "label" not in data.train.names:
@@ -78,8 +92,8 @@ def run(
         done = {(line["dataset"], line["share"], line["by"], line["draw"]) for line in lines}
         left = [
             (share, way, draw)
-            for share in shares
             for way in by
+            for share in ([0.0] if way == "few" else shares)
             for draw in range(draws)
             if (data.name, share, way, draw) not in done
         ]
@@ -87,8 +101,8 @@ def run(
             say(f"{data.name}: what is reached without labels")
             known = _known(data, device, budget)
             for share, way, draw in left:
-                lines.append(_drawn(data, known, share, way, draw, device))
-                say(f"{data.name}: {share:.0%} of the labels by {way}, draw {draw + 1} of {draws}")
+                lines.append(_drawn(data, known, share, way, draw, device) | {"budget": budget})
+                say(f"{data.name}: labels, {SAID[way].format(share=share)}: draw {draw + 1} of {draws}")
                 with replacing(file) as path:
                     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return lines
@@ -112,13 +126,29 @@ def _tuned_ease(data: Dataset, device: str) -> Recommender:
 
 
 def drawn_labels(data: Dataset, share: float, by: By, draw: int) -> Floats:
-    """The labels of a share of the labelled training interactions, or all of a share of the users; NaN elsewhere."""
+    """The labels of a share of the labelled training interactions, drawn in one of the ways; NaN elsewhere."""
     label, rng = data.train.column("label").astype(np.float64), np.random.default_rng(FIRST_DRAW + draw)
+    known = ~np.isnan(label)
     if by == "users":
         chosen = rng.permutation(len(data.users))[: max(1, round(share * len(data.users)))]
-        kept = np.isin(data.rows(data.train)[0], chosen)
-    else:
-        kept = rng.random(len(label)) < share
+        return np.where(np.isin(data.rows(data.train)[0], chosen), label, np.nan)
+    if by == "few":
+        kept = np.zeros(len(label), dtype=bool)
+        kept[rng.permutation(np.flatnonzero(known))[:FEW]] = True
+        return np.where(kept, label, np.nan)
+    chance: Floats | float = share
+    if by == "popular":
+        items = data.rows(data.train)[1]
+        counts = np.bincount(items, minlength=len(data.items))
+        among = np.isin(items, np.argsort(-counts, kind="stable")[: max(1, round(POPULAR * len(counts)))])
+        chance = np.where(among, share * known.sum() / max(1, (among & known).sum()), 0.0)
+    elif by == "one-class":
+        real, noise = known & (label > 0.5), known & (label <= 0.5)
+        wanted = share * min(known.sum(), real.sum() / REAL)
+        chance = np.where(real, REAL * wanted / real.sum(), (1 - REAL) * wanted / max(1, noise.sum()))
+    kept = rng.random(len(label)) < chance
+    if by == "wrong":
+        label = np.where(rng.random(len(label)) < WRONG, 1 - label, label)
     return np.where(kept, label, np.nan)
 
 
@@ -129,48 +159,103 @@ def _drawn(data: Dataset, known: Known, share: float, by: By, draw: int, device:
     matrix, truth = some.training_csr(("label",)), data.training_csr(("label",)).columns["label"]
     found = estimate(matrix, matrix.columns["label"])
     rest = np.isnan(matrix.columns["label"]) & ~np.isnan(truth)
-    made = known.consensus
-    if found.used:
-        members = [*known.members, *clean_members(known.candidates)]
-        written = [member.model_dump(mode="json", exclude_defaults=True) for member in members]
-        made = fit(some, "consensus", options={"model.members": written}, device=device, refit=False)
-    base, ease, told = (one.metrics["mean"]["ndcg@20"] for one in (known.consensus, known.ease, known.told))
+    real = truth[rest] > 0.5
+    made = _with_labels(some, known, device) if found.used else known.consensus.evaluation
+    without, ease, told = (one.evaluation for one in (known.consensus, known.ease, known.told))
     return {
         "dataset": data.name, "share": share, "by": by, "draw": draw, "labels": int((~np.isnan(label)).sum()),
-        "used": found.used, "auc": auc(found.p_real[rest], truth[rest] > 0.5),
-        "label_free_auc": auc(found.label_free[rest], truth[rest] > 0.5),
-        "popularity_auc": auc(matrix.popularity()[matrix.items][rest].astype(np.float64), truth[rest] > 0.5),
-        "ece": found.figures.get("ece"), "ndcg@20": made.metrics["mean"]["ndcg@20"], "consensus": base, "ease": ease,
-        "ease_told": told, "p_ease": _p(made, known.ease), "p_consensus": _p(made, known.consensus),
-        "device": "cpu" if made.device.type == "cpu" else torch.cuda.get_device_name(made.device),
+        "used": found.used, "auc": auc(found.p_real[rest], real), "label_free_auc": auc(found.label_free[rest], real),
+        "popularity_auc": auc(matrix.popularity()[matrix.items][rest].astype(np.float64), real),
+        "ece": calibration(found.p_real[rest], real)["ece"], "ndcg@20": _ndcg(made), "consensus": _ndcg(without),
+        "ease": _ndcg(ease), "ease_told": _ndcg(told), "p_ease": _p(made, ease), "p_consensus": _p(made, without),
+        "device": "cpu" if known.ease.device.type == "cpu" else torch.cuda.get_device_name(known.ease.device),
     }  # fmt: skip
 
 
-def _p(one: Recommender, other: Recommender) -> float:
+def _with_labels(some: Dataset, known: Known, device: str) -> Evaluation:
+    """What `auto` would make of the labels: their members beside those that are known, which no label changes."""
+    members = clean_members(known.candidates)
+    written = [member.model_dump(mode="json", exclude_defaults=True) for member in members]
+    made = fit(some, "consensus", options={"model.members": written}, device=device, refit=False)
+    vote, added = known.consensus.method.target, made.method.target
+    assert isinstance(vote, Consensus), "auto makes one"
+    assert isinstance(added, Consensus), "it was asked for"
+    added.take([*known.members, *members], [*vote.members, *added.members])
+    return made.evaluate()
+
+
+def _ndcg(evaluation: Evaluation | None) -> float:
+    assert evaluation is not None, "it was just trained"
+    return float(evaluation.mean()[0]["ndcg@20"])
+
+
+def _p(one: Evaluation | None, other: Evaluation | None) -> float:
     """Of a paired test over the test's users."""
-    if one is other:
+    if one is other or one is None or other is None:
         return 1.0
-    users = [made.evaluation.per_user["ndcg@20"] for made in (one, other) if made.evaluation is not None]
-    return float(compare_to(users[1], {"one": users[0]})["one"].p)
+    return float(compare_to(other.per_user["ndcg@20"], {"one": one.per_user["ndcg@20"]})["one"].p)
 
 
-def table(lines: Sequence[Line]) -> Table:
-    """Mean ± sd over draws, for every dataset and share."""
-    return Table("What a few labels are worth", HEADS, tuple(_rows(lines)))
-
-
-def _rows(lines: Sequence[Line]) -> Iterator[tuple[str, ...]]:
+def tables(lines: Sequence[Line]) -> list[Table]:
+    """Mean ± sd over draws, for every dataset, way and share: labels drawn at random, then those that are not."""
     groups: dict[tuple[str, str, float], list[Line]] = {}
     for line in lines:
-        groups.setdefault((line["dataset"], line["by"], line["share"]), []).append(line)
-    for (name, by, share), own in groups.items():
-        better = sum(line["p_ease"] < 0.01 and line["ndcg@20"] > line["ease"] for line in own)
-        means = [f"{fmean(line[key] for line in own):.4f}" for key in ("label_free_auc", "popularity_auc")]
-        fixed = [f"{own[0][key]:.4f}" for key in ("consensus", "ease", "ease_told")]
-        labelled = f"{share:.0%}" + (" of users" if by == "users" else "")
-        yield name, labelled, _spread(own, "auc"), *means, _spread(own, "ndcg@20"), *fixed, f"{better} of {len(own)}"
+        groups.setdefault((_searched(line), line["by"], line["share"]), []).append(line)
+    fair = tuple(_row(own) for (_, by, _), own in groups.items() if by == FAIR)
+    hard = tuple(_hard_row(own) for (_, by, _), own in groups.items() if by != FAIR)
+    found = Table(TITLE, HEADS, fair), Table("Labels that are few, wrong, or of some only", HARD_HEADS, hard)
+    return [table for table in found if table.rows]
+
+
+def _row(own: Sequence[Line]) -> tuple[str, ...]:
+    better = sum(line["p_ease"] < 0.01 and line["ndcg@20"] > line["ease"] for line in own)
+    means = [f"{fmean(line[key] for line in own):.4f}" for key in ("label_free_auc", "popularity_auc")]
+    fixed = [f"{own[0][key]:.4f}" for key in ("consensus", "ease", "ease_told")]
+    spreads = [_spread(own, key) for key in ("ece", "ndcg@20")]
+    return _searched(own[0]), _said(own[0]), _spread(own, "auc"), *means, *spreads, *fixed, f"{better} of {len(own)}"
+
+
+def _hard_row(own: Sequence[Line]) -> tuple[str, ...]:
+    used, worse = sum(line["used"] for line in own), sum(map(_harmed, own))
+    free, without = (f"{fmean(line[key] for line in own):.4f}" for key in ("label_free_auc", "consensus"))
+    return (
+        *(_searched(own[0]), _said(own[0]), f"{used} of {len(own)}", _spread(own, "auc"), free),
+        *(_spread(own, "ndcg@20"), without, f"{worse} of {len(own)}"),
+    )
+
+
+def sentences(lines: Sequence[Line]) -> list[str]:
+    """What the draws of labels that are few, wrong or of some only say together."""
+    hard = [line for line in lines if line["by"] != FAIR]
+    if not hard:
+        return []
+    used = [line for line in hard if line["used"]]
+    lower = sum(line["auc"] < line["label_free_auc"] for line in used)
+    return [
+        f"Of {len(hard)} draws of labels that are few, wrong or of some only, {len(used)} were used; the others change "
+        f"nothing. Where they were used, they tell noise worse than no labels in {lower}, and recommend worse, with p "
+        f"below .05, in {sum(map(_harmed, used))}."
+    ]
+
+
+def _harmed(line: Line) -> bool:
+    return bool(line["p_consensus"] < 0.05 and line["ndcg@20"] < line["consensus"])
+
+
+def _searched(line: Line) -> str:
+    """The data, and how long auto searched where that is not the default."""
+    seconds = line.get("budget", BUDGET)
+    return str(line["dataset"]) if seconds == BUDGET else f"{line['dataset']}, auto in {seconds:g} s"
+
+
+def _said(line: Line) -> str:
+    return SAID[line["by"]].format(share=line["share"])
 
 
 def _spread(lines: Sequence[Line], key: str) -> str:
     values = [line[key] for line in lines]
     return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
+
+
+def write_page(folder: Path, lines: Sequence[Line]) -> None:
+    write_all(folder, NAME, tables(lines), [NOTE, *sentences(lines)], TITLE)
