@@ -109,3 +109,14 @@ def test_the_committed_page_is_what_its_raw_lines_say(tmp_path):
     lines = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
     label_shares.write_page(tmp_path, lines)
     assert (tmp_path / "labels.md").read_text() == (folder / "labels.md").read_text()
+
+
+def test_what_is_said_of_the_half_vote_is_what_its_raw_lines_say():
+    docs = Path(__file__).parents[2] / "docs"
+    raw = (docs / "reproduction" / "labels" / "half-vote.jsonl").read_text().splitlines()
+    lines = [line for line in map(json.loads, raw) if line["by"] != "random"]
+    own = {name: [line for line in lines if line["dataset"] == name] for name in ("modcloth", "ml-100k")}
+    harmed = {name: f"{sum(map(label_shares._harmed, some))} of {len(some)}" for name, some in own.items()}
+    said = " ".join((docs / "labels.md").read_text().split())
+    assert f"in {harmed['modcloth']} draws of labels that are few, wrong or of some only" in said
+    assert f"and in {harmed['ml-100k']} on ml-100k" in said
