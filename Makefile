@@ -63,5 +63,11 @@ audit-deps: .supply-venv/.ready
 	PIP_CONSTRAINT= .supply-venv/bin/pip install --quiet --no-deps --requirement stress/supply-requirements.txt
 	touch $@
 
+# libraries that docs/examples use weights in: with them, the tests of the examples run
+.elsewhere-venv/.ready: docs/examples/requirements.txt
+	test -x .elsewhere-venv/bin/python || $(PYTHON) -m venv .elsewhere-venv
+	PIP_CONSTRAINT= .elsewhere-venv/bin/pip install --quiet --no-deps --requirement docs/examples/requirements.txt
+	touch $@
+
 clean:
-	rm -rf .venv .bench-venv .supply-venv build dist runs
+	rm -rf .venv .bench-venv .supply-venv .elsewhere-venv build dist runs
