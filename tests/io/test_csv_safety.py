@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from accord.auditing.clean_log import _write
+from accord.auditing.clean_log import write_table
 from accord.cli.display import table_as_text
 from accord.data.columns import NO_TEXT_ID
 from accord.data.read import read_table
@@ -73,7 +73,7 @@ def test_a_cleaned_log_reads_back_to_the_same_ids(tmp_path_factory, ids):
     rows = pa.table({"user": ids * 2, "item": [f"i{n}" for n in range(2 * len(ids))], "value": [-1.5] * 2 * len(ids)})
     folder = tmp_path_factory.mktemp("clean")
     for name in ("clean.csv", "clean.tsv", "clean.parquet"):
-        _write(folder / name, rows)
+        write_table(folder / name, rows)
         found, _ = read_table(folder / name)
         assert set(map(str, found.users.to_pylist())) == set(ids)
         assert found.column("value").tolist() == [-1.5] * 2 * len(ids)
@@ -85,7 +85,7 @@ def cells(text: str) -> list[str]:
 
 def test_no_writer_lets_a_formula_out(tmp_path):
     table = pa.table({"=user": HARM, "score": [-1.5] * len(HARM)})
-    _write(tmp_path / "clean.csv", table)
+    write_table(tmp_path / "clean.csv", table)
     written = [
         (tmp_path / "clean.csv").read_text(encoding="utf-8"),
         table_as_text(table, "csv"),
