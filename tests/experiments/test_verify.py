@@ -8,9 +8,10 @@ from functools import partial
 import pytest
 
 from accord.errors import InputError
-from accord.experiments import leaderboard
+from accord.experiments import chosen_labels, leaderboard
 from accord.experiments.paper_tables.reproduce import reproduce
-from accord.experiments.verify import Check, check_tests, verify
+from accord.experiments.results import keep_lines
+from accord.experiments.verify import Check, check_tests, check_users, verify
 from comparisons import ask
 from paper_runs import quiet, simulated
 
@@ -79,3 +80,33 @@ def test_a_tested_difference_that_its_runs_do_not_have(data, tmp_path):
     tests["MF + R-CE"]["difference"] += 0.01
     file.write_text(json.dumps(content))
     assert "its runs by" in check_tests(tmp_path, file).why
+
+
+def test_tests_are_done_again_from_the_users(tmp_path):
+    leaderboard.run([simulated()], ask, tmp_path, ["mf"], ["normal", "rce"], trials=0)
+    file = tmp_path / "leaderboard.json"
+    assert check_users(tmp_path, file).wrong is False
+    content = json.loads(file.read_text())
+    (entry,) = content.values()
+    row = next(iter(entry["tests"]["best"].values()))
+    row["low"] -= 0.01
+    file.write_text(json.dumps(content))
+    found = check_users(tmp_path, file)
+    assert found.wrong
+    assert "low is" in found.why
+    (tmp_path / "leaderboard.per_user.parquet").unlink()
+    assert check_users(tmp_path, file).wrong is None
+
+
+def test_pages_of_labels_are_made_again_and_their_lines_are_no_runs(tmp_path):
+    drawn = {"dataset": "demo", "start": 0.5} | {f"{way} {n}": 0.5 for way in ("chosen", "random") for n in (50, 250)}
+    keep_lines(tmp_path / "chosen.jsonl", [drawn | {"chosen 50": 0.6}, drawn])
+    chosen_labels.render(tmp_path)
+    found = outcomes(tmp_path, training=True)
+    assert found == {
+        "chosen.md": (False, ""),
+        "chosen.jsonl, a cell trained anew": (None, "its lines are not single runs"),
+    }
+    page = tmp_path / "chosen.md"
+    page.write_text(page.read_text().replace("0.5500", "0.9500"))
+    assert outcomes(tmp_path)["chosen.md"][0]

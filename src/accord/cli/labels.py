@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, cast, get_args
 
 import typer
 
@@ -37,7 +37,6 @@ def labels(
     from accord.cli.display import print_table, say
     from accord.data.load import load
     from accord.experiments import chosen_labels, label_shares, labels_in_training
-    from accord.report.tables import Table, write_all
 
     ways = by.split(",")
     for way in ways:
@@ -49,18 +48,16 @@ def labels(
     if draws < 1 or not all(0 < share < 1 for share in given):
         raise InputError("--draws must be at least 1, and --shares between 0 and 1.")
     dataset = load(source_of(data, None), labels=labels, clean=clean)
-    made: list[Table]
     if of == "auto":
-        lines = label_shares.run(dataset, given, ways, draws, out, device, budget, say)  # type: ignore[arg-type]
-        name, notes = label_shares.NAME, [label_shares.NOTE, *label_shares.sentences(lines)]
-        made = label_shares.tables(lines)
+        asked = cast(list[label_shares.By], ways)
+        lines = label_shares.run(dataset, given, asked, draws, out, device, budget, say)
+        name, made = label_shares.NAME, label_shares.write_page(out, lines)
     elif of == "training":
-        name, lines = labels_in_training.NAME, labels_in_training.run(dataset, draws, out, device, say)
-        made, notes = labels_in_training.tables(lines), [labels_in_training.NOTE, *labels_in_training.findings(lines)]
+        lines = labels_in_training.run(dataset, draws, out, device, say)
+        name, made = labels_in_training.NAME, labels_in_training.write_page(out, lines)
     else:
-        name, lines = chosen_labels.NAME, chosen_labels.run(dataset, draws, out, say)
-        made, notes = [chosen_labels.table(lines)], [chosen_labels.NOTE, *chosen_labels.findings(lines)]
-    write_all(out, name, made, notes, made[0].title)
+        lines = chosen_labels.run(dataset, draws, out, say)
+        name, made = chosen_labels.NAME, chosen_labels.write_page(out, lines)
     for table in made:
         print_table(table.columns, table.rows)
     say(f"page: {out / name}.md")

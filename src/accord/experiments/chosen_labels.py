@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -17,10 +16,11 @@ from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.evaluation.noise import auc
 from accord.experiments.label_shares import FIRST_DRAW
-from accord.io.files import only_writer, replacing
+from accord.experiments.results import keep_lines, read_lines
+from accord.io.files import only_writer
 from accord.posteriors.estimate import Estimate, estimate
 from accord.posteriors.next_labels import next_labels, uncertainty
-from accord.report.tables import Table
+from accord.report.tables import Table, write_all
 
 NAME = "chosen"
 START, AT_ONCE, MOST = 250, 50, 250  # labels at random to begin with, asked for at a time, asked for in all
@@ -30,7 +30,8 @@ HEADS = ("data", "labels", "chosen", "at random", "difference", "p")
 NOTE = (
     "AUC of p_real, real against noise, on a half of the training interactions of which no label is ever given; mean "
     f"± sd over draws of that half and of {START} labels to begin with. Chosen: {AT_ONCE} at a time, as an audit asks "
-    "for them, each time with all labels before. p: of a paired t test over the draws."
+    "for them, each time with all labels before. p: of a paired t test over the draws, not corrected for how "
+    "many there are."
 )
 Floats = npt.NDArray[np.float64]
 Line = dict[str, Any]
@@ -42,14 +43,13 @@ def run(data: Dataset, draws: int, folder: Path, say: Callable[[str], None] = pr
         raise InputError(f"{data.name} has no labels to draw from; give --labels, as 'rating>=4'.")
     file, train = folder / f"{NAME}.jsonl", data.training_csr()
     with only_writer(folder):
-        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        lines = read_lines(file)
         done = {(line["dataset"], line["draw"]) for line in lines}
         for draw in range(draws):
             if (data.name, draw) not in done:
                 lines.append({"dataset": data.name, "draw": draw, **_drawn(train, draw)})
                 say(f"{data.name}: draw {draw + 1} of {draws}")
-                with replacing(file) as path:
-                    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                keep_lines(file, lines)
     return lines
 
 
@@ -115,3 +115,14 @@ def _gained(lines: Sequence[Line], asked: int) -> tuple[float, float]:
 
 def _spread(values: Sequence[float]) -> str:
     return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
+
+
+def write_page(folder: Path, lines: Sequence[Line]) -> list[Table]:
+    made = [table(lines)]
+    write_all(folder, NAME, made, [NOTE, *findings(lines)], TITLE)
+    return made
+
+
+def render(folder: Path) -> list[Table]:
+    """Write the page from the raw results alone."""
+    return write_page(folder, read_lines(folder / f"{NAME}.jsonl"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +18,9 @@ from accord.errors import InputError
 from accord.evaluation.evaluate import Evaluation
 from accord.evaluation.noise import auc, calibration
 from accord.evaluation.significance import compare_to
+from accord.experiments.results import keep_lines, read_lines
 from accord.fitting import fit
-from accord.io.files import only_writer, replacing
+from accord.io.files import only_writer
 from accord.methods.auto import clean_members
 from accord.models.consensus import Consensus, Member
 from accord.posteriors.estimate import estimate
@@ -88,7 +88,7 @@ def run(
         raise InputError(f"{data.name} has no labels to draw from; give --labels, as 'rating>=4'.")
     file = folder / f"{NAME}.jsonl"
     with only_writer(folder):
-        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        lines = read_lines(file)
         done = {(line["dataset"], line["share"], line["by"], line["draw"]) for line in lines}
         left = [
             (share, way, draw)
@@ -103,8 +103,7 @@ def run(
             for share, way, draw in left:
                 lines.append(_drawn(data, known, share, way, draw, device) | {"budget": budget})
                 say(f"{data.name}: labels, {SAID[way].format(share=share)}: draw {draw + 1} of {draws}")
-                with replacing(file) as path:
-                    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                keep_lines(file, lines)
     return lines
 
 
@@ -257,5 +256,12 @@ def _spread(lines: Sequence[Line], key: str) -> str:
     return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
 
 
-def write_page(folder: Path, lines: Sequence[Line]) -> None:
-    write_all(folder, NAME, tables(lines), [NOTE, *sentences(lines)], TITLE)
+def write_page(folder: Path, lines: Sequence[Line]) -> list[Table]:
+    made = tables(lines)
+    write_all(folder, NAME, made, [NOTE, *sentences(lines)], TITLE)
+    return made
+
+
+def render(folder: Path) -> list[Table]:
+    """Write the page from the raw results alone."""
+    return write_page(folder, read_lines(folder / f"{NAME}.jsonl"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +18,12 @@ from accord.errors import InputError
 from accord.evaluation.noise import auc
 from accord.experiments.graded import GradedDeCA
 from accord.experiments.label_shares import Floats, drawn_labels
+from accord.experiments.results import keep_lines, read_lines
 from accord.fitting import fit
-from accord.io.files import only_writer, replacing
+from accord.io.files import only_writer
 from accord.methods import MethodSpec, method_name
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Table
+from accord.report.tables import Table, write_all
 from accord.training.plan import FIRST_SEED
 
 NAME = "training"
@@ -35,7 +35,8 @@ GRADED_HEADS = ("data", "model", "method", "labels", "NDCG@20", "against the fir
 NOTE = (
     f"NDCG@20 of learned models trained without labels and with those of {SHARE:.0%} of the training interactions: a "
     "rating of 4 or 5 is real, any other is noise. Mean ± sd over seeds, each of which has its own draw of labels; "
-    "differences and p of a paired t test over the seeds. Default options; the epochs are chosen by the validation, "
+    "differences and p of a paired t test over the seeds, not corrected for how many there are. Default options; "
+    "the epochs are chosen by the validation, "
     "which no label changes. Noise AUC: real against noise by p_real of the trained model, of training interactions "
     "whose label was not drawn."
 )
@@ -59,7 +60,7 @@ def run(
     cells: list[tuple[str, MethodSpec]] = [(model, method) for model in models for method in methods]
     bare = replace(data, train=data.train.without("label"))
     with only_writer(folder):
-        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        lines = read_lines(file)
 
         def train(cell: tuple[str, MethodSpec], labels: str, own: Dataset, numbers: Sequence[int]) -> None:
             model, method = cell
@@ -67,8 +68,7 @@ def run(
             done = [line["seed"] - FIRST_SEED for line in lines if key.items() <= line.items()]
             if left := [number for number in numbers if number not in done]:
                 lines.extend(_trained(data, own, cell, key, left, device))
-                with replacing(file) as path:
-                    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                keep_lines(file, lines)
                 say(f"{data.name}: {model} + {key['method']}, labels {labels}, seed {FIRST_SEED + left[0]}")
 
         for cell in cells:
@@ -199,3 +199,14 @@ def _paired(before: Runs, after: Runs) -> tuple[str, ...]:
 def _spread(lines: Runs, key: str) -> str:
     values = [line[key] for line in lines.values()]
     return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
+
+
+def write_page(folder: Path, lines: Sequence[Line]) -> list[Table]:
+    made = tables(lines)
+    write_all(folder, NAME, made, [NOTE, *findings(lines)], TITLE)
+    return made
+
+
+def render(folder: Path) -> list[Table]:
+    """Write the page from the raw results alone."""
+    return write_page(folder, read_lines(folder / f"{NAME}.jsonl"))

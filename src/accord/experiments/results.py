@@ -127,3 +127,13 @@ class Results:
 def _write(table: pa.Table, path: Path) -> None:
     with replacing(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")  # few values differ, so a dictionary is small
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """The lines of an experiment that has a form of its own; none where nothing was done yet."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def keep_lines(file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    with replacing(file) as path:
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -15,13 +15,20 @@ import numpy as np
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.evaluation.significance import holm
-from accord.experiments import leaderboard, noise_injection, partners
+from accord.experiments import (
+    chosen_labels,
+    label_shares,
+    labels_in_training,
+    leaderboard,
+    noise_injection,
+    partners,
+)
 from accord.experiments.charts import display_name
 from accord.experiments.compare import Cell, Request, compare
 from accord.experiments.findings import pages
 from accord.experiments.paper_tables.experiment import spread
 from accord.experiments.paper_tables.reproduce import EXPERIMENTS, reproduce
-from accord.experiments.results import Results
+from accord.experiments.results import IDENTITY, Results, read_lines
 from accord.io.files import read_json
 
 METRICS = ("recall@20", "ndcg@20")
@@ -30,8 +37,11 @@ SHARE, ELSEWHERE = 0.01, 0.05  # on the kind of device that it was run on, and o
 QUICK = 0.2  # share of the cells, those that took least time, of which one is trained anew
 ROUNDING = 1e-6  # of differences: the raw results have eight digits
 Find = Callable[[str], Dataset | None]  # a dataset by its name, None where it is not here
-PAGES: dict[str, Callable[[Path], Any]] = {page.NAME: page.render for page in (leaderboard, noise_injection, partners)}
-SELDOM = ("tuning",)  # trials: they are in a table of the leaderboard
+PAGES: dict[str, Callable[[Path], Any]] = {
+    page.NAME: page.render
+    for page in (leaderboard, noise_injection, partners, label_shares, labels_in_training, chosen_labels)
+}
+SELDOM = ("tuning", "half-vote")  # without a page: trials, in a table of the leaderboard; a rule that was given up
 
 
 @dataclass(frozen=True)
@@ -162,6 +172,8 @@ def _trained(folder: Path, file: Path, find: Find, device: str) -> Check:
     """Train a cell anew, with the same seeds, and compare its means. They need not be equal: another processor adds in
     another order, which gives other runs of the same kind."""
     what = f"{file.relative_to(folder)}, a cell trained anew"
+    if not all(line.keys() >= {*IDENTITY} for line in read_lines(file)):
+        return Check(what, None, "its lines are not single runs")
     chosen = _chosen(Results(file.parent, file.stem).read(), find)
     if chosen is None:
         return Check(what, None, "none of its datasets is here; set ACCORD_DATA")
