@@ -37,7 +37,8 @@ HARD_HEADS = (
 )
 NOTE = (
     "Mean ± sd over draws of the labels. AUC and calibration error (ten bins): of p_real, on training interactions "
-    "whose label was not drawn. Consensus: what auto finds without labels. EASE: its penalty chosen on the validation; "
+    "whose label was not drawn, the error where the labels were used. Consensus: what auto finds without labels. EASE: "
+    "its penalty chosen on the validation; "
     "on real ones: fitted without all that is noise by the labels, of which no other row knows more than its share. p: "
     "a paired test over the users of the test."
 )
@@ -210,7 +211,8 @@ def _row(own: Sequence[Line]) -> tuple[str, ...]:
     better = sum(line["p_ease"] < 0.01 and line["ndcg@20"] > line["ease"] for line in own)
     means = [f"{fmean(line[key] for line in own):.4f}" for key in ("label_free_auc", "popularity_auc")]
     fixed = [f"{own[0][key]:.4f}" for key in ("consensus", "ease", "ease_told")]
-    spreads = [_spread(own, key) for key in ("ece", "ndcg@20")]
+    used = [line for line in own if line.get("used", True)]
+    spreads = [_spread(used, "ece") if used else "", _spread(own, "ndcg@20")]
     return _searched(own[0]), _said(own[0]), _spread(own, "auc"), *means, *spreads, *fixed, f"{better} of {len(own)}"
 
 
