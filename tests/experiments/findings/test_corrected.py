@@ -66,6 +66,17 @@ def test_the_smallest_difference_that_was_significant(dataset):
     assert f"the smallest that is significant is {smallest:.4f}".replace(" 0.", " .") in PAGE
 
 
+def test_what_the_readme_of_the_project_says_of_the_default():
+    tests = [BOARD[dataset]["tests"]["auto"] for dataset in (*NAMES, "demo")]
+    sure = [test["difference"] for own in tests for test in own.values() if test["p_holm"] < 0.05]
+    assert max(sure) < 0
+    ease = sum(own["EASE"]["p_holm"] < 0.05 and own["EASE"]["difference"] < 0 for own in tests)
+    assert (len(tests), ease) == (4, 3)
+    said = " ".join((FOLDER.parents[1] / "README.md").read_text(encoding="utf-8").split())
+    assert "no row is significantly above it, and it is significantly above EASE on three." in said
+    assert "On [four logs, with every row tuned]" in said
+
+
 def test_what_the_readme_of_the_project_says():
     """The most that DeCA and DeCA(p) change, in one sentence."""
     most = {}
