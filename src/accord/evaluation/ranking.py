@@ -105,7 +105,7 @@ class Ranker:
     def rank(self, users: IntArray, k: int, barred: Tensor | None = None) -> Iterator[tuple[IntArray, Tensor, Tensor]]:
         """For blocks of users: the users, their k best items [R, B, k] and the scores; -inf marks no item.
 
-        `barred` [I] are left out for everybody."""
+        `barred` [I] are left out for all users."""
         for block in self.blocks(users):
             yield block, *self.rank_block(block, k, barred)
 

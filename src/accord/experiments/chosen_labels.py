@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.evaluation.noise import auc
 from accord.experiments.label_shares import FIRST_DRAW
-from accord.experiments.results import keep_lines, read_lines
+from accord.experiments.results import keep_lines, mean_sd, read_lines
 from accord.io.files import only_writer
 from accord.posteriors.estimate import Estimate, estimate
 from accord.posteriors.next_labels import next_labels, uncertainty
@@ -84,11 +83,11 @@ def table(lines: Sequence[Line]) -> Table:
     rows: list[tuple[str, ...]] = []
     for name in dict.fromkeys(line["dataset"] for line in lines):
         own = [line for line in lines if line["dataset"] == name]
-        rows.append((name, str(START), "", _spread([line["start"] for line in own]), "", ""))
+        rows.append((name, str(START), "", mean_sd([line["start"] for line in own]), "", ""))
         for asked in (AT_ONCE, MOST):
             ways = [[line[f"{way} {asked}"] for line in own] for way in ("chosen", "random")]
             gained, p = _gained(own, asked)
-            figures = (*map(_spread, ways), f"{gained:+.4f}", f"{p:.3f}")
+            figures = (*map(mean_sd, ways), f"{gained:+.4f}", f"{p:.3f}")
             rows.append((name, f"{START} + {asked}", *figures))
     return Table(TITLE, HEADS, tuple(rows))
 
@@ -111,10 +110,6 @@ def _gained(lines: Sequence[Line], asked: int) -> tuple[float, float]:
     gained = np.array([line[f"chosen {asked}"] - line[f"random {asked}"] for line in lines])
     p = float(ttest_1samp(gained, 0).pvalue) if gained.std() > 0 else 1.0
     return float(gained.mean()), p
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
 
 
 def write_page(folder: Path, lines: Sequence[Line]) -> list[Table]:

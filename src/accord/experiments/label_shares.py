@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from accord.errors import InputError
 from accord.evaluation.evaluate import Evaluation
 from accord.evaluation.noise import auc, calibration
 from accord.evaluation.significance import compare_to
-from accord.experiments.results import keep_lines, read_lines
+from accord.experiments.results import keep_lines, mean_sd, read_lines
 from accord.fitting import fit
 from accord.io.files import only_writer
 from accord.methods.auto import clean_members
@@ -254,8 +254,7 @@ def _said(line: Line) -> str:
 
 
 def _spread(lines: Sequence[Line], key: str) -> str:
-    values = [line[key] for line in lines]
-    return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
+    return mean_sd([line[key] for line in lines])
 
 
 def write_page(folder: Path, lines: Sequence[Line]) -> list[Table]:

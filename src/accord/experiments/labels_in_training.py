@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from accord.errors import InputError
 from accord.evaluation.noise import auc
 from accord.experiments.graded import GradedDeCA
 from accord.experiments.label_shares import Floats, drawn_labels
-from accord.experiments.results import keep_lines, read_lines
+from accord.experiments.results import keep_lines, mean_sd, read_lines
 from accord.fitting import fit
 from accord.io.files import only_writer
 from accord.methods import MethodSpec, method_name
@@ -197,8 +197,7 @@ def _paired(before: Runs, after: Runs) -> tuple[str, ...]:
 
 
 def _spread(lines: Runs, key: str) -> str:
-    values = [line[key] for line in lines.values()]
-    return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
+    return mean_sd([line[key] for line in lines.values()])
 
 
 def write_page(folder: Path, lines: Sequence[Line]) -> list[Table]:

@@ -24,7 +24,7 @@ from accord.experiments.compare import ALWAYS, Cell, Request, cells_of, compare,
 from accord.experiments.known_noise import Labelled
 from accord.experiments.oracle import NAME as CEILING
 from accord.experiments.oracle import ceiling
-from accord.experiments.results import Results, run_key
+from accord.experiments.results import Results, mean_sd, run_key
 from accord.experiments.tuning import space_of, tuned
 from accord.io.files import read_json, write_json
 from accord.methods import METHODS
@@ -229,10 +229,7 @@ def _dataset(dataset: str, entry: Mapping[str, Any], rows: list[Row], told: Row 
 
 
 def spread(values: npt.NDArray[np.float64] | None, digits: int = 4) -> str | None:
-    if values is None:
-        return None
-    sd = f" ± {values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{values.mean():.{digits}f}{sd}"
+    return None if values is None else mean_sd(values, digits)
 
 
 def _ranking(title: str, rows: Sequence[Row], told: Row | None) -> Table:

@@ -137,3 +137,9 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 def keep_lines(file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     with replacing(file) as path:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def mean_sd(values: npt.ArrayLike, digits: int = 4) -> str:
+    """As pages write figures of several runs or draws."""
+    many = np.asarray(values, dtype=float)
+    return f"{many.mean():.{digits}f}" + (f" ± {many.std(ddof=1):.{digits}f}" if many.size > 1 else "")

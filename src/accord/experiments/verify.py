@@ -41,7 +41,7 @@ PAGES: dict[str, Callable[[Path], Any]] = {
     page.NAME: page.render
     for page in (leaderboard, noise_injection, partners, label_shares, labels_in_training, chosen_labels)
 }
-SELDOM = ("tuning", "half-vote")  # without a page: trials, in a table of the leaderboard; a rule that was given up
+SELDOM = ("tuning",)  # trials: they are in a table of the leaderboard
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ def _page(folder: Path, file: Path, find: Find) -> Check:
     """Whether a page is what its raw results give, letter by letter."""
     page = file.with_suffix(".md")
     what = str(page.relative_to(folder))
+    if file.stem not in (*PAGES, *EXPERIMENTS):
+        return Check(what, None, "no page of ours is made from it")
     if not page.exists():
         return Check(what, True, "the page is missing; write it with --render-only")
     with tempfile.TemporaryDirectory() as name:
@@ -83,11 +85,8 @@ def _page(folder: Path, file: Path, find: Find) -> Check:
                 shutil.copyfile(path, place / path.name)
         if file.stem in PAGES:
             PAGES[file.stem](place)
-        elif file.stem in EXPERIMENTS:
-            if (lacking := _rendered(file.stem, place, find)) is not None:
-                return Check(what, None, lacking)
-        else:
-            return Check(what, None, "no page of ours is made from it")
+        elif (lacking := _rendered(file.stem, place, find)) is not None:
+            return Check(what, None, lacking)
         return Check(
             what, *_difference(page.read_text(encoding="utf-8"), (place / page.name).read_text(encoding="utf-8"))
         )

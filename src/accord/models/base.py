@@ -109,7 +109,7 @@ class Model(nn.Module):
     shardable: bool = False  # whether a pair's score depends on its user's own rows alone, so users may be apart
     solved: ClassVar[bool] = False  # by `fit`; else it is learned with a method
     seeded: ClassVar[bool] = False  # whether a solved model draws random numbers: it then has a run for each seed
-    own_scale: ClassVar[bool] = False  # whether its scores, centred, mean the same for everybody: no vote changes that
+    own_scale: ClassVar[bool] = False  # whether a vote takes its scores as they are, not standardised within a user
     logits: ClassVar[bool] = True  # whether scores are logits, which probabilities can be made of
     reads_history: ClassVar[bool] = False  # whether a learned one scores users from their pairs, who may be new then
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
