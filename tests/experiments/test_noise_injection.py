@@ -7,7 +7,7 @@ import pytest
 
 from accord.errors import InputError
 from accord.experiments import noise_injection
-from accord.experiments.noise_injection import Found
+from accord.experiments.noise_injection import SOLVED, Found, _panels
 from accord.experiments.results import Results
 from comparisons import ask, rated, titled
 
@@ -50,3 +50,16 @@ def test_the_loss_is_against_the_same_seed_without_noise():
     assert found.noise(("mf", "normal"), ("uniform", 0.2), "auc") == pytest.approx([0.1, 0.3])
     assert found.noise(("mf", "normal"), ("uniform", 0.2), "ece") is None
     assert noise_injection._percent(np.array([-0.5, -0.25])) == "-37.5% ± 17.7%"
+
+
+def test_solved_models_have_panels_of_their_own():
+    values = np.array([0.5, 0.7])
+    rows = [("gmf", "normal"), ("item-knn", None), ("ease", None)]
+    found = Found("a log", {row: {("uniform", 0.1): [], ("uniform", 0.2): []} for row in rows}, {})
+    panels = _panels(found, lambda row, where: values)
+    assert {panel: list(curves) for panel, curves in panels.items()} == {
+        ("gmf", "uniform"): ["normal", "ease"],
+        (SOLVED, "uniform"): ["item-knn", "ease"],
+    }
+    only = Found("a log", {("ease", None): {("uniform", 0.1): []}}, {})
+    assert list(_panels(only, lambda row, where: values)) == [(SOLVED, "uniform")]

@@ -32,6 +32,12 @@ STYLES: dict[str, dict[str, Any]] = {
     CEILING: {"color": "#009e73", "marker": "", "linestyle": (0, (3, 1, 1, 1))},
 }
 OTHER = {"color": "#444444", "marker": "*", "linestyle": "-"}  # a method of the caller
+SOLVED: dict[str, dict[str, Any]] = {  # where these are curves, told apart
+    "item-knn": {"color": "#0072b2", "marker": "s", "linestyle": "-"},
+    "user-knn": {"color": "#56b4e9", "marker": "D", "linestyle": "--"},
+    "graph-filter": {"color": "#882255", "marker": "<", "linestyle": ":"},
+    "ials": {"color": "#d55e00", "marker": "^", "linestyle": "-."},
+}
 NAMES = {
     **{"rce": "R-CE", "dcf": "DCF", "udt": "UDT", "pld": "PLD", "eard": "EARD"},
     **{
@@ -150,17 +156,17 @@ def by_rate(
         for method, points in curves.items():
             rates = sorted(points)
             values = [points[rate] for rate in rates]
-            axis.plot([100 * r for r in rates], values, label=display_name(method), markersize=5, **style(method))
+            look = SOLVED.get(method) or style(method)
+            axis.plot([100 * r for r in rates], values, label=display_name(method), markersize=5, **look)
         axis.set(title=f"{display_name(model)}, {kind} noise", xlabel="injected pairs, % of all", ylabel=label)
         axis.sharey(axes[0])
-    _legend(canvas, axes[0])
+    _legend(canvas, *axes)
     return drawing.drawn(canvas, file, title, caption)
 
 
-def _legend(canvas: Any, axis: Any) -> None:
+def _legend(canvas: Any, *axes: Any) -> None:
     """One legend under all panels, in the order of STYLES."""
-    handles, labels = axis.get_legend_handles_labels()
-    found = dict(zip(labels, handles, strict=True))
+    found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     order = [display_name(name) for name in STYLES]
     labels = sorted(found, key=lambda label: order.index(label) if label in order else len(order))
     columns = min(5, int(canvas.get_figwidth() // 1.5))

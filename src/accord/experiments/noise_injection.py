@@ -19,7 +19,7 @@ from accord.data.simulate import KINDS
 from accord.errors import InputError, unknown
 from accord.experiments import charts
 from accord.experiments.charts import display_name
-from accord.experiments.compare import Request, cells_of, compare, keys_of
+from accord.experiments.compare import ALWAYS, Request, cells_of, compare, keys_of
 from accord.experiments.known_noise import BUILT_IN, CLEAN, Condition, conditions
 from accord.experiments.leaderboard import KS, TRIALS, row_name, spread
 from accord.experiments.results import Results
@@ -31,6 +31,7 @@ from accord.report.tables import Figure, Table, write_all
 NAME = "injected"
 MODELS = ("gmf", "lightgcn")
 RATES = (0.1, 0.2, 0.3, 0.4)
+SOLVED = "solved models"  # the panel of those that are not in every one
 KIND_NAMES = {"uniform": "uniform", "popularity": "popularity-driven", "user": "user-dependent", BUILT_IN: BUILT_IN}
 
 
@@ -169,8 +170,8 @@ def _dataset(dataset: str, found: Found) -> list[Table | Figure]:
             found,
             "finding the noise, AUC",
             lambda row, where: spread(found.noise(row, where, "auc"), 3),
-            "AUC of telling noise from the other training pairs by the posterior (popularity and EASE: by the score); "
-            "0.5 is chance, less is worse than chance.",
+            "AUC of telling noise from the other training pairs by the posterior (models without a method: by the "
+            "score); 0.5 is chance, less is worse than chance.",
         ),
         _table(
             found,
@@ -234,13 +235,15 @@ def _percent(values: Values) -> str:
 def _panels(
     found: Found, figure: Callable[[tuple[str, str | None], Where], Values | None]
 ) -> dict[tuple[str, str], dict[str, dict[float, float]]]:
-    """Curves over the rate, by model and kind; models without a method are in every panel."""
+    """Curves over the rate, by model and kind: popularity and EASE in every panel, other solved models in one."""
     panels: dict[tuple[str, str], dict[str, dict[float, float]]] = {}
-    for model in dict.fromkeys(model for model, method in found.rows if method):
+    learned = {model: [row for row in found.rows if row[0] == model] for model, method in found.rows if method}
+    always = [row for row in found.rows if row[0] in ALWAYS]
+    solved = [row for row in found.rows if not row[1] and row not in always]
+    for model, rows in {**learned, **({SOLVED: solved} if solved or not learned else {})}.items():
         for kind in dict.fromkeys(kind for kind, _ in found.noises):
             curves = panels.setdefault((model, KIND_NAMES.get(kind, kind)), {})
-            for row in found.rows:
-                if row[0] == model or row[1] is None:
-                    points = {where[1]: figure(row, where) for where in found.noises if where[0] == kind}
-                    curves[row[1] or row[0]] = {r: float(v.mean()) for r, v in points.items() if v is not None}
+            for row in [*rows, *always]:
+                points = {where[1]: figure(row, where) for where in found.noises if where[0] == kind}
+                curves[row[1] or row[0]] = {r: float(v.mean()) for r, v in points.items() if v is not None}
     return panels

@@ -12,7 +12,7 @@ PAGE = words("corrected/README.md")
 def test_how_well_normal_finds_each_kind_of_noise():
     for kind, name in (("uniform", "Uniform"), ("popularity", "Popularity-driven"), ("user", "User-dependent")):
         by_rate = {}
-        for line in raw("corrected/injected.jsonl", dataset="ml-100k", method="normal"):
+        for line in raw("corrected/injected.jsonl", dataset="ml-100k", model="gmf", method="normal"):
             if line["injected"]["kind"] == kind:
                 by_rate.setdefault(line["injected"]["rate"], []).append(line["noise"]["auc"])
         means = [float(np.mean(values)) for values in by_rate.values()]
@@ -28,9 +28,9 @@ def test_in_how_many_cells_a_fifth_of_noise_changes_more_than_the_seeds():
             continue
         found = line["injected"]
         if found["kind"] == "none":
-            clean.setdefault(line["method"], []).append((line["metrics"]["ndcg@20"], found["ndcg@20"]))
+            clean.setdefault((line["model"], line["method"]), []).append((line["metrics"]["ndcg@20"], found["ndcg@20"]))
         elif found["rate"] <= 0.2:
-            key = line["method"], f"{found['kind']} {found['rate']:.4g}"
+            key = (line["model"], line["method"]), f"{found['kind']} {found['rate']:.4g}"
             noisy.setdefault(key, []).append(line["metrics"]["ndcg@20"])
     over = 0
     for (method, name), values in noisy.items():
