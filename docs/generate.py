@@ -49,7 +49,7 @@ def protocol_table() -> str:
     fields = {name: field for kind in kinds for name, field in kind.model_fields.items()}
     for name, field in fields.items():
         values = get_args(field.annotation) or (False, True)
-        told = ", ".join(_code(value) for value in values)
+        told = "a number" if field.annotation is float else ", ".join(_code(value) for value in values)
         presets = (_code(preset[name]) for preset in (published, corrected))
         rows.append(f"| `{name}` | {told} | {' | '.join(presets)} | {field.description} |")
     return "\n".join(rows) + "\n"

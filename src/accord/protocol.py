@@ -17,7 +17,11 @@ NAMES: tuple[PresetName, ...] = ("published", "corrected")
 
 
 def rule(published: Any, corrected: Any, description: str, before: Any = ...) -> Any:
-    """A field with a value for each preset; `before`: its value in files that do not have it."""
+    """A field with a value for each preset; `before`: what was done before there was such a field.
+
+    A rule of one model or method that has a `before` is written only into the results of that one, and there only
+    where the preset does not do as before: all other results keep their keys.
+    """
     return Field(before, description=description, json_schema_extra={"published": published, "corrected": corrected})
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from accord.methods.noise_rate import noise_share
 from accord.methods.whole_log import positive_losses
+from accord.protocol import CORRECTED, Protocol
 from method_cases import POSITIVES, TRAIN, USERS, found, make, means, numbers, probability, random_batch, split
 
 
@@ -28,6 +29,17 @@ def test_truncated_cross_entropy(step):
         assert dropped == [4, 8, 0]  # half of 0.2 of 40 pairs; half of 0.4; 0.0155 * 40 is less than one
     if step == 1000:
         assert dropped == [8, 16, 12]
+
+
+@pytest.mark.parametrize(("share", "ramp"), [(0.0, 100), (0.25, 50), (1.0, 200), (0.001, 1)])
+def test_truncation_may_rise_over_a_share_of_the_steps(share, ramp):
+    given = Protocol(**CORRECTED.model_dump(), tce_ramp=share)
+    options = [{"drop": 0.2, "ramp": 100}, {"drop": 0.4, "ramp": 100}]
+    method, batch = make("tce", options, protocol=given), random_batch(2)
+    method.begin_training(200)
+    plain = make("tce", [one | {"ramp": ramp} for one in options])
+    for step in (0, 1, 40, 120, 500):
+        np.testing.assert_array_equal(found(method, batch, step), found(plain, batch, step))
 
 
 def test_truncation_leaves_the_dropped_without_a_gradient():

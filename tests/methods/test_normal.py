@@ -8,6 +8,7 @@ import torch
 
 from accord.data.sampling import Batch
 from accord.methods import METHODS
+from accord.protocol import PUBLISHED, Protocol
 from helpers import make_method
 from method_cases import ITEMS, POSITIVES, TRAIN, USERS, found, make, means, probability, random_batch, split, summed
 
@@ -26,9 +27,16 @@ def test_summed_cross_entropy():
     np.testing.assert_allclose(found(method, batch), -np.log(positive).sum(1) - np.log(1 - negative).sum(1), rtol=1e-9)
 
 
-def test_wbpr_asks_for_popular_negatives():
-    assert METHODS["wbpr"].negatives == "popularity"
-    assert [name for name, method in METHODS.items() if method.negatives] == ["wbpr"]
+def test_wbpr_alone_asks_for_popular_negatives():
+    asked = {name: make(name, ({},)) for name in METHODS}
+    assert [name for name, method in asked.items() if method.popularity_power is not None] == ["wbpr"]
+    assert (asked["wbpr"].popularity_power, asked["wbpr"].negatives) == (1, "unseen")
+
+
+def test_wbpr_draws_as_the_protocol_says():
+    given = Protocol(**PUBLISHED.model_dump(), wbpr_power=0.3, wbpr_negatives="all")
+    method = make("wbpr", ({},), protocol=given)
+    assert (method.popularity_power, method.negatives) == (0.3, "all")
 
 
 def test_ensemble_trains_members_apart_and_averages_probabilities():

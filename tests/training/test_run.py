@@ -93,6 +93,29 @@ def test_recorded_rules_hold_the_general_and_the_own():
     assert json.loads(json.dumps(found)) == found
 
 
+class LaterRule(OwnRules):
+    pitch: float = rule(0.5, 1.0, "how high", before=1.0)
+
+
+class Late(Normal):
+    name, summary, Rules = "late", "plain training with a rule that came later", LaterRule
+
+
+def test_a_later_rule_is_recorded_for_its_own_and_where_it_changes_anything():
+    def pitch(method, protocol, **more):
+        return plan_small("gmf", method, (3,), protocol=protocol, **more).config.protocol.model_dump().get("pitch")
+
+    assert pitch(Late, "published") == 0.5
+    assert pitch(Late, "corrected") is None, "as before: results keep their keys"
+    assert pitch(Late, "corrected", protocol__pitch=0.7) == 0.7
+    assert pitch(Late, "published", protocol__pitch=1.0) == 1.0, "not the preset's, so it is said"
+    assert pitch("normal", "published") is None
+    for protocol, given in (("published", {}), ("published", {"protocol__pitch": 1.0}), ("corrected", {})):
+        config = plan_small("gmf", Late, (3,), protocol=protocol, **given).config
+        again = RunConfig(**json.loads(config.model_dump_json()))
+        assert again.protocol.own(LaterRule) == config.protocol.own(LaterRule)
+
+
 @pytest.mark.parametrize("name", ["published", "corrected"])
 def test_the_rules_of_a_preset_are_those_that_a_run_records(name):
     assert preset_rules(name) == recorded_rules(plan_small("gmf", "normal", (1,), protocol=name).config.protocol)

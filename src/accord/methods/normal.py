@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from accord.data.sampling import Batch
-from accord.methods.base import Method, cross_entropy
+from accord.methods.base import Build, Method, cross_entropy
 from accord.models.base import Model
-from accord.protocol import Protocol
+from accord.protocol import OwnRules, Protocol, rule
 
 
 class Normal(Method):
@@ -22,10 +25,26 @@ class Normal(Method):
         return self.reduced(batch, cross_entropy(self.target(batch.users, batch.items), batch))
 
 
+class WBPRRules(OwnRules):
+    """What the paper does not say of WBPR."""
+
+    wbpr_power: float = rule(
+        1.0, 1.0, "negatives of WBPR are drawn in proportion to that power of an item's popularity", before=1.0
+    )
+    wbpr_negatives: Literal["all", "unseen"] = rule(
+        "unseen", "unseen", "and among all items, or those that the user has not in train", before="unseen"
+    )
+
+
 class WBPR(Normal):
     name = "wbpr"
     summary = "cross-entropy with negatives in proportion to popularity: a popular item not taken is not wanted"
-    negatives = "popularity"
+    Rules = WBPRRules
+
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        super().__init__(configs, build, protocol)
+        self.own_rules = protocol.own(self.Rules)
+        self.popularity_power, self.negatives = self.own_rules.wbpr_power, self.own_rules.wbpr_negatives
 
 
 class Ensemble(Normal):

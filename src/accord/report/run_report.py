@@ -115,7 +115,7 @@ def _how_to_repeat(runs: Runs, section: Section) -> None:
 def _in_python(recommender: Recommender) -> str:
     """The call that trains the same run, where no command did; the data is the caller's."""
     config = recommender.run.config
-    preset = preset_rules(config.protocol.name)
+    preset = preset_rules(config.protocol.name, recommender.run.rule_kinds)
     sections = {
         "model": config.model_options,
         "method": config.method_options,

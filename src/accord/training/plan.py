@@ -117,7 +117,7 @@ def _rules(protocol: str | Protocol, given: Mapping[str, Any], model: ModelSpec,
     own = (protocol.model_extra or {}) | {name: value for name, value in given.items() if name not in general}
     rules = Protocol(**rules.model_dump() | own)
     kinds = [kind.Rules for kind in (own_class(model), method_for(model, method)) if kind is not None]
-    return Protocol(**recorded_rules(check_rules(rules, kinds)))
+    return Protocol(**recorded_rules(check_rules(rules, kinds), kinds))
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from accord.methods.base import Build, Method
 from accord.models import MODELS, ModelSpec, has_seeds, model_name, own_class
 from accord.models.base import Setup
 from accord.models.consensus import Consensus, Member
-from accord.protocol import PRESETS, OwnRules, Protocol
+from accord.protocol import PRESETS, OwnRules, Protocol, preset_values
 from accord.random import derive_seed
 from accord.training.trainer import TrainConfig, TrainState
 
@@ -246,15 +246,27 @@ def check_rules(protocol: Protocol, more: Iterable[type[OwnRules]] = ()) -> Prot
     return protocol
 
 
-def recorded_rules(protocol: Protocol) -> dict[str, Any]:
-    """The whole protocol as results have it: with what single models and methods obey of it."""
-    own = {name: value for kind in every_rule_kind() for name, value in protocol.own(kind)}
+def recorded_rules(protocol: Protocol, kinds: Iterable[type[OwnRules]] = ()) -> dict[str, Any]:
+    """The whole protocol as results have it: with what single models and methods obey of it, `kinds` its own."""
+    own = {
+        name: value
+        for kind in dict.fromkeys([*every_rule_kind(), *kinds])
+        for name, value in protocol.own(kind)
+        if is_recorded(kind, name, value, protocol.name, kind in kinds)
+    }
     return protocol.model_dump(mode="json") | own
 
 
-def preset_rules(name: str) -> dict[str, Any]:
+def is_recorded(kind: type[OwnRules], name: str, value: Any, preset: str, own: bool) -> bool:
+    """Whether results say a rule of a model or method: one that came later, only where it changes anything."""
+    field = kind.model_fields[name]
+    as_before = preset_values(kind, preset)[name] == value == field.default
+    return field.is_required() or (own and not as_before)
+
+
+def preset_rules(name: str, kinds: Iterable[type[OwnRules]] = ()) -> dict[str, Any]:
     """The same of a preset, for a log without times."""
-    return recorded_rules(PRESETS[name].model_copy(update={"test_history": "train"}))
+    return recorded_rules(PRESETS[name].model_copy(update={"test_history": "train"}), kinds)
 
 
 def run_entries(

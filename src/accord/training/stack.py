@@ -212,6 +212,7 @@ class Bench:
             negatives=stage.negatives or rules.negatives,
             batching=stage.target.batching,
             user_negatives=stage.rules.user_negatives,
+            power=stage.popularity_power,
         )
         stops = settings.early_stop if last else settings.pretrain_early_stop
         own = [options.get("l2", settings.l2) for options in config.own_options("train")]
