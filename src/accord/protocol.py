@@ -104,6 +104,13 @@ class Protocol(BaseModel):
     negatives: Literal["all", "unseen"] = rule(
         "all", "unseen", "negatives are drawn from all items, or exactly from those the user has not in train"
     )
+    optimiser: Literal["adam", "decoupled"] = rule(
+        "adam",
+        "adam",
+        "Adam with the penalty in its gradient; or Adam without momentum, whose weights decay apart from the gradient,"
+        " so that the steps in which a row is not looked up cost nothing",
+        before="adam",
+    )
     early_stop: Literal["loss-rise", "best-ndcg"] = rule(
         "loss-rise",
         "best-ndcg",
@@ -116,8 +123,9 @@ class Protocol(BaseModel):
 
     @model_serializer(mode="wrap")
     def _as_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without `test_history` where that is what it always was: results keep their keys."""
-        return {name: value for name, value in written(self).items() if (name, value) != ("test_history", "train")}
+        """Without rules that came later where they are what always was: results keep their keys."""
+        later = {(name, info.default) for name, info in Protocol.model_fields.items() if not info.is_required()}
+        return {name: value for name, value in written(self).items() if (name, value) not in later}
 
     def own(self, rules: type[Own]) -> Own:
         """The rules that a model or method has declared, with the values that were given or are the preset's."""

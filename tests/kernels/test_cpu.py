@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -96,9 +97,9 @@ def test_looked_up_rows_and_where_their_gradient_goes():
     assert weight.grad[:, :, 0].tolist() == [[0, 0, 2], [1, 1, 0]]
     kept = weight.detach().numpy() * 0
     weight.grad = None
-    cpu.take_rows(weight, ids, kept).sum().backward()
+    cpu.take_rows(weight, ids, (kept, np.array([[1, 1], [0, 2]]))).sum().backward()
     assert weight.grad is None
-    assert kept[:, :, 0].tolist() == [[0, 0, 2], [1, 1, 0]]
+    assert kept[:, :, 0].tolist() == [[0, 2, 0], [1, 0, 1]], "in the places that were given"
 
 
 def test_only_single_precision_on_the_cpu_is_compiled():

@@ -25,13 +25,13 @@ def test_dot_products(weight, expected):
 
 def test_slopes_of_dot_products_are_added():
     da, db, dw = np.ones_like(A), np.zeros_like(B), np.zeros(2, np.float32)
-    cpu_loops.dot_slopes(A, B, A_IDS, B_IDS, floats(2, 0.5), floats(1, 10, 100), da, db, dw)
+    cpu_loops.dot_slopes(A, B, A_IDS, B_IDS, floats(2, 0.5), floats(1, 10, 100), da, A_IDS, db, B_IDS, dw)
     assert da.tolist() == [[1 + 10 * 2, 1], [1, 1], [1 + 100 * 2, 1 + 0.5 * 10]]
     assert db.tolist() == [[10 * 2 * 1 + 100 * 2 * 5, 10 * 0.5 * 2 + 100 * 0.5 * 6], [2 * 5, 0.5 * 6]]
     assert dw.tolist() == [10 * 1 + 100 * 5, 1 * 6 * 10]
     without = np.zeros_like(A)
-    cpu_loops.dot_slopes(A, B, A_IDS, B_IDS, floats(), floats(1, 10, 100), without, db, dw)
-    assert without.tolist() == [[10, 0], [0, 0], [100, 10]]
+    cpu_loops.dot_slopes(A, B, A_IDS, B_IDS, floats(), floats(1, 10, 100), without, np.array([1, 0, 1]), db, B_IDS, dw)
+    assert without.tolist() == [[10, 0], [100, 10], [0, 0]], "in the places that were given"
 
 
 def test_rows_are_taken_and_added_to():
@@ -68,6 +68,16 @@ def test_sums_below_zero_are_zero_and_have_no_slope():
     assert x.tolist() == [[2, 0], [0, 1.5]]
 
 
+def test_rows_are_enlisted_once():
+    rows, places, number = np.zeros(8, np.int64), np.zeros(3, np.int64), np.zeros(1, np.int64)
+    marks = np.zeros((8, 2), np.int32)
+    for ids, expected in (([7, 2, 7], [0, 1, 0]), ([0, 2, 0], [2, 1, 2])):
+        cpu_loops.enlist(np.array(ids), marks, rows, places, number)
+        assert places.tolist() == expected
+    assert rows[: number[0]].tolist() == [7, 2, 0]
+    assert marks[:, 1].tolist() == [3, 0, 2, 0, 0, 0, 0, 1]
+
+
 def adam(decay, gradients, lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8):
     """A weight of 2 under dense Adam, in float64: the weight, mean and spread after each step."""
     weight, mean, spread, found = 2.0, 0.0, 0.0, []
@@ -85,16 +95,35 @@ def test_a_row_that_missed_steps_catches_up_with_dense_adam(decay):
     sizes = np.append(0, 0.1 / (1 - 0.9**steps)).astype(np.float32)
     roots = np.append(0, 1 / np.sqrt(1 - 0.999**steps)).astype(np.float32)
     weight, mean, spread = floats([9], [2]), floats([9], [0]), floats([9], [0])
-    last, rows, gradient = np.zeros(2, np.int32), np.array([1]), floats([0], [0.5])
+    marks, rows, gradient = np.array([[0, 0], [0, 1]], np.int32), np.array([1]), floats([0.5])
     settings = decay, 0.9, 0.999, 1e-8, sizes, roots
     expected = adam(decay, [0.5, *[0.0] * 20])
-    cpu_loops.update(weight, mean, spread, last, rows, 1, *settings, gradient)
+    cpu_loops.update(weight, mean, spread, marks, rows, 1, *settings, gradient)
     assert (weight[1, 0], mean[1, 0], spread[1, 0]) == pytest.approx(expected[0], rel=1e-5)
-    assert gradient[1, 0] == 0, "used up"
-    cpu_loops.replay(weight, mean, spread, last, rows, 21, *settings)
-    assert (weight[1, 0], mean[1, 0], spread[1, 0]) == pytest.approx(expected[-1], rel=1e-5)
-    assert last.tolist() == [0, 21]
+    assert gradient[0, 0] == 0, "used up"
+    for _ in range(2):  # the second time there is nothing to do
+        cpu_loops.replay(weight, mean, spread, marks, rows, 21, *settings)
+        assert (weight[1, 0], mean[1, 0], spread[1, 0]) == pytest.approx(expected[-1], rel=1e-5)
+        assert marks.tolist() == [[0, 0], [21, 0]]
     assert (weight[0, 0], mean[0, 0], spread[0, 0]) == (9, 9, 9), "the other row is not touched"
+
+
+@pytest.mark.parametrize("keep", [1.0, 0.97, 0.0])
+def test_a_row_of_the_decoupled_form_fades_at_once(keep):
+    roots = np.append(0, 1 / np.sqrt(1 - 0.999 ** np.arange(1.0, 100))).astype(np.float32)
+    settings = keep, 0.0, 0.999, 1e-8, np.full(100, 0.1, np.float32), roots
+    weight, spread = floats([9], [2]), floats([9], [0])
+    marks, rows, gradient = np.array([[0, 0], [0, 1]], np.int32), np.array([1]), floats([-0.5])
+    cpu_loops.move(weight, spread, spread, marks, rows, 1, *settings, gradient)
+    assert (weight[1, 0], spread[1, 0]) == pytest.approx((keep * 2 + 0.1, 0.001 * 0.25), rel=1e-4)
+    assert gradient[0, 0] == 0, "used up"
+    for _ in range(2):  # the second time there is nothing to do
+        with np.errstate(divide="ignore"):  # log(0)
+            cpu_loops.fade(weight, spread, spread, marks, rows, 21, *settings)
+        assert weight[1, 0] == pytest.approx(keep**20 * (keep * 2 + 0.1), rel=1e-5)
+        assert spread[1, 0] == pytest.approx(0.999**20 * 0.001 * 0.25, rel=1e-5)
+        assert marks.tolist() == [[0, 0], [21, 0]]
+    assert (weight[0, 0], spread[0, 0]) == (9, 9), "the other row is not touched"
 
 
 def test_the_best_items_by_score_then_priority_without_the_seen():

@@ -157,17 +157,20 @@ def test_lookup_and_its_gradient(dim, monkeypatch):
     torch.testing.assert_close(gradient, torch.autograd.grad((expected * slopes).sum(), table.weight)[0])
 
 
-def test_adam_of_large_tables_is_adam(monkeypatch):
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_adam_of_large_tables_is_adam(decoupled, monkeypatch):
     monkeypatch.setattr(adam, "LARGE", 1)
     start = torch.randn(2, 300, 7, device=CUDA)
     ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
     decay = torch.tensor([0.0, 0.3], device=CUDA)
-    mine, usual = adam.Adam([ours], 0.01), torch.optim.Adam([theirs], 0.01)
+    mine, usual = (adam.Adam([one], 0.01, decoupled=decoupled) for one in (ours, theirs))
     for _ in range(300):
         gradient = torch.randn_like(start)
-        ours.grad, theirs.grad = gradient.clone(), gradient + decay.view(2, 1, 1) * theirs.detach()
+        ours.grad, theirs.grad = gradient.clone(), gradient.clone()
         mine.step({ours: decay})
-        usual.step()
+        with monkeypatch.context() as patch:
+            patch.setattr(adam, "LARGE", 2**30)
+            usual.step({theirs: decay})
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 

@@ -27,14 +27,15 @@ def table(rows, dim=5, runs=2, seed=0):
     return made
 
 
+@pytest.mark.parametrize("decoupled", [False, True])
 @pytest.mark.parametrize("decay", [[0.0, 0.0], [0.03, 2.0]])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_rows_end_where_dense_adam_ends(decay, gaps):
+def test_rows_end_where_dense_adam_ends(decay, gaps, decoupled):
     """Three thousand steps; with gaps, most rows are left alone for hundreds of steps, and one for ever."""
     rows, generator = 40, torch.Generator().manual_seed(1)
     mine, usual = table(rows), table(rows)
     factors = torch.tensor(decay)
-    optimizer, dense = Adam([mine.weight], 0.01, [mine]), torch.optim.Adam([usual.weight], 0.01)
+    optimizer, dense = Adam([mine.weight], 0.01, [mine], decoupled), Adam([usual.weight], 0.01, [], decoupled)
     optimizer.start()
     for step in range(3000):
         if gaps:
@@ -46,23 +47,23 @@ def test_rows_end_where_dense_adam_ends(decay, gaps):
             one.zero_grad(set_to_none=True)
             looked_up = one(ids) if one is mine else one.weight[torch.arange(2)[:, None], ids]
             (looked_up * slopes).sum().backward()
-        usual.weight.grad += factors.view(2, 1, 1) * usual.weight.detach()
         optimizer.step({mine.weight: factors})
-        dense.step()
+        dense.step({usual.weight: factors})
     assert mine.rows.last.min() < 3000 or not gaps
     optimizer.release()
     torch.testing.assert_close(mine.weight, usual.weight, rtol=1e-4, atol=1e-4)
     state, other = optimizer.state[mine.weight], dense.state[usual.weight]
     assert state["step"] == other["step"] == 3000
-    for name in ("exp_avg", "exp_avg_sq"):
+    for name in optimizer.remembers[1:]:
         torch.testing.assert_close(state[name], other[name], rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("optimiser", ["adam", "decoupled"])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("method", ["normal", "deca", "deca-p"])
 @pytest.mark.parametrize("model", ["mf", "gmf", "neumf", "cdae", "lightgcn"])
-def test_training_by_rows_is_training(model, method, threads, monkeypatch):
-    run = plan_small(model, method, (3, 5), epochs=4)
+def test_training_by_rows_is_training(model, method, threads, optimiser, monkeypatch):
+    run = plan_small(model, method, (3, 5), epochs=4, protocol__optimiser=optimiser)
     before = torch.get_num_threads()
     with monkeypatch.context() as patch:
         plain(patch)
@@ -81,9 +82,11 @@ def test_training_by_rows_is_training(model, method, threads, monkeypatch):
     assert all(module.rows is None for module in found.modules() if isinstance(module, Embedding))
 
 
-def test_resumed_by_rows_ends_at_the_very_same_weights(tmp_path, monkeypatch):
-    monkeypatch.setattr(layers, "WORTH_ROWS", 0)
-    options = {"train__checkpoint_seconds": 0.0}
+@pytest.mark.parametrize("optimiser", ["adam", "decoupled"])
+@pytest.mark.parametrize("worth", [0, 4])
+def test_resumed_by_rows_ends_at_the_very_same_weights(worth, optimiser, tmp_path, monkeypatch):
+    monkeypatch.setattr(layers, "WORTH_ROWS", worth)
+    options = {"train__checkpoint_seconds": 0.0, "protocol__optimiser": optimiser}
     whole, _ = train_stack(small_data(), plan_small("gmf", "deca", (3, 5), epochs=4, **options), CPU)
 
     class Interrupted(Exception):

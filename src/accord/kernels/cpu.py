@@ -20,6 +20,7 @@ from accord.kernels import cpu_loops, neighbour_loops
 from accord.kernels.cpu_loops import Floats as Floats
 from accord.kernels.cpu_loops import Ints as Ints
 
+Into = tuple[Floats, Ints]  # where gradients belong: an array [R, n, dim], and the place in it of each id [R, B]
 PAIRS_WITHIN_CACHE = 1_024  # scored at once by the layers of an MLP
 
 
@@ -85,16 +86,23 @@ def for_each_run(name: str, runs: int, *arrays: Any) -> None:
 
 
 def for_rows(
-    name: str, weight: Floats, mean: Floats, spread: Floats, last: npt.NDArray[np.int32], rows: list[Ints], step: int,
+    name: str, weight: Floats, mean: Floats, spread: Floats, marks: npt.NDArray[np.int32], rows: list[Ints], step: int,
     decay: list[float], beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats, *gradient: Floats,
 ) -> None:  # fmt: skip
-    """Call a kernel on the rows of every run, which are in no order of importance and may be shared out."""
-    shares = torch.get_num_threads()
-    _call(name, [
-        (weight[run], mean[run], spread[run], last[run], part, step, decay[run], beta1, beta2, eps, sizes, roots,
-         *(array[run] for array in gradient))
-        for run, own in enumerate(rows) for part in np.array_split(own, shares if len(own) > 64 else 1) if len(part)
-    ])  # fmt: skip
+    """Call a kernel on the rows of every run, which are in no order of importance and may be shared out.
+
+    `gradient`: those of the rows, in their order.
+    """
+    calls = []
+    for run, own in enumerate(rows):
+        per_thread = -(-len(own) // torch.get_num_threads()) if len(own) > 64 else len(own)
+        for start in range(0, len(own), max(1, per_thread)):
+            part = slice(start, min(start + per_thread, len(own)))
+            calls.append((
+                weight[run], mean[run], spread[run], marks[run], own[part], step, decay[run], beta1, beta2, eps, sizes,
+                roots, *(array[run, part] for array in gradient),
+            ))  # fmt: skip
+    _call(name, calls)
 
 
 def _array(tensor: Tensor) -> Any:
@@ -103,25 +111,25 @@ def _array(tensor: Tensor) -> Any:
 
 class _TakeRows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, table: Tensor, ids: Tensor, gradient: Floats | None) -> Tensor:
+    def forward(ctx: Any, table: Tensor, ids: Tensor, into: Into | None) -> Tensor:
         out = table.new_empty(*ids.shape, table.shape[-1])
         for_each_run("take", len(ids), _array(table), _array(ids), out.numpy())
         ctx.save_for_backward(ids)
-        ctx.shape, ctx.gradient = table.shape, gradient
+        ctx.shape, ctx.into = table.shape, into
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (ids,) = ctx.saved_tensors
-        table = gradients[0].new_zeros(ctx.shape) if ctx.gradient is None else None
-        kept = ctx.gradient if table is None else table.numpy()
-        for_each_run("add_rows", len(ids), kept, _array(ids), _array(gradients[0]))
+        table = gradients[0].new_zeros(ctx.shape) if ctx.into is None else None
+        kept, places = (table.numpy(), _array(ids)) if table is not None else ctx.into
+        for_each_run("add_rows", len(ids), kept, places, _array(gradients[0]))
         return table, None, None
 
 
-def take_rows(table: Tensor, ids: Tensor, gradient: Floats | None = None) -> Tensor:
-    """table [R, rows, dim], ids [R, B] -> [R, B, dim]. With `gradient`, that is where the table's is added."""
-    rows: Tensor = _TakeRows.apply(table, ids, gradient)  # type: ignore[no-untyped-call]
+def take_rows(table: Tensor, ids: Tensor, into: Into | None = None) -> Tensor:
+    """table [R, rows, dim], ids [R, B] -> [R, B, dim]. With `into`, that is where the table's gradient is added."""
+    rows: Tensor = _TakeRows.apply(table, ids, into)  # type: ignore[no-untyped-call]
     return rows
 
 
@@ -129,37 +137,41 @@ class _PairDot(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, a: Tensor, b: Tensor, weight: Tensor, a_ids: Tensor, b_ids: Tensor,
-        gradients: tuple[Floats | None, Floats | None],
+        into: tuple[Into | None, Into | None],
     ) -> Tensor:  # fmt: skip
         out = a.new_empty(a_ids.shape)
         arrays = [_array(x) for x in (a, b, a_ids, b_ids, weight)]
         for_each_run("dot", len(a), *arrays, out.numpy())
         ctx.save_for_backward(a, b, weight, a_ids, b_ids)
-        ctx.gradients = gradients
+        ctx.into = into
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         a, b, weight, a_ids, b_ids = ctx.saved_tensors
-        kept = [*ctx.gradients, None]
-        slopes = [torch.zeros_like(x) if k is None else None for x, k in zip((a, b, weight), kept, strict=True)]
-        into = [k if slope is None else slope.numpy() for k, slope in zip(kept, slopes, strict=True)]
+        slopes: list[Tensor | None] = []
+        into: list[Any] = []
+        for table, ids, kept in ((a, a_ids, ctx.into[0]), (b, b_ids, ctx.into[1])):
+            slope = torch.zeros_like(table) if kept is None else None
+            slopes.append(slope)
+            into += kept if slope is None else (slope.numpy(), _array(ids))
+        own = torch.zeros_like(weight)
         arrays = [_array(x) for x in (a, b, a_ids, b_ids, weight, gradients[0])]
-        for_each_run("dot_slopes", len(a), *arrays, *into)
-        return (*slopes, None, None, None)
+        for_each_run("dot_slopes", len(a), *arrays, *into, own.numpy())
+        return (*slopes, own, None, None, None)
 
 
 def pair_dot(
     a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None,
-    gradients: tuple[Floats | None, Floats | None] = (None, None),
+    into: tuple[Into | None, Into | None] = (None, None),
 ) -> Tensor:  # fmt: skip
     """Dot products of rows of [R, rows, dim], weighted by [R, dim]: ids [R, B] -> [R, B].
 
-    With `gradients`, those of the tables are added there.
+    With `into`, that is where the gradients of the tables are added.
     """
     if weight is None:
         weight = a.new_empty(len(a), 0)
-    out: Tensor = _PairDot.apply(a, b, weight, a_ids, b_ids, gradients)  # type: ignore[no-untyped-call]
+    out: Tensor = _PairDot.apply(a, b, weight, a_ids, b_ids, into)  # type: ignore[no-untyped-call]
     return out
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.int32]  # of each row the step up to which it is, and one more than its place among those touched
 
 
 def dot(a: Floats, b: Floats, a_ids: Ints, b_ids: Ints, weight: Floats, out: Floats) -> None:
@@ -28,25 +29,26 @@ def dot(a: Floats, b: Floats, a_ids: Ints, b_ids: Ints, weight: Floats, out: Flo
 
 def dot_slopes(
     a: Floats, b: Floats, a_ids: Ints, b_ids: Ints, weight: Floats,
-    slope: Floats, da: Floats, db: Floats, dw: Floats,
+    slope: Floats, da: Floats, da_ids: Ints, db: Floats, db_ids: Ints, dw: Floats,
 ) -> None:  # fmt: skip
     # a loop for each array that is written: the compiler cannot know that they do not overlap
     dim = a.shape[1]
     for k in range(len(slope)):
         i, j = np.uint64(a_ids[k]), np.uint64(b_ids[k])
+        i_to, j_to = np.uint64(da_ids[k]), np.uint64(db_ids[k])
         s = slope[k]
         if len(weight):
             for d in range(dim):
-                da[i, d] += s * weight[d] * b[j, d]
+                da[i_to, d] += s * weight[d] * b[j, d]
             for d in range(dim):
-                db[j, d] += s * weight[d] * a[i, d]
+                db[j_to, d] += s * weight[d] * a[i, d]
             for d in range(dim):
                 dw[d] += s * a[i, d] * b[j, d]
         else:
             for d in range(dim):
-                da[i, d] += s * b[j, d]
+                da[i_to, d] += s * b[j, d]
             for d in range(dim):
-                db[j, d] += s * a[i, d]
+                db[j_to, d] += s * a[i, d]
 
 
 def take(table: Floats, ids: Ints, out: Floats) -> None:
@@ -113,11 +115,24 @@ def relu_of_sums(one: Floats, rows: Floats, out: Floats) -> None:
             out[k, d] = total if total > 0 else np.float32(0)
 
 
+def enlist(ids: Ints, marks: Marks, rows: Ints, places: Ints, number: Ints) -> None:
+    """Put those of the ids that are not yet among the `number` rows touched behind them; and the place of each id."""
+    touched = number[0]
+    for k in range(len(ids)):
+        i = np.uint64(ids[k])
+        if marks[i, 1] == 0:
+            rows[touched] = ids[k]
+            touched += 1
+            marks[i, 1] = touched
+        places[k] = marks[i, 1] - 1
+    number[0] = touched
+
+
 def replay(
-    weight: Floats, mean: Floats, spread: Floats, last: npt.NDArray[np.int32], rows: Ints, step: int, decay: float,
+    weight: Floats, mean: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, decay: float,
     beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats,
 ) -> None:  # fmt: skip
-    """Take the steps that rows have missed since `last`, up to `step`, each with no gradient but the penalty's.
+    """Take the steps that rows have missed, up to `step`, each with no gradient but the penalty's.
 
     `sizes[t]` is lr / (1 - beta1^t) and `roots[t]` is 1 / sqrt(1 - beta2^t).
     """
@@ -127,8 +142,10 @@ def replay(
     now = np.empty((3, dim), np.float32)  # the row's weight, mean and spread
     for k in range(len(rows)):
         row = np.uint64(rows[k])
-        first = last[row] + 1
-        last[row] = step
+        first = marks[row, 0] + 1
+        if first > step:
+            continue
+        marks[row, 0] = step
         for d in range(dim):
             now[0, d], now[1, d], now[2, d] = weight[row, d], mean[row, d], spread[row, d]
         if decay != 0:
@@ -163,22 +180,63 @@ def replay(
 
 
 def update(
-    weight: Floats, mean: Floats, spread: Floats, last: npt.NDArray[np.int32], rows: Ints, step: int, decay: float,
+    weight: Floats, mean: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, decay: float,
     beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats, gradient: Floats,
 ) -> None:  # fmt: skip
-    """One step of Adam on rows that are up to date; their gradient is used up."""
+    """One step of Adam on rows that are up to date; their gradient [n, dim] is used up, their mark gone."""
     dim = weight.shape[1]
     b1, b2, rest1, rest2 = np.float32(beta1), np.float32(beta2), np.float32(1 - beta1), np.float32(1 - beta2)
     factor, small, size, root = np.float32(decay), np.float32(eps), sizes[step], roots[step]
     for k in range(len(rows)):
         row = np.uint64(rows[k])
-        last[row] = step
+        marks[row, 0], marks[row, 1] = step, 0
         for d in range(dim):
-            g = gradient[row, d] + factor * weight[row, d]
+            g = gradient[k, d] + factor * weight[row, d]
             m = b1 * mean[row, d] + rest1 * g
             v = b2 * spread[row, d] + rest2 * g * g
-            mean[row, d], spread[row, d], gradient[row, d] = m, v, 0
+            mean[row, d], spread[row, d], gradient[k, d] = m, v, 0
             weight[row, d] -= size * m / (np.sqrt(v) * root + small)
+
+
+def fade(
+    weight: Floats, _mean: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, keep: float,
+    _beta1: float, beta2: float, _eps: float, _sizes: Floats, _roots: Floats,
+) -> None:  # fmt: skip
+    """`replay` of the decoupled form: weights and spread have faded, by a factor to the power of the steps missed."""
+    dim = weight.shape[1]
+    log_keep, log_beta = np.log(keep), np.log(beta2)
+    for k in range(len(rows)):
+        row = np.uint64(rows[k])
+        missed = step - marks[row, 0]
+        if missed == 0:
+            continue
+        marks[row, 0] = step
+        if keep != 1:
+            factor = np.float32(np.exp(missed * log_keep))
+            for d in range(dim):
+                weight[row, d] *= factor
+        factor = np.float32(np.exp(missed * log_beta))
+        for d in range(dim):
+            v = spread[row, d] * factor
+            spread[row, d] = v if v > 1e-30 else np.float32(0)  # what is nearly 0 is slow
+
+
+def move(
+    weight: Floats, _mean: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, keep: float,
+    _beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats, gradient: Floats,
+) -> None:  # fmt: skip
+    """`update` of the decoupled form."""
+    dim = weight.shape[1]
+    b2, rest2, factor, small = np.float32(beta2), np.float32(1 - beta2), np.float32(keep), np.float32(eps)
+    size, root = sizes[step], roots[step]
+    for k in range(len(rows)):
+        row = np.uint64(rows[k])
+        marks[row, 0], marks[row, 1] = step, 0
+        for d in range(dim):
+            g = gradient[k, d]
+            v = b2 * spread[row, d] + rest2 * g * g
+            spread[row, d], gradient[k, d] = v, 0
+            weight[row, d] = factor * weight[row, d] - size * g / (np.sqrt(v) * root + small)
 
 
 def best_items(
@@ -286,8 +344,11 @@ ALL: tuple[Callable[..., None], ...] = (
     add_slopes,
     relu_of_sum,
     relu_of_sums,
+    enlist,
     replay,
     update,
+    fade,
+    move,
     best_items,
     rank,
 )

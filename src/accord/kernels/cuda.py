@@ -128,23 +128,28 @@ if triton is not None:
     def _adam(  # type: ignore[no-untyped-def]
         w_at, g_at, m_at, v_at, step_at, decay_at, size, lr, eps,
         BETA1: tl.constexpr, BETA2: tl.constexpr, LOG1: tl.constexpr, LOG2: tl.constexpr,
-        DECAYED: tl.constexpr, PLACES: tl.constexpr,
+        DECAYED: tl.constexpr, DECOUPLED: tl.constexpr, PLACES: tl.constexpr,
     ):  # fmt: skip
         run = tl.program_id(1).to(tl.int64)
         place = tl.program_id(0).to(tl.int64) * PLACES + tl.arange(0, PLACES)
         inside = place < size
         at = run * size + place
         w, g = tl.load(w_at + at, mask=inside), tl.load(g_at + at, mask=inside)
-        m, v = tl.load(m_at + at, mask=inside), tl.load(v_at + at, mask=inside)
+        v = tl.load(v_at + at, mask=inside)
         if DECAYED:
-            g += tl.load(decay_at + run) * w
+            factor = tl.load(decay_at + run)
+            if DECOUPLED:
+                w *= factor
+            else:
+                g += factor * w
         step = tl.load(step_at).to(tl.float64)
-        first, second = (1 - tl.exp(step * LOG1)).to(tl.float32), (1 - tl.exp(step * LOG2)).to(tl.float32)
-        m = BETA1 * m + (1 - BETA1) * g
         v = BETA2 * v + (1 - BETA2) * g * g
-        spread = tl.sqrt(v) / tl.sqrt(second) + eps
-        tl.store(w_at + at, w - (lr / first) * m / spread, mask=inside)
-        tl.store(m_at + at, m, mask=inside)
+        spread = tl.sqrt(v) / tl.sqrt((1 - tl.exp(step * LOG2)).to(tl.float32)) + eps
+        if not DECOUPLED:
+            g = BETA1 * tl.load(m_at + at, mask=inside) + (1 - BETA1) * g
+            tl.store(m_at + at, g, mask=inside)
+            lr = lr / (1 - tl.exp(step * LOG1)).to(tl.float32)
+        tl.store(w_at + at, w - lr * g / spread, mask=inside)
         tl.store(v_at + at, v, mask=inside)
 
 
@@ -264,12 +269,13 @@ def agreement_terms(
 
 def adam(
     weight: Tensor, gradient: Tensor, mean: Tensor, spread: Tensor, step: Tensor, decay: Tensor | None,
-    lr: float, betas: tuple[float, float], eps: float,
+    lr: float, betas: tuple[float, float], eps: float, decoupled: bool,
 ) -> None:  # fmt: skip
-    """One step of Adam on [R, ...] in place; `decay` [R] times the weight is added to the gradient first."""
+    """One step of Adam on [R, ...] in place; `decay` [R] times the weight is added to the gradient first, or decoupled
+    is what the weight becomes first, and `mean` is left alone."""
     runs, size = len(weight), weight[0].numel()
     _adam[_grid(runs, size, PLACES)](
         weight, gradient, mean, spread, step, step if decay is None else decay, size, lr, eps,
-        BETA1=betas[0], BETA2=betas[1], LOG1=math.log(betas[0]), LOG2=math.log(betas[1]),
-        DECAYED=decay is not None, PLACES=PLACES,
+        BETA1=betas[0], BETA2=betas[1], LOG1=0.0 if decoupled else math.log(betas[0]), LOG2=math.log(betas[1]),
+        DECAYED=decay is not None, DECOUPLED=decoupled, PLACES=PLACES,
     )  # fmt: skip

@@ -21,12 +21,12 @@ def plain_rows(table: Tensor, ids: Tensor) -> Tensor:
     return table.reshape(runs * rows, dim).index_select(0, flat.view(-1)).view(*ids.shape, dim)
 
 
-def take_rows(table: Tensor, ids: Tensor, gradient: cpu.Floats | None = None) -> Tensor:
-    """`plain_rows` in the form that suits the device; with `gradient`, that of the rows is added there."""
+def take_rows(table: Tensor, ids: Tensor, into: cpu.Into | None = None) -> Tensor:
+    """`plain_rows` in the form that suits the device; with `into`, that is where the rows' gradient is added."""
     if cuda.usable(table):
         return cuda.take_rows(table, ids, 1, table.shape[1])
     if cpu.usable(table):
-        return cpu.take_rows(table, ids, gradient)
+        return cpu.take_rows(table, ids, into)
     return plain_rows(table, ids)
 
 
@@ -38,13 +38,13 @@ def plain_dot(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor
 
 def row_dot(
     a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None = None,
-    gradients: tuple[cpu.Floats | None, cpu.Floats | None] = (None, None),
+    into: tuple[cpu.Into | None, cpu.Into | None] = (None, None),
 ) -> Tensor:  # fmt: skip
-    """`plain_dot` in the form that suits the device; with `gradients`, those of the rows are added there."""
+    """`plain_dot` in the form that suits the device; with `into`, that is where the rows' gradients are added."""
     if cuda.usable(a):
         return cuda.pair_dot(a, b, a_ids, b_ids, weight, (1, a.shape[1], b.shape[1], 0))
     if cpu.usable(a):
-        return cpu.pair_dot(a, b, a_ids, b_ids, weight, gradients)
+        return cpu.pair_dot(a, b, a_ids, b_ids, weight, into)
     return plain_dot(a, b, a_ids, b_ids, weight)
 
 

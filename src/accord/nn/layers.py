@@ -95,12 +95,9 @@ class Embedding(RunLayer):
             return fetch(self.weight, ids, self.share.first, self.share.whole, self.ranks, "items")
         return take_rows(self.weight, ids, self._looked_up(ids))
 
-    def _looked_up(self, ids: Tensor) -> cpu.Floats | None:
+    def _looked_up(self, ids: Tensor) -> cpu.Into | None:
         """Bring rows up to date where they are trained row by row; where their gradient then belongs."""
-        if self.rows is None:
-            return None
-        self.rows.look_up(ids, torch.is_grad_enabled())
-        return self.rows.gradient
+        return None if self.rows is None else self.rows.look_up(ids, torch.is_grad_enabled())
 
 
 def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -108,8 +105,8 @@ def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, wei
     if item.fetches:
         product: Tensor = user(users) * item(items)
         return product.sum(-1) if weight is None else (product @ weight.unsqueeze(-1)).squeeze(-1)
-    gradients = user._looked_up(users), item._looked_up(items)
-    return row_dot(user.weight, item.weight, users, items, weight, gradients)
+    into = user._looked_up(users), item._looked_up(items)
+    return row_dot(user.weight, item.weight, users, items, weight, into)
 
 
 class Linear(RunLayer):

@@ -1,39 +1,57 @@
 """Adam on a table of which a step touches few rows, on the CPU: each row is changed only when it is next looked at.
 
 That is not "lazy Adam", which forgets the steps between and is another optimiser: a row that is looked at again first
-takes every step that it has missed, one by one, with no gradient but the penalty's. The result is dense Adam's.
+takes every step that it has missed, with no gradient but the penalty's: one by one, or decoupled all at once. The
+result is dense Adam's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor, nn
 
 from accord.kernels import cpu
 
 
 class Rows:
-    """The state of a table [R, rows, dim] under Adam, with the rows' last steps."""
+    """The state of a table [R, rows, dim] under Adam, with the rows' last steps; decoupled, there is no `mean`."""
 
     def __init__(
-        self, weight: nn.Parameter, mean: Tensor, spread: Tensor, step: int,
+        self, weight: nn.Parameter, mean: Sequence[Tensor], spread: Tensor, step: int,
         lr: float, betas: tuple[float, float], eps: float,
     ) -> None:  # fmt: skip
-        self.weight, self.mean, self.spread = (tensor.detach().numpy() for tensor in (weight, mean, spread))
-        self.gradient = np.zeros_like(self.weight)  # pages of rows that are never touched cost nothing
-        self.last = np.full(self.weight.shape[:2], step, dtype=np.int32)
+        self.weight, self.spread = weight.detach().numpy(), spread.numpy()
+        self.mean = mean[0].numpy() if mean else self.spread
+        self._kernels = ("replay", "update") if mean else ("fade", "move")
+        runs, size, _ = self.weight.shape
+        self.marks = np.zeros((runs, size, 2), dtype=np.int32)
+        self.marks[:, :, 0] = step
         self.step = step
-        self.decay: list[float] = [0.0] * len(self.weight)
-        self.touched: list[list[cpu.Ints]] = []  # of each lookup since the last step, each run's rows
+        self.decay: list[float] = [0.0 if mean else 1.0] * runs
+        # of the rows touched since the last step, in their order; what lies behind them costs nothing
+        self.gradient, self.touched = np.zeros_like(self.weight), np.empty((runs, size), dtype=np.int64)
+        self.number = np.zeros((runs, 1), dtype=np.int64)
         self._settings = lr, betas, eps
         self._sizes = self._roots = np.empty(0, dtype=np.float32)
 
-    def look_up(self, ids: Tensor, to_train: bool) -> None:
-        """Bring rows [R, B] up to date."""
-        found = [np.unique(row) for row in ids.numpy()]
-        self._replay(found)
-        if to_train:
-            self.touched.append(found)
+    @property
+    def last(self) -> npt.NDArray[np.int32]:
+        """The step up to which each row is."""
+        return self.marks[:, :, 0]
+
+    def look_up(self, ids: Tensor, to_train: bool) -> cpu.Into | None:
+        """Bring rows [R, B] up to date; where their gradient belongs, if they are to have one."""
+        rows = ids.contiguous().numpy()
+        if not to_train:
+            self._replay([np.unique(own) for own in rows])
+            return None
+        before, places = self.number[:, 0].copy(), np.empty_like(rows)
+        cpu.for_each_run("enlist", len(rows), rows, self.marks, self.touched, places, self.number)
+        self._replay([own[start:end] for own, start, (end,) in zip(self.touched, before, self.number, strict=True)])
+        return self.gradient, places
 
     def settle(self) -> None:
         """Bring all rows up to date."""
@@ -41,22 +59,20 @@ class Rows:
         self._replay([every] * len(self.weight))
 
     def _replay(self, rows: list[cpu.Ints]) -> None:
-        late = [row[last[row] < self.step] for row, last in zip(rows, self.last, strict=True)]
-        if any(len(row) for row in late):
-            per_run = self.weight, self.mean, self.spread, self.last, late
-            cpu.for_rows("replay", *per_run, self.step, self.decay, *self._constants())
+        per_run = self.weight, self.mean, self.spread, self.marks, rows
+        cpu.for_rows(self._kernels[0], *per_run, self.step, self.decay, *self._constants())
 
     def update(self, decay: Tensor | None) -> None:
-        """A step of Adam on the rows that were touched; the others are late now."""
-        touched, self.touched = self.touched, []
-        if not touched:
+        """A step of Adam on the rows that were touched; the others are late now. `decay` [R]: as `Adam` has it."""
+        if not self.number.any():
             return
         if decay is not None:
             self.decay = decay.tolist()
         self.step += 1
-        rows = [np.unique(np.concatenate(of_run)) for of_run in zip(*touched, strict=True)]
-        per_run = self.weight, self.mean, self.spread, self.last, rows
-        cpu.for_rows("update", *per_run, self.step, self.decay, *self._constants(), self.gradient)
+        rows = [own[:end] for own, (end,) in zip(self.touched, self.number, strict=True)]
+        per_run = self.weight, self.mean, self.spread, self.marks, rows
+        cpu.for_rows(self._kernels[1], *per_run, self.step, self.decay, *self._constants(), self.gradient)
+        self.number[:] = 0
 
     def _constants(self) -> tuple[float, float, float, cpu.Floats, cpu.Floats]:
         """What a step needs besides the rows: the betas, eps, and each step's size and the scale of its root."""

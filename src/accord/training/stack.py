@@ -40,6 +40,7 @@ from accord.training.validation import by_loss, by_ndcg
 
 LEAST_IN_A_BATCH, MOST_IN_A_BATCH = 64, 2048
 SCORED_AT_ONCE = 2**24
+AS_STRONG = 10.0  # times the pairs of a step: the penalty that decays weights as fast as its gradient would under Adam
 
 
 def train_stack(
@@ -216,11 +217,13 @@ class Bench:
         )
         stops = settings.early_stop if last else settings.pretrain_early_stop
         own = [options.get("l2", settings.l2) for options in config.own_options("train")]
+        decoupled = rules.optimiser == "decoupled"
+        strength = AS_STRONG * int(ptr[-1]) / sampler.num_batches if decoupled else 1.0
         return Trainer(
             stage,
             sampler,
             settings,
-            torch.tensor(own * (len(seeds) // len(own)), device=device),
+            strength * torch.tensor(own * (len(seeds) // len(own)), device=device),
             self._stopping(stage, pairs, sampler.num_batches) if stops else None,
             name,
             watch=self.watch,
@@ -228,6 +231,7 @@ class Bench:
             checkpoint=None if self.folder is None else self.folder / f"checkpoint-{number}.safetensors",
             identity=self.identity,
             ranks=self.ranks,
+            decoupled=decoupled,
         )
 
     @cached_property

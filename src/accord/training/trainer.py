@@ -36,7 +36,9 @@ class TrainConfig(BaseModel):
         None, ge=1, description="positives in a batch (users, for cdae); 2048, or a fortieth of a smaller log"
     )
     lr: float = Field(0.003, gt=0, description="learning rate of Adam")
-    l2: float = Field(0.01, ge=0, description="penalty l2 / 2 * sum(theta^2) / users on the target model")
+    l2: float = Field(
+        0.01, ge=0, description="penalty l2 / 2 * sum(theta^2) / users on the target model, or decay as strong"
+    )
     early_stop: bool = Field(True, description="stop when validation gets no better")
     patience: int = Field(10, ge=1, description="checks without a new best before stopping (best-ndcg)")
     checkpoint_seconds: float = Field(
@@ -120,10 +122,11 @@ class Trainer:
         checkpoint: Path | None = None,
         identity: str = "",
         ranks: Ranks = ALONE,
+        decoupled: bool = False,
     ) -> None:
-        """`each_epoch` is called with the epoch, the method ready to score. `identity` says what is trained: a
-        checkpoint of anything else is refused. `ranks`: the processes that train the same, each with its own users;
-        what all of them hold stays the same in all.
+        """`l2` [R] is of the penalty, in the gradient or decoupled (see `Adam`). `each_epoch` is called with the epoch,
+        the method ready to score. `identity` says what is trained: a checkpoint of anything else is refused. `ranks`:
+        the processes that train the same, each with its own users; what all of them hold stays the same in all.
         """
         self.ranks = ranks
         self.shares = shared_out(method)
@@ -135,7 +138,7 @@ class Trainer:
         # the gradient of a table that several processes hold is summed as a whole
         by_rows = [table for table in tables_by_rows(method, pairs) if ranks.owns(table.share)]
         join(method, ranks)
-        self.optimizer = Adam(self.parameters.values(), config.lr, by_rows)
+        self.optimizer = Adam(self.parameters.values(), config.lr, by_rows, decoupled)
         self.steps = Steps(method, self.optimizer, l2, ranks)
         self.threads = Threads(l2.device)
         self.kept: dict[str, Tensor] = {}  # weights to give back, run by run
@@ -284,8 +287,8 @@ class Trainer:
         tensors = {f"weight/{name}": tensor for name, tensor in self.method.state_dict().items()}
         tensors |= {f"kept/{name}": tensor for name, tensor in self.kept.items()}
         for name, parameter in self.parameters.items():
-            for key, value in self.optimizer.state.get(parameter, {}).items():
-                tensors[f"adam/{key}/{name}"] = value
+            state = self.optimizer.state.get(parameter)
+            tensors |= {f"adam/{key}/{name}": state[key] for key in self.optimizer.remembers if state}
         tensors |= {f"memory/{name}": getattr(self.method, name) for name in self.method.remembers}
         tensors |= {f"stream/{name}": stream.get_state() for name, stream in self._streams().items()}
         header = {"stage": self.stage, "identity": self.identity, "state": json.dumps(self.state.__dict__)}
@@ -336,8 +339,8 @@ class Trainer:
         if kept and kept != {name: tensor.shape for name, tensor in self.method.state_dict().items()}:
             raise ValueError("what it keeps is of another model")
         for name, parameter in self.parameters.items():
-            keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"adam/{key}/{name}" in tensors]
-            if 0 < len(keys) < 3:
+            keys = [key for key in self.optimizer.remembers if f"adam/{key}/{name}" in tensors]
+            if 0 < len(keys) < len(self.optimizer.remembers):
                 raise ValueError(f"averages of {name} are missing")
             if keys:
                 found = {k: tensors[f"adam/{k}/{name}"].to(device) for k in keys}

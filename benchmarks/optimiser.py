@@ -1,0 +1,98 @@
+"""Whether the decoupled optimiser recommends as well as Adam: both equally tuned, with the same seeds, tested by user.
+
+    ACCORD_DATA=... python benchmarks/optimiser.py DATASET MODEL [--trials N] [--seeds N] [--results FILE]
+
+One line of results for each method: NDCG@20 and the time of both, and the paired test of their difference. Lines are
+added to the file, so a process for each dataset and model can run at once; of a cell that is there twice, the last
+counts. `python benchmarks/page.py` shows them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accord.data.load import load_named
+from accord.evaluation.significance import compare_to, mean_and_sd
+from accord.experiments.compare import Cell, Request, compare, keys_of
+from accord.experiments.results import Results
+from accord.experiments.tuning import tuned
+
+RESULTS = Path(__file__).with_name("optimiser.jsonl")
+OLD, NEW = "adam", "decoupled"
+METHODS = "normal", "deca"
+METRIC = "ndcg@20"
+
+
+def trained(request: Request, cell: Cell, trials: int) -> tuple[dict[str, Any], np.ndarray]:
+    """What is known of the best of the trials of a cell, and the metric of every user: [seeds, users]."""
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        tries, results = Results(Path(folder), "tuning"), Results(Path(folder))
+        (chosen,) = tuned(request, [cell], trials, tries)
+        took = time.perf_counter() - began
+        compare(request, [chosen], results)
+        keys = keys_of(request, chosen)
+        per_user, lines = results.per_user(METRIC), results.by_key()
+        users = np.stack([per_user[key] for key in keys])
+        mean, sd = mean_and_sd(users.mean(1))
+        line = lines[keys[0]]
+        found = {
+            "mean": mean,
+            "sd": sd,
+            "valid": float(np.mean([lines[key]["valid_ndcg@20"] for key in keys])),
+            "epochs": float(np.mean([lines[key]["epochs"] for key in keys])),
+            "train_seconds": float(np.sum([lines[key]["seconds"] for key in keys])),
+            "tuning_seconds": took,
+            "options": {name: value for name, value in line["settings"].items() if name in dict(chosen.options)},
+        }
+    return found | {"device": line["device"]}, users
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("dataset")
+    options.add_argument("model")
+    options.add_argument("--trials", type=int, default=16)
+    options.add_argument("--seeds", type=int, default=10)
+    options.add_argument("--epochs", type=int)
+    options.add_argument("--results", type=Path, default=RESULTS)
+    given = options.parse_args()
+    data = load_named(given.dataset)
+    request = Request(data, seeds=given.seeds, epochs=given.epochs, ks=(20,), say=lambda _text: None)
+    for method in METHODS:
+        cell = Cell(given.model, method)
+        sides = {
+            kind: trained(replace(request, common=(("protocol.optimiser", kind),)), cell, given.trials)
+            for kind in (OLD, NEW)
+        }
+        test = compare_to(sides[OLD][1], {NEW: sides[NEW][1]})[NEW]
+        line = {
+            "dataset": data.name,
+            "model": given.model,
+            "method": method,
+            "trials": given.trials,
+            "seeds": given.seeds,
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            **{kind: found for kind, (found, _) in sides.items()},
+            "test": asdict(test),
+        }
+        with given.results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        print(
+            f"{data.name} {given.model} + {method}: {sides[OLD][0]['mean']:.4f} with {OLD}, "
+            f"{sides[NEW][0]['mean']:.4f} with {NEW}, p = {test.p:.2g}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
