@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from accord.kernels import cpu, neighbours
-from accord.kernels.neighbours import history_scores, k_best, local_ridges, nearest_items
+from accord.kernels.neighbours import history_scores, k_best, local_ridges, nearest_items, neighbour_scores
 
 
 def log(users=40, items=25, share=0.2, seed=0, weights=False):
@@ -86,6 +86,34 @@ def test_scores_of_histories_are_a_product(monkeypatch, rows):
     assert fast.shape == (len(rows), 25)
     np.testing.assert_allclose(fast, slow, rtol=1e-6)
     np.testing.assert_allclose(fast, x.toarray()[wanted] @ weights.toarray(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("k", "shrink"), [(1, 0.0), (5, 2.0), (1000, 0.5)])
+@pytest.mark.parametrize("weights", [False, True])
+def test_scores_by_near_users_are_the_plain_ones_for_any_number_of_threads(monkeypatch, k, shrink, weights):
+    x = log(weights=weights).astype(np.float32)
+    norm, known = np.sqrt(x.multiply(x).sum(1).A1).astype(np.float32), np.arange(40)
+    known[7] = -1  # somebody new with the same history has that user for a neighbour
+    monkeypatch.setattr(neighbours, "ENTRIES_AT_ONCE", 60)
+
+    def work():
+        return neighbour_scores(x, norm, known, x.T.tocsr(), x, norm, shrink, k)
+
+    before = torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(work())
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(*found)
+    fast, slow = both(monkeypatch, work)
+    np.testing.assert_allclose(fast, slow, rtol=1e-6)
+    alike = (x @ x.T).toarray() / (np.outer(norm, norm) + shrink)
+    alike[known[known >= 0], known[known >= 0]] = 0
+    kept = np.sort(np.argsort(-alike[7], kind="stable")[:k])
+    np.testing.assert_allclose(fast[7], alike[7, kept] @ x.toarray()[kept], rtol=1e-5)
 
 
 def test_the_work_says_how_far_it_is():

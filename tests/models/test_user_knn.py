@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from accord.models import user_knn
 from helpers import make_model
 from oracles import PLAIN, dense, each_case, neighbour_scores, scores_of
 
@@ -21,12 +20,6 @@ def test_against_a_dense_computation(train, k, shrink):
     new[0, [1, 5, 6]] = 1
     found = model.fold_in(torch.tensor([1, 5, 6])).numpy()
     np.testing.assert_allclose(found, neighbour_scores(new, x, k, shrink), rtol=2e-5, atol=1e-6)
-
-
-def test_users_in_parts_are_the_users_at_once(monkeypatch):
-    whole = scores_of(make_model("user-knn", PLAIN, k=4))
-    monkeypatch.setattr(user_knn, "CELLS_AT_ONCE", 100)
-    np.testing.assert_array_equal(scores_of(make_model("user-knn", PLAIN, k=4)), whole)
 
 
 def test_what_is_kept_is_one_number_a_user():

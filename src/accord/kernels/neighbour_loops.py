@@ -1,4 +1,4 @@
-"""Loops over items that were taken together, written for numba's compiler: `kernels.neighbours` calls them."""
+"""Loops over items taken together and their users, written for numba's compiler: `kernels.neighbours` calls them."""
 
 from __future__ import annotations
 
@@ -70,6 +70,67 @@ def nearest_items(
         for n in range(kept):
             together[row, n] = total[columns[row, n]]
             total[columns[row, n]] = 0
+
+
+def nearest_users(
+    ptr: Ints, items: Columns, values: Floats, own: Floats, known: Ints, item_ptr: Ints, takers: Columns, given: Floats,
+    norm: Floats, shrink: float, user_ptr: Ints, taken: Columns, counts: Floats, out: Floats, k: int,
+) -> None:  # fmt: skip
+    """Adds to rows of `out` [B, I] what the k users nearest to a history took: see `neighbours.neighbour_scores`."""
+    num_users, small = len(norm), np.float32(shrink)
+    total, there = np.zeros(num_users, dtype=np.float32), np.zeros(num_users, dtype=np.bool_)
+    met, equal = np.empty(num_users, dtype=np.int32), np.empty(num_users, dtype=np.int32)
+    alike = np.empty(num_users, dtype=np.float32)
+    for row in range(len(own)):
+        size = 0
+        for p in range(ptr[row], ptr[row + 1]):
+            for q in range(item_ptr[items[p]], item_ptr[items[p] + 1]):
+                user = takers[q]
+                if not there[user]:
+                    there[user] = True
+                    met[size] = user
+                    size += 1
+                total[user] += values[p] * given[q]
+        found = 0
+        for n in range(size):
+            user = met[n]
+            if user != known[row]:
+                met[found] = user
+                alike[found] = own[row] * norm[user]
+                found += 1
+            else:
+                total[user] = 0
+            there[user] = False
+        for n in range(found):  # a loop of its own: sum and product are each rounded, as in plain numpy
+            alike[n] = total[met[n]] / (alike[n] + small)
+            total[met[n]] = 0
+        near, level = found, 0
+        if found > k:  # the k-th best, all above it, and of those equal to it the ones in earlier columns
+            least = np.partition(alike[:found], found - k)[found - k]
+            near = 0
+            for n in range(found):
+                user = met[n]
+                if alike[n] > least:
+                    total[user] = alike[n]
+                    met[near] = user  # near + level <= n
+                    near += 1
+                elif alike[n] == least:
+                    equal[level] = user
+                    level += 1
+            some = np.sort(equal[:level])
+            for n in range(k - near):
+                total[some[n]] = least
+                met[near] = some[n]
+                near += 1
+        else:
+            for n in range(found):
+                total[met[n]] = alike[n]
+        order = np.sort(met[:near])
+        for n in range(near):
+            user = order[n]
+            for q in range(user_ptr[user], user_ptr[user + 1]):
+                out[row, taken[q]] += total[user] * counts[q]
+            total[user] = 0
 
 
 def local_ridges(
@@ -188,4 +249,11 @@ def shares_below(
             out[p] = (below + 0.5 * equal) / max(free, 1)
 
 
-ALL: tuple[Callable[..., None], ...] = (nearest_items, local_ridges, history_scores, own_scores, shares_below)
+ALL: tuple[Callable[..., None], ...] = (
+    nearest_items,
+    nearest_users,
+    local_ridges,
+    history_scores,
+    own_scores,
+    shares_below,
+)

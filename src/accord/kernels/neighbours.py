@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
+import torch
 
 from accord.kernels import cpu
 from accord.kernels.neighbour_loops import Columns, Doubles, Floats, Ints
 
-ENTRIES_AT_ONCE = 2**24  # of the items x items matrix, where it is made by scipy
+ENTRIES_AT_ONCE = 2**24  # of the items x items or users x users matrix, where it is made by scipy
 PARTS = 64  # of about the same cost, shared out among the threads
 Done = Callable[[float], None]  # told the share of the work that is done
 
@@ -65,10 +66,10 @@ def _parts_of(matrix: Any) -> tuple[Ints, Columns, Doubles]:
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float64)
 
 
-def shares(costs: npt.NDArray[Any]) -> list[tuple[int, int]]:
+def shares(costs: npt.NDArray[Any], parts: int = PARTS) -> list[tuple[int, int]]:
     """Bounds of consecutive items that cost about the same together."""
     ends = np.cumsum(costs + 1.0)
-    marks = np.searchsorted(ends, np.linspace(0, ends[-1], PARTS + 1)[1:-1]) if len(ends) else np.empty(0, dtype=int)
+    marks = np.searchsorted(ends, np.linspace(0, ends[-1], parts + 1)[1:-1]) if len(ends) else np.empty(0, dtype=int)
     return list(pairwise(np.unique([0, *marks, len(costs)]).tolist()))
 
 
@@ -150,6 +151,41 @@ def history_scores(x: Any, weights: Any, rows: Ints) -> Floats:
     bounds = np.linspace(0, len(rows), min(PARTS, 1 + len(rows) // 64) + 1).astype(int).tolist()
     cpu.share_out("history_scores", [(*tables, rows[first:last], out[first:last]) for first, last in pairwise(bounds)])
     return out
+
+
+def neighbour_scores(
+    x: Any, own: Floats, known: Ints, by_item: Any, histories: Any, norm: Floats, shrink: float, k: int
+) -> Floats:
+    """[B, I]: the sum of cos(u, v) times v's history over the k users v with the largest cos(u, v) = x_u x_v / (own_u
+    norm_v + shrink) to each history u of x [B, I]. `known` [B]: whose they are, to be left out, or -1."""
+    costs = x.astype(bool) @ np.diff(by_item.indptr)  # at most so many similarities of each
+    if not cpu.compiled():
+        parts = np.minimum(costs, len(norm)).cumsum() // ENTRIES_AT_ONCE
+        return np.concatenate([
+            (nearest_users(x[rows], own[rows], known[rows], by_item, norm, shrink, k) @ histories).toarray()
+            for rows in np.split(np.arange(len(own)), np.flatnonzero(np.diff(parts)) + 1)
+        ])  # fmt: skip
+    out = np.zeros((len(own), histories.shape[1]), dtype=np.float32)
+    tables = by_item.indptr, by_item.indices, by_item.data
+    took = histories.indptr, histories.indices, histories.data
+    calls = []
+    for first, last in shares(costs, min(PARTS, 4 * torch.get_num_threads())):
+        part = x[first:last]
+        calls.append((
+            part.indptr, part.indices, part.data, own[first:last], known[first:last], *tables, norm, shrink, *took,
+            out[first:last], k,
+        ))  # fmt: skip
+    cpu.share_out("nearest_users", calls)
+    return out
+
+
+def nearest_users(x: Any, own: Floats, known: Ints, by_item: Any, norm: Floats, shrink: float, k: int) -> Any:
+    """The same similarities [B, U], sparse; those of `known` are 0."""
+    alike = (x @ by_item).tocsr()
+    owner = np.repeat(np.arange(len(own)), np.diff(alike.indptr))
+    alike.data /= own[owner] * norm[alike.indices] + np.float32(shrink)
+    alike.data[alike.indices == known[owner]] = 0
+    return k_best(alike, k)
 
 
 def _plain_ridge(

@@ -12,18 +12,18 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.data.csr import Csr
-from accord.kernels.neighbours import k_best
+from accord.kernels.neighbours import nearest_users, neighbour_scores
 from accord.models.base import Cost, Setup, Shape
 from accord.models.histories import HistoryConfig, ScoresHistories, interaction_matrix
 
-CELLS_AT_ONCE = 2**23  # similarities of the users that are scored together with all users
+NOBODY = -1  # whose history a new user's is
 
 
 class UserKNN(ScoresHistories):
     """Scores: the sum of cos(u, v) x_vi over the k users v nearest to u, cos(u, v) = x_u x_v / (|x_u| |x_v| + shrink).
 
     Nothing is solved but the norms: users are compared when they are scored, so that what is kept are the histories.
-    Memory: the histories twice; while scoring, 16 bytes for each of at most `CELLS_AT_ONCE` similarities.
+    Memory: the histories twice; while scoring, some 20 bytes for each user and thread.
     """
 
     name = "user-knn"
@@ -59,28 +59,23 @@ class UserKNN(ScoresHistories):
         users, items, pairs = shape.num_users, shape.num_items, shape.num_interactions
         entries, taken = min(shape.by_item, users**2), min(config.k, users) * pairs
         rank = 5e-9 * shape.by_item + 5e-8 * entries + 5e-9 * taken + 1e-9 * users * items
-        return Cost(5e-8 * pairs, rank, 32 * pairs + 16 * CELLS_AT_ONCE)
+        return Cost(5e-8 * pairs, rank, 32 * pairs + 2**27)
 
     def score_all(self, users: Tensor) -> Tensor:
         rows = users.cpu().numpy()
-        norm = self.norm.cpu().numpy()
-        own = norm if self.scored_norm is None else self.scored_norm
-        scores = [self._scores(self.scored[part], own[part], norm, part) for part in self._parts(rows)]
-        return torch.from_numpy(np.concatenate(scores)).to(self.norm.device).unsqueeze(0)
-
-    def _parts(self, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-        """Users who are scored together: as many as have no more similarities than `CELLS_AT_ONCE`, at least one."""
-        taken = self.scored[rows]
-        taken.data = np.diff(self.by_item.indptr)[taken.indices]  # how many users have each item
-        most = np.minimum(taken.sum(1).A1, self.num_users)
-        return np.split(rows, np.flatnonzero(np.diff(np.cumsum(most) // CELLS_AT_ONCE)) + 1)
+        own = self.norm.cpu().numpy() if self.scored_norm is None else self.scored_norm
+        return torch.from_numpy(self._scores(self.scored[rows], own[rows], rows)).to(self.norm.device).unsqueeze(0)
 
     def fold_in(self, history: Tensor) -> Tensor:
         items, counts = history.cpu().numpy(), self.counts_of(history)
         given = np.ones(len(items), dtype=np.float32) if counts is None else counts.cpu().numpy()
         rows = sp.csr_matrix((given, items, [0, len(items)]), shape=(1, self.num_items))
         own = np.sqrt(np.square(given).sum(keepdims=True))
-        return torch.from_numpy(self._scores(rows, own, self.norm.cpu().numpy())).to(self.norm.device)
+        return torch.from_numpy(self._scores(rows, own, np.array([NOBODY]))).to(self.norm.device)
+
+    def _scores(self, x: Any, own: npt.NDArray[np.float32], known: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        norm, options = self.norm.cpu().numpy(), self.config
+        return neighbour_scores(x, own, known, self.by_item, self.histories, norm, options.shrink, options.k)
 
     def own_counts(self, user: int) -> Tensor:
         return torch.from_numpy(self.scored[user].data).to(self.norm.device)
@@ -94,29 +89,10 @@ class UserKNN(ScoresHistories):
         size = np.sqrt(np.square(given).sum(keepdims=True))
         if user is not None:
             size = norm[[user]] if self.scored_norm is None else self.scored_norm[[user]]
-        found = self._nearest(x, size, norm, None if user is None else np.array([user]))
+        whose = np.array([NOBODY if user is None else user])
+        found = nearest_users(x, size, whose, self.by_item, norm, self.config.shrink, self.config.k)
         near = found.indices[found.data > 0]
         took = self.histories[near]  # [k, I]
         shares = took[:, own].toarray() * given / (size * norm[near] + np.float32(self.config.shrink))[:, None]
         added = shares.T @ took[:, items.cpu().numpy()].toarray()
         return torch.from_numpy(added.astype(np.float32)).to(self.norm.device).unsqueeze(0)
-
-    def _scores(
-        self, x: Any, own: npt.NDArray[np.float32], norm: npt.NDArray[np.float32],
-        known: npt.NDArray[np.int64] | None = None,
-    ) -> npt.NDArray[np.float32]:  # fmt: skip
-        """Scores [B, I] of histories x [B, I] with their norms [B]; `known` [B]: whose they are, to be left out."""
-        found: npt.NDArray[np.float32] = (self._nearest(x, own, norm, known) @ self.histories).toarray()
-        return found
-
-    def _nearest(
-        self, x: Any, own: npt.NDArray[np.float32], norm: npt.NDArray[np.float32],
-        known: npt.NDArray[np.int64] | None,
-    ) -> Any:  # fmt: skip
-        """The similarities of the same histories to their nearest users: [B, U], sparse."""
-        alike = (x @ self.by_item).tocsr()  # [B, U]
-        owner = np.repeat(np.arange(len(own)), np.diff(alike.indptr))
-        alike.data /= own[owner] * norm[alike.indices] + np.float32(self.config.shrink)
-        if known is not None:
-            alike.data[alike.indices == known[owner]] = 0
-        return k_best(alike, self.config.k)
