@@ -110,7 +110,7 @@ def test_scores_by_near_users_are_the_plain_ones_for_any_number_of_threads(monke
     np.testing.assert_array_equal(*found)
     fast, slow = both(monkeypatch, work)
     np.testing.assert_allclose(fast, slow, rtol=1e-6)
-    alike = (x @ x.T).toarray() / (np.outer(norm, norm) + shrink)
+    alike = (x @ x.T).toarray() / np.maximum(np.outer(norm, norm) + shrink, 1e-9)
     alike[known[known >= 0], known[known >= 0]] = 0
     kept = np.sort(np.argsort(-alike[7], kind="stable")[:k])
     np.testing.assert_allclose(fast[7], alike[7, kept] @ x.toarray()[kept], rtol=1e-5)
