@@ -44,9 +44,7 @@ def members(runs: Runs, section: Section) -> None:
         which = f" of {one.name}" if len(runs.runs) > 1 else ""
         entries = metrics["members"]
         voting = [entry for entry in entries if "weight" in entry]
-        note = (
-            "Scores are standardised within a user and added up by vote. The votes were chosen on the validation alone."
-        )
+        note = "Scores are standardised within a user and added up by vote. No vote was chosen by the test."
         section.table(_members(f"The members{which}", metrics, voting, note))
         shares = agreement(one.recommender, runs.k)
         if len(shares) > 2:
