@@ -77,9 +77,9 @@ def _by_default(one: Subject) -> str:
     search = plan_search(Shape.of(log), budget, has_times=one.recommender.trained_on.has_time)
     tried = ", ".join(family.name for family in search.families)
     return (
-        f"auto, the default of accord train, would try {tried} on this log in about {search.seconds:,.0f} seconds, and "
-        "let the best of them vote. What it reaches is not known before it is trained: train without --model, and give "
-        "both run folders to accord report."
+        f"auto, the default of accord train, would try {tried} on this log, in about {search.seconds:,.0f} seconds on "
+        "two ordinary cores, and let the best of them vote. What it reaches is not known before it is trained: train "
+        "without --model, and give both run folders to accord report."
     )
 
 
