@@ -26,6 +26,7 @@ def test_dates_are_drawn_in_milliseconds(is_date, kind, factor):
     chart = charts.over_time(line)
     assert values(chart) == [{"at": 5 * factor, "until": 7 * factor, "interactions": 2}]
     assert chart.to_dict()["encoding"]["x"]["type"] == kind
+    assert chart.to_dict()["encoding"]["y2"] == {"datum": 0}  # each from the axis up
 
 
 def test_the_histogram_says_which_side_a_bin_is_on():

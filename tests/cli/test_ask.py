@@ -63,7 +63,6 @@ def test_items_of_files_are_left_out_or_the_only_ones(folder, tmp_path, monkeypa
         ("explain RUN --item i0001", "name the pairs"),
         ("explain RUN --user nobody --item i0001", "no user 'nobody' was in the training data"),
         ("explain RUN --user a --user b --history i0001", "--history goes with one --user"),
-        ("recommend RUN --all --approximate --exclude i0001 -o x.parquet", "leave it or --exclude out"),
     ],
 )
 def test_mistakes_are_one_sentence(folder, tmp_path, monkeypatch, capsys, words, sentence):

@@ -108,6 +108,21 @@ def test_the_recall_is_printed(tmp_path: Path, run: Path) -> None:
     assert pc.max(pq.read_table(tmp_path / "lists.parquet").column("rank")).as_py() == 5
 
 
+def test_where_items_are_left_out_the_others_are_scored_exactly(tmp_path: Path, run: Path) -> None:
+    def lists(*words: str) -> tuple[pa.Table, str]:
+        done = invoke(run, "--all", *words, "--k", "5", "--out", tmp_path / "lists.parquet")
+        assert done.exit_code == 0, done.output
+        return pq.read_table(tmp_path / "lists.parquet"), done.stderr
+
+    first = str(lists()[0].column("item")[0])
+    exact, said = lists("--exclude", first)
+    assert "without an index" not in said
+    found, said = lists("--exclude", first, "--approximate")
+    assert "--exclude leaves items out, so the others are all scored, without an index" in said
+    assert found.equals(exact)
+    assert first not in map(str, found.column("item"))
+
+
 def test_usearch_is_asked_for_in_a_sentence(recommender: Recommender, monkeypatch: Any) -> None:
     monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
     with pytest.raises(InputError, match=r"pip install 'accord\[approximate\]'"):

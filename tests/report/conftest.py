@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import accord
+from harmful import audited, compared, log, run  # noqa: F401
 
 HARM = "<img src=x onerror=\"document.title='harmed'\"></script><script>document.title='harmed'</script>"
 

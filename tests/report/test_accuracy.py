@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import accord
 from accord.evaluation.significance import Comparison
 from accord.report.accuracy import dots, figures, in_short, users, verdict
 from accord.report.measure import Interval, Runs
@@ -16,6 +17,8 @@ from accord.report.page import Section
         (0.01, 0.005, 0.015, "good", "is better than"),
         (-0.01, -0.015, -0.005, "warning", "is worse than"),
         (0.01, -0.005, 0.02, "info", "cannot be told apart from"),
+        (0.003, 0.001, 0.005, "info", "is hardly better than"),
+        (-0.003, -0.005, -0.001, "info", "is hardly worse than"),
     ],
 )
 def test_a_verdict_by_hand(difference, low, high, level, words):
@@ -33,6 +36,25 @@ def test_the_best_comes_first_in_words():
     assert chart.summary == "From the best down: b 0.3000; a 0.1000."
 
 
+def test_one_run_says_what_auto_would_try(trained, data):
+    section = Section("In short")
+    in_short(Runs([trained["mf-normal"]]), section)
+    (said,) = (block["text"] for block in section.blocks if block["kind"] == "note")
+    assert said.startswith("auto, the default of accord train, would try popularity, ease, item-knn,")
+    made = accord.fit(data, options={"model.budget": 0.01})
+    found, short = Runs([("runs/x", made)]), Section("In short")
+    in_short(found, short)
+    assert found.names[0] == "auto"
+    assert not [block for block in short.blocks if block["kind"] == "note"]
+
+
+def test_of_one_row_there_is_a_table_and_no_chart(trained, monkeypatch):
+    monkeypatch.setattr("accord.report.measure.beside", lambda *_: [])
+    section = Section("Figures")
+    figures(Runs([trained["mf-normal"]]), section)
+    assert [block["kind"] for block in section.blocks] == ["table", "table"]
+
+
 def test_the_sections_of_runs(trained):
     runs = Runs(list(trained.values()))
     short, table, groups = Section("In short"), Section("Figures"), Section("For whom")
@@ -44,9 +66,10 @@ def test_the_sections_of_runs(trained):
     assert facts["ndcg@20"].value == f"{best.figures['ndcg@20'].mean:.4f}"
     assert facts["ndcg@20"].note == best.name
     assert facts["training"].note == "5 runs on cpu"
-    means, tests, every = (block["table"].table for block in table.blocks if block["kind"] == "table")
+    means, every = (block["table"].table for block in table.blocks if block["kind"] == "table")
     assert [row[0] for row in means.rows] == ["mf + normal", "mf + deca-p", "ease", "popularity"]
-    assert [row[0] for row in tests.rows] == ["mf + deca-p", "ease", "popularity"]
+    assert means.columns[1:5] == ("recall@10", "ndcg@10", "recall@20", "ndcg@20")
+    assert [row[0] for row in means.rows if row[-1] is None] == ["mf + normal"]  # which the others are tested against
     assert [row[0] for row in every.rows] == list(runs.runs[0].evaluation.per_user)
     (chart,) = (one for block in groups.blocks if block["kind"] == "charts" for one, _ in block["charts"])
     assert sum(int(row[1]) for row in chart.data.rows) == len(runs.runs[0].evaluation.users)

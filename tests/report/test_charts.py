@@ -49,11 +49,9 @@ def test_noise_and_real_have_colours_of_their_own():
 def test_one_line_needs_no_legend(names):
     learned = [{"what": name, "epoch": 1, **INTERVAL} for name in names]
     by_value = [{"run": name, "value": "1", "mean": 0.5} for name in names]
-    tenths = [{"what": name, "tenth": 1, "share": 0.1} for name in names]
     for chart in (
         charts.learning(learned, "loss", names).to_dict()["layer"][1],
         charts.by_value(by_value, "stars", ["1"], names).to_dict(),
-        charts.popularity(tenths, names, []).to_dict(),
     ):
         legend = chart["encoding"]["color"]["legend"]
         assert (legend is None) == (len(names) == 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import unescape
 
 import numpy as np
@@ -32,3 +33,14 @@ def test_the_last_metric_says_which_is_best(tmp_path):
     assert "accord compare x" in html
     for metric in per_user:
         assert f"{metric}, with 95% intervals" in html
+
+
+def test_other_lengths_are_folded(tmp_path):
+    columns = ("what", "ndcg@3", "ndcg@10", "ndcg@20", "ndcg@20, warm users", "recall@100")
+    table = Table("Means", columns, (("a", 0.3, 0.1, 0.2, 0.25, 0.9),))
+    values = {"ndcg@20": {name: np.random.default_rng(0).random((1, 9)) for name in ("a", "b")}}
+    html = write_comparison(tmp_path / "report.html", "x", "", [table], values, "accord compare x").read_text()
+    shown, folded = re.findall(r"<thead>(.*?)</thead>", html)[:2]
+    assert re.findall(r">([^<>]+)</th>", shown) == ["what", "ndcg@10", "ndcg@20", "ndcg@20, warm users"]
+    assert re.findall(r">([^<>]+)</th>", folded) == list(columns)
+    assert html.index("At every K") > html.index(shown)

@@ -34,10 +34,12 @@ def test_the_page_and_the_command_line_show_the_same_members(consensus, capsys):
     section = Section("Who votes")
     members(Runs([("runs/x", consensus)]), section)
     tables = [block["table"].table for block in section.blocks if block["kind"] == "table"]
-    assert [row[0] for row in tables[0].rows] == ["ease", "item-knn", "popularity"]
-    assert tables[0].rows[0][4] == "l2=50.0"
+    shown = {row[0]: row for table in tables for row in table.rows}
+    assert shown["ease"][4] == "l2=50.0"
+    voting = [entry["model"] for entry in consensus.metrics["members"] if "weight" in entry]
+    assert [row[0] for row in tables[0].rows] == voting  # the others are folded away
     members_table(consensus.metrics)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [r[0] for r in tables[0].rows]
+    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]} == set(shown)
 
 
 def test_agreement_counts_the_members_that_have_an_item_too(consensus):
@@ -56,4 +58,17 @@ def test_a_run_of_one_model_has_no_such_section(trained, data, consensus):
     members(Runs([trained["ease-normal"], ("runs/x", consensus)]), section)
     titles = [block["table"].table.title for block in section.blocks if block["kind"] == "table"]
     assert titles
-    assert all(title.endswith(" of consensus") for title in titles)
+    assert all("consensus" in title for title in titles)
+
+
+def test_agreement_is_one_sentence(data):
+    chosen = [{"model": "ease", "weight": 0.6}, {"model": "item-knn", "weight": 0.3}, {"model": "ials", "weight": 0.1}]
+    made = accord.fit(data, "consensus", options={"model.members": chosen})
+    section = Section("Who votes")
+    members(Runs([("runs/x", made)]), section)
+    shares = agreement(made, 20)
+    (said,) = (text for block in section.blocks for text in block.get("paragraphs", ()))
+    assert (
+        f"of the 20 items that a user is recommended, {shares[3]:.0%} are among the first 20 of all 3 members" in said
+    )
+    assert said.endswith(f", {shares[2]:.0%} of 2, {shares[1]:.0%} of 1 and {shares[0]:.0%} of none.")

@@ -71,7 +71,7 @@ def test_nothing_outside_is_needed_and_little_is_inside(path):
     assert list(path.parent.iterdir()) == [path]  # nothing temporary is left
 
 
-def test_a_page_without_charts_has_no_script():
+def test_a_page_without_charts_and_tables_has_no_script():
     page = Page("Plain")
     page.section("One").text("Text")
     html = page.html()
@@ -153,6 +153,47 @@ def test_on_a_phone_and_by_keyboard(browser, path):
         page.locator("summary").first.focus()
         page.keyboard.press("Enter")
         assert page.locator("details").first.evaluate("one => one.open")
+
+
+def test_a_folded_section_opens_where_it_is_linked_to_and_on_paper(browser, tmp_path):
+    page = Page("Page")
+    for title in ("One", "Two", "Three"):
+        page.section(title, folded=title != "One").text(f"Text of {title}")
+    with opened(browser, page.write(tmp_path / "page.html")) as seen:
+        text = seen.page.get_by_text("Text of Two")
+        assert not text.is_visible()
+        seen.page.locator("nav a", has_text="Two").click()
+        assert text.is_visible()
+        last = seen.page.get_by_text("Text of Three")
+        assert not last.is_visible()
+        for event, shown in (("beforeprint", True), ("afterprint", False)):
+            seen.page.evaluate("name => dispatchEvent(new Event(name))", event)
+            assert last.is_visible() == shown
+        assert text.is_visible()  # it was open before
+        assert seen.said == []
+
+
+def test_charts_that_are_folded_have_the_width_of_the_page(browser, tmp_path):
+    drawn = alt.Chart(pa.table({"x": [1, 2]})).mark_point().encode(x="x:Q")
+    page = Page("Page")
+    page.section("One", folded=True).chart(Chart("Chart", drawn, "Two points."))
+    with opened(browser, page.write(tmp_path / "page.html")) as seen:
+        seen.page.locator("summary").first.click()
+        seen.page.wait_for_function("document.querySelector('#chart-0 svg').clientWidth > 800")
+
+
+@pytest.mark.parametrize(("width", "scrolls"), [(1100, False), (390, True)])
+def test_a_table_that_scrolls_says_so_and_text_is_as_wide(browser, tmp_path, width, scrolls):
+    page = Page("Page")
+    section = page.section("One")
+    section.text("word " * 100)
+    section.table(Table("Wide", tuple(f"column {n}" for n in range(5)), (("0.1234 ± 0.01",) * 5,)))
+    with opened(browser, page.write(tmp_path / "page.html"), width) as seen:
+        seen.page.wait_for_timeout(100)
+        said = seen.page.evaluate("getComputedStyle(document.querySelector('caption > span'), '::after').content")
+        assert ("scrolls sideways" in said) == scrolls
+        wide = [seen.page.locator(one).bounding_box()["width"] for one in ("section > p", ".scroll")]
+        assert wide[0] == wide[1]
 
 
 def test_a_tooltip_shows_text_as_text(browser, path):

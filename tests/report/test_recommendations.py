@@ -21,18 +21,9 @@ def test_the_section_counts_what_is_recommended(trained):
     assert spread.rows[0][1:3] == (f"{(seen > 0).mean():.1%}", f"{measure.gini(seen):.3f}")
     assert spread.rows[1][3] == f"{measure.by_tenth(counts, seen)[-1]:.1%}"
     top = int(np.argmax(counts))
-    item, title, lists, interactions = most.rows[0]
+    item, title, lists, had, interactions = most.rows[0]
     assert item == run.items.ids[top].as_py()
     assert title.endswith(f" {top}")
-    assert (lists, interactions) == (f"{counts[top]:,}", f"{seen[top]:,}")
+    users = int((run.train.counts > 0).sum())
+    assert (lists, had, interactions) == (f"{counts[top] / users:.1%}", f"{seen[top] / users:.1%}", f"{seen[top]:,}")
     assert len(most.rows) == measure.EXAMPLES
-
-
-def test_shares_of_the_tenths_are_a_whole(trained):
-    section = Section("What is recommended")
-    recommended(Runs([trained["mf-normal"]]), section)
-    (chart,) = (one for block in section.blocks if block["kind"] == "charts" for one, _ in block["charts"])
-    assert chart.data.columns == ("tenth", SEEN, "mf + normal", "popularity", "ease")
-    for column in range(1, 4):
-        shares = [float(row[column].removesuffix("%")) for row in chart.data.rows]
-        assert abs(sum(shares) - 100) < 1

@@ -231,3 +231,8 @@ def test_write_all(tmp_path):
     write_all(folder, "one", [SMALL], [], title="One & only")
     assert (folder / "one.csv").read_text(encoding="utf-8") == csv_text(SMALL)
     assert (folder / "one.md").read_text(encoding="utf-8").startswith("# One &amp; only\n\n## Small\n\n| method")
+
+
+def test_some_columns_keep_their_marks():
+    table = Table("T", ("what", "a", "b"), (("x", 1.0, 2.0), ("y", 3.0, 4.0)), ("Note.",), frozenset({(0, 1), (1, 2)}))
+    assert table.only([0, 2]) == Table("T", ("what", "b"), (("x", 2.0), ("y", 4.0)), ("Note.",), frozenset({(1, 1)}))

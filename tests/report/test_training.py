@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import accord
 from accord.report.measure import Runs, curves
 from accord.report.page import Section
 from accord.report.training import learning, probabilities
@@ -30,6 +31,15 @@ def test_curves_of_a_run_in_two_stages(trained):
     assert any("stage 2/2" in text for block in section.blocks for text in block.get("paragraphs", ()))
 
 
+def test_one_epoch_is_a_sentence_and_no_chart(data):
+    section = Section("Training")
+    learning(Runs([("runs/x", accord.fit(data, "mf", "normal", epochs=1))]), section)
+    assert charts_of(section) == {}
+    said = [block["text"] for block in section.blocks if block["kind"] == "note"]
+    assert [text.partition(":")[0] for text in said] == ["Validation ndcg@20", "Training loss of mf + normal"]
+    assert all(text.endswith(" after 1 epoch.") for text in said)
+
+
 def test_curves_by_hand():
     history = [
         {"stage": "1/1", "epoch": 1, "loss": [1.0, 3.0], "valid": None},
@@ -52,5 +62,8 @@ def test_probabilities_are_the_methods_own(trained):
     assert len(extremes) == 4
     least = extremes[2]
     assert float(least.rows[0][-1]) == np.round(p_real.min(), 4)
-    assert least.columns == ("user", "item", "title", "value", "probability")
+    assert least.columns == ("user", "item", "title", "value", "interactions of the user", "of the item", "probability")
+    run = runs.runs[1].recommender
+    (user,), (item,) = run.users.rows([least.rows[0][0]]), run.items.rows([least.rows[0][1]])
+    assert least.rows[0][4:6] == (f"{run.train.counts[user]:,}", f"{run.train.popularity()[item]:,}")
     assert len([title for title in charts_of(section) if "mf" in title]) == 2

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+import pyarrow as pa
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
+import accord
 from accord.serve.guard import Rules
-from browser import chromium
-from serving import SCRIPT, audit, make_holder, run, serving  # noqa: F401
+from browser import chromium, harms
+from serving import SCRIPT, audit, clicks, make_holder, run, serving  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +38,7 @@ def visit(browser, address, path="/", width=1100, scheme="light"):
     page.on("request", lambda request: asked.append(request.url))
     page.goto(address + path)
     yield page
-    harms = [f"{one['id']}: {one['nodes'][0]['html']}" for one in Axe().run(page).response["violations"]]
-    assert harms == []
+    assert harms(page) == []
     assert said == []
     assert [url for url in asked if not url.startswith(address)] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -82,6 +82,58 @@ def test_find_a_user_look_and_change(browser, address, width, scheme):
         assert page.title() == "Recommendations · Accord"
 
 
+def test_the_empty_page_says_what_to_do_and_shows_an_example(browser, address):
+    with visit(browser, address) as page:
+        page.locator("#example-list > li").nth(2).wait_for()
+        assert page.locator("#hint").is_visible()
+        user = page.locator("#user-found button").first.text_content()
+        assert page.locator("#example-heading").text_content().startswith(f"For example, user {user}, who has ")
+        assert page.locator("#example-list .why").first.text_content().startswith("because of ")
+        example = page.locator("#example-list .title").all_text_contents()
+        page.locator("#example-more").click()
+        page.locator("#recommended > li").nth(3).wait_for()
+        assert titles(page)[:3] == example
+        assert page.locator("#person-heading").text_content() == f"User {user}"
+        assert page.locator("#example").is_hidden()
+        assert page.locator("#hint").is_hidden()
+
+
+def test_a_phone_shows_recommendations_before_the_history(browser, address):
+    with visit(browser, address, width=390) as page:
+        page.locator("#user-found button").first.click()
+        page.locator("#recommended > li").first.wait_for()
+        list_, history = (page.locator(one).bounding_box()["y"] for one in ("#recommended", "#history"))
+        assert list_ < history
+
+
+def test_a_long_history_is_shown_on_request(browser, tmp_path):
+    items = [f"i{number:03}" for number in range(60)]
+    pairs = [("reader", item) for item in items[:50]] + [(f"u{n}", item) for n, item in enumerate(items)]
+    users, taken = zip(*pairs, strict=True)
+    accord.fit(accord.load(pa.table({"user": users, "item": taken}), ratios=(1, 0, 0)), "ease", out=tmp_path / "run")
+    with serving(make_holder(tmp_path / "run")) as address, visit(browser, address) as page:
+        page.locator("#user-found button", has_text="reader").click()
+        page.locator("#history li").nth(39).wait_for()
+        assert page.locator("#history li").count() == 40
+        page.locator("#more", has_text="Show 10 more").click()
+        assert page.locator("#history li").count() == 50
+        assert page.locator("#more").is_hidden()
+
+
+def test_agreement_is_shown_where_several_models_vote(browser, tmp_path):
+    for number, members in enumerate((["ease", "item-knn"], ["ease"])):
+        chosen = [{"model": name, "weight": 1 / len(members)} for name in members]
+        folder = tmp_path / f"run{number}"
+        accord.fit(clicks(), "consensus", options={"model.members": chosen}, out=folder)
+        with serving(make_holder(folder)) as address, visit(browser, address) as page:
+            page.locator("#user-found button").first.click()
+            page.locator("#recommended > li").first.wait_for()
+            said = page.locator("#recommended").text_content()
+            assert ("of 2 models agree; places: " in said) == (len(members) == 2)
+            assert ("among their own first 20" in page.locator("#source").text_content()) == (len(members) == 2)
+            assert "of 1 models" not in said
+
+
 def test_users_with_html_in_their_ids_and_users_unknown(browser, address):
     with visit(browser, address) as page:
         page.locator("#user-query").fill("bold")
@@ -111,7 +163,8 @@ def test_somebody_new_gets_a_list_of_the_items_they_name(browser, address):
 def test_the_audit(browser, address, width, scheme):
     with visit(browser, address, "/#audit", width, scheme) as page:
         page.locator(".verdict", has_text="Denoising does not help here.").wait_for()
-        assert page.locator(".finding").count() == 3
+        assert page.locator(".finding").count() == 2
+        assert "Also checked, and fine: 1 user of 60" in page.locator(".fine").text_content()
         assert SCRIPT in page.locator(".finding").first.text_content()
         assert page.locator("main img, main script").count() == 0
         assert page.locator("caption", has_text="Most probably noise").count() == 1

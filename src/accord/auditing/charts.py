@@ -41,8 +41,14 @@ def over_time(line: Mapping[str, Any]) -> Drawing:
         rows = [{**row, "at": 1000 * row["at"], "until": 1000 * row["until"]} for row in rows]
     return (
         alt.Chart(_data(rows))
-        .mark_bar(binSpacing=1)
-        .encode(x=x, x2=x2, y=alt.Y("interactions:Q"), tooltip=[alt.Tooltip("interactions:Q", format=",")])
+        .mark_rect(stroke=None)
+        .encode(
+            x=x,
+            x2=x2,
+            y=alt.Y("interactions:Q", title=None),
+            y2=alt.Y2Datum(0),
+            tooltip=[alt.Tooltip("interactions:Q", format=",")],
+        )
     )
 
 
@@ -84,17 +90,22 @@ def histogram(rows: Sequence[Row]) -> Drawing:
 
 def rates(rows: Sequence[Row], axis: str) -> Drawing:
     """The rate of noise in groups, with its interval over the runs."""
-    order = [row["label"] for row in rows]
     made = [{name: row[name] for name in ("label", "noise_rate", "low", "high", "interactions")} for row in rows]
+    first = "split(datum.value, ' to ')[0]"  # of a range; the tooltip has the whole of it
     base = alt.Chart(_data(made)).encode(
-        x=alt.X("label:N", sort=order, title=axis or None, axis=alt.Axis(labelAngle=-40, labelLimit=150)),
+        x=alt.X(
+            "label:N",
+            sort=[row["label"] for row in rows],
+            title=f"{axis}, from" if axis else "from",
+            axis=alt.Axis(labelAngle=0, labelExpr=first),
+        ),
         tooltip=[
             alt.Tooltip("label:N", title=axis or "time"),
             *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("noise_rate", "low", "high")),
             alt.Tooltip("interactions:Q", format=","),
         ],
     )
-    y = alt.Y("low:Q", title="noise", axis=alt.Axis(format="%"))
+    y = alt.Y("low:Q", title=None, axis=alt.Axis(format="%"))
     span = base.mark_rule(strokeWidth=2, color=NOISE).encode(y=y, y2="high:Q")
     return alt.layer(span, base.mark_point(filled=True, size=70, opacity=1, color=NOISE).encode(y="noise_rate:Q"))
 
@@ -110,7 +121,7 @@ def by_value(rows: Sequence[Row], column: str) -> Drawing:
             alt.Tooltip("interactions:Q", format=","),
         ],
     )
-    y = alt.Y("low:Q", title="mean p_real", scale=alt.Scale(zero=False))
+    y = alt.Y("low:Q", title=None, scale=alt.Scale(zero=False))
     span = base.mark_rule(strokeWidth=2, color=REAL).encode(y=y, y2="high:Q")
     return alt.layer(span, base.mark_point(filled=True, size=70, opacity=1, color=REAL).encode(y="p_real:Q"))
 

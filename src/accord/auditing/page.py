@@ -11,6 +11,7 @@ import numpy as np
 from accord.auditing import charts
 from accord.auditing.interaction_log import Log
 from accord.auditing.timestamps import format_time
+from accord.auditing.verdict import DENOISERS
 from accord.report.charts import dots
 from accord.report.page import Chart, Fact, Finding, Level, Page, Section
 from accord.report.tables import Table
@@ -20,6 +21,8 @@ TWO_SENSES = (
     "An item that was chosen and then disliked is not noise in the first sense. p_calibrated answers the second."
 )
 LEVELS: dict[str, Level] = {"serious": "bad", "notice": "warning"}
+SHOWN = 10  # pairs of a table
+TELLS = 0.7  # an AUC below this tells too little of a single interaction to be called a success
 
 
 def write_page(path: Path, summary: Mapping[str, Any], log: Log) -> Path:
@@ -36,7 +39,7 @@ def write_page(path: Path, summary: Mapping[str, Any], log: Log) -> Path:
     _health(
         page.section("Health of the log", "What stands out in the log itself, before any model."), summary["health"]
     )
-    _noise(page.section("Noise", "Which interactions say nothing about their user."), summary, titles)
+    _noise(page.section("Noise", "Which interactions say nothing about their user."), summary, log, titles)
     if summary["detection"] is not None:
         lead = "What the values say, which no model was given."
         if summary["detection"].get("by") == "labels":
@@ -44,14 +47,14 @@ def write_page(path: Path, summary: Mapping[str, Any], log: Log) -> Path:
         _detection(page.section("Is the audit right?", lead), summary)
     if summary["verdict"] is not None:
         _verdict(page.section("Does denoising help?", "Trained on a part of the log, tested on the rest."), summary)
-    _made(page.section("How it was made"), summary)
+    _made(page.section("How it was made", folded=True), summary)
     return page.write(path)
 
 
 def _short(section: Section, summary: Mapping[str, Any]) -> None:
     noise, verdict = summary["noise"], summary["verdict"]
     sentence = "There is too little data to test on, so whether denoising helps is not known."
-    section.callout(verdict["sentence"] if verdict else sentence, "good" if verdict and verdict["helps"] else "info")
+    section.callout(verdict["sentence"] if verdict else sentence, _worth(verdict) if verdict else "info")
     serious = [one for one in summary["health"]["findings"] if one["level"] == "serious"]
     facts = [
         Fact("probably noise", f"{noise['rate']:.1%}", f"{noise['low']:.1%} to {noise['high']:.1%} over the runs"),
@@ -63,6 +66,12 @@ def _short(section: Section, summary: Mapping[str, Any]) -> None:
         note = f"{first['auc_low']:.3f} to {first['auc_high']:.3f}; popularity alone {popular['auc']:.3f}"
         facts.append(Fact("noise found (AUC)", f"{first['auc']:.3f}", note))
     section.facts(facts)
+
+
+def _worth(verdict: Mapping[str, Any]) -> Level:
+    """Denoising is a success where it helps and nothing simpler, and not the default, does better."""
+    best = max(verdict["rows"], key=lambda row: row["mean"])["name"]
+    return "good" if verdict["helps"] and best in DENOISERS else "info"
 
 
 def _health(section: Section, health: Mapping[str, Any]) -> None:
@@ -103,7 +112,7 @@ def _ends(line: Mapping[str, Any]) -> Any:
     return np.array([line["first"], line["last"]])
 
 
-def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, str]) -> None:
+def _noise(section: Section, summary: Mapping[str, Any], log: Log, titles: Mapping[Any, str]) -> None:
     noise, total = summary["noise"], summary["data"]["interactions"]
     section.text(
         "Every interaction was judged by models trained without it: where does its item rank among all the items that "
@@ -113,7 +122,8 @@ def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, st
         "other runs.",
     )
     if noise.get("labels"):
-        section.callout(noise["labels"]["why"], "good" if noise["labels"]["used"] else "info")
+        good = noise["labels"]["used"] and noise["labels"]["auc"] >= TELLS
+        section.callout(noise["labels"]["why"], "good" if good else "info")
     if noise["by_popularity_basis"]:
         section.note(
             f"{noise['by_popularity_basis']:,} of {total:,} interactions are the only ones of their user or item: no "
@@ -132,15 +142,15 @@ def _noise(section: Section, summary: Mapping[str, Any], titles: Mapping[Any, st
         ("by_activity", "Noise by activity", "interactions of the user"),
         ("by_time", "Noise over time", ""),
     ):
-        if noise[name]:
+        if len(noise[name] or ()) > 1:  # one dot is no chart
             drawn.append(Chart(title, charts.rates(noise[name], axis), _range(noise[name]), _rates(title, noise[name])))
     if noise["by_value"] and len(noise["by_value"]) > 1:
         rows, column = noise["by_value"], summary["data"]["value"]
         text = f"From {rows[0]['p_real']:.2f} at {rows[0]['label']} to {rows[-1]['p_real']:.2f} at {rows[-1]['label']}."
         drawn.append(Chart(f"p_real by {column}", charts.by_value(rows, column), text))
     section.charts(drawn)
-    section.table(_pairs("Most probably noise", noise["noisiest"], titles), "")
-    section.table(_pairs("Surest preferences", noise["surest"], titles), "The surest preferences")
+    section.table(_pairs("Most probably noise", noise["noisiest"], log, titles))
+    section.table(_pairs("Surest preferences", noise["surest"], log, titles), "Surest preferences")
     section.table(_sides("Users with most noise", noise["noisiest_users"], "user", {}), "Users with most noise")
     section.table(_sides("Items with most noise", noise["noisiest_items"], "item", titles), "Items with most noise")
 
@@ -158,16 +168,23 @@ def _rates(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(title, ("group", "interactions", "noise", "over the runs"), cells)
 
 
-def _pairs(title: str, rows: Sequence[Mapping[str, Any]], titles: Mapping[Any, str]) -> Table:
+def _pairs(title: str, rows: Sequence[Mapping[str, Any]], log: Log, titles: Mapping[Any, str]) -> Table:
+    """The first of the pairs, with how many interactions their user and their item have."""
+    rows = rows[:SHOWN]
     with_value = any(row["value"] is not None for row in rows)
-    columns = ("user", "item", *(["title"] if titles else []), *(["value"] if with_value else []), "p_real", "interval")
+    counts = [
+        np.bincount(own, minlength=len(ids))[ids.rows([row[name] for row in rows])]
+        for name, own, ids in (("user", log.users, log.data.users), ("item", log.items, log.data.items))
+    ]
+    columns = ("user", "item", *(["title"] if titles else []), *(["value"] if with_value else []))
     cells = []
-    for row in rows:
+    for row, of_user, of_item in zip(rows, *counts, strict=True):
         value = [] if not with_value else ["" if row["value"] is None else f"{row['value']:g}"]
         name = [titles.get(row["item"], "")] if titles else []
         interval = f"{row['low']:.2f} to {row['high']:.2f}"
-        cells.append((str(row["user"]), str(row["item"]), *name, *value, f"{row['p_real']:.3f}", interval))
-    return Table(title, columns, tuple(cells))
+        own = (str(row["user"]), str(row["item"]), *name, *value, f"{of_user:,}", f"{of_item:,}")
+        cells.append((*own, f"{row['p_real']:.3f}", interval))
+    return Table(title, (*columns, "interactions of the user", "of the item", "p_real", "interval"), tuple(cells))
 
 
 def _sides(title: str, rows: Sequence[Mapping[str, Any]], name: str, titles: Mapping[Any, str]) -> Table:
@@ -188,16 +205,21 @@ def _sides(title: str, rows: Sequence[Mapping[str, Any]], name: str, titles: Map
 def _detection(section: Section, summary: Mapping[str, Any]) -> None:
     found = summary["detection"]
     gain = found["gain"]
+    auc, popular = (row["auc"] for row in found["scores"][:2])
     better = (
         "better than popularity" if gain["low"] > 0 else "worse" if gain["high"] < 0 else "no better than popularity"
     )
+    level: Level = "warning"
+    if gain["low"] > 0:
+        level = "good" if auc >= TELLS else "info"
+        better += "" if level == "good" else ", and still tells little"
     given = found.get("by") == "labels"
     source = "the labels" if given else "the log's own values"
     section.callout(
-        f"By {source} ({found['real']} is real, {found['noise']} is noise) the audit is {better}: AUC "
-        f"{found['scores'][0]['auc']:.3f} against {found['scores'][1]['auc']:.3f}, a difference of "
-        f"{gain['difference']:+.3f} ({gain['low']:+.3f} to {gain['high']:+.3f}).",
-        "good" if gain["low"] > 0 else "warning",
+        f"By {source} ({found['real']} is real, {found['noise']} is noise) the audit is {better}: AUC {auc:.3f} "
+        f"against {popular:.3f}, where 0.5 is chance, a difference of {gain['difference']:+.3f} ({gain['low']:+.3f} to "
+        f"{gain['high']:+.3f}).",
+        level,
     )
     rows = tuple(
         (
@@ -232,7 +254,6 @@ def _detection(section: Section, summary: Mapping[str, Any]) -> None:
 
 def _verdict(section: Section, summary: Mapping[str, Any]) -> None:
     found = summary["verdict"]
-    section.callout(found["sentence"], "good" if found["helps"] else "info")
     rule = f" that meet {found['test']['rule']}" if found["test"]["rule"] else ""
     names = [row["name"] for row in found["rows"]]
     rows = [{"run": row["name"], **{key: row[key] for key in ("mean", "low", "high")}} for row in found["rows"]]
@@ -241,7 +262,7 @@ def _verdict(section: Section, summary: Mapping[str, Any]) -> None:
     for row in found["rows"]:
         test = against.get(row["name"])
         paired = ("", "", "") if test is None else (
-            f"{test['difference']:+.4f}", f"{test['low']:+.4f} to {test['high']:+.4f}", f"{test['p_holm']:.4f}"
+            f"{test['difference']:+.4f}", f"{test['low']:+.4f} to {test['high']:+.4f}", _p(test["p_holm"])
         )  # fmt: skip
         cells.append((row["name"], f"{row['mean']:.4f}", f"{row['recall']:.4f}", *paired))
     columns = ("what", "NDCG@20", "recall@20", "against plain training", "95% interval", "p (Holm)")
@@ -256,6 +277,10 @@ def _verdict(section: Section, summary: Mapping[str, Any]) -> None:
         Chart("NDCG@20 with 95% intervals", dots(rows, "NDCG@20", names, ["popularity", "ease"]), text, height=170)
     )
     section.table(table)
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
 def _made(section: Section, summary: Mapping[str, Any]) -> None:

@@ -83,8 +83,11 @@ def recommend(
     if agreement and (to is not None or (all_users and format_ == "parquet") or history is not None):
         raise InputError("--agreement goes with --user or --users, of users who are in the data.")
     chosen = choice(exclude, exclude_file, allow, allow_file, where)
-    if chosen and approximate:
-        raise InputError(f"--approximate finds the best of all items; leave it or --{next(iter(chosen))} out.")
+    if chosen and approximate:  # an index finds the best of all items, which may all be left out
+        from accord.cli.display import say
+
+        say(f"--{next(iter(chosen))} leaves items out, so the others are all scored, without an index")
+        approximate = False
     if to is not None:
         _send(run, to, if_exists, part, k, chosen, approximate, device, allow_imports)
         return

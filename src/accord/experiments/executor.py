@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -76,7 +75,7 @@ class Here:
 
 @dataclass
 class TimeLeft:
-    """An estimate from the time that finished jobs took."""
+    """An estimate from the time that finished jobs took; nothing before a fifth is done, or for less than a minute."""
 
     jobs: Sequence[Job]
     began: float = field(default_factory=time.perf_counter)
@@ -86,8 +85,8 @@ class TimeLeft:
         self.size += job.size
 
     def __str__(self) -> str:
-        if not self.size:
+        total = sum(job.size for job in self.jobs)
+        if self.size < total / 5:  # the first jobs may be unlike the others
             return ""
-        rest = sum(job.size for job in self.jobs) - self.size
-        seconds = (time.perf_counter() - self.began) / self.size * rest
-        return f" · about {math.ceil(seconds / 60)} min left"
+        minutes = (time.perf_counter() - self.began) / max(1, self.size) * (total - self.size) / 60
+        return f" · about {round(minutes)} min left" if minutes >= 1 else ""

@@ -60,6 +60,10 @@ class Family:
     in_place_of: str | None = None  # a family that is better where it can be had: this one is for when it cannot
     pair_seconds: float = 0.0  # of a learned one: what a training interaction takes in all epochs of one run
 
+    @property
+    def name(self) -> str:
+        return self.model if self.method is None else f"{self.model} + {self.method}"
+
     def trials(self, count: int) -> list[Member]:
         """Its defaults, and points that fill the ranges evenly. A learned one is averaged over seeds instead."""
         if self.method is not None:
@@ -153,16 +157,15 @@ def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILI
     kept: list[Family] = []
     left_out = []
     for family in families:
-        name = family.model if family.method is None else f"{family.model} + {family.method}"
         if any(other.model == family.in_place_of for other in kept):
             continue
         if (why := family.too_large(shape)) is not None:
-            left_out.append(f"{name} is not tried: {why}.")
+            left_out.append(f"{family.name} is not tried: {why}.")
             continue
         total = seconds([*kept, family], 1)
         if kept and total > budget:
-            own = seconds([family], 1)
-            left_out.append(f"{name} is not tried: it would take about {own:,.0f} s of a budget of {budget:g} s.")
+            why = f"it would take about {seconds([family], 1):,.0f} s of a budget of {budget:g} s"
+            left_out.append(f"{family.name} is not tried: {why}.")
         else:
             kept.append(family)
     trials = max(count for count in range(1, MOST_TRIALS + 1) if count == 1 or seconds(kept, count) <= budget)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from accord.evaluation.significance import Comparison
+from accord.methods.candidates import plan_search
+from accord.models.auto import Auto
+from accord.models.base import Shape
 from accord.report import charts, measure
 from accord.report.measure import Interval, Runs, Subject
 from accord.report.page import Chart, Fact, Level, Section
 from accord.report.tables import Cell, Table
 
-PAIRED = (
-    "Paired by user: sign-flip test on the users' differences, p corrected for the number of rows (Holm); the interval "
-    "holds for other users and seeds. The last column is the share of users for whom it is better minus the share for "
-    "whom it is worse."
-)
+MATTERS = 0.02  # of a figure: a smaller difference is none that anyone would notice, however sure it is
 
 
 def in_short(runs: Runs, section: Section) -> None:
@@ -34,7 +33,9 @@ def in_short(runs: Runs, section: Section) -> None:
         facts.append(Fact(metric, f"{best.figures[metric].mean:.4f}", note))
     aucs = [(one.found_noise["auc"], one.name) for one in runs.runs if one.found_noise is not None]
     if aucs:
-        facts.append(Fact("noise found (AUC)", f"{max(aucs)[0]:.3f}", max(aucs)[1] if several else "0.5 is chance"))
+        popular = measure.found_by_popularity(runs.runs[0])
+        note = max(aucs)[1] if several else "0.5 is chance" + (f", popularity {popular['auc']:.3f}" if popular else "")
+        facts.append(Fact("noise found (AUC)", f"{max(aucs)[0]:.3f}", note))
     widest = max(runs.runs, key=lambda one: one.recommended.coverage)
     note = widest.name if several else f"of all, in lists of {runs.k}"
     facts.append(Fact("items recommended", f"{widest.recommended.coverage:.0%}", note))
@@ -43,6 +44,8 @@ def in_short(runs: Runs, section: Section) -> None:
     devices = ", ".join(sorted({one.recommender.metrics["device"] for one in runs.runs}))
     facts.append(Fact("training", f"{seconds:,.1f} s", f"{number} run{'s' if number > 1 else ''} on {devices}"))
     section.facts(facts)
+    if not several and not runs.runs[0].is_auto:
+        section.note(_by_default(runs.runs[0]))
 
 
 def _verdict(runs: Runs, section: Section) -> None:
@@ -56,9 +59,11 @@ def _verdict(runs: Runs, section: Section) -> None:
 def verdict(
     section: Section, metric: str, names: tuple[str, str], means: tuple[float, float], found: Comparison
 ) -> None:
-    """One sentence on whether the first is better than the second."""
+    """One sentence on whether the first is better than the second, in the colour of what that is worth."""
     level: Level = "info" if found.low <= 0 <= found.high else "good" if found.difference > 0 else "warning"
     word = {"info": "cannot be told apart from", "good": "is better than", "warning": "is worse than"}[level]
+    if level != "info" and abs(found.difference) < MATTERS * means[1]:
+        level, word = "info", word.replace("is", "is hardly")
     section.callout(
         f"{names[0]} {word} {names[1]} by {metric}: {means[0]:.4f} against {means[1]:.4f}, a difference of "
         f"{_signed(found.difference)} (95% interval {_signed(found.low)} to {_signed(found.high)}).",
@@ -66,17 +71,29 @@ def verdict(
     )
 
 
+def _by_default(one: Subject) -> str:
+    """What `auto` would try on the log of a run that it did not make."""
+    log, budget = one.recommender.train, Auto.Config.model_validate({}).budget
+    search = plan_search(Shape.of(log), budget, has_times=one.recommender.trained_on.has_time)
+    tried = ", ".join(family.name for family in search.families)
+    return (
+        f"auto, the default of accord train, would try {tried} on this log, in about {search.seconds:,.0f} seconds on "
+        "two ordinary cores, and let the best of them vote. What it reaches is not known before it is trained: train "
+        "without --model, and give both run folders to accord report."
+    )
+
+
 def figures(runs: Runs, section: Section) -> None:
-    if runs.comparable:
+    if runs.comparable and len(runs.subjects) > 1:
         section.charts([_dots(runs, metric) for metric in (runs.recall, runs.ndcg)])
     section.table(_means(runs))
-    if runs.testable:
-        section.table(_tests(runs))
     every = tuple(
         (metric, *(_with_spread(one, metric) for one in runs.subjects)) for metric in runs.runs[0].evaluation.per_user
     )
     note = "Mean over users and seeds (95% interval), ± standard deviation over the seeds."
-    section.table(Table("Every metric at every K", ("metric", *runs.names), every, (note,)), "Every metric")
+    section.table(
+        Table("Every metric at every K", ("metric", *runs.names), every, (note,)), "Every metric, with intervals"
+    )
 
 
 def _dots(runs: Runs, metric: str) -> Chart:
@@ -93,43 +110,45 @@ def dots(metric: str, found: Mapping[str, Interval], beside: Sequence[str] = ())
 
 
 def _means(runs: Runs) -> Table:
-    several = any(one.spread for one in runs.subjects)
-    columns = ["what", runs.recall, "95% interval", runs.ndcg, "95% interval"]
-    columns += [f"± over seeds ({runs.ndcg})"] if several else []
-    rows: list[tuple[Cell, ...]] = []
-    for one in runs.subjects:
-        row: list[Cell] = [one.name]
-        for metric in (runs.recall, runs.ndcg):
-            row += [one.figures[metric].mean, _between(one.figures[metric])]
-        rows.append((*row, one.spread.get(runs.ndcg)) if several else tuple(row))
-    notes = ["Mean over the test's users and the seeds; the interval is where it would be for other users and seeds."]
+    """Recall and NDCG, and beside them the paired test of NDCG against the first run; for a single run, against the
+    best of what is beside it."""
+    metrics = [f"{name}@{k}" for k in runs.shown for name in ("recall", "ndcg")]
+    columns = ["what", *metrics]
+    rows: list[list[Cell]] = [[one.name, *(one.figures[metric].mean for metric in metrics)] for one in runs.subjects]
+    notes = ["Mean over the test's users and the seeds."]
+    if any(one.spread for one in runs.subjects):
+        columns.append("± over seeds")
+        rows = [[*row, one.spread.get(runs.ndcg)] for row, one in zip(rows, runs.subjects, strict=True)]
+        notes[0] += f" ±: standard deviation of {runs.ndcg} over the seeds."
     marked = set()
-    if runs.comparable:
-        notes.append("The best of each column is marked.")
-        for column, metric in ((1, runs.recall), (3, runs.ndcg)):
+    if runs.comparable and len(rows) > 1:
+        notes[0] += " The best of each column is marked."
+        for column, metric in enumerate(metrics, 1):
             means = [one.figures[metric].mean for one in runs.subjects]
             marked.add((means.index(max(means)), column))
-    return Table("The figures", tuple(columns), tuple(rows), tuple(notes), frozenset(marked))
-
-
-def _tests(runs: Runs) -> Table:
-    """Against the first run; a single run against the best of what is beside it."""
-    others = [one for one in runs.subjects if not one.is_run]
-    alone = len(runs.runs) == 1
-    baseline = max(others, key=lambda one: one.figures[runs.ndcg].mean) if alone else runs.runs[0]
-    tests = runs.test(baseline, [one for one in runs.subjects if one is not baseline])
-    rows = tuple(
-        (
-            name,
-            _signed(test.difference),
-            f"{_signed(test.low)} to {_signed(test.high)}",
-            "< 0.0001" if test.p_holm < 1e-4 else f"{test.p_holm:.4f}",
-            _signed(test.better, ".1%"),
+    if runs.testable:
+        against = _baseline(runs)
+        columns += [f"{runs.ndcg} against {against.name}", "95% interval", "p (Holm)"]
+        tests = runs.test(against, [one for one in runs.subjects if one is not against])
+        rows = [[*row, *_tested(tests.get(one.name))] for row, one in zip(rows, runs.subjects, strict=True)]
+        notes.append(
+            "Paired by user: the interval holds for other users and seeds; p of a sign-flip test on the users' "
+            "differences, corrected for the number of rows (Holm)."
         )
-        for name, test in tests.items()
-    )
-    columns = ("what", "difference", "95% interval", "p (Holm)", "users better − worse")
-    return Table(f"{runs.ndcg} against {baseline.name}", columns, rows, (PAIRED,))
+    return Table("The figures", tuple(columns), tuple(map(tuple, rows)), tuple(notes), frozenset(marked))
+
+
+def _baseline(runs: Runs) -> Subject:
+    if len(runs.runs) > 1:
+        return runs.runs[0]
+    return max((one for one in runs.subjects if not one.is_run), key=lambda one: one.figures[runs.ndcg].mean)
+
+
+def _tested(test: Comparison | None) -> tuple[Cell, Cell, Cell]:
+    if test is None:
+        return None, None, None
+    p = "< 0.0001" if test.p_holm < 1e-4 else f"{test.p_holm:.4f}"
+    return _signed(test.difference), f"{_signed(test.low)} to {_signed(test.high)}", p
 
 
 def users(runs: Runs, section: Section) -> None:

@@ -7,6 +7,8 @@ const drawn = specs.map((spec, number) => {
   spec.config.legend.columns = columns;
   return vegaEmbed(`#chart-${number}`, spec, options);
 });
+// What is folded may have had no width yet.
+for (const part of document.querySelectorAll("details")) part.addEventListener("toggle", () => dispatchEvent(new Event("resize")));
 Promise.all(drawn).then(
   () => { document.documentElement.dataset.charts = "drawn"; },
   (error) => { document.documentElement.dataset.charts = "failed"; console.error(error); },

@@ -1,4 +1,7 @@
-"""The charts of a run's report. Each takes plain rows and gives an altair chart in the page's colours."""
+"""The charts of a run's report. Each takes plain rows and gives an altair chart in the page's colours.
+
+An axis whose title would be that of the chart has none.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def dots(rows: Sequence[Row], metric: str, names: Sequence[str], soft: Sequence[
         tooltip=_tooltips(("run", "N"), ("mean", metric), ("low", "from"), ("high", "to")),
     )
     span = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title=metric, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)), x2="high:Q"
+        x=alt.X("low:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)), x2="high:Q"
     )
     return alt.layer(span, base.mark_point(filled=True, size=90, opacity=1).encode(x="mean:Q"))
 
@@ -48,7 +51,7 @@ def groups(
         color=alt.Color("run:N", scale=_names(names, soft), sort=list(names)),
         tooltip=_tooltips(("group", "N"), ("run", "N"), ("mean", metric), ("low", "from"), ("high", "to")),
     )
-    span = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=metric), y2="high:Q")
+    span = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
     return alt.layer(span, base.mark_point(filled=True, size=60, opacity=1).encode(y="mean:Q"))
 
 
@@ -61,7 +64,7 @@ def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
         color=alt.Color("what:N", scale=_names(names), legend=_lines(names)),
         tooltip=_tooltips(("what", "N"), ("epoch", "N"), ("mean", title)),
     )
-    y = alt.Y("low:Q", title=title, scale=alt.Scale(zero=False))
+    y = alt.Y("low:Q", title=None, scale=alt.Scale(zero=False))
     band = base.mark_area(opacity=0.2, tooltip=None).encode(y=y, y2="high:Q")
     dash = alt.StrokeDash("what:N", scale=alt.Scale(domain=list(names)))
     return alt.layer(band, base.mark_line(strokeWidth=2).encode(y="mean:Q", strokeDash=dash))
@@ -88,25 +91,10 @@ def by_value(rows: Sequence[Row], column: str, order: Sequence[str], names: Sequ
         .mark_line(point={"filled": True, "size": 60}, strokeWidth=2)
         .encode(
             x=alt.X("value:N", sort=list(order), title=column, axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("mean:Q", title="mean probability of being real", scale=alt.Scale(zero=False)),
+            y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
             color=alt.Color("run:N", scale=_names(names), legend=_lines(names)),
             strokeDash=alt.StrokeDash("run:N", scale=alt.Scale(domain=list(names))),
             tooltip=_tooltips(("run", "N"), ("value", "N"), ("mean", "mean")),
-        )
-    )
-
-
-def popularity(rows: Sequence[Row], names: Sequence[str], soft: Sequence[str]) -> Drawing:
-    """Share of recommendations and of what was seen, by tenths of the items. Rows: tenth, what, share."""
-    return (
-        alt.Chart(_data(rows))
-        .mark_line(point={"filled": True, "size": 60}, strokeWidth=2)
-        .encode(
-            x=alt.X("tenth:O", title="items by popularity: 1 the least popular tenth", axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%")),
-            color=alt.Color("what:N", scale=_names(names, soft), legend=_lines(names)),
-            strokeDash=alt.StrokeDash("what:N", scale=alt.Scale(domain=list(names))),
-            tooltip=[*_tooltips(("what", "N"), ("tenth", "N")), alt.Tooltip("share:Q", format=".1%")],
         )
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from accord.report.accuracy import dots, verdict
 from accord.report.measure import Floats, Interval
 from accord.report.page import Page
 from accord.report.tables import Table
+
+OTHER_K = re.compile(r"@(?!(10|20)\b)")  # recall and NDCG at 10 and 20 are shown, the rest is folded
 
 
 def write_comparison(
@@ -32,6 +35,9 @@ def write_comparison(
         [dots(one, {row: Interval.of(own[None])[0] for row, own in rows.items()}) for one, rows in per_user.items()]
     )
     for table in tables:
-        figures.table(table)
-    page.section("How to repeat it").code(command)
+        shown = [place for place, column in enumerate(table.columns) if not OTHER_K.search(column)]
+        figures.table(table.only(shown))
+        if len(shown) < len(table.columns):
+            figures.table(table, "At every K")
+    page.section("How to repeat it", folded=True).code(command)
     return page.write(path)

@@ -27,6 +27,7 @@ TENTHS = 10
 BINS = 20
 MOST_VALUES = 10  # with more distinct values than this, they are grouped into fifths
 EXAMPLES = 10
+COUNTED = ("interactions of the user", "of the item")
 MOST_SECONDS = 30  # that fitting EASE beside a run may take
 
 Floats = npt.NDArray[np.float64]
@@ -65,6 +66,11 @@ class Subject:
     def is_run(self) -> bool:
         return self.folder is not None
 
+    @property
+    def is_auto(self) -> bool:
+        """Whether a search found it."""
+        return "search" in self.recommender.metrics
+
     @cached_property
     def figures(self) -> dict[str, Interval]:
         """Every metric at every K."""
@@ -100,13 +106,13 @@ class Subject:
 
     @cached_property
     def recommended(self) -> Recommended:
-        return Recommended.of(self.recommender, depth(self.evaluation))
+        return Recommended.of(self.recommender, lengths(self.evaluation)[-1])
 
 
-def depth(evaluation: Evaluation) -> int:
-    """The list length that a report shows first: 20, or the longest there is."""
-    lengths = {int(name.split("@")[1]) for name in evaluation.per_user}
-    return 20 if 20 in lengths else max(lengths)
+def lengths(evaluation: Evaluation) -> list[int]:
+    """The list lengths that a report shows: 10 and 20, or the two longest there are; what it says is of the last."""
+    known = sorted({int(name.split("@")[1]) for name in evaluation.per_user})
+    return [k for k in (10, 20) if k in known] if 20 in known else known[-2:]
 
 
 def intervals(evaluation: Evaluation, keep: Bools, names: Sequence[str] | None = None) -> dict[str, Interval]:
@@ -183,7 +189,8 @@ class Runs:
             self.subjects += beside(self.runs, ks)
         self.names = [one.name for one in self.subjects]
         self.beside = [one.name for one in self.subjects if not one.is_run]  # the first is grey in charts
-        self.k = depth(self.runs[0].evaluation)
+        self.shown = lengths(self.runs[0].evaluation)
+        self.k = self.shown[-1]
         self.recall, self.ndcg = f"recall@{self.k}", f"ndcg@{self.k}"
         self.testable = self.comparable and len(self.subjects) > 1 and len(self.runs[0].evaluation.users) > 1
         self._tested: dict[tuple[str, ...], dict[str, Comparison]] = {}
@@ -205,12 +212,16 @@ class Runs:
 
 
 def _names(runs: Sequence[tuple[str, Recommender]]) -> list[str]:
-    """Model and method, with the folder where two have the same."""
-    configs = [recommender.run.config for _, recommender in runs]
-    plain = [one.model if one.method is None else f"{one.model} + {one.method}" for one in configs]
+    """Model and method, or auto for what it found; with the folder where two have the same."""
+    plain = ["auto" if "search" in one.metrics else _name(one) for _, one in runs]
     return [
         name if plain.count(name) == 1 else f"{name} ({folder})" for name, (folder, _) in zip(plain, runs, strict=True)
     ]
+
+
+def _name(recommender: Recommender) -> str:
+    config = recommender.run.config
+    return config.model if config.method is None else f"{config.model} + {config.method}"
 
 
 def _evaluated(recommender: Recommender, ks: Sequence[int]) -> Evaluation:
@@ -261,6 +272,13 @@ def found_noise(interactions: Interactions, scores: Floats) -> dict[str, float] 
     return detection(scores[known], real)
 
 
+def found_by_popularity(subject: Subject) -> dict[str, float] | None:
+    """How well the popularity of an item alone tells noise."""
+    recommender, judged = subject.recommender, subject.judged
+    popular = recommender.train.popularity()[judged.rows_in(recommender.users, recommender.items)[1]]
+    return found_noise(judged, popular.astype(np.float64))
+
+
 def histogram(p_real: Floats) -> Floats:
     """Share of the interactions in each of equally wide bins from 0 to 1."""
     counts, _ = np.histogram(p_real, bins=BINS, range=(0, 1))
@@ -268,16 +286,21 @@ def histogram(p_real: Floats) -> Floats:
 
 
 def extremes(subject: Subject) -> tuple[pa.Table, pa.Table]:
-    """The interactions that are least and most probably real, with titles and values if they are known."""
-    p_real = subject.p_real
+    """The interactions that are least and most probably real: with titles and values if they are known, and how many
+    interactions their user and their item have."""
+    p_real, recommender = subject.p_real, subject.recommender
     assert p_real is not None
     order = np.argsort(p_real, kind="stable")
     number = min(EXAMPLES, len(order) // 2)
     tables = []
     for rows in (order[:number], order[::-1][:number]):
-        table = subject.judged.take(rows).table
-        table = table.append_column("p_real", pa.array(p_real[rows]))
-        tables.append(subject.recommender.with_titles(table))
+        shown = subject.judged.take(rows)
+        users, items = shown.rows_in(recommender.users, recommender.items)
+        table = shown.table.select([name for name in ("user", "item", "value") if name in shown.names])
+        counts = (recommender.train.counts[users], recommender.train.popularity()[items])
+        for name, own in zip((*COUNTED, "p_real"), (*counts, p_real[rows]), strict=True):
+            table = table.append_column(name, pa.array(own))
+        tables.append(recommender.with_titles(table))
     return tables[0], tables[1]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from accord.recommender.agreement import AGREES
 from accord.recommender.recommender import Recommender
 from accord.report.measure import Runs
 from accord.report.page import Section
@@ -36,22 +37,39 @@ def member_rows(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, fl
 
 
 def members(runs: Runs, section: Section) -> None:
-    section.text("A consensus adds up the scores of several models, each standardised within a user, by their votes.")
     for one in runs.runs:
         metrics = one.recommender.metrics
         if not metrics.get("members"):
             continue
         which = f" of {one.name}" if len(runs.runs) > 1 else ""
-        rows: list[tuple[Cell, ...]] = [tuple(row) for row in member_rows(metrics["members"])]
-        note = "Without a vote: trained, and not needed. The votes were chosen on the validation, never on the test."
-        section.table(Table(f"The members{which}", member_columns(metrics), tuple(rows), (note,)))
-        for said in metrics.get("notes", ()):
-            section.note(said[:1].upper() + said[1:])
+        entries = metrics["members"]
+        voting = [entry for entry in entries if "weight" in entry]
+        note = "Scores are standardised within a user and added up by vote. No vote was chosen by the test."
+        section.table(_members(f"The members{which}", metrics, voting, note))
         shares = agreement(one.recommender, runs.k)
         if len(shares) > 2:
-            cells = tuple((f"{number} of {len(shares) - 1}", f"{share:.1%}") for number, share in enumerate(shares))
-            title = f"How many members have a recommended item among their own first 20{which}"
-            section.table(Table(title, ("members", f"share of the first {runs.k}"), cells[::-1]))
+            section.text(_agreed(shares, runs.k))
+        if len(voting) < len(entries):
+            others = [entry for entry in entries if "weight" not in entry]
+            title = f"What {one.name} tried and did not need"
+            section.table(
+                _members(title, metrics, others, "Trained, and of no help to the others on the validation."), title
+            )
+        for said in metrics.get("notes", ()):
+            section.note(said)
+
+
+def _members(title: str, metrics: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], note: str) -> Table:
+    rows: list[tuple[Cell, ...]] = [tuple(row) for row in member_rows(entries)]
+    return Table(title, member_columns(metrics), tuple(rows), (note,))
+
+
+def _agreed(shares: npt.NDArray[np.float64], k: int) -> str:
+    total = len(shares) - 1
+    first = f"{shares[total]:.0%} are among the first {AGREES} of all {total} members"
+    between = [f"{shares[number]:.0%} of {number}" for number in range(total - 1, 0, -1)]
+    listed = ", ".join([first, *between])
+    return f"How far they agree: of the {k} items that a user is recommended, {listed} and {shares[0]:.0%} of none."
 
 
 def agreement(recommender: Recommender, k: int) -> npt.NDArray[np.float64]:

@@ -10,7 +10,7 @@ A page is a title, a lead and sections; a section is a list of blocks, in the or
     section.table(Table("Noise by user", ("user", "share"), rows, ("A note.",)))     # accord.report.tables.Table
     section.chart(Chart("Lorenz curve", alt.Chart(table)…, "Half of the items have 92% of all clicks.", data))
     section.charts([Chart(…), Chart(…)])                                              # side by side where there is room
-    section.code("accord audit clicks.csv")
+    page.section("How to repeat it", folded=True).code("accord audit clicks.csv")     # its title, until it is clicked
     page.write(Path("report.html"))
 
 Every text is shown as it is: none is read as markup. A section's title is its place in the contents.
@@ -59,6 +59,9 @@ AXIS = {
     "titleFontWeight": "normal",
     "labelFontSize": 12,
     "titleFontSize": 12,
+    "titlePadding": 12,
+    "labelOverlap": True,
+    "labelSeparation": 8,
 }
 LOOK = {
     "aria": False,  # the figure has one label; hundreds of points read aloud would not help
@@ -123,8 +126,8 @@ class Chart:
 class Section:
     """A section of the page with its heading."""
 
-    def __init__(self, title: str, lead: str = "") -> None:
-        self.title, self.lead = title, lead
+    def __init__(self, title: str, lead: str = "", folded: bool = False) -> None:
+        self.title, self.lead, self.folded = title, lead, folded
         self.blocks: list[dict[str, Any]] = []
 
     def text(self, *paragraphs: str) -> None:
@@ -191,8 +194,9 @@ class Page:
     lead: str = ""
     sections: list[Section] = field(default_factory=list)
 
-    def section(self, title: str, lead: str = "") -> Section:
-        self.sections.append(Section(title, lead))
+    def section(self, title: str, lead: str = "", folded: bool = False) -> Section:
+        """Add a section; a `folded` one shows its title alone until it is clicked, linked to or printed."""
+        self.sections.append(Section(title, lead, folded))
         return self.sections[-1]
 
     def html(self) -> str:
@@ -205,7 +209,9 @@ class Page:
             for chart, _ in block.get("charts", ())
         ]
         style = _inside("style.css")
-        scripts = [_vega(), _inside("charts.js")] if specs else []
+        moves = any(section.folded or block["kind"] == "table" for section in self.sections for block in section.blocks)
+        scripts = [_inside("page.js")] if moves or specs else []
+        scripts += [_vega(), _inside("charts.js")] if specs else []
         template = Environment(
             loader=PackageLoader("accord.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         ).get_template("page.html.j2")

@@ -36,16 +36,16 @@ def _page(runs: Runs) -> Page:
     page = Page(f"{what} on {data['name'] if runs.comparable else 'different data'}", _lead(runs, data))
     in_short(runs, page.section("In short"))
     figures(runs, page.section("Figures"))
-    users(runs, page.section("For whom"))
     if any(one.recommender.metrics.get("members") for one in runs.runs):
         members(runs, page.section("Who votes"))
-    if any(one.recommender.history for one in runs.runs):
-        learning(runs, page.section("Training"))
     if any(one.p_real is not None for one in runs.runs):
         probabilities(runs, page.section("Which interactions are real"))
     recommended(runs, page.section("What is recommended"))
-    _data_and_settings(runs, page.section("Data and settings"))
-    _how_to_repeat(runs, page.section("How to repeat it"))
+    users(runs, page.section("For whom", folded=True))
+    if any(one.recommender.history for one in runs.runs):
+        learning(runs, page.section("Training", folded=True))
+    _data_and_settings(runs, page.section("Data and settings", folded=True))
+    _how_to_repeat(runs, page.section("How to repeat it", folded=True))
     return page
 
 
@@ -67,6 +67,10 @@ def _data_and_settings(runs: Runs, section: Section) -> None:
     section.table(Table("Runs", tuple(about[0]), tuple(tuple(own.values()) for own in about)))
     for note in dict.fromkeys(note for one in runs.runs for note in one.recommender.metrics["dataset"]["notes"]):
         section.note(note)
+    if any("before_validation" in one.recommender.metrics for one in runs.runs):
+        section.note("The figures are those of a fit on train and validation together, which came before the test.")
+    if any("refit" in one.recommender.metrics for one in runs.runs):
+        section.note("What is recommended comes from a fit on the whole log; the figures are those of before.")
     configs = {one.name: _flat(one.recommender.run.config.model_dump(mode="json")) for one in runs.runs}
     keys = dict.fromkeys(key for own in configs.values() for key in own)
     every = tuple((key, *(own.get(key, "") for own in configs.values())) for key in keys)

@@ -48,6 +48,13 @@ class Table:
         columns = [[_text(row[place]) for row in self.rows] for place in range(len(self.columns))]
         return [any(texts) and all(_NUMBER.match(text) for text in texts if text) for texts in columns]
 
+    def only(self, places: Sequence[int]) -> Table:
+        """The columns at these places, and what is marked in them."""
+        moved = {old: new for new, old in enumerate(places)}
+        marked = frozenset((row, moved[column]) for row, column in self.marked if column in moved)
+        rows = tuple(tuple(row[place] for place in places) for row in self.rows)
+        return Table(self.title, tuple(self.columns[place] for place in places), rows, self.notes, marked)
+
     def cells(self, plain: Callable[[str], str], bold: Callable[[str], str]) -> list[list[str]]:
         """The rows as text made safe by `plain`, the marked ones in `bold`."""
         texts = [[plain(_text(cell)) for cell in row] for row in self.rows]

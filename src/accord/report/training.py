@@ -21,7 +21,7 @@ def learning(runs: Runs, section: Section) -> None:
     if any(entry["stage"] == "1/2" for one in learned for entry in one.recommender.history):
         section.text("Stage 1/2 is a model that the method trains first, stage 2/2 the one that recommends.")
     watched = [(one, measure.curves(one.recommender.history, "valid")) for one in learned]
-    charts = []
+    charts: list[tuple[Chart, int]] = []
     if any(points for _, points in watched):
         rules = {one.recommender.run.config.protocol.early_stop for one in learned}
         figure = {"best-ndcg": "ndcg@20", "loss-rise": "loss"}[rules.pop()] if len(rules) == 1 else "figure"
@@ -29,10 +29,14 @@ def learning(runs: Runs, section: Section) -> None:
     for one in learned[:MOST_CHARTS]:
         points = measure.curves(one.recommender.history, "loss")
         charts.append(_curve(f"Training loss of {one.name}", "training loss", [(one, points)]))
-    section.charts(charts)
+    section.charts([one for one, epochs in charts if epochs > 1])
+    for chart, epochs in charts:
+        if epochs == 1:  # a dot is no curve
+            section.note(f"{chart.title}: {chart.summary}")
 
 
-def _curve(title: str, figure: str, found: Sequence[tuple[Subject, list[measure.Point]]]) -> Chart:
+def _curve(title: str, figure: str, found: Sequence[tuple[Subject, list[measure.Point]]]) -> tuple[Chart, int]:
+    """The curve, and of how many epochs it is."""
     rows: list[dict[str, Any]] = []
     for one, points in found:
         for point in points:
@@ -40,17 +44,21 @@ def _curve(title: str, figure: str, found: Sequence[tuple[Subject, list[measure.
             rows.append({"what": what, **vars(point)})
     names = list(dict.fromkeys(row["what"] for row in rows))
     last = {row["what"]: row for row in rows}
-    summary = "; ".join(f"{name}: {row['mean']:.4f} after {row['epoch']} epochs" for name, row in last.items())
+    summary = "; ".join(f"{name}: {row['mean']:.4f} after {_epochs(row['epoch'])}" for name, row in last.items())
     cells = tuple((row["what"], row["epoch"], row["mean"], row["low"], row["high"]) for row in rows)
     table = Table(title, ("what", "epoch", "mean over seeds", "least", "most"), cells)
-    return Chart(title, charts.learning(rows, figure, names), f"{summary}.", table)
+    chart = Chart(title, charts.learning(rows, figure, names), f"{summary}.", table)
+    return chart, len({row["epoch"] for row in rows})
+
+
+def _epochs(number: int) -> str:
+    return f"{number} epoch{'s' if number > 1 else ''}"
 
 
 def probabilities(runs: Runs, section: Section) -> None:
     section.text(
-        "The probability that a training interaction is a real preference, according to each method. No method saw the "
-        "values. Here a method judges interactions that it was trained on; accord audit has each judged by models that "
-        "were not trained on it."
+        "How probable it is that a training interaction was a real preference, according to the method that was "
+        "trained on it and never saw its value. accord audit has each judged by models that were not trained on it."
     )
     for one in runs.runs:
         if len(one.judged) < len(one.recommender.trained_on):
@@ -61,15 +69,16 @@ def probabilities(runs: Runs, section: Section) -> None:
     judges = [(one, one.p_real) for one in runs.runs if one.p_real is not None]
     values = Values.of(runs.runs[0].judged) if runs.comparable else None
     section.table(_how_much(runs, judges))
+    drawn = [_histogram(one, p_real, values) for one, p_real in judges[:MOST_CHARTS]]
     if values is not None and len(values.names) > 2:
-        section.chart(_by_value(judges, values))
-    section.charts([_histogram(one, p_real, values) for one, p_real in judges[:MOST_CHARTS]])
+        drawn.insert(0, _by_value(judges, values))
+    section.charts(drawn)
     for one, _ in judges:
         for word, table in zip(("least", "most"), measure.extremes(one), strict=True):
             title = f"The interactions that {one.name} trusts {word}"
             rows = tuple(tuple(_cell(name, value) for name, value in row.items()) for row in table.to_pylist())
             columns = tuple("probability" if name == "p_real" else name for name in table.column_names)
-            section.table(Table(title, columns, rows), title if len(judges) > 1 else "")
+            section.table(Table(title, columns, rows), title)
 
 
 def _how_much(runs: Runs, judges: Sequence[Judge]) -> Table:
@@ -77,9 +86,7 @@ def _how_much(runs: Runs, judges: Sequence[Judge]) -> Table:
     for one, p_real in judges:
         shares = (f"{p_real.mean():.3f}", f"{(p_real < 0.5).mean():.1%}")
         rows.append((one.name, *shares, *_detected(one.found_noise)))
-    first, judged = runs.runs[0].recommender, runs.runs[0].judged
-    popular = first.train.popularity()[judged.rows_in(first.users, first.items)[1]].astype(np.float64)
-    marks = measure.found_noise(judged, popular) if runs.comparable else None
+    marks = measure.found_by_popularity(runs.runs[0]) if runs.comparable else None
     columns = ("what", "mean probability", "below one half", "noise found (AUC)", "average precision")
     if marks is None:
         return Table("Probability of being real", columns[:3], tuple(row[:3] for row in rows))
@@ -141,4 +148,6 @@ def _histogram(one: Subject, p_real: Floats, values: Values | None) -> Chart:
 def _cell(name: str, value: Any) -> Cell:
     if value is None:
         return None
-    return f"{value:.4f}" if name == "p_real" else f"{value:g}" if isinstance(value, float) else str(value)
+    if name == "p_real":
+        return f"{value:.4f}"
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if name in measure.COUNTED else str(value)

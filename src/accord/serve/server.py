@@ -111,7 +111,8 @@ def serve(
     with listen(host, port) as listening:
         where = f"[{host}]" if ":" in host else host
         about = holder.snapshot.about
-        log.info("serving %s (%s, %s + %s)", run, about["dataset"], about["model"], about["method"])
+        method = "" if about["method"] == "none" else f" + {about['method']}"
+        log.info("serving %s (%s, %s%s)", run, about["dataset"], about["model"], method)
         log.info("page http://%s:%d/ , API http://%s:%d/docs ; Ctrl-C stops", *(where, listening.getsockname()[1]) * 2)
         rules = Rules(token, Rules().hosts | {host.lower()}, log_requests=log_requests)
         server = Server(configuration(make_app(holder, rules, watch)))

@@ -29,7 +29,9 @@ function auditTable(caption, columns, rows, hideCaption = false) {
     return typeof cell === "object" ? make(kind, options, ...cell) : make(kind, { ...options, text: String(cell) });
   })));
   const table = make("table", {}, make("caption", { text: caption, class: hideCaption ? "hidden" : "" }), make("thead", {}, head), make("tbody", {}, ...body));
-  return make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption }, table);
+  const place = make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption }, table);
+  measure.observe(place);
+  return place;
 }
 
 const noiseCell = (row) => [bar(row.noise_rate, row.low, row.high), ` ${percent(row.noise_rate)}`];
@@ -49,12 +51,17 @@ function auditSections(summary, titles, showProblem) {
   }
   sections.push(section("Verdict", make("p", { class: "verdict", text: verdict }), ...figures));
 
-  const findings = ((summary.health || {}).findings || []).map((finding) =>
-    make("li", { class: `finding ${["serious", "notice", "fine"].includes(finding.level) ? finding.level : "notice"}` },
+  const checks = (summary.health || {}).findings || [];
+  const findings = checks.filter((finding) => finding.level !== "fine").map((finding) =>
+    make("li", { class: `finding ${finding.level === "serious" ? "serious" : "notice"}` },
       make("p", {}, make("span", { class: "badge", text: finding.level }), make("strong", { text: ` ${finding.title}` })),
-      finding.level === "fine" ? "" : make("p", { class: "quiet", text: finding.advice || "" }),
+      make("p", { class: "quiet", text: finding.advice || "" }),
       (finding.examples || []).length ? make("p", { class: "quiet", text: `For example: ${finding.examples.slice(0, 3).join("; ")}` }) : ""));
-  if (findings.length) sections.push(section("Health of the log", make("ul", { class: "findings" }, ...findings)));
+  const fine = checks.filter((finding) => finding.level === "fine").map((finding) => finding.title);
+  if (checks.length) {
+    sections.push(section("Health of the log", make("ul", { class: "findings" }, ...findings),
+      make("p", { class: "quiet fine", text: fine.length ? `Also checked, and fine: ${fine.join("; ")}.` : "" })));
+  }
 
   const groups = [["by_popularity", "Noise by popularity of the item"], ["by_activity", "Noise by activity of the user"], ["by_time", "Noise over time"]]
     .filter(([name]) => (noise[name] || []).length)

@@ -48,7 +48,7 @@ async function ask(path, parameters = {}, body = null) {
 }
 
 const nameOf = (thing) => thing.title || `item ${thing.item}`;
-const percent = (share) => `${Math.round(100 * share)}%`;
+const percent = (share) => `${share > 0 && share < 0.1 ? (100 * share).toFixed(1) : Math.round(100 * share)}%`;
 const chance = (share) => (share > 0.99 && share < 1 ? "over 99%" : share < 0.01 && share > 0 ? "under 1%" : percent(share));
 const thousands = (number) => number.toLocaleString("en");
 
@@ -66,6 +66,11 @@ function bar(share, low = null, high = null) {
   }
   return track;
 }
+
+// A table that is wider than its place says that it scrolls.
+const measure = new ResizeObserver((entries) => {
+  for (const { target } of entries) target.classList.toggle("scrolls", target.scrollWidth > target.clientWidth);
+});
 
 // Waits until typing stops; answers that come too late are dropped.
 function lookup(input, find, show, onProblem) {

@@ -2,7 +2,7 @@
 "use strict";
 
 const LENGTH = 20;
-const SHOWN = 200; // items of a history; the rest is only counted
+const SHOWN = 40; // items of a history at first; the rest is a click away
 let about = null;
 let person = null; // {user, history: [items], used: Set of places, added: [items], base: {item: rank}}
 let turn = 0; // answers to an earlier turn are dropped
@@ -56,8 +56,9 @@ async function choose(user) {
 }
 
 async function start(user, history, unknown = false) {
-  person = { user, history, unknown, used: new Set(history.keys()), added: [], base: null };
+  person = { user, history, unknown, used: new Set(history.keys()), added: [], base: null, shown: SHOWN };
   $("person").hidden = false;
+  $("example").hidden = $("hint").hidden = true;
   $("person-heading").textContent =
     user === null ? "New user" : unknown ? `User ${user}, not in the training data` : `User ${user}`;
   $("item-found").replaceChildren();
@@ -88,7 +89,7 @@ function sureness(entry) {
 function showHistory() {
   const places = [...person.history.keys()];
   if ($("order").value === "noisiest") places.reverse();
-  const rows = places.slice(0, SHOWN).map((place) => {
+  const rows = places.slice(0, person.shown).map((place) => {
     const entry = person.history[place];
     const box = make("input", {
       type: "checkbox",
@@ -114,12 +115,13 @@ function showHistory() {
         },
       })));
   $("history").replaceChildren(...added, ...rows);
-  const more = person.history.length - SHOWN;
+  const more = person.history.length - person.shown;
+  $("more").hidden = more <= 0;
+  $("more").textContent = `Show ${thousands(more)} more`;
   const notes = [];
   if (!person.history.length) notes.push("Nothing yet. Add items to see what would be recommended.");
   else {
     notes.push(`${thousands(person.history.length)} items. Untick one to leave it out.`);
-    if (more > 0) notes.push(`${SHOWN} are shown.`);
     if (person.history.some((entry) => entry.audit)) notes.push("How sure: the audit’s probability of a real preference, from runs that did not see it, and the range of these runs.");
     else if (about.has_p_real) notes.push("How sure: the model’s probability of a real preference.");
     else notes.push("This model gives no probability of a real preference.");
@@ -130,6 +132,11 @@ function showHistory() {
 }
 
 $("order").addEventListener("change", showHistory);
+$("more").addEventListener("click", () => {
+  person.shown = Infinity;
+  showHistory();
+  $("history").querySelectorAll("input")[SHOWN]?.focus();
+});
 
 const showItems = lookup(
   $("item-query"),
@@ -191,8 +198,8 @@ async function refresh() {
   }
 }
 
-function explained(source) {
-  if (source === "model") return "What the model recommends to this user.";
+function explained(source, agrees) {
+  if (source === "model") return "What the model recommends to this user." + (agrees ? " Models that have an item among their own first 20 agree to it." : "");
   if (source === "popularity") return "The popular items: nothing is known about this user that the model could use.";
   return changed() && person.history.length
     ? "Recommendations for the changed history. Badges show what moved compared with the original history."
@@ -211,16 +218,21 @@ function mark(entry) {
   })];
 }
 
+const isAgreed = (entry) => Boolean(entry.agreement) && entry.agreement.of > 1;
+
 function agreed(opinion) {
-  const places = Object.entries(opinion.places).map(([member, place]) => `${member} ${place}`);
-  return `${opinion.agree} of ${opinion.of} models agree; places: ${places.join(", ")}`;
+  const places = Object.entries(opinion.places).sort((one, other) => one[1] - other[1]);
+  const words = places.map(([member, place]) => `${member} ${thousands(place)}`);
+  return `${opinion.agree} of ${opinion.of} models agree; places: ${words.join(", ")}`;
 }
+
+const because = (entry) =>
+  entry.why && entry.why.length ? [make("p", { class: "why", text: `because of ${entry.why.map(nameOf).join(" · ")}` })] : [];
 
 function showList(found) {
   hideProblem();
-  $("source").textContent = explained(found.source);
+  $("source").textContent = explained(found.source, found.items.some(isAgreed));
   $("recommended").replaceChildren(...found.items.map((entry) => {
-    const reasons = (entry.why || []).map(nameOf);
     const place = make("ul", { class: "found", hidden: true, "aria-label": `Items similar to ${nameOf(entry)}` });
     const similar = make("button", {
       class: "plain", text: "Similar", "aria-expanded": "false", "aria-label": `Items similar to ${nameOf(entry)}`,
@@ -228,8 +240,8 @@ function showList(found) {
     });
     return make("li", {},
       make("div", { class: "line" }, make("span", { class: "title", text: nameOf(entry) }), ...mark(entry), similar),
-      reasons.length ? make("p", { class: "why", text: `because of ${reasons.join(" · ")}` }) : "",
-      entry.agreement ? make("p", { class: "why", text: agreed(entry.agreement) }) : "",
+      ...because(entry),
+      isAgreed(entry) ? make("p", { class: "why", text: agreed(entry.agreement) }) : "",
       place);
   }));
   $("status").textContent = `${found.items.length} recommendations shown.`;
@@ -245,6 +257,22 @@ async function toggleSimilar(entry, button, place) {
   } catch (problem) {
     showProblem(problem);
   }
+}
+
+// --- the empty page
+
+async function showExample() {
+  const { users } = await ask("/v1/users", { limit: 1 });
+  if (!users.length || person) return;
+  const [{ user, interactions }] = users;
+  const found = await ask("/v1/recommendations", { user, k: 3, why: true });
+  if (person) return; // somebody was quicker
+  $("example-heading").textContent = `For example, user ${user}, who has ${thousands(interactions)} items, would get`;
+  $("example-list").replaceChildren(...found.items.map((entry) =>
+    make("li", {}, make("span", { class: "title", text: nameOf(entry) }), ...because(entry))));
+  $("example-more").textContent = `Show user ${user}`;
+  $("example-more").onclick = () => choose(user);
+  $("example").hidden = false;
 }
 
 // --- views
@@ -282,6 +310,7 @@ async function begin() {
   $("to-audit").hidden = !about.has_audit;
   route();
   await showUsers();
+  await showExample().catch(showProblem);
 }
 
 window.addEventListener("hashchange", route);
