@@ -92,6 +92,20 @@ def test_a_file_beside_the_log_by_its_own_ids(tmp_path):
     assert labels_of(accord.load(log(), labels=pa.table({"user": [0], "item": [0], "label": [0.4]}))) == {(0, 0): 0.4}
 
 
+def test_a_test_goes_without_what_is_labelled_as_noise():
+    table = log(rating=ratings())
+    whole, data = accord.load(table), accord.load(table, labels="rating>=4")
+    noise = {pair for pair, label in labels_of(data).items() if label == 0}
+    tested = {(row["user"], row["item"]) for row in whole.test.table.to_pylist()}
+    assert noise & tested
+    assert {(row["user"], row["item"]) for row in data.test.table.to_pylist()} == tested - noise
+    said = f"the test leaves out {len(noise & tested)} of {len(tested)} interactions, which are labelled as noise."
+    assert said in data.notes
+    by_rule = accord.load(table, labels="rating>=4", clean="rating>=3")
+    assert len(by_rule.test) == len(accord.load(table, clean="rating>=3").test)
+    assert not any("leaves out" in note for note in by_rule.notes)
+
+
 def test_kinds_of_events_and_what_contradicts():
     table = pa.concat_tables([log(event=["view"] * 200), log(event=["buy", "cart", "view", "hide"] * 50)])
     data = accord.load(table, events="view=?,cart=0.7,buy=1,hide=0")

@@ -7,7 +7,7 @@ import torch
 
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.ranking import Ranker
-from accord.evaluation.selection import Votes, choose_weights, collect_votes
+from accord.evaluation.selection import Votes, choose_trust, choose_weights, collect_votes
 from accord.protocol import CORRECTED
 from helpers import CPU, csr, random_csr
 
@@ -90,3 +90,27 @@ def test_fewer_items_than_places():
     scores = torch.tensor([[[3.0, 1.0, 2.0]]])
     votes = Votes(scores, torch.tensor([[True, True, False]]), torch.tensor([[False, True, False]]), torch.tensor([1]))
     np.testing.assert_allclose(votes.ndcg([1.0]).numpy(), [1 / np.log2(3)])
+
+
+def trust_in(vote, added, relevant):
+    ranker = Ranker(lambda users: vote[users].unsqueeze(0), 1, relevant.seen, relevant.seen, CORRECTED, CPU)
+    return choose_trust(lambda users: (vote[users], added[users]), ranker, relevant)
+
+
+def test_what_labels_say_counts_for_more_where_known_pairs_show_it_and_for_less():
+    truth, (_, _, chance) = members()
+    knows = torch.tensor(truth, dtype=torch.float32)
+    relevant = asked(truth)
+    assert trust_in(-2 * knows + chance, 0.3 * knows, relevant) == 16  # the others place what is real last
+    assert trust_in(3 * knows + chance, -knows, relevant) == 0  # labels say the opposite of what is real
+    assert trust_in(chance, torch.zeros_like(knows), relevant) == 1  # they say nothing
+
+
+def test_trust_stays_where_known_pairs_are_few_or_show_nothing_beyond_chance():
+    truth, (_, _, chance) = members()
+    knows = torch.tensor(truth, dtype=torch.float32)
+    few = truth.copy()
+    few[19:] = False
+    assert trust_in(-2 * knows + chance, 0.3 * knows, asked(few)) == 1
+    others = torch.tensor(np.random.default_rng(5).normal(size=truth.shape), dtype=torch.float32)
+    assert trust_in(chance, 0.1 * others, asked(truth)) == 1

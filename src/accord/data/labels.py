@@ -69,7 +69,16 @@ def with_labels(
         notes.append(f"labels {shown(str(said))}: {lost:,} labelled pairs are not in the data and were left out.")
     if conflicts:
         notes.append(f"{conflicts:,} pairs have labels that contradict each other; each has their mean.")
-    return replace(dataset, **made, notes=(*dataset.notes, *notes))
+    return _clean_test(replace(dataset, **made, notes=(*dataset.notes, *notes)))
+
+
+def _clean_test(dataset: Dataset) -> Dataset:
+    """What is labelled as noise is no preference: a test that no rule has cleaned goes without it."""
+    noise = dataset.test.column("label") < 0.5
+    if dataset.test_noisy is not None or not noise.any() or noise.all():
+        return dataset
+    note = f"the test leaves out {noise.sum():,} of {len(noise):,} interactions, which are labelled as noise."
+    return replace(dataset, test=dataset.test.filter(~noise), test_noisy=dataset.test, notes=(*dataset.notes, note))
 
 
 def _one_a_pair(keys: IntArray, label: Floats, highest: bool) -> tuple[IntArray, Floats, int]:

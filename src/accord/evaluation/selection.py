@@ -19,6 +19,9 @@ DEPTH = 100  # items of each member's list among which the sum's best are looked
 STEPS, DRAWS, SEED = 6, 8, 0
 LEAST = 1 / 20  # of all steps: who is chosen less often counts for nothing, and is saved fitting and scoring
 
+TRUST = (1.0, 0.0, 0.5, 2.0, 4.0, 8.0, 16.0)  # the first stays unless another is better beyond chance
+SURE, LEAST_USERS = 2.0, 20  # standard errors over users by which another is better, and how many users are needed
+
 Score = Callable[[Tensor], Tensor]  # users [B] -> [B, I], comparable between members
 
 
@@ -98,3 +101,37 @@ def choose_weights(votes: Votes) -> list[float]:
     if max(alone) >= float(votes.ndcg(share.tolist()).mean()):
         share = np.eye(members)[int(np.argmax(alone))]
     return [float(value) for value in share]
+
+
+def choose_trust(sides: Callable[[Tensor], tuple[Tensor, Tensor]], ranker: Ranker, real: Relevant) -> float:
+    """How many times what labels say, the second of `sides` (users [B] -> [B, I] each), counts beside the first.
+
+    Judged by how high the pairs that are known to be real come among all unseen items: 1 / log2(1 + rank), which tells
+    more of a few pairs than what is among the first 20.
+    """
+    if len(real.users) < LEAST_USERS:
+        return TRUST[0]
+    seen, wanted = ((torch.from_numpy(own.ptr), torch.from_numpy(own.items)) for own in (real.seen, real.pairs))
+    gains = []
+    for block in ranker.blocks(real.users):
+        users = torch.from_numpy(block)
+        owner, items, _ = entries_of(*seen, users)
+        whose, which, _ = entries_of(*wanted, users)
+        with torch.inference_mode():
+            vote, added = (side.cpu() for side in sides(users.to(ranker.device)))
+        placed = torch.empty(len(TRUST), len(users), dtype=torch.double)
+        for number, trust in enumerate(TRUST):
+            scores = vote + trust * added
+            scores[owner, items.long()] = -torch.inf
+            own = scores[whose, which.long()].unsqueeze(1)
+            before = (scores[whose] > own).sum(1) + (scores[whose] == own).sum(1) / 2 - 0.5
+            total = torch.zeros(len(users), dtype=torch.double).index_add_(
+                0, whose, 1 / torch.log2(2 + before.double())
+            )
+            placed[number] = total / torch.bincount(whose, minlength=len(users))
+        gains.append(placed)
+    more = torch.cat(gains, 1)
+    more = more - more[0]
+    mean, error = more.mean(1), more.std(1) / len(real.users) ** 0.5
+    best = int(mean.argmax())
+    return TRUST[best] if mean[best] > SURE * error[best] else TRUST[0]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from torch import Tensor
 
+from accord.evaluation.selection import choose_trust
 from accord.methods.base import Lab
 from accord.methods.candidates import PAYS, Family, Search, plan_search
 from accord.methods.consensus import Candidate, FromMembers
@@ -47,6 +49,25 @@ class SearchMembers(FromMembers):
         self.agree(lab, best)
         if "label" in lab.train_pairs.columns and self.learn_labels(lab):
             self.add_clean(lab, clean_members([one.member for one in self.candidates]))
+            self._trust_labels(lab)
+
+    def _trust_labels(self, lab: Lab) -> None:
+        """Let what labels say count for more or less, where labelled validation pairs show that this is better."""
+        real = lab.known_real
+        trust = 1.0 if real is None else choose_trust(self.target.sides, lab.ranker(self), real)
+        if trust == 1.0:
+            return
+        self.notes.append(f"labelled validation pairs show that labels are worth {trust:g} times their usual vote.")
+
+        def trusted(member: Member) -> Member:
+            return (
+                member.model_copy(update={"weight": (member.weight or 0) * trust or None}) if member.added else member
+            )
+
+        self.candidates = [replace(one, member=trusted(one.member)) for one in self.candidates]
+        kept = [one for one in self.candidates if one.member.weight]
+        self.chosen = [one.member for one in kept]
+        self.target.take(self.chosen, [one.method for one in kept])
 
     def voters(self, candidates: Sequence[Candidate]) -> list[Callable[[Tensor], Tensor]]:
         """One whose history fades votes with the one before, whose history does not: validation tells what comes next,

@@ -83,6 +83,10 @@ class Lab(TypingProtocol):
     def relevant(self) -> Relevant | None:
         """What members are judged by: validation pairs of users with history, of so many users at most; None: none."""
 
+    @property
+    def known_real(self) -> Relevant | None:
+        """Of the validation pairs of users with history those that are labelled real; None: none."""
+
     def ranker(self, method: Method) -> Ranker:
         """What ranks for the users of the validation by the scores of a trained method."""
 

@@ -102,6 +102,12 @@ class Consensus(Model):
                 total = weight * own if total is None else total + weight * own
         return total
 
+    def sides(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        """What the members say together, standardised, and the sum of those that are added to it: [B, I] each."""
+        votes = [weight * vote(member, users) for weight, member in zip(self.weights, self.members, strict=True)]
+        first = len(votes) - self.num_added
+        return standardised(torch.stack(votes[:first]).sum(0)), torch.stack(votes[first:]).sum(0)
+
     def score_all(self, users: Tensor) -> Tensor:
         total = self._sum(vote(member, users) for member in self.members)
         assert total is not None, "a consensus has members"

@@ -182,6 +182,15 @@ class Bench:
         relevant = Relevant.of_validation(self.data, self.run.config.protocol).sampled()
         return relevant if len(relevant.users) else None
 
+    @property
+    def known_real(self) -> Relevant | None:
+        part = validation_part(self.data, self.run.config.protocol)
+        if "label" not in part.names:
+            return None
+        real = replace(self.data, valid=part.filter(part.column("label") > 0.5), valid_clean=None)
+        relevant = Relevant.of_validation(real, self.run.config.protocol).sampled()
+        return relevant if len(relevant.users) else None
+
     def ranker(self, method: Method) -> Ranker:
         seen, rules = self.data.csr(self.data.train), self.run.config.protocol
         return Ranker.of(method.target, method.score_all, 1, seen, self.train_pairs, rules, self.device)
