@@ -47,7 +47,7 @@ def encoded(
             called[column.name] = (batch.field(column.name).metadata or {}).get(b"source", column.name)
         rows += batch.num_rows
     if not rows:
-        raise InputError(f"{source} is empty: it has no rows of interactions.")
+        raise InputError(f"{source} is empty: it has no rows of interactions; give a log that has some.")
 
     arrays, maps, fields, notes = list[Any](), [], [], list[str]()
     for role in ("user", "item"):
@@ -89,7 +89,7 @@ def refuse_only_one(source: str, role: str, name: str, known: IdMap) -> None:
     if len(known) == 1:
         raise InputError(
             f"{source} has only one {role} ({shown(known.ids[0].as_py())}) in column '{name}'; at least two are needed:"
-            f" is --{role}-col right?"
+            f" check --{role}-col."
         )
 
 

@@ -229,7 +229,7 @@ def open_text(path: Path, label: str) -> tuple[TextTable, bool, str | None]:
     text = start.decode("utf-8-sig", errors="replace")
     lines = [line.rstrip("\r") for line in text.split("\n") if line.strip()]
     if not lines:
-        raise InputError(f"{label} is empty: it has no rows of interactions.")
+        raise InputError(f"{label} is empty: it has no rows of interactions; give a log that has some.")
     first = lines[0]
     if name.endswith(JSON_SUFFIXES) or first.lstrip().startswith("{"):
         return JsonLines(path, _keys(path, label, lines, complete=len(start) < START)), True, None
