@@ -87,7 +87,7 @@ FILES = (
     Odd("three rows", "accord train log.csv", log(HEAD + "".join(ROWS[:3]))),
     Odd("one column", "accord train log.csv", log("user\nu1\nu2\n")),
     Odd("a header that names two columns alike", "accord train log.csv", log("user,user,item\nu1,u2,i1\n")),
-    Odd("the header again among the rows", "accord train log.csv --time-col time", with_rows(HEAD.strip())),
+    Odd("the header again among the rows", "accord train log.csv", with_rows(HEAD.strip())),
     Odd("six columns without a header", "accord train log.csv", log("u1,i1,1,2,3,4\nu2,i2,1,2,3,4\n" * 50)),
     Odd("a row with too many cells", "accord train log.csv", with_rows("u1,i1,5,1600000000,extra")),
     Odd("a quote that is never closed", "accord train log.csv", with_rows('"u1,i1,5,1600000000')),

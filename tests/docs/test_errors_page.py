@@ -12,7 +12,7 @@ from documents import ROOT
 ROW = re.compile(r"^\| (?!what is wrong|---)(.+?) \| `(.+)` \| (.+) \|$", re.MULTILINE)
 TO_DO = re.compile(
     r"\b(add|change|check|copy|correct|did you mean|fill|give|leave|make|must be|name|options are written|pip install"
-    r"|put|rename|run|save|say|see|separate|set|should be|train|use|write)\b"
+    r"|put|remove|rename|run|save|say|see|separate|set|should be|train|use|write)\b"
 )
 
 
