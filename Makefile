@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test quick heavy mutants lint bench stress dist sbom licences audit-deps clean
+.PHONY: setup demo test quick heavy mutants lint bench stress docs dist wheel-check sbom licences audit-deps clean
 
 setup: .venv/.ready
 
@@ -48,9 +48,22 @@ bench: setup .bench-venv/.ready
 stress: setup .supply-venv/.ready
 	.venv/bin/python stress/run.py $(STRESS)
 
+# the documentation as a site, in site/: every warning is an error, and so is a link that leads nowhere
+docs: .docs-venv/.ready
+	NO_MKDOCS_2_WARNING=1 .docs-venv/bin/mkdocs build --strict
+
+.docs-venv/.ready: docs/requirements.txt
+	test -x .docs-venv/bin/python || $(PYTHON) -m venv .docs-venv
+	PIP_CONSTRAINT= .docs-venv/bin/pip install --quiet --no-deps --requirement docs/requirements.txt
+	touch $@
+
 # what we build and build on, by tools in an environment of their own
 dist: .supply-venv/.ready
 	.supply-venv/bin/python stress/supply.py dist
+
+# the wheel in an empty environment without extras: demo, train, report; WITH="python3.12 python3.13" tries other Pythons
+wheel-check: dist
+	$(PYTHON) stress/wheel_check.py $(WITH)
 
 sbom licences: setup .supply-venv/.ready
 	.supply-venv/bin/python stress/supply.py $@
@@ -70,4 +83,4 @@ audit-deps: .supply-venv/.ready
 	touch $@
 
 clean:
-	rm -rf .venv .bench-venv .supply-venv .elsewhere-venv build dist runs
+	rm -rf .venv .bench-venv .docs-venv .supply-venv .elsewhere-venv build dist runs site

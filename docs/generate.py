@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import draw_architecture
+import odd_inputs
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -117,6 +118,7 @@ PARTS = {
     "commands": commands,
     "models": lambda: _block(["models"]),
     "methods": lambda: _block(["methods"]),
+    "errors": odd_inputs.tables,
     "rooms": draw_architecture.rooms_table,
     "baselines": lambda: published.baselines(DOCS / "reproduction"),
 }

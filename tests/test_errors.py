@@ -22,4 +22,5 @@ def test_the_nearest_name_is_suggested():
     assert isinstance(near, InputError)
     assert isinstance(near, ValueError)
     assert str(near) == "unknown model 'gmff'; did you mean 'gmf'?"
-    assert str(unknown("model", "zzz", ["mf", "gmf"])) == "unknown model 'zzz'; known: gmf, mf."
+    assert str(unknown("model", "sasrec", ["ease", "mf"])) == "unknown model 'sasrec'; give one of ease, mf."
+    assert str(unknown("model", "zzz", ["mf", "gmf"])) == "unknown model 'zzz'; give one of gmf, mf."

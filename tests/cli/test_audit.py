@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -86,7 +87,9 @@ def test_an_interrupted_audit_goes_on(quick, monkeypatch, capsys):
         return original(data, run, device, watch=watch)
 
     monkeypatch.setattr(stack, "train_stack", interrupted)
+    began = time.perf_counter()
     code, _, err = run(monkeypatch, capsys, *words)
+    first = time.perf_counter() - began
     assert code == 130
     assert "--resume" in err
     assert not (quick / "a" / "summary.json").exists()
@@ -99,7 +102,9 @@ def test_an_interrupted_audit_goes_on(quick, monkeypatch, capsys):
     code, _, err = run(monkeypatch, capsys, *words, "--resume")
     assert code == 0, err
     assert len(trained) == 3  # of eight, five were there
-    assert (quick / "a" / "summary.json").exists()
+    seconds = json.loads((quick / "a" / "summary.json").read_text())["seconds"]
+    assert first * 0.5 < seconds["before"] < first  # what was finished before it was interrupted
+    assert seconds["all"] > seconds["before"] + seconds["noise"]
     assert not (quick / "a" / "unfinished").exists()
 
     before, written = (quick / "a" / "summary.json").read_bytes(), (quick / "a" / "summary.json").stat().st_mtime_ns

@@ -48,4 +48,4 @@ def test_a_column_that_is_not_there(tmp_path, monkeypatch, capsys):
     write_log(tmp_path / "log.csv")
     code, _, err = run(monkeypatch, capsys, "weights", str(tmp_path / "log.csv"), "--labels", "stars>=4")
     assert code == 2
-    assert "names a column 'stars'" in err
+    assert "has no column 'stars'" in err

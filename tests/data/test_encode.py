@@ -100,6 +100,16 @@ def test_rows_are_named_from_the_start_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_batches")
+def test_a_header_among_the_rows_is_no_user(tmp_path: Path) -> None:
+    """As where files were put one after the other; a user who is called so with another item is one."""
+    path = tmp_path / "log.csv"
+    path.write_text("user,item\na,x\nuser,y\nb,item\n")
+    assert len(read_table(path)[0]) == 3
+    path.write_text("user,item\na,x\nuser,y\nuser,item\nb,z\n")
+    with pytest.raises(InputError, match=r"log.csv: row 3 is the header line again; remove it\.$"):
+        read_table(path)
+
+
 def test_categories_that_do_not_occur_are_no_ids() -> None:
     names = pd.Categorical(["b", "c", "b"] * 10, categories=["a", "b", "c", "d"])
     for frame in (

@@ -130,8 +130,8 @@ def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"labels": "stars>=4"}, "names a column 'stars'"),
-        ({"labels": "missing"}, "names a column 'missing'"),
+        ({"labels": "stars>=4"}, "has no column 'stars', which the labels name"),
+        ({"labels": "missing"}, "has no column 'missing', which the labels name"),
         ({"labels": "rating"}, "no label: they go from 0"),
         ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label"),
         ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "no interaction of the data gets a label"),

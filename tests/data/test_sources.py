@@ -65,6 +65,22 @@ def test_text_ids_without_header_and_numbers_beside_them(tmp_path: Path) -> None
     assert "no header line" in notes[0]
 
 
+@pytest.mark.parametrize("text", ["ann,x\nann,y\nbob,x\n", "ann x\nann  y\nbob x\n", '"ann";"x"\nann;y\nbob;x\n'])
+def test_text_ids_alone_without_header(tmp_path: Path, text: str) -> None:
+    """The first row is data where one of its ids comes again in its column."""
+    interactions, notes = read_table(write(tmp_path / "a.csv", text))
+    assert rows(interactions) == [("ann", "x"), ("ann", "y"), ("bob", "x")]
+    assert "no header line; its columns were read as user, item" in notes[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["who,what\nann,x\nbob,y\n", "who,what\nann,x\nwho,what\nbob,y\n", "who,,what\nann,,x\n"]
+)
+def test_a_header_of_other_names_stays_one(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="no user column among 'who'"):
+        read_table(write(tmp_path / "a.csv", text))
+
+
 def test_a_header_may_hold_a_number(tmp_path: Path) -> None:
     interactions, _ = read_table(write(tmp_path / "a.csv", "user,item,2020\nann,x,5\nbob,y,3\n"), Columns(value="2020"))
     assert rows(interactions) == [("ann", "x", 5.0), ("bob", "y", 3.0)]

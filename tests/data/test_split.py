@@ -152,7 +152,9 @@ def test_few_rows_are_told_what_to_do() -> None:
     data = sample(np.random.default_rng(0))
     with pytest.raises(InputError, match="give more data, or --ratios 1,0,0 to train on everything"):
         split(data.take([0, 1, 2]), "random")
-    each = Interactions.of([1, 2, 3, 4], [1, 2, 3, 4], time=[1, 2, 3, 4])
+    with pytest.raises(InputError, match="give more data, or --ratios 1,0,0 to train on everything"):
+        split(data.take([0, 1, 2]), "leave-last-out")
+    each = Interactions.of(range(20), range(20), time=range(20))
     with pytest.raises(InputError, match="users have too few interactions each; use --split random or global-time"):
         split(each, "chronological")
 

@@ -13,7 +13,17 @@ import pytest
 
 from accord.errors import InputError
 from accord.io import files
-from accord.io.files import only_writer, own_file, read_batches, read_json, read_table, replacing, staged, write_json
+from accord.io.files import (
+    make_folder,
+    only_writer,
+    own_file,
+    read_batches,
+    read_json,
+    read_table,
+    replacing,
+    staged,
+    write_json,
+)
 from lossy_disk import recorded
 
 
@@ -91,6 +101,13 @@ def test_the_name_of_the_file_is_in_the_error_of_a_full_disk(tmp_path):
     with pytest.raises(OSError) as found, staged(tmp_path, "last") as place, replacing(place / "weights.bin"):  # noqa: PT011
         raise full
     assert found.value.filename == str(tmp_path / "weights.bin")
+
+
+@pytest.mark.parametrize("name", ["taken", "taken/run"])
+def test_a_file_that_is_in_the_way_of_a_folder_is_named(tmp_path, name):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(InputError, match=rf"taken is a file, and so \S+{name} cannot be a folder; give another place"):
+        make_folder(tmp_path / name)
 
 
 def test_one_process_writes_to_a_folder_and_leftovers_go(tmp_path):

@@ -151,7 +151,7 @@ def test_mistakes_end_in_one_sentence(trained, tmp_path, monkeypatch, capsys):
     (tmp_path / "half").mkdir()
     for words, sentence in (
         ([str(tmp_path / "none")], "there is no such folder"),
-        ([str(tmp_path / "half")], "config.json is missing: the run folder is incomplete"),
+        ([str(tmp_path / "half")], "half is not a run folder: it has no config.json"),
         ([folder, folder], "was given twice"),
         ([folder, "-o", str(tmp_path)], "is a folder; name a file in it"),
         ([], "missing argument"),

@@ -71,7 +71,7 @@ MISTAKES = [
     ({"options": {"model.": 4}}, "unknown option 'model.'; options are written"),
     ({"options": {"models.dim": 4}}, "unknown option 'models.dim'; options are written"),
     ({"options": {"model.dimm": 4}}, "unknown option of model gmf 'dimm'; did you mean 'dim'?"),
-    ({"options": {"method.c3": 4}}, "unknown option of method deca 'c3'; did you mean 'c2'?"),
+    ({"options": {"method.c3": 4}}, "unknown option of method deca 'c3'; give one of "),
     ({"options": {"train.lrr": 4}}, "unknown option of train 'lrr'; did you mean 'lr'?"),
     ({"options": {"train.lr": -1}}, "option lr of train is -1: input should be greater than 0."),
     ({"options": {"protocol.tie": "index"}}, "unknown option of protocol 'tie'; did you mean 'ties'?"),

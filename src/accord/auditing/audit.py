@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,12 @@ from accord.data.labels import described
 from accord.data.labels import summary as label_summary
 from accord.errors import InputError
 from accord.experiments.executor import Here, Workers
-from accord.io.files import only_writer
+from accord.io.files import only_writer, read_json, write_json
 from accord.io.noted import noted
 from accord.training.trainer import Progress
 from accord.version import __version__
+
+BEGAN = "began.json"  # when the audit began that is not finished, and what it had taken before
 
 
 def audit(
@@ -77,6 +79,7 @@ def audit(
     for note in (*log.data.notes, *described(said)):
         say(f"note: {note}")
     with _work_folder(out, resume) as work, _one_thread(on):
+        clock.go_on(work)
         found = health(log)
         clock.lap("health")
         opinion = cross_fit(log, seeds=seeds, folds=folds, device=on, work=work, watch=watch, say=say, workers=workers)
@@ -125,8 +128,8 @@ def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
         try:
             yield work
         finally:
-            with suppress(OSError):  # an empty folder is not left behind
-                work.rmdir()
+            if [path.name for path in work.glob("*")] == [BEGAN]:  # a folder without a finished step is not left behind
+                shutil.rmtree(work)
 
 
 @contextmanager
@@ -144,14 +147,24 @@ def _one_thread(device: torch.device) -> Iterator[None]:
 class _Clock:
     def __init__(self) -> None:
         self.began = self.last = time.perf_counter()
+        self.before = 0.0  # seconds that an audit took before it was interrupted
         self.laps: dict[str, float] = {}
+
+    def go_on(self, work: Path) -> None:
+        """Add what an interrupted audit took, up to the last step that it finished, and note that this one began."""
+        file = work / BEGAN
+        if file.exists():
+            noted, last = read_json(file), max(path.stat().st_mtime for path in work.glob("*"))
+            self.before = noted["seconds"] + max(0.0, last - noted["began"])
+        write_json(file, {"began": time.time() - (time.perf_counter() - self.began), "seconds": self.before})
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
         self.laps[name], self.last = now - self.last, now
 
     def seconds(self) -> dict[str, float]:
-        laps = self.laps | {"all": time.perf_counter() - self.began}
+        laps = self.laps | ({"before": self.before} if self.before else {})
+        laps |= {"all": self.before + time.perf_counter() - self.began}
         return {name: round(value, 2) for name, value in laps.items()}
 
 

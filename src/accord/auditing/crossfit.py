@@ -62,7 +62,7 @@ def cross_fit(
     if np.bincount(log.users).max() < 2:
         raise InputError(
             f"{log.data.name}: no user has two interactions, so none can be judged by what else its user did;"
-            " is --user-col right?"
+            " check --user-col."
         )
     judges = [(model, method) for model, method in JUDGES if can_hold(model, len(log.data.items))]
     plans = [plan(log.data, model, method, seeds=seeds, options=OPTIONS, epochs=EPOCHS) for model, method in judges]

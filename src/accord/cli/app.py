@@ -86,14 +86,20 @@ def main() -> None:
         sys.exit(_fail(usage))
 
 
-def _options() -> set[str]:
-    """The options of the command that was given."""
+def _given() -> tuple[list[str], Any]:
+    """The command that was given: its words, and what it is."""
     from typer.main import get_command
 
+    words: list[str] = []
     command: Any = get_command(app)
     for word in sys.argv[1:]:
-        command = getattr(command, "commands", {}).get(word, command)
-    return {name for option in command.params for name in option.opts}
+        if word in (inner := getattr(command, "commands", {})):
+            words, command = [*words, word], inner[word]
+    return words, command
+
+
+def _options() -> set[str]:
+    return {name for option in _given()[1].params for name in option.opts}
 
 
 def _sentence(error: OSError) -> str:
@@ -127,7 +133,7 @@ def _usage_error(error: Exception) -> str | None:
     if message is None or not hasattr(error, "exit_code"):
         return None
     text = str(message()).rstrip(".")
-    return f"{text[:1].lower()}{text[1:]}; see 'accord --help'."
+    return f"{text[:1].lower()}{text[1:]}; see '{' '.join(['accord', *_given()[0]])} --help'."
 
 
 def _fail(sentence: str) -> int:

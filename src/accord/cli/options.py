@@ -164,7 +164,7 @@ def parse_numbers(text: str, option: str, kind: type = int) -> list[Any]:
 def read_ids(path: Path, option: str) -> list[str]:
     """The ids of a file, one per line."""
     if not path.is_file():
-        raise InputError(f"{option} {path}: there is no such file.")
+        raise InputError(f"{option} {path}: there is no such file; check the path.")
     try:
         ids = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
     except UnicodeDecodeError as error:

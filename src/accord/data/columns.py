@@ -16,6 +16,7 @@ from accord.errors import InputError, shown, unknown
 ROLES = ("user", "item", "value", "time", "weight", "label")
 GUESSED = ("user", "item", "value", "time")  # roles that are guessed, and named whether a log has them or not
 MOST_LISTED = 50  # columns in a sentence
+HEADLESS = " (a file of text ids without a header line needs one)"
 
 # Compared without case and punctuation, so `userid` stands for user_id, userId and "User ID" too.
 USUAL_NAMES = {
@@ -107,10 +108,8 @@ def choose(
     chosen |= {role: chosen[role] or _guess(source, own, role, taken) for role in GUESSED}
     for role in ("user", "item"):
         if chosen[role] is None:
-            raise InputError(
-                f"{source}: no {role} column among {listing}; give --{role}-col NAME"
-                " (a file of text ids without a header line needs one)."
-            )
+            hint = "" if any(chosen.values()) else HEADLESS
+            raise InputError(f"{source}: no {role} column among {listing}; give --{role}-col NAME{hint}.")
     named_by_rule = [name for name in rule_names if name in found and name not in chosen.values()]
     if named_by_rule and given.value is None:
         chosen["value"] = named_by_rule[0]

@@ -47,7 +47,7 @@ def encoded(
             called[column.name] = (batch.field(column.name).metadata or {}).get(b"source", column.name)
         rows += batch.num_rows
     if not rows:
-        raise InputError(f"{source} is empty: it has no rows of interactions.")
+        raise InputError(f"{source} is empty: it has no rows of interactions; give a log that has some.")
 
     arrays, maps, fields, notes = list[Any](), [], [], list[str]()
     for role in ("user", "item"):
@@ -60,6 +60,8 @@ def encoded(
         arrays.append(pa.array(codes))
         maps.append(known)
         fields.append(pa.field(role, pa.int32()))
+    if from_text:
+        refuse_header(source, chosen, maps, arrays)
     for role in list(numbers):
         column = numbers.pop(role)
         if column.error is not None:
@@ -89,8 +91,18 @@ def refuse_only_one(source: str, role: str, name: str, known: IdMap) -> None:
     if len(known) == 1:
         raise InputError(
             f"{source} has only one {role} ({shown(known.ids[0].as_py())}) in column '{name}'; at least two are needed:"
-            f" is --{role}-col right?"
+            f" check --{role}-col."
         )
+
+
+def refuse_header(source: str, chosen: Columns, known: Sequence[IdMap], codes: Sequence[pa.Array]) -> None:
+    """A header line among the rows, as where files were put one after the other, would be a user and an item."""
+    user, item = (ids.rows([name])[0] for ids, name in zip(known, (chosen.user, chosen.item), strict=True))
+    if user < 0 or item < 0:
+        return
+    found = np.flatnonzero((np.asarray(codes[0]) == user) & (np.asarray(codes[1]) == item))
+    if len(found):
+        raise InputError(f"{source}: row {found[0] + 1} is the header line again; remove it.")
 
 
 class Ids:

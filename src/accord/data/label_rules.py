@@ -123,7 +123,7 @@ class Events:
         known = [str(kind).strip() for kind in kinds.dictionary.to_pylist()]
         if unknown := [kind for kind in known if kind not in self.kinds]:
             raise InputError(
-                f"{source}: column '{name}' has events of kind {shown(unknown[0])}, which --events does not name; add"
+                f"{source}: column '{name}' has events of kind {shown(unknown[0])}, which the rule does not name; add"
                 f" {unknown[0]}=?, or what it says."
             )
         values = np.array([*(self.kinds[kind] for kind in known), np.nan])
@@ -133,7 +133,7 @@ class Events:
 def present(source: str, name: str, names: Sequence[str], option: str) -> str:
     if name not in names:
         listing = ", ".join(f"'{one}'" for one in names[: col.MOST_LISTED])
-        raise InputError(f"{source}: --{option} names a column '{name}'; it has {listing}.")
+        raise InputError(f"{source} has no column '{name}', which the {option} name; it has {listing}: correct them.")
     return name
 
 

@@ -70,7 +70,8 @@ def told_in_python(source: Any) -> Iterator[Callable[[str], str]]:
 def _in_python(sentence: str) -> str:
     sentence = sentence.replace("--user-col, --item-col, --value-col or --time-col", "columns=Columns(user=…, …)")
     sentence = re.sub(r"--(\w+)-col\b( NAME)?", r"columns=Columns(\1=…)", sentence)
-    return re.sub(r"--split ([\w-]+)", r'split="\1"', sentence)
+    sentence = sentence.replace("--ratios 1,0,0", "ratios=(1, 0, 0)").replace("--ratios", "ratios")
+    return re.sub(r"--split ([\w-]+)", r'split="\1"', sentence).replace(col.HEADLESS, "")
 
 
 def _read_table(

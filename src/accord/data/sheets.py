@@ -53,7 +53,7 @@ def open_sheet(path: Path, label: str) -> tuple[Sheet, bool, list[str]]:
     except (python_calamine.CalamineError, OSError, ValueError) as error:
         raise InputError(f"{label} cannot be read as Excel ({error}); save it again, or as CSV.") from None
     if not filled:
-        raise InputError(f"{label} is empty: it has no rows of interactions.")
+        raise InputError(f"{label} is empty: it has no rows of interactions; give a log that has some.")
     sheet, rows = filled[0]
     notes = [f"{label}: read sheet '{sheet}' of {len(book.sheet_names)}."] if len(book.sheet_names) > 1 else []
     first = [_text(cell, True) or "" for cell in rows[0]]

@@ -130,7 +130,11 @@ def unreadable(label: str, error: Exception) -> InputError:
     reason = str(error).strip().split("\n")[0].rstrip(".")[:LONGEST_REASON] or type(error).__name__
     if "UTF8" in reason or "utf-8" in reason:
         return InputError(f"{label} is not UTF-8 text; save it as UTF-8 ({reason}).")
-    return InputError(f"{label} cannot be read ({reason}); supported are {FILE_KINDS}.")
+    if "CSV parse error" in reason:
+        advice = "give every row the same number of cells, and put a cell that holds a separator or a quote into quotes"
+    else:
+        advice = f"if it is damaged or cut short, make or copy it again; read are {FILE_KINDS}"
+    return InputError(f"{label} cannot be read ({reason}); {advice}.")
 
 
 def open_path(path: Path, label: str, several: bool = False) -> Opened:
@@ -209,7 +213,9 @@ def _only_table(folder: Path) -> Path:
             f"folder {folder} holds several tables ({listing}); give one of them, or all with '{pattern}' if they are"
             " parts of one."
         )
-    raise InputError(f"folder {folder} holds nothing that can be read; supported are {FILE_KINDS} and split folders.")
+    raise InputError(
+        f"folder {folder} holds nothing that can be read; put a log there: read are {FILE_KINDS} and split folders."
+    )
 
 
 def _texts(folder: Path) -> list[Path]:

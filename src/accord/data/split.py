@@ -23,6 +23,7 @@ from accord.errors import InputError, shown, unknown
 
 KINDS = ("auto", "random", "chronological", "leave-last-out", "global-time")
 DATES = 631_152_000, 4_102_444_800  # seconds since 1970 of 1990 and 2100: what lies between is taken for a date
+FEW = 10  # interactions of which no split leaves anything for each part
 TRAIN, VALID, TEST = 0, 1, 2
 Parts = npt.NDArray[np.int8]  # the part of each row
 Ratios = tuple[float, float, float]
@@ -163,7 +164,7 @@ def moment(kind: str) -> float | None:
 
 def _empty(name: str, kind: str, label: str, rows: int) -> InputError:
     few = f"{name}: split {kind} leaves the {label} part of {rows} interactions empty"
-    if kind == "random":
+    if kind == "random" or rows < FEW:
         return InputError(f"{few}; give more data, or --ratios 1,0,0 to train on everything and evaluate nothing.")
     if kind.startswith("global-time"):
         return InputError(f"{few}; give another moment or other --ratios.")

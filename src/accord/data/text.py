@@ -229,7 +229,7 @@ def open_text(path: Path, label: str) -> tuple[TextTable, bool, str | None]:
     text = start.decode("utf-8-sig", errors="replace")
     lines = [line.rstrip("\r") for line in text.split("\n") if line.strip()]
     if not lines:
-        raise InputError(f"{label} is empty: it has no rows of interactions.")
+        raise InputError(f"{label} is empty: it has no rows of interactions; give a log that has some.")
     first = lines[0]
     if name.endswith(JSON_SUFFIXES) or first.lstrip().startswith("{"):
         return JsonLines(path, _keys(path, label, lines, complete=len(start) < START)), True, None
@@ -239,7 +239,7 @@ def open_text(path: Path, label: str) -> tuple[TextTable, bool, str | None]:
         raise InputError(
             f"{label} has one column only; separate user and item by a comma, semicolon, tab, vertical bar or blank."
         )
-    if (found := header(row)) is not None:
+    if (found := header(row)) is not None and not _comes_again(row, lines[1:], delimiter, quoted):
         return Layout(path, delimiter, found, 1, quoted), True, None
     if delimiter == " " and _are_item_lists(lines if len(start) < START else lines[:-1]):
         return ItemLists(path), False, f"{label}: lines of different lengths were read as a user and then its items."
@@ -254,6 +254,15 @@ def header(row: Sequence[str]) -> tuple[str, ...] | None:
         return None
     recbole = [RECBOLE_FIELD.fullmatch(cell) for cell in row]
     return tuple(match[1] for match in recbole if match) if all(recbole) else tuple(cell.strip() for cell in row)
+
+
+def _comes_again(row: Sequence[str], lines: Sequence[str], delimiter: str, quoted: bool) -> bool:
+    """Whether a first row without a number is data all the same: none of its cells is a usual name, and one of them is
+    in the same column of another row. (A row that is the same as a whole may be a header that was written twice.)"""
+    if any(col.is_usual(role, cell) for role in col.USUAL_NAMES for cell in row):
+        return False
+    others = [line.split() if delimiter == " " else _fields(line, delimiter, quoted) for line in lines]
+    return any(other != row and any(a == b != "" for a, b in zip(other, row, strict=False)) for other in others)
 
 
 def unnamed(label: str, row: Sequence[Any]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ def summarise(request: Request, cells: Sequence[Cell], results: Results, baselin
     names = list(runs)
     chosen = baseline or next((name for name in names if name.endswith("+ normal")), names[0])
     if chosen not in runs:
-        raise InputError(f"--baseline '{chosen}' is not among the rows: {', '.join(names)}.")
+        raise InputError(f"--baseline '{chosen}' is not among the rows; give one of {', '.join(names)}.")
     stacked = users_of(request, cells, results, "ndcg@20")
     tests = compare_to(stacked[chosen], {name: values for name, values in stacked.items() if name != chosen})
     return [_means(names, runs, lines), _tests(names, tests, chosen)]

@@ -25,10 +25,19 @@ MOST_LISTED = 50_000  # columns or row groups of a Parquet file: memory is alloc
 BATCH_ROWS = 2**20  # read at once
 
 
+def make_folder(folder: Path) -> None:
+    """The folder, and those that it lies in; an error names the file that is in the way."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next(place for place in (folder, *folder.parents) if place.exists())
+        raise InputError(f"{file} is a file, and so {folder} cannot be a folder; give another place.") from None
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that replaces it when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
     os.close(handle)
     temporary = Path(name)
@@ -64,7 +73,7 @@ def staged(folder: Path, last: str) -> Iterator[Path]:
     A folder without `last` is incomplete: it is removed before the first file moves. Each of these steps is on the disk
     before the next begins, so that a power failure too leaves the old files, the new ones, or no `last`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     place = Path(tempfile.mkdtemp(dir=folder, prefix=".", suffix=UNFINISHED))
     try:
         sync(folder.parent)
@@ -96,7 +105,7 @@ def only_writer(folder: Path | None) -> Iterator[None]:
     if folder is None or fcntl is None:
         yield
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -124,7 +133,7 @@ def write_json(path: Path, content: Any) -> None:
 def own_file(path: Path) -> Path:
     """A file of a run folder: it exists, is a regular file, and is not a link out of the folder."""
     if not path.is_file():
-        raise InputError(f"{path} is missing: the run folder is incomplete; finish it with --resume or train again.")
+        raise InputError(f"{path} is missing, so that its folder is not complete; copy or make the whole folder again.")
     if path.resolve().parent != path.parent.resolve():
         raise InputError(f"{path} is a link that leads out of its folder; put the file itself there.")
     return path

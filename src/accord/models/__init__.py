@@ -42,7 +42,10 @@ def find_model(spec: ModelSpec) -> type[Model] | Factory:
         raise InputError(f"give the class {type(spec).__name__}, not an instance: each run needs a start of its own.")
     found: type[Model] | Factory = resolve("model", spec, MODELS)
     if not callable(found):
-        raise InputError(f"model '{spec}' is not a class or function that makes a torch.nn.Module.")
+        raise InputError(
+            f"model '{spec}' is not a class or function that makes a torch.nn.Module; give one, or a name of those that"
+            " 'accord models' lists."
+        )
     return found
 
 

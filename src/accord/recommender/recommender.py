@@ -357,7 +357,8 @@ class Recommender(Answers):
         """
         folder = Path(folder)
         if not folder.is_dir():
-            raise InputError(f"{folder} is not a run folder: there is no such folder.")
+            raise InputError(f"{folder} is not a run folder: there is no such folder; give one that a training wrote.")
+        run_folder.require_finished(folder)
         with run_folder.as_sentences(folder):
             return cls._load(folder, device, model, method, allow_imports)
 

@@ -98,6 +98,15 @@ def as_sentences(folder: Path) -> Iterator[None]:
         raise InputError(f"{folder} is not a complete run folder ({what}); train again.") from None
 
 
+def require_finished(folder: Path) -> None:
+    """Whether a training ended here; if not, whether one began."""
+    there = [name for name in (*FILES, MANIFEST) if (folder / name).exists()]
+    if "config.json" not in there and any(folder.glob("checkpoint-*")):
+        raise InputError(f"{folder} holds an interrupted training; run the command that began it with --resume.")
+    if not there:
+        raise InputError(f"{folder} is not a run folder: it has no config.json; give a folder that a training wrote.")
+
+
 def write_manifest(folder: Path) -> None:
     """The size and sha256 of every file of a run, so that parts of two runs are never taken for one."""
     there = [name for name in (*FILES, REFIT) if (folder / name).exists()]

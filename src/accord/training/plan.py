@@ -40,8 +40,8 @@ def model_and_method(model: ModelSpec | None, method: MethodSpec | None) -> tupl
     chosen = model or ("auto" if method is None else DEFAULT_LEARNED)
     if method is not None and method != "normal" and not method_for(chosen, method).learns:
         raise InputError(
-            f"model '{model_name(chosen)}' is not trained with a method; leave out --method {method_name(method)}, or "
-            "name a learned model (see 'accord models')."
+            f"model '{model_name(chosen)}' is not trained with a method; leave the method {method_name(method)} out, "
+            "or name a learned model (see 'accord models')."
         )
     return chosen, method or DEFAULT_METHOD
 

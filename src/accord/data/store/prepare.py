@@ -219,7 +219,7 @@ class _Preparation:
         if rows:
             chunks.append(self._write_chunk(len(chunks), rows, ids, numbers))
         if not chunks:
-            raise InputError(f"{self.source} is empty: it has no rows of interactions.")
+            raise InputError(f"{self.source} is empty: it has no rows of interactions; give a log that has some.")
         write_json(self.work / "read.json", len(chunks))
         return chunks
 

@@ -1,0 +1,81 @@
+"""docs/README.md, the start of the site: its commands run, and print what is shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import postgres
+from accord.data.databases import database_of
+from documents import BLOCK, ROOT, assert_same, run
+
+ADDRESS = "postgresql://ann@db.example.org/shop"
+LEFT_OUT = "\n…\n"
+PAGE = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+LISTS = re.compile(r"^user +rank.*", re.MULTILINE | re.DOTALL)
+
+
+def section(heading: str) -> tuple[str, str]:
+    """The code of a section, and what is shown below it."""
+    start = PAGE.index(f"## {heading}\n")
+    (_, code), (_, shown) = BLOCK.findall(PAGE[start : PAGE.find("\n## ", start + 1)])
+    return code, shown.strip()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the log in each of its forms, as the page makes them."""
+    assert run("python", next(code for language, code in BLOCK.findall(PAGE) if language == "python"), tmp_path) == ""
+    return tmp_path
+
+
+def test_the_first_log_gives_what_is_shown(folder: Path) -> None:
+    code, shown = section("A CSV without a header line")
+    assert_same(shown, run("bash", code, folder))
+
+
+def assert_read(code: str, shown: str, folder: Path) -> None:
+    """The notes, with a model that is quick; and that the lists are those of the first log, as the log is."""
+    before, after = shown.split(LEFT_OUT)
+    printed = run("bash", code.replace("--budget 10", "--model ease"), folder)
+    notes, _, rest = printed.partition(": 200 users, 100 items, 3,200 train")
+    assert rest
+    assert_same(before, notes.rpartition("\n")[0])
+    _, first = section("A CSV without a header line")
+    assert LISTS.findall(after) == LISTS.findall(first)
+
+
+@pytest.mark.parametrize(
+    "heading", ["A file with blanks between the columns", "JSON Lines", "A folder of Parquet files"]
+)
+def test_other_files_are_the_same_log(heading: str, folder: Path) -> None:
+    assert_read(*section(heading), folder)
+
+
+def test_a_table_of_postgresql_is_the_same_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = postgres.programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not here")
+    import adbc_driver_postgresql.dbapi as driver
+
+    rows = [line.split() for line in (folder / "clicks.txt").read_text().splitlines()[1:]]
+    table = pa.table({name: [row[place] for row in rows] for place, name in enumerate(("user_id", "item_id"))})
+    monkeypatch.setenv("PGPASSWORD", postgres.PASSWORD)
+    with postgres.server(programs) as address:
+        with driver.connect(address) as connection:
+            with connection.cursor() as cursor:
+                cursor.adbc_ingest("clicks", table)
+            connection.commit()
+        code, shown = section("A table of PostgreSQL")
+        assert ADDRESS in code
+        known = database_of(address)
+        assert known is not None
+        assert_read(code.replace(ADDRESS, f"'{address}'"), shown.replace(ADDRESS, known.label), folder)
+
+
+def test_a_frame_gives_the_lists_of_the_first_log(folder: Path) -> None:
+    code, shown = section("A pandas frame, in a notebook")
+    assert_same(shown, run("python", code, folder))
