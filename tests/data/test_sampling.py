@@ -101,9 +101,9 @@ def test_weights_of_popularity_are_whole_numbers():
     pairs = pairs_of(matrix)
     assert Negatives(pairs).weight.tolist() == [1, 1, 1]
     assert Negatives(pairs, 0.0).weight.tolist() == [3, 1, 0]
-    assert Negatives(pairs, 0.25).weight.tolist() == [4000, 2000, 1000], "a quarter of four users is one"
+    assert Negatives(pairs, 0.25).weight.tolist() == [4000, 2000, 1000], "a quarter of four users, and as much for each"
     many = replace(pairs, popularity=torch.tensor([30, 10, 0]), all_users=40)  # of which these are some
-    assert Negatives(many, 0.25).weight.tolist() == [40_000, 20_000, 10_000]
+    assert Negatives(many, 0.25).weight.tolist() == [4000, 2000, 1000]
 
 
 def test_entries_of_some_users():

@@ -21,7 +21,7 @@ LAID_OUT_WHOLE = 2**24  # training pairs up to which all users' items are laid o
 LAID_OUT_AT_ONCE = 2**23  # pairs of all runs, as the batches in which they are used
 NOT_SHARED_OUT = 2**15  # numbers: torch adds up as many with one thread
 SUMMED_AT_ONCE = 2**12
-WEIGHT_OF_ONE = 1000  # of a user who took an item, where something is added: to three decimals
+WEIGHT_OF_ONE = 1000  # of an item that nobody took, where something is added to popularity: to three decimals
 
 
 def sums(values: Tensor) -> Tensor:
@@ -139,8 +139,8 @@ class Negatives:
                 torch.bincount(pairs.items, minlength=num_items) if pairs.popularity is None else pairs.popularity
             )
         if popularity:
-            added = popularity * (pairs.all_users or pairs.num_users)
-            self.weight = WEIGHT_OF_ONE * self.weight + round(WEIGHT_OF_ONE * added)
+            shares = self.weight.double() / (pairs.all_users or pairs.num_users)
+            self.weight = (WEIGHT_OF_ONE * (1 + shares / popularity)).round().long()
         self.ends = self.weight.cumsum(0) if by_popularity else None  # [I]
         self.total = int(self.weight.sum())
         mass = self._mass() if by_popularity else pairs.counts

@@ -29,7 +29,7 @@ class WBPRRules(OwnRules):
     """What the paper does not say of WBPR."""
 
     wbpr_added: float = rule(
-        0.0,
+        0.05,
         0.0,
         "an item is drawn as a negative of WBPR in proportion to the share of users who took it, plus this",
         before=0.0,
