@@ -341,7 +341,8 @@ class MethodContract:
             TrainingPairs.of(train, CPU, kind.columns),
             generators(made.target.seeds, "test"),
             1000,
-            kind.negatives or "unseen",
+            "unseen",
             batching=getattr(own_class(model), "batching", "pairs"),
+            popularity=made.popularity,
         )
         return made, next(iter(sampler.epoch())), train

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
 
-from accord.data.sampling import Batch, Negatives, Sampler, TrainingPairs, popularity_weights
+from accord.data.sampling import Batch, Negatives, Sampler, TrainingPairs
 from accord.errors import InputError
 from accord.kernels.cpu import rank_in_rows
 from accord.kernels.lookups import entries_of
@@ -31,31 +32,27 @@ def make_sampler(matrix, seeds=(1,), batch_size=7, negatives="unseen", **more):
     return Sampler(pairs_of(matrix), generators(seeds, "test"), batch_size, negatives, **more)
 
 
-@pytest.mark.parametrize("power", [None, 1.0, 0.4])
-def test_no_seen_item_among_a_million_negatives(power):
+@pytest.mark.parametrize("popularity", [None, 0.0, 0.3])
+def test_no_seen_item_among_a_million_negatives(popularity):
     matrix = random_csr(300, 120, 0.3)
     users = torch.randint(0, 300, (MILLION,), generator=stream(1))
-    drawn = Negatives(pairs_of(matrix), power).draw(users, stream(2))
+    drawn = Negatives(pairs_of(matrix), popularity).draw(users, stream(2))
     assert int(drawn.min()) >= 0
     assert int(drawn.max()) < 120
     assert not matrix.contains(users.numpy(), drawn.numpy()).any()
 
 
-@pytest.mark.parametrize("power", [None, 1.0, 0.4])
-def test_draws_follow_the_weights(power):
+@pytest.mark.parametrize("popularity", [None, 0.0, 0.3])
+def test_draws_follow_the_weights(popularity):
     """Chi-square of each user's draws against the weights of what the user has not."""
     matrix = random_csr(12, 25, 0.4, seed=3)
     matrix = csr(13, 25, list(zip(matrix.users, matrix.items, strict=True)))  # and a user with no history
-    popularity = matrix.popularity()
+    taken = matrix.popularity()
     users = torch.arange(13).repeat(20_000)
-    drawn = Negatives(pairs_of(matrix), power).draw(users, stream(4))
+    drawn = Negatives(pairs_of(matrix), popularity).draw(users, stream(4))
     for user in range(13):
         unseen = np.setdiff1d(np.arange(25), matrix.items[matrix.ptr[user] : matrix.ptr[user + 1]])
-        weights = (
-            np.ones(len(unseen))
-            if power is None
-            else popularity[unseen].astype(float) ** power * (popularity[unseen] > 0)
-        )
+        weights = np.ones(len(unseen)) if popularity is None else taken[unseen] + popularity * 13
         counts = np.bincount(drawn[users == user].numpy(), minlength=25)[unseen]
         assert counts.sum() == 20_000
         assert not counts[weights == 0].any()
@@ -65,7 +62,7 @@ def test_draws_follow_the_weights(power):
 
 def test_items_that_nobody_took_have_no_popularity_to_be_drawn_by():
     matrix = csr(3, 6, [(0, 1), (1, 3), (2, 4)])  # items 0, 2 and 5 are in nobody's train
-    drawn = Negatives(pairs_of(matrix), power=1.0).draw(torch.arange(3).repeat(500), stream())
+    drawn = Negatives(pairs_of(matrix), popularity=0.0).draw(torch.arange(3).repeat(500), stream())
     assert set(drawn.tolist()) == {1, 3, 4}
 
 
@@ -79,7 +76,7 @@ def test_a_user_with_every_popular_item_is_an_input_error():
     matrix = csr(2, 4, [(0, 0), (0, 1), (1, 0)])  # user 0 has all that anybody took
     Negatives(pairs_of(matrix))
     with pytest.raises(InputError, match="every popular item"):
-        Negatives(pairs_of(matrix), power=1.0)
+        Negatives(pairs_of(matrix), popularity=0.0)
 
 
 def test_users_with_all_items_but_one():
@@ -87,8 +84,8 @@ def test_users_with_all_items_but_one():
     missing = {0: 0, 1: 4, 2: 9, 3: 5}
     matrix = csr(4, 10, [(user, item) for user, left in missing.items() for item in range(10) if item != left])
     users = torch.tensor([3, 0, 2, 1] * 50)
-    for power in (None, 1.0, 0.4):
-        drawn = Negatives(pairs_of(matrix), power).draw(users, stream(5))
+    for popularity in (None, 0.0, 0.3):
+        drawn = Negatives(pairs_of(matrix), popularity).draw(users, stream(5))
         assert drawn.tolist() == [missing[user] for user in users.tolist()]
 
 
@@ -99,21 +96,14 @@ def test_negatives_of_all_items_are_uniform_seen_or_not():
     assert chisquare(np.bincount(drawn, minlength=20)).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("batching", ["pairs", "users"])
-def test_negatives_of_all_items_may_follow_popularity_seen_or_not(batching):
-    matrix = random_csr(40, 20, 0.5)
-    sampler = make_sampler(matrix, negatives="all", batching=batching, power=0.5)
-    drawn = torch.cat([batch.items[0, batch.num_positives :] for _ in range(40) for batch in sampler.epoch()])
-    expected = np.sqrt(matrix.popularity())
-    counts = np.bincount(drawn, minlength=20)
-    assert chisquare(counts, expected / expected.sum() * counts.sum()).pvalue > 1e-4
-
-
 def test_weights_of_popularity_are_whole_numbers():
-    counts = torch.tensor([0, 1, 4, 100])
-    assert popularity_weights(counts, 1) is counts
-    assert popularity_weights(counts, 0.5).tolist() == [0, 1000, 2000, 10_000]
-    assert popularity_weights(counts, 0).tolist() == [0, 1000, 1000, 1000], "what nobody took is never drawn"
+    matrix = csr(4, 3, [(0, 0), (1, 0), (2, 0), (3, 1)])
+    pairs = pairs_of(matrix)
+    assert Negatives(pairs).weight.tolist() == [1, 1, 1]
+    assert Negatives(pairs, 0.0).weight.tolist() == [3, 1, 0]
+    assert Negatives(pairs, 0.25).weight.tolist() == [4000, 2000, 1000], "a quarter of four users, and as much for each"
+    many = replace(pairs, popularity=torch.tensor([30, 10, 0]), all_users=40)  # of which these are some
+    assert Negatives(many, 0.25).weight.tolist() == [4000, 2000, 1000]
 
 
 def test_entries_of_some_users():
@@ -139,11 +129,11 @@ def real_pairs(batch: Batch, run: int) -> tuple[list[tuple[int, int]], list[tupl
 
 WAYS = [
     {"negatives": "unseen"},
-    {"negatives": "unseen", "power": 0.5},
+    {"negatives": "unseen", "popularity": 0.3},
     {"negatives": "unseen", "batching": "users"},
     {"negatives": "unseen", "batching": "users", "user_negatives": "cells"},
     {"negatives": "all", "batching": "users", "user_negatives": "cells"},  # cells are unseen by their nature
-    {"negatives": "unseen", "batching": "users", "user_negatives": "cells", "power": 1.0},
+    {"negatives": "unseen", "batching": "users", "user_negatives": "cells", "popularity": 0.0},
 ]
 
 
@@ -167,7 +157,7 @@ def test_an_epoch_holds_every_positive_once_and_as_many_unseen_negatives(way):
             for part, drawn in split:
                 assert len(part) == len(drawn)
                 assert {user for user, _ in drawn} <= {user for user, _ in part}
-                if way.get("user_negatives") != "cells" or "power" in way:
+                if way.get("user_negatives") != "cells" or "popularity" in way:
                     assert [user for user, _ in part] == [user for user, _ in drawn]
             orders.append(tuple(positives))
     assert len(set(orders)) == 6, "every run and epoch has its own order"

@@ -17,17 +17,21 @@ from helpers import CPU, csr, random_csr
 
 
 @pytest.mark.parametrize("batching", ["pairs", "users"])
-@pytest.mark.parametrize(("negatives", "power"), [("all", None), ("unseen", None), ("unseen", 1.0), ("all", 0.5)])
+@pytest.mark.parametrize(("negatives", "popularity"), [("all", None), ("unseen", None), ("unseen", 0.0), ("all", 0.3)])
 @pytest.mark.parametrize("size", [1, 3])
-def test_parts_of_batches_are_the_batches(batching, negatives, power, size):
+def test_parts_of_batches_are_the_batches(batching, negatives, popularity, size):
     """Every pair of the whole, positives and negatives, is in the same batch at one rank, and only there."""
     train = random_csr(31, 23, 0.3)
-    whole = Sampler(TrainingPairs.of(train, CPU), generators([1, 2], "test"), 16, negatives, batching, power=power)
+    whole = Sampler(
+        TrainingPairs.of(train, CPU), generators([1, 2], "test"), 16, negatives, batching, popularity=popularity
+    )
     parts = []
     for rank in range(size):
         part = shard_of(train, SeveralRanks(rank, size).share(31))
         pairs = TrainingPairs.of(part, CPU)
-        parts.append((part, sampler_of(part, pairs, generators([1, 2], "test"), 16, negatives, batching, power=power)))
+        parts.append(
+            (part, sampler_of(part, pairs, generators([1, 2], "test"), 16, negatives, batching, popularity=popularity))
+        )
         assert isinstance(parts[-1][1], ShardSampler) == isinstance(part, UserShard) == (size > 1)
     for _ in range(2):
         epochs = [list(sampler.epoch()) for _, sampler in parts]
@@ -98,12 +102,12 @@ def test_runs_of_unequal_length_are_filled_up_with_pairs_that_do_not_count():
     assert full.mask is None
 
 
-@pytest.mark.parametrize(("negatives", "power"), [("all", None), ("unseen", None), ("unseen", 1.0), ("all", 0.5)])
-def test_a_rank_without_a_pair_has_a_batch_that_counts_for_nothing(negatives, power):
+@pytest.mark.parametrize(("negatives", "popularity"), [("all", None), ("unseen", None), ("unseen", 0.0), ("all", 0.3)])
+def test_a_rank_without_a_pair_has_a_batch_that_counts_for_nothing(negatives, popularity):
     whole = csr(4, 3, [(0, 0), (1, 1)])
     shard = shard_of(whole, (2, 2))
     pairs = TrainingPairs.of(shard, CPU)
-    sampler = sampler_of(shard, pairs, generators([1], "test"), 1, negatives, "pairs", power=power)
+    sampler = sampler_of(shard, pairs, generators([1], "test"), 1, negatives, "pairs", popularity=popularity)
     batches = list(sampler.epoch())
     assert len(batches) == sampler.num_batches == 2
     for batch in batches:

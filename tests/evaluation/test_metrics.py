@@ -116,3 +116,20 @@ def test_duplicate_test_pairs(rule, relevant, recall):
     assert found.per_user["ndcg@3"][0, 0] == pytest.approx(
         (1 + 0.5) / sum(1 / np.log2(place + 1) for place in range(1, relevant + 1))
     )
+
+
+def test_runs_and_users_may_both_lead():
+    """hits [R, B, K], of which every list is measured by itself, exactly in float64, where the hits are."""
+    hits = torch.tensor([[[1, 0, 0], [0, 0, 1]], [[0, 1, 1], [0, 0, 0]]]).bool()
+    relevant = torch.tensor([[1.0, 2.0], [2.0, 4.0]], dtype=torch.float64)
+    third, discount = 1 / 3, 1 / np.log2([2, 3, 4])
+    expected = {
+        "recall": [[1, 0.5], [1, 0]],
+        "precision": [[third, third], [2 * third, 0]],
+        "hit_rate": [[1, 1], [1, 0]],
+        "mrr": [[1, third], [0.5, 0]],
+        "ndcg": [[1, discount[2] / discount[:2].sum()], [discount[1:].sum() / discount[:2].sum(), 0]],
+    }
+    for name, metric in METRICS.items():
+        np.testing.assert_allclose(metric(hits, relevant).numpy(), expected[name], rtol=1e-15, err_msg=name)
+        assert metric(hits.to("meta"), relevant.to("meta")).device.type == "meta"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import torch
 from accord.evaluation import ranking
 from accord.evaluation.evaluate import Relevant, evaluate
 from accord.evaluation.ranking import Ranker, tie_priority
-from accord.protocol import CORRECTED, PUBLISHED
+from accord.protocol import CORRECTED, PUBLISHED, OwnRules
 from helpers import CPU, csr, dataset, random_csr
 
 
@@ -38,6 +38,53 @@ def ranked(ranker, users, k):
         torch.cat([items for _, items, _ in blocks], 1),
         torch.cat([values for _, _, values in blocks], 1),
     )
+
+
+def test_a_ranker_is_made_of_how_its_model_wants_to_be_scored():
+    class Odd(OwnRules):
+        @property
+        def mask_seen(self):
+            return False
+
+    class Target:
+        logits, Rules, user_block = False, Odd, 7
+
+        def for_newcomers(self):
+            return newcomers
+
+    newcomers, score_all = torch.ones(4), lambda users: users
+    train, seen = csr(3, 4, [(0, 1)]), csr(3, 4, [(0, 1), (2, 2)])
+    device = torch.device("meta")
+    found = Ranker.of(Target(), score_all, 5, seen, train, PUBLISHED, device)
+    expected = Ranker(score_all, 5, seen, train, PUBLISHED, device, False, False, 7, newcomers)
+    assert all(getattr(found, field.name) is getattr(expected, field.name) for field in fields(Ranker))
+
+
+def test_what_is_barred_is_in_nobodys_list():
+    train = csr(5, 6, [(0, 0)])
+    ranker = make_ranker(torch.arange(6.0).expand(2, 5, 6), train, train)
+    for _, items, values in ranker.rank(np.arange(5), 6, barred=torch.tensor([5, 3])):
+        assert not {3, 5} & set(items[torch.isfinite(values)].tolist())
+
+
+@pytest.mark.parametrize(
+    ("users", "block_bytes", "cache_bytes", "device", "sizes"),
+    [
+        (6, 240, 0, "cpu", [2, 2, 2]),  # a block of two users, who have 120 bytes each
+        (3, 119, 0, "cpu", [1, 1, 1]),  # at least one
+        (600, 2**20, 0, "cpu", [256, 256, 88]),  # of few bytes in all on a CPU: 256 users, or what the cache holds
+        (600, 2**20, 120 * 400, "cpu", [400, 200]),
+        (600, 120 * 300, 0, "cpu", [256, 256, 88]),  # two blocks are few
+        (601, 120 * 300, 0, "cpu", [300, 300, 1]),  # more are many
+        (600, 2**20, 0, "meta", [600]),  # another device has no such cache
+    ],
+)
+def test_how_many_users_are_scored_together(monkeypatch, users, block_bytes, cache_bytes, device, sizes):
+    monkeypatch.setattr(ranking, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(ranking, "CACHE_BYTES", cache_bytes)
+    train = csr(users, 15, [(0, 0)])
+    ranker = Ranker(lambda rows: rows, 2, train, train, CORRECTED, torch.device(device))
+    assert [len(block) for block in ranker.blocks(np.arange(users))] == sizes
 
 
 @pytest.mark.parametrize("protocol", [PUBLISHED, CORRECTED], ids=["published", "corrected"])

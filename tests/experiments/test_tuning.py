@@ -46,7 +46,10 @@ def test_tuning_gives_every_method_equally_many_trials(data, tmp_path):
     assert len([line for line in trials if line["model"] == "ease"]) == 4
     assert {path.name for path in tmp_path.iterdir()} == {"tuning.jsonl"}
     assert tuned(request, cells, 4, tuning, finished=True) == best
-    with pytest.raises(accord.InputError, match="corrected"):
+    with pytest.raises(
+        accord.InputError,
+        match=r"^--tune chooses by validation NDCG@20, which only the corrected protocol measures\.$",
+    ):
         tuned(Request(data, protocol="published", say=quiet), cells, 2, tuning)
 
 
@@ -70,3 +73,45 @@ def test_tuning_never_looks_at_the_test(data, tmp_path):
     tuning.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (chosen,) = tuned(request, [cell], 4, tuning, finished=True)
     assert dict(chosen.options)["train.l2"] == lines[-1]["settings"]["train.l2"]
+
+
+def test_the_trials_are_the_same_every_time(data):
+    """A comparison that was stopped finds its trials again: they are drawn from a seed of their own."""
+    found = [dict(cell.options) for cell in trials_of(Request(data), Cell("mf", "normal"), 4)]
+    assert found == [{}, {"train.l2": 1.5}, {"train.l2": 0.00068}, {"train.l2": 0.032}]
+    assert [dict(cell.options) for cell in trials_of(Request(data), Cell("mf", "normal"), 2)] == [
+        {},
+        {"train.l2": 0.032},
+    ]
+
+
+def test_a_solved_model_is_tuned_over_the_ranges_that_auto_tries_and_ease_over_its_penalty_alone(data):
+    def found(model):
+        return [dict(cell.options) for cell in trials_of(Request(data), Cell(model, None), 3)]
+
+    assert found("ease") == [{}, {"model.l2": 100.0}, {"model.l2": 10_000.0}]
+    assert found("user-knn") == [{}, {"model.k": 106, "model.shrink": 4.16}, {"model.k": 473, "model.shrink": 72.1}]
+
+
+def test_what_has_nothing_to_tune_is_left_as_it_is_and_the_rest_is_tuned(data, tmp_path):
+    def never(*_):
+        raise AssertionError("trials are nothing but trials")
+
+    request = Request(data, seeds=1, epochs=1, say=quiet, more=never, each_epoch=never)
+    cells, tuning = [Cell("popularity", None), Cell("mf", "normal")], Results(tmp_path, "tuning")
+    best = tuned(request, cells, 2, tuning)
+    assert best[0] == cells[0]
+    assert (best[1].model, best[1].method) == ("mf", "normal")
+    assert [line["model"] for line in tuning.read()] == ["mf", "mf"]
+
+
+def test_without_a_validation_the_defaults_stay(data, tmp_path):
+    request, cell, tuning = (
+        Request(data, seeds=1, epochs=1, say=quiet),
+        Cell("mf", "normal"),
+        Results(tmp_path, "tuning"),
+    )
+    tuned(request, [cell], 3, tuning)
+    lines = [line | {"valid_ndcg@20": None} for line in tuning.read()]
+    tuning.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert tuned(request, [cell], 3, tuning, finished=True) == [cell]

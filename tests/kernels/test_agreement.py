@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from accord.kernels import cuda
 from accord.kernels.agreement import GUARD, agreement, agreement_terms, plain_terms
 
 POSITIVES = 4
@@ -47,3 +48,15 @@ def test_terms_are_agreement_less_the_likelihood_of_what_was_observed(form, dp):
     expected = alpha * divergence(p, f) + (1 - alpha) * divergence(f, p) - likely
     given = [torch.from_numpy(x) for x in (*raw, alpha, c)]
     np.testing.assert_allclose(form(*given, POSITIVES, dp).numpy(), expected, atol=1e-6)
+
+
+def test_the_kernel_is_given_what_the_plain_form_is(monkeypatch):
+    given = (*(torch.from_numpy(x) for x in logits(1)), torch.tensor([[0.2], [0.9]]), torch.tensor([[3.0], [50.0]]))
+    monkeypatch.setattr(cuda, "usable", lambda x: x is given[0])
+    monkeypatch.setattr(cuda, "agreement_terms", lambda *told: told)
+    assert agreement_terms(*given, POSITIVES, True) == (*given, POSITIVES, True, GUARD)
+
+
+def test_the_plain_form_stays_where_the_logits_are():
+    given = [torch.zeros(2, 2 * POSITIVES, device="meta") for _ in range(5)]
+    assert plain_terms(*given, POSITIVES, True).device.type == "meta"

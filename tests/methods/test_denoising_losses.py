@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from accord.data.sampling import Batch
 from accord.methods.noise_rate import noise_share
 from accord.methods.whole_log import positive_losses
-from accord.protocol import CORRECTED, Protocol
-from method_cases import POSITIVES, TRAIN, USERS, found, make, means, numbers, probability, random_batch, split
+from method_cases import (
+    POSITIVES,
+    TRAIN,
+    USERS,
+    found,
+    make,
+    means,
+    numbers,
+    probability,
+    random_batch,
+    split,
+    summed,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("step", [0, 1, 50, 99, 100, 1000])
@@ -31,17 +44,6 @@ def test_truncated_cross_entropy(step):
         assert dropped == [8, 16, 12]
 
 
-@pytest.mark.parametrize(("share", "ramp"), [(0.0, 100), (0.25, 50), (1.0, 200), (0.001, 1)])
-def test_truncation_may_rise_over_a_share_of_the_steps(share, ramp):
-    given = Protocol(**CORRECTED.model_dump(), tce_ramp=share)
-    options = [{"drop": 0.2, "ramp": 100}, {"drop": 0.4, "ramp": 100}]
-    method, batch = make("tce", options, protocol=given), random_batch(2)
-    method.begin_training(200)
-    plain = make("tce", [one | {"ramp": ramp} for one in options])
-    for step in (0, 1, 40, 120, 500):
-        np.testing.assert_array_equal(found(method, batch, step), found(plain, batch, step))
-
-
 def test_truncation_leaves_the_dropped_without_a_gradient():
     method, batch = make("tce", [{"drop": 0.5, "ramp": 1}]), random_batch(1)
     logits = []
@@ -58,6 +60,38 @@ def test_truncation_leaves_the_dropped_without_a_gradient():
     gradient = logits[0].grad[0]
     assert (gradient[:POSITIVES] == 0).all(), "half of the batch, positives and negatives together: every positive"
     assert (gradient[POSITIVES:] != 0).all()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_padding_is_neither_dropped_nor_counted(reduction):
+    """A batch of users with padding equals the same pairs without it."""
+    method, whole = make("tce", [{"drop": 0.3, "ramp": 1}]), random_batch(1)
+    if reduction == "sum":
+        method.rules = summed()
+    shown = np.r_[0:12, POSITIVES : POSITIVES + 12]
+    mask = torch.zeros(1, 2 * POSITIVES)
+    mask[:, shown] = 1
+    padded = Batch(whole.users, whole.items, POSITIVES, mask)
+    plain = Batch(whole.users[:, shown], whole.items[:, shown], 12)
+    losses = -np.log(split(probability(method.target, plain), 12)[0][0])
+    negative = -np.log(1 - split(probability(method.target, plain), 12)[1][0])
+    kept = np.concatenate([np.sort(losses)[: 12 - 7], negative])  # 0.3 of 24
+    expected = kept.sum() if reduction == "sum" else 2 * kept.mean()
+    for batch in (plain, padded):
+        np.testing.assert_allclose(found(method, batch, 5), [expected], rtol=1e-9)
+
+
+def test_where_one_pair_is_left_its_loss_is_what_counts():
+    method, batch = make("tce", [{"drop": 0.5, "ramp": 1}]), random_batch(1, size=1)
+    negative = split(probability(method.target, batch), 1)[1]
+    np.testing.assert_allclose(found(method, batch, 5), 2 * -np.log(1 - negative[0]), rtol=1e-9)
+
+
+def test_what_is_dropped_stays_as_it_was_asked_for_unless_a_mixture_says():
+    method = make("tce", [{"drop": 0.37}])
+    method.begin_epoch(0)
+    assert method.drop.item() == pytest.approx(0.37)
+    assert method.begin_step(3) == "step"
 
 
 def test_reweighted_cross_entropy():

@@ -8,7 +8,8 @@ import torch
 
 from accord.data.sampling import Batch
 from accord.methods import METHODS
-from accord.protocol import PUBLISHED, Protocol
+from accord.methods.normal import WBPR
+from accord.protocol import PUBLISHED, Protocol, preset_values
 from helpers import make_method
 from method_cases import ITEMS, POSITIVES, TRAIN, USERS, found, make, means, probability, random_batch, split, summed
 
@@ -29,14 +30,13 @@ def test_summed_cross_entropy():
 
 def test_wbpr_alone_asks_for_popular_negatives():
     asked = {name: make(name, ({},)) for name in METHODS}
-    assert [name for name, method in asked.items() if method.popularity_power is not None] == ["wbpr"]
-    assert (asked["wbpr"].popularity_power, asked["wbpr"].negatives) == (1, "unseen")
+    assert [name for name, method in asked.items() if method.popularity is not None] == ["wbpr"]
+    assert asked["wbpr"].popularity == 0, "in full proportion, where the protocol is corrected"
 
 
 def test_wbpr_draws_as_the_protocol_says():
-    given = Protocol(**PUBLISHED.model_dump(), wbpr_power=0.3, wbpr_negatives="all")
-    method = make("wbpr", ({},), protocol=given)
-    assert (method.popularity_power, method.negatives) == (0.3, "all")
+    assert make("wbpr", ({},), protocol=PUBLISHED).popularity == preset_values(WBPR.Rules, "published")["wbpr_added"]
+    assert make("wbpr", ({},), protocol=Protocol(**PUBLISHED.model_dump(), wbpr_added=0.3)).popularity == 0.3
 
 
 def test_ensemble_trains_members_apart_and_averages_probabilities():

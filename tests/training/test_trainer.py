@@ -62,11 +62,3 @@ def test_progress_is_told_after_every_epoch():
     steps = -(-len(small_data().train) // 128)
     assert [progress.step for progress in seen] == [steps, 2 * steps] * 2
     assert all(progress.epochs == 2 and progress.loss > 0 and 0 < progress.value < 1 for progress in seen)
-
-
-def test_a_method_is_told_how_many_steps_there_are_at_most():
-    method, sampler = Ramp(1), tiny_sampler(1)
-    told = []
-    method.begin_training = told.append
-    state = Trainer(method, sampler, TrainConfig(epochs=3, lr=0.5), torch.zeros(1), None, "1/1").train()
-    assert told == [state.step] == [3 * sampler.num_batches]

@@ -21,7 +21,7 @@ LAID_OUT_WHOLE = 2**24  # training pairs up to which all users' items are laid o
 LAID_OUT_AT_ONCE = 2**23  # pairs of all runs, as the batches in which they are used
 NOT_SHARED_OUT = 2**15  # numbers: torch adds up as many with one thread
 SUMMED_AT_ONCE = 2**12
-WEIGHT_OF_ONE = 1000  # of an item taken once: a power of its popularity to three decimals
+WEIGHT_OF_ONE = 1000  # of an item that nobody took, where something is added to popularity: to three decimals
 
 
 def sums(values: Tensor) -> Tensor:
@@ -95,6 +95,7 @@ class TrainingPairs:
     counts: Tensor  # [U]
     num_items: int
     popularity: Tensor | None = None  # [I] among all users, where these are the pairs of some
+    all_users: int | None = None  # how many these are
     columns: Mapping[str, Tensor] = field(default_factory=dict)  # [n] each
 
     @classmethod
@@ -119,13 +120,6 @@ class TrainingPairs:
         return len(self.items)
 
 
-def popularity_weights(counts: Tensor, power: float) -> Tensor:
-    """Whole numbers in proportion to a power of how often items were taken, 0 for those that never were: [I]."""
-    if power == 1:
-        return counts
-    return torch.where(counts > 0, (WEIGHT_OF_ONE * counts.double() ** power).round().long(), 0)
-
-
 class Negatives:
     """Exact draws of items that a user has not in train, in proportion to integer weights, without rejection.
 
@@ -134,21 +128,21 @@ class Negatives:
     length back gives the place on the whole line. With all weights 1 the place is the item itself.
     """
 
-    def __init__(self, pairs: TrainingPairs, power: float | None = None, seen: bool = False) -> None:
-        """`power`: of an item's popularity, that it is drawn in proportion to; None: all are equally likely.
-        `seen`: whether what a user has in train may be drawn for him, too.
-        """
+    def __init__(self, pairs: TrainingPairs, popularity: float | None = None) -> None:
+        """`popularity`: what is added to the share of users who took an item, its weight; None: all weigh alike."""
         device, num_items = pairs.items.device, pairs.num_items
-        self.pairs, self.seen = pairs, seen
+        self.pairs = pairs
         self.weight = torch.ones(num_items, dtype=torch.long, device=device)  # [I]
-        by_popularity = power is not None
-        if power is not None:
-            counts = torch.bincount(pairs.items, minlength=num_items) if pairs.popularity is None else pairs.popularity
-            self.weight = popularity_weights(counts, power)
+        by_popularity = popularity is not None
+        if popularity is not None:
+            self.weight = (
+                torch.bincount(pairs.items, minlength=num_items) if pairs.popularity is None else pairs.popularity
+            )
+        if popularity:
+            shares = self.weight.double() / (pairs.all_users or pairs.num_users)
+            self.weight = (WEIGHT_OF_ONE * (1 + shares / popularity)).round().long()
         self.ends = self.weight.cumsum(0) if by_popularity else None  # [I]
         self.total = int(self.weight.sum())
-        if seen:
-            return
         mass = self._mass() if by_popularity else pairs.counts
         self.free = self.total - mass  # [U]
         full = torch.nonzero((self.free <= 0) & (pairs.counts > 0))
@@ -198,8 +192,6 @@ class Negatives:
 
     def at(self, users: Tensor, numbers: Tensor) -> Tensor:
         """The negatives that large random numbers stand for: [R, n], of user rows [n] or [R, n]."""
-        if self.seen:
-            return self._item(numbers % self.total)
         point = numbers % self.free[users].clamp(min=1)
         if self.whole is not None:
             (cuts, skipped), ptr, place = self.whole, self.pairs.ptr, users
@@ -210,10 +202,7 @@ class Negatives:
             cuts, skipped = self._laid_out(owner, items, ptr)
         count = rank_in_rows(cuts, ptr, place, place * self.total + point)
         last = ptr[place] + count - 1
-        return self._item(torch.where(count > 0, point + skipped[last], point))
-
-    def _item(self, along: Tensor) -> Tensor:
-        """The items at places on the whole line."""
+        along = torch.where(count > 0, point + skipped[last], point)
         return along if self.ends is None else torch.searchsorted(self.ends, along, right=True)
 
 
@@ -233,15 +222,14 @@ class Sampler:
         negatives: Literal["all", "unseen"],
         batching: Literal["pairs", "users"] = "pairs",
         user_negatives: Literal["cells", "users"] = "users",
-        power: float | None = None,
+        popularity: float | None = None,
     ) -> None:
-        """`power`: of popularity, in proportion to which negatives are drawn; None: all items are equally likely."""
+        """`popularity`: see `Negatives`; a user's own items are left out then, whatever `negatives` says."""
         self.pairs, self.streams, self.batch_size, self.batching = pairs, streams, batch_size, batching
         # a cell of the user-item matrix is unseen by its nature, whatever the rule for pairs
-        self.cells = batching == "users" and user_negatives == "cells" and power is None
-        uniform = negatives == "all" and not self.cells and power is None
-        seen = negatives == "all" and not self.cells
-        self.negatives = None if uniform else Negatives(pairs, power, seen)
+        self.cells = batching == "users" and user_negatives == "cells" and popularity is None
+        uniform = negatives == "all" and not self.cells and popularity is None
+        self.negatives = None if uniform else Negatives(pairs, popularity)
 
         self.multiple = (
             1  # lengths to which batches of users are padded: on CUDA few, so that their steps can be recorded

@@ -81,7 +81,7 @@ class ShardSampler(Sampler):
         self.shard = shard
         self.all_ptr = torch.from_numpy(shard.all_ptr)
         popularity = torch.from_numpy(shard.item_counts).to(pairs.items.device)
-        super().__init__(replace(pairs, popularity=popularity), *settings, **more)
+        super().__init__(replace(pairs, popularity=popularity, all_users=shard.all_users), *settings, **more)
 
     @property
     def num_batches(self) -> int:

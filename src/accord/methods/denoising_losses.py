@@ -15,22 +15,13 @@ from accord.methods.base import Build, Method, cross_entropy
 from accord.methods.known import labelled, suspects, whole
 from accord.methods.noise_rate import noise_share
 from accord.methods.whole_log import counts_for, positive_losses
-from accord.protocol import OwnRules, Protocol, rule
-
-
-class TCERules(OwnRules):
-    """What the paper does not say of T-CE."""
-
-    tce_ramp: float = rule(
-        0.0, 0.0, "share of all steps over which what T-CE drops rises; 0: as many as method.ramp", before=0.0
-    )
+from accord.protocol import Protocol
 
 
 class TCE(Method):
     name = "tce"
     summary = "truncated cross-entropy: the positives with the largest loss are dropped"
     recordable = True  # not shardable: it drops the largest losses of a whole batch
-    Rules = TCERules
 
     class Config(BaseConfig):
         drop: float = Field(0.2, ge=0, le=0.5, description="most of a batch that is dropped")
@@ -50,11 +41,6 @@ class TCE(Method):
         super().__init__(configs, build, protocol)
         self.register_buffer("step", torch.zeros(()), persistent=False)
         self.log = build.train
-        self.own_rules = protocol.own(self.Rules)
-
-    def begin_training(self, steps: int) -> None:
-        if self.own_rules.tce_ramp:
-            self.ramp.fill_(max(1.0, self.own_rules.tce_ramp * steps))
 
     def begin_epoch(self, epoch: int) -> None:
         if self.config.rate == "fixed":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,11 +28,11 @@ class Normal(Method):
 class WBPRRules(OwnRules):
     """What the paper does not say of WBPR."""
 
-    wbpr_power: float = rule(
-        1.0, 1.0, "negatives of WBPR are drawn in proportion to that power of an item's popularity", before=1.0
-    )
-    wbpr_negatives: Literal["all", "unseen"] = rule(
-        "unseen", "unseen", "and among all items, or those that the user has not in train", before="unseen"
+    wbpr_added: float = rule(
+        0.05,
+        0.0,
+        "an item is drawn as a negative of WBPR in proportion to the share of users who took it, plus this",
+        before=0.0,
     )
 
 
@@ -43,8 +43,7 @@ class WBPR(Normal):
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
-        self.own_rules = protocol.own(self.Rules)
-        self.popularity_power, self.negatives = self.own_rules.wbpr_power, self.own_rules.wbpr_negatives
+        self.popularity = protocol.own(self.Rules).wbpr_added
 
 
 class Ensemble(Normal):

@@ -26,9 +26,6 @@ class Trainable(nn.Module):
     recordable: ClassVar[bool] = False  # see `is_recordable`
     remembers: ClassVar[tuple[str, ...]] = ()  # buffers [R, ...], no weights, that steps change: kept in checkpoints
 
-    def begin_training(self, steps: int) -> None:
-        """Get ready to be trained for so many steps, at most."""
-
     def begin_epoch(self, epoch: int) -> None:
         """Get ready for an epoch, by its number, the weights being those that the one before ended with."""
 

@@ -219,10 +219,10 @@ class Bench:
             pairs,
             generators(seeds, f"sampling {name}", device),
             settings.batch_size or min(MOST_IN_A_BATCH, max(LEAST_IN_A_BATCH, size // 40)),
-            negatives=stage.negatives or rules.negatives,
+            negatives=rules.negatives,
             batching=stage.target.batching,
             user_negatives=stage.rules.user_negatives,
-            power=stage.popularity_power,
+            popularity=stage.popularity,
         )
         stops = settings.early_stop if last else settings.pretrain_early_stop
         own = [options.get("l2", settings.l2) for options in config.own_options("train")]

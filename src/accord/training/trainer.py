@@ -154,7 +154,6 @@ class Trainer:
         """Run to the end, from wherever `resume` left off. Afterwards the method holds the weights to keep."""
         state = self.state
         saved_at = time.perf_counter()
-        self.method.begin_training(self.config.epochs * self.sampler.num_batches)
         self.optimizer.start()
         with self.steps.apart():
             while state.epoch < self.config.epochs and not all(state.stopped_at):

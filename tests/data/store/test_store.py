@@ -99,15 +99,19 @@ def test_an_audit_reads_a_store_as_a_log_of_its_rows(tmp_path: Path) -> None:
     assert_same(one.data, other.data)
 
 
-@pytest.mark.parametrize("power", [None, 1.0, 0.5])
+@pytest.mark.parametrize("popularity", [None, 0.0, 0.3])
 @pytest.mark.parametrize("batching", ["pairs", "users"])
-def test_negatives_are_the_same_without_a_table(monkeypatch: pytest.MonkeyPatch, power: Any, batching: Any) -> None:
+def test_negatives_are_the_same_without_a_table(
+    monkeypatch: pytest.MonkeyPatch, popularity: Any, batching: Any
+) -> None:
     whole = random_csr(50, 30, 0.2)
     stored = Csr(whole.ptr, whole.items.astype(np.int32), whole.num_items, whole.users.astype(np.int32))
     epochs = []
     for csr, most in ((whole, 2**24), (stored, 0)):
         monkeypatch.setattr(sampling, "LAID_OUT_WHOLE", most)
-        sampler = Sampler(TrainingPairs.of(csr, CPU), generators([1, 2], "x"), 32, "unseen", batching, power=power)
+        sampler = Sampler(
+            TrainingPairs.of(csr, CPU), generators([1, 2], "x"), 32, "unseen", batching, popularity=popularity
+        )
         epochs.append(list(sampler.epoch()))
         monkeypatch.setattr(sampling, "DRAWN_AT_ONCE", 64)  # of the second: drawn in many parts
     for one, other in zip(*epochs, strict=True):

@@ -127,8 +127,9 @@ OVERALL = Experiment(
     _overall,
     partial(table, title="Overall comparison", published=published_overall),
     notes=(
-        "No code was released for WBPR, T-CE and Ensemble: they train with the settings of Normal, T-CE drops by "
-        "the schedule of its own paper, and Ensemble averages two runs with different seeds.",
+        "No code was released for WBPR, T-CE and Ensemble: they train with the settings of Normal, WBPR draws its "
+        "negatives by the rule that lands on most of the paper's values, T-CE drops by the schedule of its own paper, "
+        "and Ensemble averages two runs with different seeds.",
     ),
 )
 ABLATION = Experiment(
