@@ -110,19 +110,27 @@ def test_a_row_that_missed_steps_catches_up_with_dense_adam(decay):
 
 @pytest.mark.parametrize("keep", [1.0, 0.97, 0.0])
 def test_a_row_of_the_decoupled_form_fades_at_once(keep):
-    roots = np.append(0, 1 / np.sqrt(1 - 0.999 ** np.arange(1.0, 100))).astype(np.float32)
-    settings = keep, 0.0, 0.999, 1e-8, np.full(100, 0.1, np.float32), roots
-    weight, spread = floats([9], [2]), floats([9], [0])
+    weight, spread, missed, ahead = floats([9], [2]), floats([9], [0]), np.zeros(1, np.int64), floats(0)
     marks, rows, gradient = np.array([[0, 0], [0, 1]], np.int32), np.array([1]), floats([-0.5])
-    cpu_loops.move(weight, spread, spread, marks, rows, 1, *settings, gradient)
-    assert (weight[1, 0], spread[1, 0]) == pytest.approx((keep * 2 + 0.1, 0.001 * 0.25), rel=1e-4)
+    settings = keep, missed, ahead, 0.1, 0.999, 1e-8, gradient
+    cpu_loops.move(weight, spread, marks, rows, 1, *settings)
+    moved, wide = keep * 2 + 0.1, 0.001 * 0.25
+    assert (weight[1, 0], spread[1, 0]) == pytest.approx((moved, wide), rel=1e-4)
     assert gradient[0, 0] == 0, "used up"
-    for _ in range(2):  # the second time there is nothing to do
-        with np.errstate(divide="ignore"):  # log(0)
-            cpu_loops.fade(weight, spread, spread, marks, rows, 21, *settings)
-        assert weight[1, 0] == pytest.approx(keep**20 * (keep * 2 + 0.1), rel=1e-5)
-        assert spread[1, 0] == pytest.approx(0.999**20 * 0.001 * 0.25, rel=1e-5)
-        assert marks.tolist() == [[0, 0], [21, 0]]
+    with np.errstate(divide="ignore"):  # log(0)
+        for _ in range(2):  # the second time there is nothing to do
+            cpu_loops.fade(weight, spread, marks, rows, 21, keep, 0.999)
+            assert weight[1, 0] == pytest.approx(keep**20 * moved, rel=1e-4)
+            assert spread[1, 0] == pytest.approx(0.999**20 * wide, rel=1e-4)
+            assert marks.tolist() == [[0, 0], [21, 0]]
+        cpu_loops.fade_weight(weight, marks, rows, 31, keep, missed, ahead)
+    assert (missed[0], marks[1, 0]) == (10, 31)
+    assert spread[1, 0] == pytest.approx(0.999**20 * wide, rel=1e-4), "not yet"
+    before = float(weight[1, 0])
+    assert before == pytest.approx(keep**30 * moved, rel=1e-4)
+    cpu_loops.move(weight, spread, marks, rows, 32, *settings)
+    assert spread[1, 0] == pytest.approx(0.999**31 * wide, rel=1e-4)
+    assert weight[1, 0] == pytest.approx(keep * before, rel=1e-4), "there was no gradient"
     assert (weight[0, 0], spread[0, 0]) == (9, 9), "the other row is not touched"
 
 

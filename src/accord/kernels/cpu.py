@@ -5,14 +5,13 @@ and `top_k`, or beside the caller, defines each and is its test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import count, product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -45,7 +44,7 @@ def compiled() -> bool:
     return _compiled() is not None
 
 
-def _call(name: str, calls: list[tuple[Any, ...]]) -> None:
+def call(name: str, calls: list[tuple[Any, ...]]) -> None:
     """Call a kernel with each of these, on as many threads as torch uses."""
     compiled = _compiled()
     assert compiled is not None
@@ -82,27 +81,15 @@ def _threads(number: int) -> ThreadPoolExecutor:
 
 def for_each_run(name: str, runs: int, *arrays: Any) -> None:
     """Call a kernel for every run, with each run's part of the arrays."""
-    _call(name, [tuple(array[run] for array in arrays) for run in range(runs)])
+    call(name, [tuple(array[run] for array in arrays) for run in range(runs)])
 
 
-def for_rows(
-    name: str, weight: Floats, mean: Floats, spread: Floats, marks: npt.NDArray[np.int32], rows: list[Ints], step: int,
-    decay: list[float], beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats, *gradient: Floats,
-) -> None:  # fmt: skip
-    """Call a kernel on the rows of every run, which are in no order of importance and may be shared out.
-
-    `gradient`: those of the rows, in their order.
-    """
-    calls = []
+def shares(rows: list[Ints]) -> Iterator[tuple[int, slice]]:
+    """The rows of every run in parts, as many as torch uses threads: the run, and where in its rows a part is."""
     for run, own in enumerate(rows):
-        per_thread = -(-len(own) // torch.get_num_threads()) if len(own) > 64 else len(own)
-        for start in range(0, len(own), max(1, per_thread)):
-            part = slice(start, min(start + per_thread, len(own)))
-            calls.append((
-                weight[run], mean[run], spread[run], marks[run], own[part], step, decay[run], beta1, beta2, eps, sizes,
-                roots, *(array[run, part] for array in gradient),
-            ))  # fmt: skip
-    _call(name, calls)
+        size = max(64, -(-len(own) // torch.get_num_threads()))
+        for start in range(0, len(own), size):
+            yield run, slice(start, min(start + size, len(own)))
 
 
 def _array(tensor: Tensor) -> Any:
@@ -182,7 +169,7 @@ def rank_in_rows(table: Tensor, ptr: Tensor, rows: Tensor, keys: Tensor) -> Tens
     out = torch.empty_like(keys)
     sorted_table, starts = _array(table), _array(ptr)
     own = (_array(x) for x in (rows.expand_as(keys), keys, out))
-    _call("rank", [(sorted_table, starts, *run) for run in zip(*own, strict=True)])
+    call("rank", [(sorted_table, starts, *run) for run in zip(*own, strict=True)])
     return out
 
 
@@ -273,7 +260,7 @@ def top_k(
     arrays = [_array(x) for x in (scores, seen[2], best, items)]
     parts = (np.array_split(x, shares) if shares > 1 else [x] for x in arrays)
     tables = [_array(x) for x in (seen[0], seen[1], priority)]
-    _call(
+    call(
         "best_items", [(rows, *tables[:2], owners, tables[2], *out) for rows, owners, *out in zip(*parts, strict=True)]
     )
     return best, items

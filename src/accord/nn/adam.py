@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from accord.kernels import cuda
 from accord.nn.layers import Embedding
-from accord.nn.row_adam import Rows
+from accord.nn.row_adam import RowsAtOnce, RowsStepByStep
 
 LARGE = 2**17  # elements from which a parameter is worth a kernel of its own
 
@@ -48,9 +48,9 @@ class Adam(torch.optim.Adam):
             state, group = self.state[table.weight], self.param_groups[0]
             if not state:
                 state["step"] = torch.zeros(())
-            averages = [state.setdefault(name, torch.zeros_like(table.weight)) for name in self.remembers[1:]]
-            settings = int(state["step"]), group["lr"], group["betas"], group["eps"]
-            table.rows = Rows(table.weight, averages[:-1], averages[-1], *settings)
+            for name in self.remembers[1:]:
+                state.setdefault(name, torch.zeros_like(table.weight))
+            table.rows = (RowsAtOnce if self.decoupled else RowsStepByStep)(table.weight, state, group)
 
     def settle(self) -> None:
         """Bring every row up to date: before weights are read otherwise than by lookups."""
