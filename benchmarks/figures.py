@@ -85,6 +85,13 @@ def epoch_of(found: Results) -> tuple[float, float]:
     return wall, cpu
 
 
+def sizes_of(results: Results) -> dict[str, list[Results]]:
+    """The logs of several sizes by kind: with tables that grow, by both optimisers where both were measured."""
+    size = results["size"]
+    decoupled = [one | one["decoupled"] for one in size["growing"] if "decoupled" in one]
+    return {"fixed": size["fixed"], "growing": size["growing"], **({"decoupled": decoupled} if decoupled else {})}
+
+
 def slope(sizes: Sequence[Results]) -> float:
     """Of CPU seconds against interactions, both as logarithms."""
     pairs, cost = [np.log(one["pairs"]) for one in sizes], [np.log(epoch_of(one)[1]) for one in sizes]

@@ -28,6 +28,7 @@ from figures import (
     products_share,
     ratio,
     seconds,
+    sizes_of,
     slope,
     spread,
     table,
@@ -43,6 +44,7 @@ PARTS = {
     "cdae": "CDAE, dim 32, 256 users a batch",
     "mf": "MF, dim 32",
 }
+SIZES = plots.SIZES
 ELECTRONICS = {"rows": "GMF, row by row", "dense": "GMF, dense Adam", "lightgcn": "LightGCN, dim 64", "cdae": "CDAE"}
 
 
@@ -93,12 +95,12 @@ def stack_table(results: Results) -> str:
 
 def size_table(results: Results) -> str:
     rows = []
-    for kind, title in (("growing", "tables grow with the log"), ("fixed", "tables stay the same")):
-        for found in results["size"][kind]:
+    for kind, of_kind in sizes_of(results).items():
+        for found in of_kind:
             shape = [f"{found[name]:,}" for name in ("pairs", "users", "items")]
             cost = epoch_of(found)[1]
             each, steps = f"{cost / found['pairs'] * 1e6:.2g}", f"{found['taken']:,} of {found['of']:,}"
-            rows.append([title, *shape, seconds(cost), each, steps, gigabytes(found["peak"])])
+            rows.append([SIZES[kind], *shape, seconds(cost), each, steps, gigabytes(found["peak"])])
     head = ["", "interactions", "users", "items", "epoch, CPU s", "µs an interaction", "steps taken", "peak memory"]
     return table(head, rows)
 
@@ -159,8 +161,7 @@ def page(results: Results, device: str, lines: list[Results]) -> str:
         size_table=size_table(results),
         electronics_table=electronics_table(results),
         limits_table=limits_table(results, lines),
-        grown=slope(results["size"]["growing"]),
-        fixed=slope(results["size"]["fixed"]),
+        slopes={SIZES[kind]: slope(found) for kind, found in sizes_of(results).items()},
         linear=targets.LINEAR,
         copy=max(results["electronics"]["copy"]),
         gpu_copy=GPU_COPY,

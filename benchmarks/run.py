@@ -84,7 +84,8 @@ def size(sizes: tuple[int, ...], folder: Path) -> Found:
             answer = steps_of(pairs, case)
             found[kind].append({"pairs": number, "users": users, "items": items, **answer})
             if kind == "growing":
-                found["growing"][-1]["unpenalised"] = steps_of(pairs, case | {"options": {"train.l2": 0.0}})
+                options = {"protocol.optimiser": "decoupled"}
+                found["growing"][-1]["decoupled"] = steps_of(pairs, case | {"options": options})
             pairs.unlink()
     return found
 
