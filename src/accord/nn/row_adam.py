@@ -30,7 +30,8 @@ class Rows(ABC):
         self.marks = np.zeros((runs, size, 2), dtype=np.int32)
         self.marks[:, :, 0] = self.step
         # of the rows touched since the last step, in their order; what lies behind them costs nothing
-        self.gradient, self.touched = np.zeros_like(self.weight), np.empty((runs, size), dtype=np.int64)
+        self.gradient = np.zeros(self.weight.shape, dtype=np.float32)  # not zeros_like, which writes
+        self.touched = np.empty((runs, size), dtype=np.int64)
         self.number = np.zeros((runs, 1), dtype=np.int64)
 
     @property
