@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from itertools import count, product
 from typing import Any
 
@@ -35,8 +35,12 @@ def _compiled() -> dict[str, Callable[..., None]] | None:
     except ImportError:
         return None
     # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
-    compiled = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
-    return {kernel.__name__: compiled(kernel) for kernel in (*cpu_loops.ALL, *neighbour_loops.ALL)}
+    compiled = partial(numba.njit, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+    kernels = (*cpu_loops.ALL, *neighbour_loops.ALL)
+    try:  # kept beside the source, or where that cannot be written in a folder of the user's, or in $NUMBA_CACHE_DIR
+        return {kernel.__name__: compiled(cache=True)(kernel) for kernel in kernels}
+    except RuntimeError:  # nothing can be written: compiled by each process anew
+        return {kernel.__name__: compiled()(kernel) for kernel in kernels}
 
 
 def compiled() -> bool:

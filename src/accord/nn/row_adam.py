@@ -21,11 +21,13 @@ from accord.kernels import cpu
 class Rows(ABC):
     """The state of a table [R, rows, dim] under Adam, with the rows' last steps."""
 
-    def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], group: Mapping[str, Any]) -> None:
-        """`state` and `group`: as torch's Adam has them."""
+    def __init__(
+        self, weight: nn.Parameter, state: Mapping[str, Tensor], lr: float, betas: tuple[float, float], eps: float
+    ) -> None:
+        """`state`: as torch's Adam has it."""
         self.weight, self.spread = weight.detach().numpy(), state["exp_avg_sq"].numpy()
         self.step = int(state["step"])
-        self.lr, self.betas, self.eps = group["lr"], group["betas"], group["eps"]
+        self.lr, self.betas, self.eps = lr, betas, eps
         runs, size, _ = self.weight.shape
         self.marks = np.zeros((runs, size, 2), dtype=np.int32)
         self.marks[:, :, 0] = self.step
@@ -84,8 +86,8 @@ class Rows(ABC):
 class RowsStepByStep(Rows):
     """With the penalty in the gradient: the steps missed are taken one by one."""
 
-    def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], group: Mapping[str, Any]) -> None:
-        super().__init__(weight, state, group)
+    def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], *settings: Any) -> None:
+        super().__init__(weight, state, *settings)
         self.mean = state["exp_avg"].numpy()
         self.decay = [0.0] * len(self.weight)
         self._sizes = self._roots = np.empty(0, dtype=np.float32)
@@ -121,8 +123,8 @@ class RowsStepByStep(Rows):
 class RowsAtOnce(Rows):
     """Decoupled: the steps missed are two powers. The spread is looked at only in `move`, so it waits until then."""
 
-    def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], group: Mapping[str, Any]) -> None:
-        super().__init__(weight, state, group)
+    def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], *settings: Any) -> None:
+        super().__init__(weight, state, *settings)
         self.keep = [1.0] * len(self.weight)
         self.missed = np.empty_like(self.touched)
         self._ahead = np.zeros(1, dtype=np.float32)
