@@ -78,6 +78,15 @@ def test_rows_are_enlisted_once():
     assert marks[:, 1].tolist() == [3, 0, 2, 0, 0, 0, 0, 1]
 
 
+def test_standardised_scores_are_added():
+    scores = np.array([[[1, 3, -1, 1], [5, 5, 5, 5]], [[0, 0, 0, 4], [np.nan, 1, 2, 3]]], np.float32)
+    out = np.full((2, 4), 10, np.float32)
+    cpu_loops.add_standardised(scores, scores.view(np.int32), out, 0.5, 0, 2)
+    first = np.array([0, 2, -2, 0]) / np.sqrt(2) + np.array([-1, -1, -1, 3]) / np.sqrt(3)
+    assert out[0].tolist() == pytest.approx((10 + first / 2).tolist())
+    assert out[1].tolist() == [10] * 4, "nothing where all are equal, or one is not a number"
+
+
 def adam(decay, gradients, lr=0.1, beta1=0.9, beta2=0.999, eps=1e-8):
     """A weight of 2 under dense Adam, in float64: the weight, mean and spread after each step."""
     weight, mean, spread, found = 2.0, 0.0, 0.0, []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from itertools import count, product
+from itertools import count, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -250,6 +250,15 @@ def mlp_of_all(
     finally:
         torch.set_num_threads(threads)
     return found
+
+
+def add_standardised(scores: Tensor, out: Tensor, weight: float) -> None:
+    """Add scores [R, B, I], standardised over the items, to out [B, I], each run's `weight` times: users are shared
+    out among the threads."""
+    array, users, threads = _array(scores), len(out), torch.get_num_threads()
+    bounds = pairwise(users * number // threads for number in range(threads + 1))
+    given = array, array.view(np.int32), out.numpy(), weight
+    call("add_standardised", [(*given, *part) for part in bounds if part[0] < part[1]])
 
 
 def top_k(

@@ -11,6 +11,7 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.int32]  # of each row the step up to which it is, and one more than its place among those touched
 
+SUMMED = 512  # numbers that are added up in single precision, their sums in double
 AT_ONCE, LINE = 16, 16  # rows that are read ahead, and numbers that come with one from memory
 
 
@@ -350,6 +351,36 @@ def best_items(
                 least = best[row, k - 1]
 
 
+def add_standardised(
+    scores: Floats, bits: npt.NDArray[np.int32], out: Floats, weight: float, start: int, end: int
+) -> None:  # fmt: skip
+    """Add each run's scores [R, B, I] of the users from `start` to before `end`, standardised over the items, to their
+    rows of `out` [B, I], `weight` times. `bits` are those of the scores: as integers, without the sign, they are in
+    the same order, and the largest of integers is found at full width."""
+    runs, _, num_items = scores.shape
+    for run in range(runs):
+        for row in range(start, end):
+            total, squares, largest = np.float64(0), np.float64(0), np.int32(0)
+            for item in range(num_items):
+                largest = max(largest, bits[run, row, item] & np.int32(0x7FFFFFFF))
+            for first in range(0, num_items, SUMMED):
+                part = np.float32(0)
+                for item in range(first, min(first + SUMMED, num_items)):
+                    part += scores[run, row, item]
+                total += part
+            mean = np.float32(total / num_items)
+            for first in range(0, num_items, SUMMED):
+                part = np.float32(0)
+                for item in range(first, min(first + SUMMED, num_items)):
+                    part += (scores[run, row, item] - mean) * (scores[run, row, item] - mean)
+                squares += part
+            spread = np.float32(np.sqrt(squares / num_items))
+            if spread > np.float32(1e-6) * np.int32(largest).view(np.float32):
+                factor = np.float32(weight) / spread
+                for item in range(num_items):
+                    out[row, item] += (scores[run, row, item] - mean) * factor
+
+
 def rank(table: Ints, ptr: Ints, rows: Ints, keys: Ints, out: Ints) -> None:
     """How many of `table[ptr[row]:ptr[row + 1]]`, which is sorted, are no larger than the key."""
     for k in range(len(keys)):
@@ -383,5 +414,6 @@ ALL: tuple[Callable[..., None], ...] = (
     fade_weight,
     move,
     best_items,
+    add_standardised,
     rank,
 )
