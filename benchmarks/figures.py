@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpu
@@ -15,7 +17,9 @@ NAMES = {
     "implicit": "implicit",
     "products": "products alone",
 }
-GPU_COPY = 4.3e12  # bytes per second, read and written, measured on an H200
+HERE = Path(__file__).parent
+ONCE = json.loads((HERE / "once.json").read_text(encoding="utf-8"))
+GPU_COPY: float = ONCE["gpu_copy"]["bytes_per_second"]  # read and written
 GPU_SHAPES = {  # of the training pairs, where the tables are larger than the caches: users, items, pairs, runs
     "adressa-gmf-deca": (212_231, 6_596, 419_491, 1),
     "grid-144": (944, 1_611, 79_619, 144),

@@ -1,4 +1,5 @@
-"""docs/performance.md and its plots, from benchmarks/results.json and benchmarks/gpu-results.jsonl alone.
+"""docs/performance.md and its plots, from the files of this folder alone: results.json (`run.py`), gpu-results.jsonl
+(`gpu.py`), optimiser.jsonl (`optimiser.py`), released.json (the released code) and once.json (what was measured once).
 
     python benchmarks/page.py
 
@@ -17,6 +18,7 @@ import targets
 from figures import (
     GPU_COPY,
     NAMES,
+    ONCE,
     Results,
     cpu_of,
     dense_share,
@@ -118,13 +120,36 @@ def electronics_table(results: Results) -> str:
 def gpu_table(lines: list[Results]) -> str:
     rows = []
     for line in lines:
-        target, released, train = line["target"], line["released"], line["train"]
+        target, train = line["target"], line["train"]
         against = ["", ""] if target is None else [f"{target}", "met" if train < target else "**missed**"]
-        against += ["", ""] if released is None else [f"{released}", f"{released / train:.0f}"]
         rest = [f"{line['rank']:.4f}", f"{line['first']:.2f}", gigabytes(1e9 * line["gigabytes"])]
         rows.append([f"`{line['case']}`", f"{train:.3f}", *against, *rest])
-    head = ["case", "training, s", "target", "", "released code, s", "times faster", "ranking, s", "first time, s"]
-    return table([*head, "memory"], rows)
+    return table(["case", "training, s", "target", "", "ranking, s", "first time, s", "memory"], rows)
+
+
+def released_table(released: Results, lines: list[Results]) -> str:
+    """The released code beside ours in one call where there was one, else a call of its own beside ours of today."""
+    beside = {run["case"]: (run["released"]["train"], run["accord"]["train"]) for run in released["runs"]}
+    ours = {line["case"]: line["train"] for line in lines}
+    rows = []
+    for case, earlier in released["earlier"]["train"].items():
+        theirs, own = beside.get(case, (earlier, ours[case]))
+        how = "in one call" if case in beside else "in calls of their own"
+        rows.append([f"`{case}`", f"{theirs:.1f}", f"{own:.3f}", f"{theirs / own:.0f}", how])
+    return table(["case", "released code, s", "Accord, s", "times faster", ""], rows)
+
+
+def machines_table(results: Results) -> str:
+    """What each part rests on."""
+    rows = []
+    for name, part in results.items():
+        own = part["machine"]
+        software = f"Python {own['python']}, torch {own['torch']}"
+        load = f"{part['load'][0]:.1f} to {part['load'][1]:.1f}"
+        rows.append(
+            [name, f"{own['processor']}, {own['cores']} cores", software, part["commit"], part["when"][:10], load]
+        )
+    return table(["part", "machine", "software", "commit", "date", "load average"], rows)
 
 
 def limits_table(results: Results, lines: list[Results]) -> str:
@@ -142,8 +167,9 @@ def limits_table(results: Results, lines: list[Results]) -> str:
     return table(["GMF with DeCA", "bytes a step", "limit, ms a step", "measured, ms a step", "of the limit"], cells)
 
 
-def page(results: Results, device: str, lines: list[Results]) -> str:
+def page(results: Results, device: Results, lines: list[Results], released: Results) -> str:
     checks = targets.every(results, lines)
+    loads = [load for part in results.values() for load in part["load"]]
     looks = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return looks.from_string((HERE / "page.md.j2").read_text(encoding="utf-8")).render(
         results=results,
@@ -154,6 +180,10 @@ def page(results: Results, device: str, lines: list[Results]) -> str:
             [[check.what, check.asked, check.reached, "met" if check.met else "**missed**"] for check in checks],
         ),
         gpu_table=gpu_table(lines),
+        released=released,
+        released_table=released_table(released, lines),
+        machines_table=machines_table(results),
+        once=ONCE,
         peers_table=peers_table(results),
         slower=slower(results),
         wall_table=wall_table(results),
@@ -168,15 +198,18 @@ def page(results: Results, device: str, lines: list[Results]) -> str:
         by_rows_share=dense_share(results),
         products={part: products_share(results, part) for part in ("neumf", "lightgcn-64", "lightgcn-32")},
         rounds=len(results["neumf"]["libraries"]["ours"]["epoch"]),
-        apart=[name for name, part in results.items() if part.get("apart")],
-        loads=[load for part in results.values() if "load" in part for load in part["load"]],
+        busy=max(loads) > min(part["machine"]["cores"] for part in results.values()) + 0.5,
     )
+
+
+def read_lines(file: Path) -> list[Results]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
 
 
 def main() -> None:
     results = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
-    device, *lines = (HERE / "gpu-results.jsonl").read_text(encoding="utf-8").splitlines()
-    text = page(results, device, [json.loads(line) for line in lines if line])
+    device, *lines = read_lines(HERE / "gpu-results.jsonl")
+    text = page(results, device, lines, json.loads((HERE / "released.json").read_text(encoding="utf-8")))
     for name, drawing in plots.every(results).items():
         (DOCS / "images" / name).write_text(drawing, encoding="utf-8")
     (DOCS / "performance.md").write_text(text, encoding="utf-8")

@@ -91,7 +91,7 @@ def _electronics(results: Results) -> list[Check]:
         ),
         Check(
             f"{title}, LightGCN and CDAE", "run in the machine's memory", f"at most {gigabytes(held)}",
-            held < results["machine"]["memory"], "",
+            held < found["machine"]["memory"], "",
         ),
     ]  # fmt: skip
 
