@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import gpu
 import numpy as np
 
+from accord.evaluation.significance import holm
+
 NAMES = {
     "ours": "Accord",
     "recbole": "RecBole",
@@ -100,6 +102,14 @@ def slope(sizes: Sequence[Results]) -> float:
     """Of CPU seconds against interactions, both as logarithms."""
     pairs, cost = [np.log(one["pairs"]) for one in sizes], [np.log(epoch_of(one)[1]) for one in sizes]
     return float(np.polyfit(pairs, cost, 1)[0])
+
+
+def optimisers_of(lines: Sequence[Results]) -> list[Results]:
+    """The comparison of each cell that was measured last, with its p corrected for all of them (Holm)."""
+    last = {(line["dataset"], line["model"], line["method"]): line for line in lines}
+    cells = [last[key] for key in sorted(last)]
+    corrected = holm([cell["test"]["p"] for cell in cells])
+    return [cell | {"p": p} for cell, p in zip(cells, corrected, strict=True)]
 
 
 def products_share(results: Results, part: str) -> float:

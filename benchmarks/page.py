@@ -26,6 +26,7 @@ from figures import (
     gigabytes,
     gpu_limits,
     median,
+    optimisers_of,
     peers_of,
     products_share,
     ratio,
@@ -139,6 +140,29 @@ def released_table(released: Results, lines: list[Results]) -> str:
     return table(["case", "released code, s", "Accord, s", "times faster", ""], rows)
 
 
+def optimiser_table(cells: list[Results]) -> str:
+    rows = []
+    for cell in cells:
+        test = cell["test"]
+        means = [f"{cell[kind]['mean']:.4f} ± {cell[kind]['sd']:.4f}" for kind in ("adam", "decoupled")]
+        interval = f"{test['difference']:+.4f} ({test['low']:+.4f} to {test['high']:+.4f})"
+        l2 = [f"{cell[kind]['options'].get('train.l2', 'default')}" for kind in ("adam", "decoupled")]
+        rows.append([cell["dataset"], f"{cell['model']} + {cell['method']}", *means, interval, f"{cell['p']:.2g}", *l2])
+        rows[-1] += [cell["decoupled"]["device"], cell["commit"]]
+    head = ["", "", "Adam", "decoupled", "difference", "p", "l2, Adam", "l2, decoupled", "on", "commit"]
+    return table(head, rows)
+
+
+def optimiser_counts(cells: list[Results]) -> dict[str, dict[str, int]]:
+    """On each log, in how many cells the decoupled form is better, worse, or no different that could be told."""
+    found: dict[str, dict[str, int]] = {}
+    for cell in cells:
+        counts = found.setdefault(cell["dataset"], {"better": 0, "worse": 0, "level": 0})
+        told = cell["p"] < 0.05
+        counts["better" if told and cell["test"]["difference"] > 0 else "worse" if told else "level"] += 1
+    return found
+
+
 def machines_table(results: Results) -> str:
     """What each part rests on."""
     rows = []
@@ -167,7 +191,9 @@ def limits_table(results: Results, lines: list[Results]) -> str:
     return table(["GMF with DeCA", "bytes a step", "limit, ms a step", "measured, ms a step", "of the limit"], cells)
 
 
-def page(results: Results, device: Results, lines: list[Results], released: Results) -> str:
+def page(
+    results: Results, device: Results, lines: list[Results], released: Results, optimisers: list[Results]
+) -> str:  # fmt: skip
     checks = targets.every(results, lines)
     loads = [load for part in results.values() for load in part["load"]]
     looks = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
@@ -184,6 +210,10 @@ def page(results: Results, device: Results, lines: list[Results], released: Resu
         released_table=released_table(released, lines),
         machines_table=machines_table(results),
         once=ONCE,
+        optimiser_table=optimiser_table(optimisers_of(optimisers)),
+        optimisers=optimiser_counts(optimisers_of(optimisers)),
+        trials=optimisers[0]["trials"],
+        seeds=optimisers[0]["seeds"],
         peers_table=peers_table(results),
         slower=slower(results),
         wall_table=wall_table(results),
@@ -209,7 +239,8 @@ def read_lines(file: Path) -> list[Results]:
 def main() -> None:
     results = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
     device, *lines = read_lines(HERE / "gpu-results.jsonl")
-    text = page(results, device, lines, json.loads((HERE / "released.json").read_text(encoding="utf-8")))
+    released = json.loads((HERE / "released.json").read_text(encoding="utf-8"))
+    text = page(results, device, lines, released, read_lines(HERE / "optimiser.jsonl"))
     for name, drawing in plots.every(results).items():
         (DOCS / "images" / name).write_text(drawing, encoding="utf-8")
     (DOCS / "performance.md").write_text(text, encoding="utf-8")
