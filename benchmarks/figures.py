@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpu
 import numpy as np
+
+from accord.evaluation.significance import holm
 
 NAMES = {
     "ours": "Accord",
@@ -15,7 +19,9 @@ NAMES = {
     "implicit": "implicit",
     "products": "products alone",
 }
-GPU_COPY = 4.3e12  # bytes per second, read and written, measured on an H200
+HERE = Path(__file__).parent
+ONCE = json.loads((HERE / "once.json").read_text(encoding="utf-8"))
+GPU_COPY: float = ONCE["gpu_copy"]["bytes_per_second"]  # read and written
 GPU_SHAPES = {  # of the training pairs, where the tables are larger than the caches: users, items, pairs, runs
     "adressa-gmf-deca": (212_231, 6_596, 419_491, 1),
     "grid-144": (944, 1_611, 79_619, 144),
@@ -85,10 +91,25 @@ def epoch_of(found: Results) -> tuple[float, float]:
     return wall, cpu
 
 
+def sizes_of(results: Results) -> dict[str, list[Results]]:
+    """The logs of several sizes by kind: with tables that grow, by both optimisers where both were measured."""
+    size = results["size"]
+    decoupled = [one | one["decoupled"] for one in size["growing"] if "decoupled" in one]
+    return {"fixed": size["fixed"], "growing": size["growing"], **({"decoupled": decoupled} if decoupled else {})}
+
+
 def slope(sizes: Sequence[Results]) -> float:
     """Of CPU seconds against interactions, both as logarithms."""
     pairs, cost = [np.log(one["pairs"]) for one in sizes], [np.log(epoch_of(one)[1]) for one in sizes]
     return float(np.polyfit(pairs, cost, 1)[0])
+
+
+def optimisers_of(lines: Sequence[Results]) -> list[Results]:
+    """The comparison of each cell that was measured last, with its p corrected for all of them (Holm)."""
+    last = {(line["dataset"], line["model"], line["method"]): line for line in lines}
+    cells = [last[key] for key in sorted(last)]
+    corrected = holm([cell["test"]["p"] for cell in cells])
+    return [cell | {"p": p} for cell, p in zip(cells, corrected, strict=True)]
 
 
 def products_share(results: Results, part: str) -> float:

@@ -1,6 +1,6 @@
 """Whether the decoupled optimiser recommends as well as Adam: both equally tuned, with the same seeds, tested by user.
 
-    ACCORD_DATA=... python benchmarks/optimiser.py DATASET MODEL [--trials N] [--seeds N] [--results FILE]
+    ACCORD_DATA=... python benchmarks/optimiser.py DATASET MODEL [--methods NAME ...] [--results FILE]
 
 One line of results for each method: NDCG@20 and the time of both, and the paired test of their difference. Lines are
 added to the file, so a process for each dataset and model can run at once; of a cell that is there twice, the last
@@ -14,11 +14,11 @@ import json
 import tempfile
 import time
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import when
 
 from accord.data.load import load_named
 from accord.evaluation.significance import compare_to, mean_and_sd
@@ -61,6 +61,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("dataset")
     options.add_argument("model")
+    options.add_argument("--methods", nargs="+", default=METHODS)
     options.add_argument("--trials", type=int, default=16)
     options.add_argument("--seeds", type=int, default=10)
     options.add_argument("--epochs", type=int)
@@ -68,7 +69,7 @@ def main() -> None:
     given = options.parse_args()
     data = load_named(given.dataset)
     request = Request(data, seeds=given.seeds, epochs=given.epochs, ks=(20,), say=lambda _text: None)
-    for method in METHODS:
+    for method in given.methods:
         cell = Cell(given.model, method)
         sides = {
             kind: trained(replace(request, common=(("protocol.optimiser", kind),)), cell, given.trials)
@@ -81,7 +82,7 @@ def main() -> None:
             "method": method,
             "trials": given.trials,
             "seeds": given.seeds,
-            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            **when.measured(),
             **{kind: found for kind, (found, _) in sides.items()},
             "test": asdict(test),
         }

@@ -1,4 +1,5 @@
-"""docs/performance.md and its plots, from benchmarks/results.json and benchmarks/gpu-results.jsonl alone.
+"""docs/performance.md and its plots, from the files of this folder alone: results.json (`run.py`), gpu-results.jsonl
+(`gpu.py`), optimiser.jsonl (`optimiser.py`), released.json (the released code) and once.json (what was measured once).
 
     python benchmarks/page.py
 
@@ -17,6 +18,7 @@ import targets
 from figures import (
     GPU_COPY,
     NAMES,
+    ONCE,
     Results,
     cpu_of,
     dense_share,
@@ -24,10 +26,12 @@ from figures import (
     gigabytes,
     gpu_limits,
     median,
+    optimisers_of,
     peers_of,
     products_share,
     ratio,
     seconds,
+    sizes_of,
     slope,
     spread,
     table,
@@ -43,6 +47,7 @@ PARTS = {
     "cdae": "CDAE, dim 32, 256 users a batch",
     "mf": "MF, dim 32",
 }
+SIZES = plots.SIZES
 ELECTRONICS = {"rows": "GMF, row by row", "dense": "GMF, dense Adam", "lightgcn": "LightGCN, dim 64", "cdae": "CDAE"}
 
 
@@ -93,12 +98,12 @@ def stack_table(results: Results) -> str:
 
 def size_table(results: Results) -> str:
     rows = []
-    for kind, title in (("growing", "tables grow with the log"), ("fixed", "tables stay the same")):
-        for found in results["size"][kind]:
+    for kind, of_kind in sizes_of(results).items():
+        for found in of_kind:
             shape = [f"{found[name]:,}" for name in ("pairs", "users", "items")]
             cost = epoch_of(found)[1]
             each, steps = f"{cost / found['pairs'] * 1e6:.2g}", f"{found['taken']:,} of {found['of']:,}"
-            rows.append([title, *shape, seconds(cost), each, steps, gigabytes(found["peak"])])
+            rows.append([SIZES[kind], *shape, seconds(cost), each, steps, gigabytes(found["peak"])])
     head = ["", "interactions", "users", "items", "epoch, CPU s", "µs an interaction", "steps taken", "peak memory"]
     return table(head, rows)
 
@@ -116,13 +121,59 @@ def electronics_table(results: Results) -> str:
 def gpu_table(lines: list[Results]) -> str:
     rows = []
     for line in lines:
-        target, released, train = line["target"], line["released"], line["train"]
+        target, train = line["target"], line["train"]
         against = ["", ""] if target is None else [f"{target}", "met" if train < target else "**missed**"]
-        against += ["", ""] if released is None else [f"{released}", f"{released / train:.0f}"]
         rest = [f"{line['rank']:.4f}", f"{line['first']:.2f}", gigabytes(1e9 * line["gigabytes"])]
         rows.append([f"`{line['case']}`", f"{train:.3f}", *against, *rest])
-    head = ["case", "training, s", "target", "", "released code, s", "times faster", "ranking, s", "first time, s"]
-    return table([*head, "memory"], rows)
+    return table(["case", "training, s", "target", "", "ranking, s", "first time, s", "memory"], rows)
+
+
+def released_table(released: Results, lines: list[Results]) -> str:
+    """The released code beside ours in one call where there was one, else a call of its own beside ours of today."""
+    beside = {run["case"]: (run["released"]["train"], run["accord"]["train"]) for run in released["runs"]}
+    ours = {line["case"]: line["train"] for line in lines}
+    rows = []
+    for case, earlier in released["earlier"]["train"].items():
+        theirs, own = beside.get(case, (earlier, ours[case]))
+        how = "in one call" if case in beside else "in calls of their own"
+        rows.append([f"`{case}`", f"{theirs:.1f}", f"{own:.3f}", f"{theirs / own:.0f}", how])
+    return table(["case", "released code, s", "Accord, s", "times faster", ""], rows)
+
+
+def optimiser_table(cells: list[Results]) -> str:
+    rows = []
+    for cell in cells:
+        test = cell["test"]
+        means = [f"{cell[kind]['mean']:.4f} ± {cell[kind]['sd']:.4f}" for kind in ("adam", "decoupled")]
+        interval = f"{test['difference']:+.4f} ({test['low']:+.4f} to {test['high']:+.4f})"
+        l2 = [f"{cell[kind]['options'].get('train.l2', 'default')}" for kind in ("adam", "decoupled")]
+        rows.append([cell["dataset"], f"{cell['model']} + {cell['method']}", *means, interval, f"{cell['p']:.2g}", *l2])
+        rows[-1] += [cell["decoupled"]["device"], cell["commit"]]
+    head = ["", "", "Adam", "decoupled", "difference", "p", "l2, Adam", "l2, decoupled", "on", "commit"]
+    return table(head, rows)
+
+
+def optimiser_counts(cells: list[Results]) -> dict[str, dict[str, int]]:
+    """On each log, in how many cells the decoupled form is better, worse, or no different that could be told."""
+    found: dict[str, dict[str, int]] = {}
+    for cell in cells:
+        counts = found.setdefault(cell["dataset"], {"better": 0, "worse": 0, "level": 0})
+        told = cell["p"] < 0.05
+        counts["better" if told and cell["test"]["difference"] > 0 else "worse" if told else "level"] += 1
+    return found
+
+
+def machines_table(results: Results) -> str:
+    """What each part rests on."""
+    rows = []
+    for name, part in results.items():
+        own = part["machine"]
+        software = f"Python {own['python']}, torch {own['torch']}"
+        load = f"{part['load'][0]:.1f} to {part['load'][1]:.1f}"
+        rows.append(
+            [name, f"{own['processor']}, {own['cores']} cores", software, part["commit"], part["when"][:10], load]
+        )
+    return table(["part", "machine", "software", "commit", "date", "load average"], rows)
 
 
 def limits_table(results: Results, lines: list[Results]) -> str:
@@ -140,8 +191,11 @@ def limits_table(results: Results, lines: list[Results]) -> str:
     return table(["GMF with DeCA", "bytes a step", "limit, ms a step", "measured, ms a step", "of the limit"], cells)
 
 
-def page(results: Results, device: str, lines: list[Results]) -> str:
+def page(
+    results: Results, device: Results, lines: list[Results], released: Results, optimisers: list[Results]
+) -> str:  # fmt: skip
     checks = targets.every(results, lines)
+    loads = [load for part in results.values() for load in part["load"]]
     looks = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return looks.from_string((HERE / "page.md.j2").read_text(encoding="utf-8")).render(
         results=results,
@@ -152,6 +206,14 @@ def page(results: Results, device: str, lines: list[Results]) -> str:
             [[check.what, check.asked, check.reached, "met" if check.met else "**missed**"] for check in checks],
         ),
         gpu_table=gpu_table(lines),
+        released=released,
+        released_table=released_table(released, lines),
+        machines_table=machines_table(results),
+        once=ONCE,
+        optimiser_table=optimiser_table(optimisers_of(optimisers)),
+        optimisers=optimiser_counts(optimisers_of(optimisers)),
+        trials=optimisers[0]["trials"],
+        seeds=optimisers[0]["seeds"],
         peers_table=peers_table(results),
         slower=slower(results),
         wall_table=wall_table(results),
@@ -159,23 +221,26 @@ def page(results: Results, device: str, lines: list[Results]) -> str:
         size_table=size_table(results),
         electronics_table=electronics_table(results),
         limits_table=limits_table(results, lines),
-        grown=slope(results["size"]["growing"]),
-        fixed=slope(results["size"]["fixed"]),
+        slopes={SIZES[kind]: slope(found) for kind, found in sizes_of(results).items()},
         linear=targets.LINEAR,
         copy=max(results["electronics"]["copy"]),
         gpu_copy=GPU_COPY,
         by_rows_share=dense_share(results),
         products={part: products_share(results, part) for part in ("neumf", "lightgcn-64", "lightgcn-32")},
         rounds=len(results["neumf"]["libraries"]["ours"]["epoch"]),
-        apart=[name for name, part in results.items() if part.get("apart")],
-        loads=[load for part in results.values() if "load" in part for load in part["load"]],
+        busy=max(loads) > min(part["machine"]["cores"] for part in results.values()) + 0.5,
     )
+
+
+def read_lines(file: Path) -> list[Results]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
 
 
 def main() -> None:
     results = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
-    device, *lines = (HERE / "gpu-results.jsonl").read_text(encoding="utf-8").splitlines()
-    text = page(results, device, [json.loads(line) for line in lines if line])
+    device, *lines = read_lines(HERE / "gpu-results.jsonl")
+    released = json.loads((HERE / "released.json").read_text(encoding="utf-8"))
+    text = page(results, device, lines, released, read_lines(HERE / "optimiser.jsonl"))
     for name, drawing in plots.every(results).items():
         (DOCS / "images" / name).write_text(drawing, encoding="utf-8")
     (DOCS / "performance.md").write_text(text, encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from figures import NAMES, cpu_of, epoch_of, median
+from figures import NAMES, cpu_of, epoch_of, median, sizes_of
 
 from accord.experiments.paper_tables.drawing import STYLES, drawn, legend_below, panels
 
@@ -17,6 +17,12 @@ PARTS = {
     "neumf": "NeuMF", "lightgcn-64": "LightGCN (64)", "lightgcn-32": "LightGCN (32)", "gmf": "GMF",
     "cdae": "CDAE", "mf": "MF (implicit: BPR)",
 }  # fmt: skip
+
+SIZES = {
+    "fixed": "tables stay the same",
+    "growing": "tables grow with the log, Adam",
+    "decoupled": "tables grow with the log, decoupled",
+}
 
 
 def peers(results: dict[str, Any]) -> str:
@@ -54,10 +60,9 @@ def stack(results: dict[str, Any]) -> str:
 
 
 def size(results: dict[str, Any]) -> str:
-    kinds = {"growing": "tables grow with the log", "fixed": "tables stay the same"}
     canvas, axes = panels(2, width=4.4, height=3.4)
-    for (kind, title), look in zip(kinds.items(), STYLES, strict=False):
-        found = results["size"][kind]
+    for (kind, found), look in zip(sizes_of(results).items(), STYLES, strict=False):
+        title = SIZES[kind]
         pairs = [one["pairs"] for one in found]
         axes[0].plot(pairs, [epoch_of(one)[1] for one in found], label=title, **look)
         axes[1].plot(pairs, [one["peak"] / 1e9 for one in found], label=title, **look)

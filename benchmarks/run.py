@@ -20,6 +20,7 @@ from typing import Any
 
 import page
 import torch
+import when
 from turn import in_turn, working
 
 import data
@@ -84,7 +85,8 @@ def size(sizes: tuple[int, ...], folder: Path) -> Found:
             answer = steps_of(pairs, case)
             found[kind].append({"pairs": number, "users": users, "items": items, **answer})
             if kind == "growing":
-                found["growing"][-1]["unpenalised"] = steps_of(pairs, case | {"options": {"train.l2": 0.0}})
+                options = {"protocol.optimiser": "decoupled"}
+                found["growing"][-1]["decoupled"] = steps_of(pairs, case | {"options": options})
             pairs.unlink()
     return found
 
@@ -145,13 +147,13 @@ def main() -> None:
     if unknown:
         options.error(f"no part is called {', '.join(sorted(unknown))}; parts are {', '.join(parts)}")
     results = json.loads(given.results.read_text()) if given.only and given.results.exists() else {}
-    results["machine"] = machine()
     for part in given.only or parts:
         began, load = time.perf_counter(), os.getloadavg()[0]
         with tempfile.TemporaryDirectory() as folder:
             found = parts[part](Path(folder))
         took = time.perf_counter() - began
-        results[part] = found | {"load": [load, os.getloadavg()[0]], "took": took, "apart": bool(given.only)}
+        rests_on = {"load": [load, os.getloadavg()[0]], "took": took, "machine": machine(), **when.measured()}
+        results[part] = found | rests_on
         given.results.write_text(json.dumps(results, indent=1) + "\n")
         print(f"{part}: {took:.0f} s, load {load:.1f} to {os.getloadavg()[0]:.1f}", flush=True)
     if given.results == RESULTS:

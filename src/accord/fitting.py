@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 import warnings
@@ -91,7 +90,6 @@ def fit_run(
     """Train, evaluate and save a run that was planned. Several processes call it with the same arguments and the whole
     data: the recommender comes back in the first, which writes it where all can write, and None elsewhere.
     """
-    importlib.import_module("torch._dynamo")  # torch.optim imports it at first use: a second that is no training time
     on, folder, first = find_device(device), None if out is None else Path(out), ranks.rank == 0
     require_shardable(ranks, run, data)
     with only_writer(folder if first else None):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -223,3 +225,21 @@ def test_wrong_recipes_and_budgets_are_refused_in_one_sentence(clicks, monkeypat
         assert code == 2
         assert sentence in err.splitlines()[-1], err
         assert not (clicks / "it").exists()
+
+
+def test_what_was_read_is_said_before_torch_is_loaded_and_its_compiler_never_is(clicks):
+    """Both take seconds."""
+    code = """
+import sys
+from accord.cli import display
+say, loaded = display.say, []
+display.say = lambda text: (loaded.append("torch" in sys.modules), say(text))
+sys.argv = ["accord", "train", "clicks.csv", "--model", "gmf", "--method", "deca", "--epochs", "1"]
+from accord.cli.app import main
+try: main()
+except SystemExit as end: assert not end.code
+assert loaded[0] is False and loaded[-1] is True, loaded
+assert "torch._dynamo" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=clicks)
+    assert done.returncode == 0, done.stderr

@@ -54,3 +54,15 @@ def test_users_that_lie_beside_the_items_are_used_as_they_are() -> None:
     stored = Csr(made.ptr, made.items.astype(np.int32), 5, np.array([0, 0, 2], dtype=np.int32))
     assert stored.owners.dtype == np.int32
     assert stored.owners is stored.stored_users
+
+
+def test_very_many_pairs_are_held_in_half_the_memory(monkeypatch):
+    users, items = np.array([2, 0, 2]), np.array([1, 3, 0])
+    long = Csr.of(users, items, 3, 4)
+    monkeypatch.setattr(csr_module, "LONG_AT_MOST", 2)
+    short = Csr.of(users, items, 3, 4)
+    for one, size in ((long, 8), (short, 4)):
+        assert one.items.itemsize == one.owners.itemsize == size
+        assert one.items.tolist() == [3, 0, 1]
+        assert one.owners.tolist() == one.users.tolist() == [0, 2, 2]
+        assert one.keys.tolist() == [3, 8, 9]

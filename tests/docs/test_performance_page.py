@@ -26,9 +26,10 @@ def results() -> Any:
 
 
 @pytest.fixture
-def gpu() -> tuple[str, list[dict[str, Any]]]:
-    device, *lines = (BENCHMARKS / "gpu-results.jsonl").read_text(encoding="utf-8").splitlines()
-    return device, [json.loads(line) for line in lines]
+def gpu(page: ModuleType) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any], list[dict[str, Any]]]:
+    device, *lines = page.read_lines(BENCHMARKS / "gpu-results.jsonl")
+    released = json.loads((BENCHMARKS / "released.json").read_text(encoding="utf-8"))
+    return device, lines, released, page.read_lines(BENCHMARKS / "optimiser.jsonl")
 
 
 def test_page_is_current(page: ModuleType, results: Any, gpu: Any) -> None:
@@ -47,19 +48,51 @@ def row(text: str, start: str) -> str:
 
 def test_text_follows_the_figures(page: ModuleType, results: Any, gpu: Any) -> None:
     """The same sentence cannot stand beside a target that is met and one that is missed."""
-    device, lines = gpu
+    device, lines, *others = gpu
     ours = results["neumf"]["libraries"]["ours"]
     measured = ours["epoch"]
     for factor, met in ((1e-3, True), (1e3, False)):
         ours["epoch"] = [[factor * wall, factor * cpu] for wall, cpu in measured]
-        text = page.page(results, device, lines)
+        text = page.page(results, device, lines, *others)
         bounds = text[text.index("## What bounds the misses") : text.index("## On a GPU")]
         assert ("**missed**" in row(text, "NeuMF, an epoch")) is not met
         assert ("NeuMF, an epoch" in bounds) is not met
         assert ("NeuMF, dim 32, batch 2048, an epoch: " in text) is not met  # a peer is faster
     ours["epoch"] = measured
     slow = [line | {"train": 100.0} for line in lines]
-    assert "**missed**" in row(page.page(results, device, slow), "GPU: `gmf-deca`, training")
+    assert "**missed**" in row(page.page(results, device, slow, *others), "GPU: `gmf-deca`, training")
+
+
+def test_each_part_says_what_it_rests_on(page: ModuleType, results: Any, gpu: Any) -> None:
+    """A part that is measured again elsewhere takes nothing from the others."""
+    results["mf"] |= {
+        "machine": results["mf"]["machine"] | {"processor": "Another"},
+        "commit": "abc",
+        "when": "2030-01-02",
+    }
+    text = page.page(results, *gpu)
+    assert "| mf | Another, 2 cores |" in text
+    assert row(text, "mf |").count("abc | 2030-01-02") == 1
+    assert text.count("Another") == 1
+
+
+def test_the_released_code_is_compared_within_one_call(page: ModuleType, results: Any, gpu: Any) -> None:
+    text = page.page(results, *gpu)
+    beside = text[text.index("Beside the code that the paper's authors released") :]
+    for run in gpu[2]["runs"]:
+        theirs, ours = run["released"]["train"], run["accord"]["train"]
+        assert f"| `{run['case']}` | {theirs:.1f} | {ours:.3f} | {theirs / ours:.0f} | in one call |" in beside
+
+
+def test_of_a_cell_that_was_measured_twice_the_last_counts(page: ModuleType, gpu: Any) -> None:
+    lines = gpu[3]
+    again = lines[0] | {"commit": "later", "test": lines[0]["test"] | {"difference": 1.0, "p": 1e-9}}
+    cells = page.optimisers_of([*lines, again])
+    assert len(cells) == len(page.optimisers_of(lines))
+    assert [cell["commit"] for cell in cells].count("later") == 1
+    better = page.optimiser_counts(cells)[lines[0]["dataset"]]["better"]
+    worse = [again | {"test": again["test"] | {"difference": -1.0}}]
+    assert page.optimiser_counts(page.optimisers_of([*lines, *worse]))[lines[0]["dataset"]]["better"] == better - 1
 
 
 def test_extrapolated_epoch(page: ModuleType) -> None:

@@ -102,6 +102,17 @@ def test_looked_up_rows_and_where_their_gradient_goes():
     assert kept[:, :, 0].tolist() == [[0, 2, 0], [1, 0, 1]], "in the places that were given"
 
 
+def test_where_nothing_can_be_written_kernels_are_compiled_all_the_same(monkeypatch):
+    from numba.core.caching import CompileResultCacheImpl
+
+    monkeypatch.setattr(CompileResultCacheImpl, "_locator_classes", [])
+    made = cpu._compiled.__wrapped__()
+    assert made.keys() == cpu._compiled().keys()
+    out = np.zeros((1, 2), np.float32)
+    made["take"](np.ones((3, 2), np.float32), np.array([1]), out)
+    assert out.tolist() == [[1, 1]]
+
+
 def test_only_single_precision_on_the_cpu_is_compiled():
     assert cpu.usable(torch.zeros(1))
     assert not cpu.usable(torch.zeros(1, dtype=torch.float64))

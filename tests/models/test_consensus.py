@@ -8,7 +8,8 @@ import torch
 
 from accord.errors import InputError
 from accord.fitting import fit
-from accord.models.consensus import standardised, vote
+from accord.kernels import cpu
+from accord.models.consensus import add_standardised, standardised, vote
 from accord.recommender.recommender import Recommender
 from helpers import plan_small, small_data
 
@@ -115,6 +116,25 @@ def test_mistakes_are_found_before_anything_is_trained(members, said):
 
 
 @torch.inference_mode()
+@pytest.mark.parametrize("threads", [1, 2])
+def test_adding_in_one_pass_is_adding(threads, monkeypatch):
+    """To the last digits of float32, and to the last bit with any number of threads."""
+    scores = torch.randn(3, 7, 1500, generator=torch.Generator().manual_seed(0)) * 4 + 100
+    scores[1, 2], scores[:, 3, 5] = 7.0, torch.nan
+    before, totals = torch.get_num_threads(), []
+    for number in (1, threads):
+        torch.set_num_threads(number)
+        totals.append(torch.ones(7, 1500))
+        add_standardised(totals[-1], scores, 0.25)
+    torch.set_num_threads(before)
+    assert torch.equal(*totals)
+    monkeypatch.setattr(cpu, "usable", lambda _tensor: False)
+    plain = torch.ones(7, 1500)
+    add_standardised(plain, scores, 0.25)
+    torch.testing.assert_close(totals[0], plain, rtol=1e-4, atol=1e-4)
+    assert totals[0][3].tolist() == [1.0] * 1500, "what is not a number says nothing"
+
+
 def test_added_members_come_after_the_others_are_standardised():
     members = [*MEMBERS[:2], {"model": "popularity", "weight": 0.3, "added": True}]
     made = fit(small_data(), "consensus", options={"model.members": members}, device="cpu", ks=[5])

@@ -73,7 +73,7 @@ def test_tables_by_rows_have_dense_state_between_start_and_release(decoupled):
     optimizer = Adam([table.weight], 0.1, [table], decoupled)
     optimizer.start()
     for _ in range(3):
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         table(torch.tensor([[4]])).sum().backward()
         optimizer.step({})
     optimizer.release()

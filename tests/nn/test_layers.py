@@ -57,7 +57,7 @@ def test_a_table_that_is_read_otherwise_is_left_to_dense_adam(monkeypatch):
     assert layers.tables_by_rows(Reads(), 3) == layers.tables_by_rows(TakesBack(), 3) == []
     for looks_up in (LooksUp(), Inherits()):
         assert layers.tables_by_rows(looks_up, 3) == [looks_up.table]
-    monkeypatch.setattr(layers, "WORTH_ROWS", 4)
+    monkeypatch.setattr(layers, "WORTH_ROWS", 2)
     assert layers.tables_by_rows(looks_up, 3) == []
 
 

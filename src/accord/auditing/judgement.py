@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from accord.auditing.crossfit import Opinion
 from accord.auditing.interaction_log import Log
@@ -101,7 +101,7 @@ def judge(log: Log, opinion: Opinion, learned: Estimate | None = None) -> Judgem
 def _interval(runs: Floats) -> tuple[Floats, Floats]:
     """Where the mean over runs [R, n] would lie with other runs, 19 times of 20: Student's interval, within 0 and 1."""
     mean, spread = runs.mean(0), runs.std(0, ddof=1)
-    half = t.ppf((1 + LEVEL) / 2, len(runs) - 1) * spread / np.sqrt(len(runs))
+    half = stdtrit(len(runs) - 1, (1 + LEVEL) / 2) * spread / np.sqrt(len(runs))
     return np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
 
 

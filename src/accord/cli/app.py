@@ -36,19 +36,9 @@ COMMANDS = (
     *(report, serve, recommend, similar, score, explain, update, models, methods, doctor),
 )  # in the order of `accord --help`
 
-app = typer.Typer(
-    help="Train recommenders from noisy implicit feedback, and find the interactions that were not real preferences.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(data_app, name="data")
-for command in COMMANDS:
-    app.command()(command)
+WHAT = "Train recommenders from noisy implicit feedback, and find the interactions that were not real preferences."
 
 
-@app.callback(invoke_without_command=True)
 def _every(
     version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="never download; the same as ACCORD_OFFLINE=1")] = False,
@@ -60,11 +50,44 @@ def _every(
         raise typer.Exit
 
 
+def _other() -> None:
+    """Stands for a command that was not asked for."""
+
+
+def app_for(asked: str | None) -> typer.Typer:
+    """The app with the options of one command: reading those of all takes longer than all else that --help does.
+
+    None: with those of all.
+    """
+    made = typer.Typer(
+        help=WHAT,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback(invoke_without_command=True)(_every)
+    if asked in (None, "data"):
+        made.add_typer(data_app, name="data")
+    for command in COMMANDS:
+        if asked in (None, command.__name__):
+            made.command()(command)
+        else:
+            made.command(command.__name__, help=command.__doc__)(_other)
+    if asked not in (None, "data"):
+        made.command("data", help=data_app.info.help)(_other)
+    return made
+
+
+app = app_for(None)
+
+
 def main() -> None:
     """Run a command. An error that a user can cause ends in one sentence and exit code 2."""
     warnings.showwarning = lambda message, *_args, **_kw: print(f"accord: {printable(str(message))}", file=sys.stderr)
     try:
-        code = app(standalone_mode=False)  # typer returns the code of an exit, and 130 for Ctrl-C
+        asked = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+        code = app_for(asked)(standalone_mode=False)  # typer returns the code of an exit, and 130 for Ctrl-C
         if code == 130:
             raise KeyboardInterrupt
         sys.exit(code or 0)

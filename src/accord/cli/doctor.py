@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import time
-from importlib.metadata import PackageNotFoundError, version
 
 import typer
 
@@ -21,6 +20,8 @@ def doctor() -> None:
 
 def examine() -> bool:
     """Print what was found; True if the self-test passed."""
+    from importlib.metadata import PackageNotFoundError, version
+
     import torch
 
     from accord.cli.display import print_table, say

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import nullcontext
@@ -116,6 +117,15 @@ def train(
         options["model.budget"] = budget
 
     from accord.cli.display import members_table, metrics_table, say, training_progress
+
+    began = time.perf_counter()
+    columns = (user_col, item_col, value_col, time_col, weight_col)
+    dataset = load_data(source_of(data, query), columns, clean, split, ratios, split_seed, items, labels, events)
+    read_seconds = time.perf_counter() - began
+    for note in dataset.notes if os.environ.get("RANK", "0") == "0" else ():  # of several processes one prints
+        say(f"note: {note}")
+
+    # only now what loads torch: the notes need not wait for it
     from accord.fitting import fit_run
     from accord.io.noted import noting
     from accord.nn.ranks import joined
@@ -123,10 +133,6 @@ def train(
     from accord.training.run import RunSpec
 
     with joined() as ranks:
-        began = time.perf_counter()
-        columns = (user_col, item_col, value_col, time_col, weight_col)
-        dataset = load_data(source_of(data, query), columns, clean, split, ratios, split_seed, items, labels, events)
-        read_seconds = time.perf_counter() - began
         chosen = [seed] if seed is not None else 1 if seeds is None else seeds
         ks = parse_numbers(k, "--k") if k else None
         # mistakes are found before a folder is made
@@ -137,11 +143,9 @@ def train(
         find_device(device)
         parts = (run.config.model, run.config.method)
         name = "-".join([dataset.name, *(part.replace(":", ".") for part in parts if part)])
-        first = ranks.rank == 0  # of several processes one decides and prints
+        first = ranks.rank == 0  # of several processes one decides
         folder = run_folder(out, Path("runs") / name, resume, overwrite) if first else Path()
         folder = Path(ranks.from_first(str(folder)))
-        for note in dataset.notes if first else ():
-            say(f"note: {note}")
         kept = noting(read_seconds=read_seconds, command=typed())
         with kept, training_progress() if first else nullcontext() as watch:
             recommender = fit_run(

@@ -14,6 +14,7 @@ from accord.data.sorting import distinct, rises
 
 IntArray = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.integer[Any]]  # row numbers: int32 within Interactions, int64 where they are computed with
+LONG_AT_MOST = 2**24  # pairs whose items are int64: of more, half the memory is worth more than the conversions
 PAIRS_AT_ONCE = 2**22  # of a matrix that may be larger than memory
 
 
@@ -29,7 +30,8 @@ def pair_keys(users: Rows, items: Rows, num_items: int) -> IntArray:
 class Csr:
     """Pairs of rows, sorted by user and then item: user u has items[ptr[u]:ptr[u + 1]].
 
-    Items are int64, or int32 where they lie in the file of a store; `stored_users` are then the users beside them.
+    Items are int64, or int32 where they are very many or lie in the file of a store; `stored_users` are then the users
+    beside them.
     `columns` hold what else is known of each pair, in the same order.
     """
 
@@ -59,7 +61,7 @@ class Csr:
             keys = keys[np.append(True, keys[1:] != keys[:-1])] if unique else keys
         ptr = np.searchsorted(keys, np.arange(num_users + 1, dtype=np.int64) * num_items)
         keys %= num_items
-        return cls(ptr, keys, num_items, columns=columns)
+        return cls(ptr, keys if len(keys) <= LONG_AT_MOST else keys.astype(np.int32), num_items, columns=columns)
 
     @property
     def num_users(self) -> int:
@@ -86,7 +88,9 @@ class Csr:
     @property
     def owners(self) -> Rows:
         """The users in whatever integers there are: to be looked up with, not computed with."""
-        return self.users if self.stored_users is None else self.stored_users
+        if self.stored_users is not None:
+            return self.stored_users
+        return np.repeat(np.arange(self.num_users, dtype=self.items.dtype), self.counts)
 
     @property
     def keys(self) -> IntArray:

@@ -18,7 +18,7 @@ from accord.kernels.lookups import entries_of
 from accord.random import DRAWN_AT_ONCE, random_numbers
 
 LAID_OUT_WHOLE = 2**24  # training pairs up to which all users' items are laid out once, and not for each draw anew
-LAID_OUT_AT_ONCE = 2**23  # pairs of all runs, as the batches in which they are used
+LAID_OUT_AT_ONCE = 2**21  # pairs of all runs, as the batches in which they are used
 NOT_SHARED_OUT = 2**15  # numbers: torch adds up as many with one thread
 SUMMED_AT_ONCE = 2**12
 WEIGHT_OF_ONE = 1000  # of an item that nobody took, where something is added to popularity: to three decimals

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from accord.data.interactions import Interactions
 from accord.errors import InputError
@@ -40,6 +39,8 @@ def labels(interactions: Interactions) -> tuple[Bools, Bools] | None:
 def auc(scores: npt.ArrayLike, real: npt.ArrayLike) -> float:
     """Probability that a real interaction scores higher than a noisy one; ties count half."""
     values, marked = _checked(scores, real)
+    from scipy.stats import rankdata  # slow to import, and seldom needed
+
     ranks = rankdata(values)
     num_real = int(marked.sum())
     num_noise = len(marked) - num_real

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from accord.errors import InputError
 
@@ -135,7 +135,7 @@ def _p(reached: int, users: Floats) -> float:
     # No flip reached the total, so the flips only say that p is no larger. Their sum has mean 0 and variance Σd²; for
     # many users it is nearly normal. Few users cannot give less than the share of their two most extreme flips.
     z = abs(users.sum()) / math.sqrt(np.square(users).sum())
-    return min(p, max(float(2 * norm.sf(z)), 2.0 ** (1 - np.count_nonzero(users))))
+    return min(p, max(float(2 * ndtr(-z)), 2.0 ** (1 - np.count_nonzero(users))))
 
 
 def _interval(differences: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -5,14 +5,13 @@ and `top_k`, or beside the caller, defines each and is its test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from itertools import count, product
+from functools import cache, partial
+from itertools import count, pairwise, product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -36,8 +35,12 @@ def _compiled() -> dict[str, Callable[..., None]] | None:
     except ImportError:
         return None
     # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
-    compiled = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
-    return {kernel.__name__: compiled(kernel) for kernel in (*cpu_loops.ALL, *neighbour_loops.ALL)}
+    compiled = partial(numba.njit, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+    kernels = (*cpu_loops.ALL, *neighbour_loops.ALL)
+    try:  # kept beside the source, or where that cannot be written in a folder of the user's, or in $NUMBA_CACHE_DIR
+        return {kernel.__name__: compiled(cache=True)(kernel) for kernel in kernels}
+    except RuntimeError:  # nothing can be written: compiled by each process anew
+        return {kernel.__name__: compiled()(kernel) for kernel in kernels}
 
 
 def compiled() -> bool:
@@ -45,7 +48,7 @@ def compiled() -> bool:
     return _compiled() is not None
 
 
-def _call(name: str, calls: list[tuple[Any, ...]]) -> None:
+def call(name: str, calls: list[tuple[Any, ...]]) -> None:
     """Call a kernel with each of these, on as many threads as torch uses."""
     compiled = _compiled()
     assert compiled is not None
@@ -82,27 +85,15 @@ def _threads(number: int) -> ThreadPoolExecutor:
 
 def for_each_run(name: str, runs: int, *arrays: Any) -> None:
     """Call a kernel for every run, with each run's part of the arrays."""
-    _call(name, [tuple(array[run] for array in arrays) for run in range(runs)])
+    call(name, [tuple(array[run] for array in arrays) for run in range(runs)])
 
 
-def for_rows(
-    name: str, weight: Floats, mean: Floats, spread: Floats, marks: npt.NDArray[np.int32], rows: list[Ints], step: int,
-    decay: list[float], beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats, *gradient: Floats,
-) -> None:  # fmt: skip
-    """Call a kernel on the rows of every run, which are in no order of importance and may be shared out.
-
-    `gradient`: those of the rows, in their order.
-    """
-    calls = []
+def shares(rows: list[Ints]) -> Iterator[tuple[int, slice]]:
+    """The rows of every run in parts, as many as torch uses threads: the run, and where in its rows a part is."""
     for run, own in enumerate(rows):
-        per_thread = -(-len(own) // torch.get_num_threads()) if len(own) > 64 else len(own)
-        for start in range(0, len(own), max(1, per_thread)):
-            part = slice(start, min(start + per_thread, len(own)))
-            calls.append((
-                weight[run], mean[run], spread[run], marks[run], own[part], step, decay[run], beta1, beta2, eps, sizes,
-                roots, *(array[run, part] for array in gradient),
-            ))  # fmt: skip
-    _call(name, calls)
+        size = max(64, -(-len(own) // torch.get_num_threads()))
+        for start in range(0, len(own), size):
+            yield run, slice(start, min(start + size, len(own)))
 
 
 def _array(tensor: Tensor) -> Any:
@@ -182,7 +173,7 @@ def rank_in_rows(table: Tensor, ptr: Tensor, rows: Tensor, keys: Tensor) -> Tens
     out = torch.empty_like(keys)
     sorted_table, starts = _array(table), _array(ptr)
     own = (_array(x) for x in (rows.expand_as(keys), keys, out))
-    _call("rank", [(sorted_table, starts, *run) for run in zip(*own, strict=True)])
+    call("rank", [(sorted_table, starts, *run) for run in zip(*own, strict=True)])
     return out
 
 
@@ -261,6 +252,15 @@ def mlp_of_all(
     return found
 
 
+def add_standardised(scores: Tensor, out: Tensor, weight: float) -> None:
+    """Add scores [R, B, I], standardised over the items, to out [B, I], each run's `weight` times: users are shared
+    out among the threads."""
+    array, users, threads = _array(scores), len(out), torch.get_num_threads()
+    bounds = pairwise(users * number // threads for number in range(threads + 1))
+    given = array, array.view(np.int32), out.numpy(), weight
+    call("add_standardised", [(*given, *part) for part in bounds if part[0] < part[1]])
+
+
 def top_k(
     scores: Tensor, k: int, priority: Tensor, seen: tuple[Tensor, Tensor, Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -273,7 +273,7 @@ def top_k(
     arrays = [_array(x) for x in (scores, seen[2], best, items)]
     parts = (np.array_split(x, shares) if shares > 1 else [x] for x in arrays)
     tables = [_array(x) for x in (seen[0], seen[1], priority)]
-    _call(
+    call(
         "best_items", [(rows, *tables[:2], owners, tables[2], *out) for rows, owners, *out in zip(*parts, strict=True)]
     )
     return best, items

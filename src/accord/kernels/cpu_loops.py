@@ -11,6 +11,9 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.int32]  # of each row the step up to which it is, and one more than its place among those touched
 
+SUMMED = 512  # numbers that are added up in single precision, their sums in double
+AT_ONCE, LINE = 16, 16  # rows that are read ahead, and numbers that come with one from memory
+
 
 def dot(a: Floats, b: Floats, a_ids: Ints, b_ids: Ints, weight: Floats, out: Floats) -> None:
     """`weight` is empty where there is none."""
@@ -199,8 +202,7 @@ def update(
 
 
 def fade(
-    weight: Floats, _mean: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, keep: float,
-    _beta1: float, beta2: float, _eps: float, _sizes: Floats, _roots: Floats,
+    weight: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, keep: float, beta2: float
 ) -> None:  # fmt: skip
     """`replay` of the decoupled form: weights and spread have faded, by a factor to the power of the steps missed."""
     dim = weight.shape[1]
@@ -221,22 +223,53 @@ def fade(
             spread[row, d] = v if v > 1e-30 else np.float32(0)  # what is nearly 0 is slow
 
 
+def fade_weight(weight: Floats, marks: Marks, rows: Ints, step: int, keep: float, missed: Ints, ahead: Floats) -> None:
+    """`fade` of the weights alone, where the spread is at once to be changed by `move`: it is told how many steps
+    were `missed`."""
+    dim, total = weight.shape[1], np.float32(0)
+    log_keep = np.log(keep)
+    for start in range(0, len(rows), AT_ONCE):
+        end = min(start + AT_ONCE, len(rows))
+        if keep != 1:
+            for k in range(start, end):
+                row = np.uint64(rows[k])
+                for d in range(0, dim, LINE):
+                    total += weight[row, d]
+        for k in range(start, end):
+            row = np.uint64(rows[k])
+            missed[k] = step - marks[row, 0]
+            marks[row, 0] = step
+            if keep != 1 and missed[k] > 0:
+                factor = np.float32(np.exp(missed[k] * log_keep))
+                for d in range(dim):
+                    weight[row, d] *= factor
+    ahead[0] = total  # or the compiler would not read
+
+
 def move(
-    weight: Floats, _mean: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, keep: float,
-    _beta1: float, beta2: float, eps: float, sizes: Floats, roots: Floats, gradient: Floats,
+    weight: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, keep: float, missed: Ints, ahead: Floats,
+    size: float, beta2: float, eps: float, gradient: Floats,
 ) -> None:  # fmt: skip
-    """`update` of the decoupled form."""
-    dim = weight.shape[1]
-    b2, rest2, factor, small = np.float32(beta2), np.float32(1 - beta2), np.float32(keep), np.float32(eps)
-    size, root = sizes[step], roots[step]
-    for k in range(len(rows)):
-        row = np.uint64(rows[k])
-        marks[row, 0], marks[row, 1] = step, 0
-        for d in range(dim):
-            g = gradient[k, d]
-            v = b2 * spread[row, d] + rest2 * g * g
-            spread[row, d], gradient[k, d] = v, 0
-            weight[row, d] = factor * weight[row, d] - size * g / (np.sqrt(v) * root + small)
+    """`update` of the decoupled form, on rows whose weights alone are up to date."""
+    dim, total = weight.shape[1], np.float32(0)
+    log_beta, rest2, factor, small = np.log(beta2), np.float32(1 - beta2), np.float32(keep), np.float32(eps)
+    lr, root = np.float32(size), np.float32(1 / np.sqrt(1 - beta2**step))
+    for start in range(0, len(rows), AT_ONCE):
+        end = min(start + AT_ONCE, len(rows))
+        for k in range(start, end):  # of many rows at once, or each would be waited for
+            row = np.uint64(rows[k])
+            for d in range(0, dim, LINE):
+                total += spread[row, d] + weight[row, d]
+        for k in range(start, end):
+            row = np.uint64(rows[k])
+            marks[row, 0], marks[row, 1] = step, 0
+            b2 = np.float32(np.exp((missed[k] + 1) * log_beta))
+            for d in range(dim):
+                g = gradient[k, d]
+                v = b2 * spread[row, d] + rest2 * g * g
+                spread[row, d], gradient[k, d] = v, 0
+                weight[row, d] = factor * weight[row, d] - lr * g / (np.sqrt(v) * root + small)
+    ahead[0] = total
 
 
 def best_items(
@@ -318,6 +351,36 @@ def best_items(
                 least = best[row, k - 1]
 
 
+def add_standardised(
+    scores: Floats, bits: npt.NDArray[np.int32], out: Floats, weight: float, start: int, end: int
+) -> None:  # fmt: skip
+    """Add each run's scores [R, B, I] of the users from `start` to before `end`, standardised over the items, to their
+    rows of `out` [B, I], `weight` times. `bits` are those of the scores: as integers, without the sign, they are in
+    the same order, and the largest of integers is found at full width."""
+    runs, _, num_items = scores.shape
+    for run in range(runs):
+        for row in range(start, end):
+            total, squares, largest = np.float64(0), np.float64(0), np.int32(0)
+            for item in range(num_items):
+                largest = max(largest, bits[run, row, item] & np.int32(0x7FFFFFFF))
+            for first in range(0, num_items, SUMMED):
+                part = np.float32(0)
+                for item in range(first, min(first + SUMMED, num_items)):
+                    part += scores[run, row, item]
+                total += part
+            mean = np.float32(total / num_items)
+            for first in range(0, num_items, SUMMED):
+                part = np.float32(0)
+                for item in range(first, min(first + SUMMED, num_items)):
+                    part += (scores[run, row, item] - mean) * (scores[run, row, item] - mean)
+                squares += part
+            spread = np.float32(np.sqrt(squares / num_items))
+            if spread > np.float32(1e-6) * np.int32(largest).view(np.float32):
+                factor = np.float32(weight) / spread
+                for item in range(num_items):
+                    out[row, item] += (scores[run, row, item] - mean) * factor
+
+
 def rank(table: Ints, ptr: Ints, rows: Ints, keys: Ints, out: Ints) -> None:
     """How many of `table[ptr[row]:ptr[row + 1]]`, which is sorted, are no larger than the key."""
     for k in range(len(keys)):
@@ -348,7 +411,9 @@ ALL: tuple[Callable[..., None], ...] = (
     replay,
     update,
     fade,
+    fade_weight,
     move,
     best_items,
+    add_standardised,
     rank,
 )

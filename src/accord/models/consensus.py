@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from accord.config import BaseConfig
+from accord.kernels import cpu
 from accord.models.base import Model, Setup
 
 MOST_MEMBERS, MOST_SEEDS = 64, 256
@@ -49,16 +50,36 @@ def spread(scores: Tensor) -> Tensor:
     return torch.where(found > 1e-6 * scores.abs().amax(-1, keepdim=True), found, torch.inf)
 
 
+def add_standardised(total: Tensor, scores: Tensor, weight: float) -> None:
+    """Add the mean over the runs of scores [R, B, I], standardised, to total [B, I], `weight` times: in one pass over
+    each user's scores where there are kernels, which differ from plain torch in the last digits of float32."""
+    if cpu.usable(total) and cpu.usable(scores):
+        cpu.add_standardised(scores, total, weight / len(scores))
+    else:
+        total += weight * standardised(scores).mean(0)
+
+
 def opinion(member: nn.Module, scores: Tensor) -> Tensor:
     """What the scores [..., I] of a trained method say, comparable between members."""
     return scores if member.target.own_scale else standardised(scores)  # type: ignore[union-attr]
 
 
+def add_vote(total: Tensor, member: nn.Module, users: Tensor, weight: float = 1.0) -> None:
+    """Add what a trained method says of all items for users [B], the mean over its runs, to total [B, I]."""
+    target, size = member.target, -(-len(users) // len(member.target.seeds))  # type: ignore[union-attr,arg-type]
+    for part, own in zip(torch.split(users, size), torch.split(total, size), strict=True) if size else ():
+        scores = member.score_all(part)  # type: ignore[operator]  # as many at once as of one run
+        if target.own_scale:  # type: ignore[union-attr]
+            own += weight * scores.mean(0)
+        else:
+            add_standardised(own, scores, weight)
+
+
 def vote(member: nn.Module, users: Tensor) -> Tensor:
-    """What a trained method says of all items for users [B]: the mean over its runs, [B, I]."""
-    runs = len(member.target.seeds)  # type: ignore[union-attr,arg-type]
-    parts = torch.split(users, -(-len(users) // runs)) if len(users) else [users]  # as many scores at once as of one
-    return torch.cat([opinion(member, member.score_all(part)).mean(0) for part in parts])  # type: ignore[operator]
+    """The vote alone: [B, I]."""
+    total = torch.zeros(len(users), member.target.num_items, device=users.device)  # type: ignore[union-attr,arg-type]
+    add_vote(total, member, users)
+    return total
 
 
 def as_run(member: nn.Module, users: Tensor) -> Tensor:
@@ -109,8 +130,12 @@ class Consensus(Model):
         return standardised(torch.stack(votes[:first]).sum(0)), torch.stack(votes[first:]).sum(0)
 
     def score_all(self, users: Tensor) -> Tensor:
-        total = self._sum(vote(member, users) for member in self.members)
-        assert total is not None, "a consensus has members"
+        total = torch.zeros(len(users), self.num_items, device=users.device)
+        for number, (weight, member) in enumerate(zip(self.weights, self.members, strict=True)):
+            if number and number == len(self.weights) - self.num_added:
+                before, total = total, torch.zeros_like(total)
+                add_standardised(total, before.unsqueeze(0), 1.0)
+            add_vote(total, member, users, weight)
         return total.unsqueeze(0)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:

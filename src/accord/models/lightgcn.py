@@ -101,6 +101,7 @@ def interaction_graph(train: Csr) -> Tensor:
     values = np.concatenate([weights, weights])[order].astype(np.float32)
     start, column, value = (torch.from_numpy(part) for part in (ptr, columns[order], values))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # nothing a user could act on
+        # nothing a user could act on: what is beta, and that what was just sorted is not checked to be
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta|Sparse invariant checks are implicitly")
         kind = torch.get_default_dtype()  # as of the vectors
         return torch.sparse_csr_tensor(start, column, value.to(kind), (size, size), check_invariants=False)

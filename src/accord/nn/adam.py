@@ -10,29 +10,33 @@ so n steps without a gradient are w <- k^n * w and v <- beta2^n * v, however man
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 from accord.kernels import cuda
 from accord.nn.layers import Embedding
-from accord.nn.row_adam import Rows
+from accord.nn.row_adam import RowsAtOnce, RowsStepByStep
 
 LARGE = 2**17  # elements from which a parameter is worth a kernel of its own
 
 
-class Adam(torch.optim.Adam):
-    """torch's fused Adam; on CUDA large tables are updated, penalty included, in one pass over their bytes."""
+class Adam:
+    """torch's fused Adam; on CUDA large tables are updated, penalty included, in one pass over their bytes.
+
+    Not a `torch.optim.Optimizer`, the first use of which imports torch's compiler and so takes a second.
+    """
 
     def __init__(
         self, parameters: Iterable[nn.Parameter], lr: float, by_rows: Sequence[Embedding] = (), decoupled: bool = False
     ) -> None:
         """`by_rows`: tables that are updated row by row, until `release`."""
-        parameters, betas = list(parameters), (0.0 if decoupled else 0.9, 0.999)
-        super().__init__(parameters, lr=lr, betas=betas, fused=True, capturable=any(p.is_cuda for p in parameters))
-        self.by_rows, self.decoupled = list(by_rows), decoupled
+        self.parameters, self.lr, self.by_rows, self.decoupled = list(parameters), lr, list(by_rows), decoupled
+        self.betas, self.eps = (0.0 if decoupled else 0.9, 0.999), 1e-8
+        self.state: defaultdict[nn.Parameter, dict[str, Tensor]] = defaultdict(dict)
 
     @property
     def remembers(self) -> tuple[str, ...]:
@@ -41,16 +45,19 @@ class Adam(torch.optim.Adam):
 
     def start(self) -> None:
         """Begin, or go on from the state that was put in place."""
-        by_rows = {table.weight for table in self.by_rows}
-        for parameter in self.state.keys() - by_rows:  # torch's Adam has averages that decide nothing, too
-            self.state[parameter].setdefault("exp_avg", torch.zeros_like(parameter))
         for table in self.by_rows:
-            state, group = self.state[table.weight], self.param_groups[0]
-            if not state:
-                state["step"] = torch.zeros(())
-            averages = [state.setdefault(name, torch.zeros_like(table.weight)) for name in self.remembers[1:]]
-            settings = int(state["step"]), group["lr"], group["betas"], group["eps"]
-            table.rows = Rows(table.weight, averages[:-1], averages[-1], *settings)
+            state = self._started(table.weight, self.remembers)
+            kind = RowsAtOnce if self.decoupled else RowsStepByStep
+            table.rows = kind(table.weight, state, self.lr, self.betas, self.eps)
+
+    def _started(self, parameter: nn.Parameter, names: Sequence[str]) -> dict[str, Tensor]:
+        """The state of a parameter, each of these being zero where it is not there yet."""
+        state = self.state[parameter]
+        for name in names:
+            if name not in state:
+                zero = torch.zeros((), device=parameter.device, dtype=torch.float32)
+                state[name] = zero if name == "step" else torch.zeros_like(parameter)
+        return state
 
     def settle(self) -> None:
         """Bring every row up to date: before weights are read otherwise than by lookups."""
@@ -64,34 +71,46 @@ class Adam(torch.optim.Adam):
         for table in self.by_rows:
             table.rows = None
 
-    def step(self, decay: Mapping[nn.Parameter, Tensor]) -> None:  # type: ignore[override]
+    def zero_grad(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self, decay: Mapping[nn.Parameter, Tensor]) -> None:
         """Update what has a gradient; `decay` [R] times the parameter is part of it, or decoupled what it decays by."""
         if self.decoupled:  # what is left of the parameter instead
-            lr = self.param_groups[0]["lr"]
-            decay = {parameter: (1 - lr * own).clamp(min=0) for parameter, own in decay.items()}
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                if parameter.numel() >= LARGE and cuda.usable(parameter) and self.state.get(parameter):
-                    self._update_large(parameter, decay.get(parameter), group)
-                elif parameter in decay:
-                    scale = decay[parameter].view(-1, *[1] * (parameter.dim() - 1))
-                    if self.decoupled:
-                        parameter.detach().mul_(scale)
-                    else:
-                        parameter.grad.addcmul_(parameter.detach(), scale)
-        super().step()
+            decay = {parameter: (1 - self.lr * own).clamp(min=0) for parameter, own in decay.items()}
+        usual = []
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                continue
+            if parameter.numel() >= LARGE and cuda.usable(parameter) and self.state.get(parameter):
+                self._update_large(parameter, decay.get(parameter))
+                continue
+            usual.append(parameter)
+            if parameter in decay:
+                scale = decay[parameter].view(-1, *[1] * (parameter.dim() - 1))
+                if self.decoupled:
+                    parameter.mul_(scale)
+                else:
+                    parameter.grad.addcmul_(parameter, scale)
+        states = [self._started(parameter, ("step", "exp_avg", "exp_avg_sq")) for parameter in usual]
+        means, spreads, steps = ([own[name] for own in states] for name in ("exp_avg", "exp_avg_sq", "step"))
+        gradients = [parameter.grad for parameter in usual if parameter.grad is not None]
+        adam(
+            list[Tensor](usual), gradients, means, spreads, [], steps, fused=True,
+            capturable=any(parameter.is_cuda for parameter in usual), amsgrad=False, beta1=self.betas[0],
+            beta2=self.betas[1], lr=self.lr, weight_decay=0.0, eps=self.eps, maximize=False,
+        )  # fmt: skip
         for table in self.by_rows:
             assert table.rows is not None
             table.rows.update(decay.get(table.weight))
 
-    def _update_large(self, parameter: nn.Parameter, decay: Tensor | None, group: dict[str, Any]) -> None:
+    def _update_large(self, parameter: nn.Parameter, decay: Tensor | None) -> None:
         assert parameter.grad is not None
-        state = self.state[parameter]
+        state = self._started(parameter, ("step", "exp_avg", "exp_avg_sq"))
         state["step"] += 1
         cuda.adam(
             parameter.detach(), parameter.grad.contiguous(), state["exp_avg"], state["exp_avg_sq"], state["step"],
-            decay, group["lr"], group["betas"], group["eps"], self.decoupled,
+            decay, self.lr, self.betas, self.eps, self.decoupled,
         )  # fmt: skip
-        parameter.grad = None  # done: what follows leaves it alone

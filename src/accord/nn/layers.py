@@ -17,7 +17,7 @@ from accord.nn.remote_rows import fetch
 from accord.nn.row_adam import Rows
 from accord.random import DRAWN_AT_ONCE, drawn_part, generators
 
-WORTH_ROWS = 4  # times the pairs of a step: a table of more rows is trained row by row
+WORTH_ROWS = 2  # times the pairs of a step: a table of more rows is trained row by row
 
 
 class Trainable(nn.Module):
@@ -152,15 +152,16 @@ class Streams(nn.Module):
         return self.streams
 
 
-def tables_by_rows(module: nn.Module, pairs: int) -> list[Embedding]:
+def tables_by_rows(module: nn.Module, pairs: int, decoupled: bool = False) -> list[Embedding]:
     """Tables that are worth training row by row when a step looks up so many pairs: large, on a CPU, and read by
-    lookups alone, which a model promises by `only_looks_up = True`.
+    lookups alone, which a model promises by `only_looks_up = True`. Taking missed steps one by one is worth it later.
     """
+    least = WORTH_ROWS * pairs * (1 if decoupled else 2)
     found = []
     for model in module.modules():
         if getattr(model, "only_looks_up", False):
             found += [layer for layer in model.children() if isinstance(layer, Embedding)]
-    return [table for table in found if table.weight.shape[1] >= WORTH_ROWS * pairs and cpu.usable(table.weight)]
+    return [table for table in found if table.weight.shape[1] >= least and cpu.usable(table.weight)]
 
 
 def join(module: nn.Module, ranks: Ranks) -> None:

@@ -7,7 +7,9 @@ result is dense Adam's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,26 +18,23 @@ from torch import Tensor, nn
 from accord.kernels import cpu
 
 
-class Rows:
-    """The state of a table [R, rows, dim] under Adam, with the rows' last steps; decoupled, there is no `mean`."""
+class Rows(ABC):
+    """The state of a table [R, rows, dim] under Adam, with the rows' last steps."""
 
     def __init__(
-        self, weight: nn.Parameter, mean: Sequence[Tensor], spread: Tensor, step: int,
-        lr: float, betas: tuple[float, float], eps: float,
-    ) -> None:  # fmt: skip
-        self.weight, self.spread = weight.detach().numpy(), spread.numpy()
-        self.mean = mean[0].numpy() if mean else self.spread
-        self._kernels = ("replay", "update") if mean else ("fade", "move")
+        self, weight: nn.Parameter, state: Mapping[str, Tensor], lr: float, betas: tuple[float, float], eps: float
+    ) -> None:
+        """`state`: as torch's Adam has it."""
+        self.weight, self.spread = weight.detach().numpy(), state["exp_avg_sq"].numpy()
+        self.step = int(state["step"])
+        self.lr, self.betas, self.eps = lr, betas, eps
         runs, size, _ = self.weight.shape
         self.marks = np.zeros((runs, size, 2), dtype=np.int32)
-        self.marks[:, :, 0] = step
-        self.step = step
-        self.decay: list[float] = [0.0 if mean else 1.0] * runs
+        self.marks[:, :, 0] = self.step
         # of the rows touched since the last step, in their order; what lies behind them costs nothing
-        self.gradient, self.touched = np.zeros_like(self.weight), np.empty((runs, size), dtype=np.int64)
+        self.gradient = np.zeros(self.weight.shape, dtype=np.float32)  # not zeros_like, which writes
+        self.touched = np.empty((runs, size), dtype=np.int64)
         self.number = np.zeros((runs, 1), dtype=np.int64)
-        self._settings = lr, betas, eps
-        self._sizes = self._roots = np.empty(0, dtype=np.float32)
 
     @property
     def last(self) -> npt.NDArray[np.int32]:
@@ -46,40 +45,110 @@ class Rows:
         """Bring rows [R, B] up to date; where their gradient belongs, if they are to have one."""
         rows = ids.contiguous().numpy()
         if not to_train:
-            self._replay([np.unique(own) for own in rows])
+            self.catch_up([np.unique(own) for own in rows])
             return None
         before, places = self.number[:, 0].copy(), np.empty_like(rows)
         cpu.for_each_run("enlist", len(rows), rows, self.marks, self.touched, places, self.number)
-        self._replay([own[start:end] for own, start, (end,) in zip(self.touched, before, self.number, strict=True)])
+        self.get_ready(before)
         return self.gradient, places
 
     def settle(self) -> None:
         """Bring all rows up to date."""
+        assert not self.number.any(), "the step of those that were touched is not taken yet"
         every = np.arange(self.weight.shape[1])
-        self._replay([every] * len(self.weight))
-
-    def _replay(self, rows: list[cpu.Ints]) -> None:
-        per_run = self.weight, self.mean, self.spread, self.marks, rows
-        cpu.for_rows(self._kernels[0], *per_run, self.step, self.decay, *self._constants())
+        self.catch_up([every] * len(self.weight))
 
     def update(self, decay: Tensor | None) -> None:
-        """A step of Adam on the rows that were touched; the others are late now. `decay` [R]: as `Adam` has it."""
+        """A step on the rows that were touched; the others are late now. `decay` [R]: as `Adam` has it."""
         if not self.number.any():
             return
-        if decay is not None:
-            self.decay = decay.tolist()
         self.step += 1
-        rows = [own[:end] for own, (end,) in zip(self.touched, self.number, strict=True)]
-        per_run = self.weight, self.mean, self.spread, self.marks, rows
-        cpu.for_rows(self._kernels[1], *per_run, self.step, self.decay, *self._constants(), self.gradient)
+        self.move(decay)
         self.number[:] = 0
+
+    def rows_touched(self, before: Sequence[int] | cpu.Ints) -> list[cpu.Ints]:
+        """Of each run, those that came after so many."""
+        return [own[start:end] for own, start, (end,) in zip(self.touched, before, self.number, strict=True)]
+
+    @abstractmethod
+    def catch_up(self, rows: list[cpu.Ints]) -> None:
+        """Take the steps that rows of each run have missed."""
+
+    @abstractmethod
+    def get_ready(self, before: cpu.Ints) -> None:
+        """The same of those touched since there were `before` of them, as far as they are looked at before `move`."""
+
+    @abstractmethod
+    def move(self, decay: Tensor | None) -> None:
+        """Take a step on the rows touched."""
+
+
+class RowsStepByStep(Rows):
+    """With the penalty in the gradient: the steps missed are taken one by one."""
+
+    def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], *settings: Any) -> None:
+        super().__init__(weight, state, *settings)
+        self.mean = state["exp_avg"].numpy()
+        self.decay = [0.0] * len(self.weight)
+        self._sizes = self._roots = np.empty(0, dtype=np.float32)
+
+    def catch_up(self, rows: list[cpu.Ints]) -> None:
+        self._call("replay", rows)
+
+    def get_ready(self, before: cpu.Ints) -> None:
+        self._call("replay", self.rows_touched(before))
+
+    def move(self, decay: Tensor | None) -> None:
+        self.decay = self.decay if decay is None else decay.tolist()
+        self._call("update", self.rows_touched([0] * len(self.weight)), self.gradient)
+
+    def _call(self, kernel: str, rows: list[cpu.Ints], *gradient: cpu.Floats) -> None:
+        constants = self._constants()
+        cpu.call(kernel, [
+            (self.weight[run], self.mean[run], self.spread[run], self.marks[run], rows[run][part], self.step,
+             self.decay[run], *constants, *(array[run, part] for array in gradient))
+            for run, part in cpu.shares(rows)
+        ])  # fmt: skip
 
     def _constants(self) -> tuple[float, float, float, cpu.Floats, cpu.Floats]:
         """What a step needs besides the rows: the betas, eps, and each step's size and the scale of its root."""
-        lr, betas, eps = self._settings
         if len(self._sizes) <= self.step:
             steps = np.arange(2 * self.step + 1000, dtype=np.float64)
             with np.errstate(divide="ignore"):  # there is no step 0
-                self._sizes = (lr / (1 - betas[0] ** steps)).astype(np.float32)
-                self._roots = (1 / np.sqrt(1 - betas[1] ** steps)).astype(np.float32)
-        return *betas, eps, self._sizes, self._roots
+                self._sizes = (self.lr / (1 - self.betas[0] ** steps)).astype(np.float32)
+                self._roots = (1 / np.sqrt(1 - self.betas[1] ** steps)).astype(np.float32)
+        return *self.betas, self.eps, self._sizes, self._roots
+
+
+class RowsAtOnce(Rows):
+    """Decoupled: the steps missed are two powers. The spread is looked at only in `move`, so it waits until then."""
+
+    def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], *settings: Any) -> None:
+        super().__init__(weight, state, *settings)
+        self.keep = [1.0] * len(self.weight)
+        self.missed = np.empty_like(self.touched)
+        self._ahead = np.zeros(1, dtype=np.float32)
+
+    def catch_up(self, rows: list[cpu.Ints]) -> None:
+        cpu.call("fade", [
+            (self.weight[run], self.spread[run], self.marks[run], rows[run][part], self.step, self.keep[run],
+             self.betas[1])
+            for run, part in cpu.shares(rows)
+        ])  # fmt: skip
+
+    def get_ready(self, before: cpu.Ints) -> None:
+        rows = self.rows_touched(before)
+        cpu.call("fade_weight", [
+            (self.weight[run], self.marks[run], rows[run][part], self.step, self.keep[run],
+             self.missed[run, before[run] :][part], self._ahead)
+            for run, part in cpu.shares(rows)
+        ])  # fmt: skip
+
+    def move(self, decay: Tensor | None) -> None:
+        self.keep = self.keep if decay is None else decay.tolist()
+        rows = self.rows_touched([0] * len(self.weight))
+        cpu.call("move", [
+            (self.weight[run], self.spread[run], self.marks[run], rows[run][part], self.step, self.keep[run],
+             self.missed[run, part], self._ahead, self.lr, self.betas[1], self.eps, self.gradient[run, part])
+            for run, part in cpu.shares(rows)
+        ])  # fmt: skip

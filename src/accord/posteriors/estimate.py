@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
-from scipy.stats import t
+from scipy.special import expit, stdtrit
 
 from accord.data.csr import Csr
 from accord.evaluation.noise import auc, calibration
@@ -80,7 +79,7 @@ def _label_free(features: Features, known: Floats) -> tuple[Floats, Floats, Floa
     """The mean over families, and where it would lie with others of their kind."""
     opinions = features.opinions
     mean, spread = opinions.mean(0), opinions.std(0, ddof=1)
-    half = t.ppf((1 + LEVEL) / 2, len(opinions) - 1) * spread / np.sqrt(len(opinions))
+    half = stdtrit(len(opinions) - 1, (1 + LEVEL) / 2) * spread / np.sqrt(len(opinions))
     return mean, np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
 
 
@@ -127,7 +126,7 @@ def _learned(features: Features, known: Floats, rows: Rows, without: tuple[Float
     limits = pairs.features.min(0), pairs.features.max(0)
     limits[0][0], limits[1][0] = -np.inf, np.inf  # what the log alone says may go on where no label has been
     p_real, low, high = (np.empty(len(features)) for _ in range(3))
-    width = t.ppf((1 + LEVEL) / 2, 10**6)
+    width = stdtrit(10**6, (1 + LEVEL) / 2)
 
     def put(where: Rows, eta: Floats, variance: Floats) -> None:
         middle, half = shift + slope * eta, width * slope * np.sqrt(variance)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from accord.posteriors.leave_one_out import Family, LowRank, families, low_rank
 from accord.posteriors.local_fdr import chance_of_real
@@ -47,7 +47,7 @@ class Features:
         order = np.argsort(mean, kind="stable")
         _, first, sizes = np.unique(mean[order], return_index=True, return_counts=True)
         prior = np.empty(x.nnz)
-        prior[order] = np.repeat(norm.ppf((first + sizes / 2) / x.nnz), sizes)
+        prior[order] = np.repeat(ndtri((first + sizes / 2) / x.nnz), sizes)
         users = np.repeat(np.arange(x.shape[0], dtype=np.int32), np.diff(x.indptr))
         counts = np.diff(x.indptr), np.bincount(x.indices, minlength=x.shape[1])
         raw = cls(
@@ -94,7 +94,7 @@ class Features:
                 each,
                 scores / np.sqrt(activity),
                 scores / np.sqrt(popularity),
-                norm.ppf(_inside(family.percentiles[rows])),
+                ndtri(_inside(family.percentiles[rows])),
             ]
             standard.append(parts[-1])
         one, other = standard

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 from scipy.special import expit
 
 START_WEIGHT, START_PENALTY = 0.3, 10.0  # of the label-free column: where its weight is drawn to, and how strongly
@@ -105,6 +104,8 @@ def fit(
         return float(value), (sums(expit(eta) - y, z) + penalty * away) * scale
 
     options = {"maxiter": ITERATIONS, "maxfun": ITERATIONS + 20, "gtol": 1e-3 * np.sqrt(len(y)), "ftol": 1e-8}
+    from scipy.optimize import minimize  # slow to import
+
     found = minimize(loss, start / scale, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
     best = found.x * scale
     effects = (

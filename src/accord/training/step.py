@@ -66,7 +66,7 @@ class Steps:
             self._record(key, batch)
 
     def _take(self, batch: Batch) -> None:
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         self.ranks.note_batch(batch.mask)
         losses = self.method.loss(batch)
         torch.autograd.backward(losses.sum())
@@ -81,7 +81,7 @@ class Steps:
             if isinstance(part, Streams):
                 for stream in part.on(self.l2.device):
                     graph.register_generator_state(stream)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         try:
             with torch.cuda.graph(graph, pool=self.pool, stream=torch.cuda.current_stream()):
                 self._take(place)
@@ -90,10 +90,10 @@ class Steps:
         except RuntimeError as error:
             log.warning("steps are not recorded (%s); training goes on, slower", str(error).splitlines()[0])
             self.records = False
-            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad()
             self._take(batch)
             return
-        self.optimizer.zero_grad(set_to_none=True)  # what the graph wrote stays its own
+        self.optimizer.zero_grad()  # what the graph wrote stays its own
         self.pool = self.pool or graph.pool()  # graphs take turns, so one memory serves all
         self.graphs[key] = graph, place
         graph.replay()
