@@ -32,7 +32,7 @@ def try_out(python: str, wheel: Path, place: Path) -> None:
     """Install the wheel for one Python in an empty folder, and run every command there."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     _run([python, "-m", "venv", str(place / "venv")], place, environment)
-    pip = [str(place / "venv" / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+    pip = [str(place / "venv" / "bin" / "pip"), "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
     _run([*pip, "--constraint", str(ROOT / "constraints.txt"), str(wheel)], place, environment)
     work = place / "work"
     work.mkdir()
