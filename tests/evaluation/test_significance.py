@@ -204,3 +204,82 @@ def test_an_interval_over_few_seeds_draws_one_fewer_than_there_are():
     gains = np.repeat([[0.0], [0.0], [0.0], [1.0]], 50, axis=1)
     low, high = significance.interval_of_means(gains[None])
     assert (low[0], high[0]) == pytest.approx((0.0, 2 / 3))
+
+
+@pytest.mark.parametrize(
+    ("baseline", "other", "told"),
+    [
+        (
+            [[0.0, np.nan]],
+            [[1.0, 1.0]],
+            "the baseline's values must be finite: leave out the users without a value, for",
+        ),
+        (
+            [[0.0, 0.0]],
+            [[1.0, np.inf]],
+            "the values of 'other' must be finite: leave out the users without a value, for",
+        ),
+        (0.5, [[1.0, 1.0]], r"'the baseline' has values of shape \[\], not \[1, 0\]\.$"),
+        (0.5, 0.5, r"'the baseline' has values of shape \[\], not \[0, 0\]\.$"),
+        ([[0.0]], [[1.0]], r"a paired test needs at least two users and one seed\.$"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_in_one_sentence(baseline, other, told):
+    with pytest.raises(InputError, match=f"^{told}"):
+        only(baseline, other)
+
+
+def test_means_and_intervals_of_what_is_no_number_or_no_seed():
+    with pytest.raises(InputError, match=r"^the metrics must be finite"):
+        interval_of_means([[[np.nan, 1.0]]])
+    with pytest.raises(InputError, match=r"^the values must be finite"):
+        mean_and_sd([np.nan])
+    for wrong in ([], [[1.0]]):
+        with pytest.raises(InputError, match=r"^a mean needs one value for each seed, and at least one seed\.$"):
+            mean_and_sd(wrong)
+    assert mean_and_sd([1.0, 3.0]) == (2.0, pytest.approx(np.sqrt(2)))
+
+
+def test_two_users_can_be_compared():
+    assert only([[0.0, 0.0]], [[1, 3]]).difference == 2  # whole numbers, too
+
+
+def test_the_interval_has_the_same_ends_every_time_and_leaves_out_a_fortieth_at_each():
+    values = np.random.default_rng(1).random((1, 1, 400))
+    assert [*interval_of_means(values)] == [*interval_of_means(values, seed=0)]
+    assert [*interval_of_means(values)] != [*interval_of_means(values, seed=1)]
+    low, high = interval_of_means(values)
+    error = values.std() / np.sqrt(400)
+    assert (high - low)[0] / 2 == pytest.approx(stats.norm.ppf(0.975) * error, rel=0.04)
+
+
+def test_flips_in_many_blocks_are_the_flips_in_one(monkeypatch):
+    """9 users: a byte and a bit of each flip. Blocks of other sizes take other bytes, and say the same."""
+    rng = np.random.default_rng(2)
+    baseline, other = rng.random((2, 3, 9))
+    whole = only(baseline, other)
+    for block in (9 * 7, 9, 1):
+        monkeypatch.setattr(significance, "BLOCK", block)
+        monkeypatch.setattr(significance, "FLIPS", 10_000 if block > 9 else 2_000)
+        parts = only(baseline, other)
+        assert parts.p == pytest.approx(whole.p, abs=0.05)
+        assert (parts.low, parts.high) == pytest.approx((whole.low, whole.high), abs=0.05)
+    assert [list(significance._blocks(10, width)) for width in (1, 4)] == [[1] * 10, [1] * 10]
+    monkeypatch.setattr(significance, "BLOCK", 12)
+    assert list(significance._blocks(10, 4)) == [3, 3, 3, 1]
+
+
+def test_p_below_the_flips_is_twice_the_normal_tail():
+    many = np.full(200, 0.3) + np.linspace(-0.1, 0.1, 200)
+    z = many.sum() / np.sqrt(np.square(many).sum())
+    assert significance._p(0, many) == pytest.approx(2 * stats.norm.sf(z), rel=1e-12)
+    for few in range(1, 13):
+        assert significance._p(0, np.full(few, 0.3)) == 1 / (FLIPS + 1), "never more than what the flips say"
+    assert significance._p(0, np.full(25, 0.3)) > 2 / 2**25, "nor less than the share of the two most extreme flips"
+    assert significance._p(4, many) == 5 / (FLIPS + 1)
+
+
+def test_holm_of_one_and_of_none():
+    assert holm([]) == []
+    assert holm([0.0, 0.0]) == [0.0, 0.0]
+    assert holm([0.04]) == [0.04]

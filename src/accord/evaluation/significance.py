@@ -133,9 +133,9 @@ def _p(reached: int, users: Floats) -> float:
     if reached:
         return p
     # No flip reached the total, so the flips only say that p is no larger. Their sum has mean 0 and variance Σd²; for
-    # many users it is nearly normal. Few users cannot give less than the share of their two most extreme flips.
+    # many users it is nearly normal. z is at most √N, so that few users cannot give less than what the flips say.
     z = abs(users.sum()) / math.sqrt(np.square(users).sum())
-    return min(p, max(float(2 * ndtr(-z)), 2.0 ** (1 - np.count_nonzero(users))))
+    return min(p, float(2 * ndtr(-z)))
 
 
 def _interval(differences: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

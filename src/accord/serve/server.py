@@ -74,9 +74,9 @@ def listen(host: str, port: int) -> socket.socket:
 def configuration(app: App) -> uvicorn.Config:
     """The settings of uvicorn: it does not name itself, and connections are of our own class."""
     return uvicorn.Config(
-        app, http=Connection, ws="none", log_config=None, access_log=False, server_header=False, proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS, lifespan="on",
-        backlog=ACCEPTED_AT_ONCE, h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+        app, interface="asgi3", http=Connection, ws="none", log_config=None, access_log=False, server_header=False,
+        proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS,
+        lifespan="on", backlog=ACCEPTED_AT_ONCE, h11_max_incomplete_event_size=MOST_HEADER_BYTES,
     )  # fmt: skip
 
 
