@@ -66,7 +66,7 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=10)
     options.add_argument("--epochs", type=int)
     options.add_argument("--results", type=Path, default=RESULTS)
-    given = options.parse_args()
+    given, rests_on = options.parse_args(), when.measured()  # now: the code that is loaded is of this commit
     data = load_named(given.dataset)
     request = Request(data, seeds=given.seeds, epochs=given.epochs, ks=(20,), say=lambda _text: None)
     for method in given.methods:
@@ -82,7 +82,7 @@ def main() -> None:
             "method": method,
             "trials": given.trials,
             "seeds": given.seeds,
-            **when.measured(),
+            **rests_on,
             **{kind: found for kind, (found, _) in sides.items()},
             "test": asdict(test),
         }

@@ -106,7 +106,10 @@ def test_blocks_change_little_and_threads_nothing(monkeypatch):
     whole = make_model("ials", PLAIN, **OPTIONS)
     assert torch.equal(with_threads(2, lambda: make_model("ials", PLAIN, **OPTIONS).user), whole.user)
     monkeypatch.setattr(ials, "NUMBERS_AT_ONCE", 30)
-    np.testing.assert_allclose(scores_of(make_model("ials", PLAIN, **OPTIONS)), scores_of(whole), atol=1e-5)
+    parts = make_model("ials", PLAIN, **OPTIONS)
+    np.testing.assert_allclose(scores_of(parts), scores_of(whole), atol=1e-5)
+    for threads in (2, 3):  # many blocks at once
+        assert torch.equal(with_threads(threads, lambda: make_model("ials", PLAIN, **OPTIONS).user), parts.user)
 
 
 def test_a_penalty_that_is_too_small_is_told():

@@ -69,13 +69,14 @@ def share_out(name: str, calls: list[tuple[Any, ...]], done: Callable[[float], N
     in_threads(work, calls)
 
 
-def in_threads(work: Callable[..., None], calls: list[tuple[Any, ...]]) -> None:
-    """The same of anything that holds no lock for long."""
-    if len(calls) == 1 or torch.get_num_threads() == 1:
+def in_threads(work: Callable[..., None], calls: list[tuple[Any, ...]], threads: int | None = None) -> None:
+    """The same of anything that holds no lock for long; on so many threads, where torch is to have one in each."""
+    number = threads or torch.get_num_threads()
+    if len(calls) == 1 or number == 1:
         for arguments in calls:
             work(*arguments)
     else:
-        list(_threads(torch.get_num_threads()).map(lambda arguments: work(*arguments), calls))
+        list(_threads(number).map(lambda arguments: work(*arguments), calls))
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.errors import InputError
+from accord.kernels.cpu import in_threads
 from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.histories import interaction_matrix, one_thread
 from accord.random import generators
 
-NUMBERS_AT_ONCE = 2**22  # of the vectors, and of the matrices, that are solved together
+NUMBERS_AT_ONCE = 2**20  # of the vectors, and of the matrices, that are solved together
+MOST_THREADS = 4
 MOST_WIDE = 2**11  # a matrix of dim x dim is solved for every user and item
 
 
@@ -66,13 +69,13 @@ class IALS(Model):
         dim, rows, pairs = config.dim, shape.num_users + shape.num_items, shape.num_interactions
         times = 2 * config.iterations + 1
         fit = times * dim**2 * (6e-11 * pairs + 6e-11 * min(rows * dim, 4 * pairs))
-        memory = 8 * dim * rows + 24 * NUMBERS_AT_ONCE + 40 * pairs
+        memory = 8 * dim * rows + 24 * MOST_THREADS * NUMBERS_AT_ONCE + 40 * pairs
         return Cost(fit, shape.num_users * shape.num_items * (1e-9 + 5e-11 * dim), memory)
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = interaction_matrix(train, weight).astype(np.float32)
         by_user, by_item = (_Rows(rows, self.item.device) for rows in (x, x.T.tocsr()))
-        dim = self.config.dim
+        dim, self._threads = self.config.dim, min(MOST_THREADS, torch.get_num_threads())
         with one_thread(), torch.no_grad():
             for run, stream in enumerate(generators(self.seeds, "ials")):
                 item = (torch.randn(self.num_items, dim, generator=stream) * (0.1 / dim**0.5)).to(self.item.device)
@@ -89,8 +92,15 @@ class IALS(Model):
         other = other @ turn.to(other)
         spectrum = other.square().sum(0)
         found = torch.zeros(rows.size, self.config.dim, device=other.device)
-        for places, columns, counts in rows.blocks(self.config.dim):
+
+        @torch.no_grad()
+        def solve(places: Tensor, columns: Tensor, counts: Tensor) -> None:
+            torch.set_num_threads(1)  # of each thread
             found[places] = self._best(other[columns], counts, spectrum, len(other))
+
+        blocks, threads = rows.blocks(self.config.dim), 1 if other.is_cuda else self._threads
+        while some := list(islice(blocks, threads)):  # the same blocks for any number of threads: the same bits
+            in_threads(solve, some, threads)
         return found, other, spectrum
 
     def _best(self, vectors: Tensor, counts: Tensor, spectrum: Tensor, whole: int) -> Tensor:
