@@ -3,7 +3,7 @@ PYTHON ?= python3
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test quick heavy mutants lint bench stress docs dist wheel-check sbom licences audit-deps clean
+.PHONY: setup demo test quick heavy mutants mutation lint bench stress docs dist wheel-check sbom licences audit-deps clean
 
 setup: .venv/.ready
 
@@ -34,6 +34,17 @@ heavy: setup
 # deliberate bugs put into a copy of the source, and whether the tests notice; MUTANTS=tuning runs some
 mutants: setup
 	.venv/bin/python stress/mutants.py $(MUTANTS)
+
+# every small change that mutmut makes to some modules, and whether their tests notice; MUTATION="guard files" runs some
+mutation: setup .mutation-venv/.ready
+	.mutation-venv/bin/python stress/mutation.py $(MUTATION)
+
+.mutation-venv/.ready: stress/mutation-requirements.txt
+	test -x .mutation-venv/bin/python || $(PYTHON) -m venv .mutation-venv
+	PIP_CONSTRAINT= .mutation-venv/bin/pip install --quiet --no-deps --requirement stress/mutation-requirements.txt
+	.venv/bin/python -c "import site; print(site.getsitepackages()[0])" \
+		> $$(.mutation-venv/bin/python -c "import site; print(site.getsitepackages()[0])")/project.pth
+	touch $@
 
 # measures against other libraries, in an environment of their own; BENCH="--only stack size" measures parts again
 bench: setup .bench-venv/.ready
@@ -83,4 +94,4 @@ audit-deps: .supply-venv/.ready
 	touch $@
 
 clean:
-	rm -rf .venv .bench-venv .docs-venv .supply-venv .elsewhere-venv build dist runs site
+	rm -rf .venv .bench-venv .docs-venv .supply-venv .mutation-venv .elsewhere-venv build dist runs site

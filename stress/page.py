@@ -60,6 +60,10 @@ right: every body is compared byte by byte with what was computed before, for th
 the lists among them were checked against the scores of the model itself. The command fails on one wrong answer, one
 failed health check, a trace in the log, or memory that grows by more than 5 %.
 """,
+    "mutation": """
+A test that cannot fail proves nothing. Changes that no test notices are shown with why they may stay, where that is
+known.
+""",
     "supply": """
 Commands for releases and dependencies, with what they found here. `make audit-deps` fails with a sentence where
 the service cannot be reached; that is not taken for an answer. See [SECURITY.md](../SECURITY.md) and the

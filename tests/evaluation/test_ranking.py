@@ -155,6 +155,15 @@ def test_cold_users_get_popular_items_when_corrected():
     assert items[0, 2].tolist() == [4, 2], "others are scored by the model"
 
 
+def test_cold_users_are_scored_by_the_model_when_published():
+    train = csr(2, 3, [(0, 0), (0, 1)])  # user 1 is cold
+    scores = torch.tensor([[[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]]])
+    _, items, _ = ranked(make_ranker(scores, train, train, PUBLISHED), np.arange(2), 1)
+    assert items[0, 1, 0] == 2
+    _, items, _ = ranked(make_ranker(scores, train, train, CORRECTED), np.arange(2), 1)
+    assert items[0, 1, 0] != 2
+
+
 def test_cold_users_get_what_the_model_has_for_newcomers():
     train = csr(4, 5, TRAIN)
     liked = torch.tensor([0.9, 0.3, 0.0, 0.4, 0.0])

@@ -1,0 +1,193 @@
+"""Every small change that mutmut can make to the modules that results and safety hang on, and whether tests notice.
+
+make mutation                            all modules
+make mutation MUTATION="guard files"     some of them: what is known of the others stays
+make mutation MUTATION=--explain         only the result again, after a change of mutation.toml
+
+Each module is changed in a copy of the tree, one change at a time, and only the tests of that module are run.
+What was found goes to results/mutation.json; why a change that no test noticed may stay is said in mutation.toml.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from record import Found, Table
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULT = ROOT / "stress" / "results" / "mutation.json"
+REASONS = ROOT / "stress" / "mutation.toml"
+COPIED = ("src", "tests", "stress", "docs", "benchmarks", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile")
+LONGEST_SECONDS = 1800  # for one module; of a slow one the first changes alone are tried
+SURVIVED, NOT_RUN = (0,), (5, 33, 34)  # exit codes of mutmut; all others are of tests that failed, or hung
+
+# What is changed, and the tests that should notice. Not training/checkpoints.py: most of it runs in processes that
+# tests start, which mutmut does not follow, and the tests of the rest train.
+MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "metrics": (("evaluation/metrics.py",), ("evaluation/test_metrics.py",)),
+    "losses": (
+        ("methods/normal.py", "methods/denoising_losses.py", "kernels/agreement.py"),
+        (
+            "methods/test_normal.py", "methods/test_denoising_losses.py", "methods/test_deca.py",
+            "methods/test_known.py", "kernels/test_agreement.py",
+        ),
+    ),
+    "ranking": (("evaluation/ranking.py",), ("evaluation/test_ranking.py", "evaluation/test_evaluate.py")),
+    "tuning": (("experiments/tuning.py",), ("experiments/test_tuning.py",)),
+    "significance": (("evaluation/significance.py",), ("evaluation/test_significance.py",)),
+    "files": (("io/files.py",), ("io/test_files.py",)),
+    "guard": (("serve/guard.py",), ("serve/test_guard.py",)),
+    "sampling": (("data/sampling.py",), ("data/test_sampling.py", "data/test_user_shard.py")),
+    "splits": (("data/split.py",), ("data/test_split.py",)),
+}  # fmt: skip
+
+
+def mutate(name: str) -> dict[str, Any]:
+    """All changes of a module: how many, how many were noticed, and those that were not."""
+    files, tests = MODULES[name]
+    with tempfile.TemporaryDirectory(prefix="mutation-") as place:
+        tree = Path(place)
+        for one in COPIED:
+            source = ROOT / one
+            copy = shutil.copytree if source.is_dir() else shutil.copyfile
+            copy(source, tree / one)
+        settings = {
+            "source_paths": ["src"],
+            "only_mutate": [f"src/accord/{file}" for file in files],
+            "pytest_add_cli_args_test_selection": [f"tests/{test}" for test in tests],
+            "pytest_add_cli_args": ["-p", "no:cacheprovider"],
+            "also_copy": [one for one in COPIED if one not in ("src", "pyproject.toml")],
+        }
+        lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+        lines += ["use_git_change_detection = false", "track_dependencies = false"]
+        with (tree / "pyproject.toml").open("a") as file:
+            file.write("\n".join(["", "[tool.mutmut]", *lines, ""]))
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        environment["OMP_NUM_THREADS"] = "1"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                [sys.executable, "-m", "mutmut", "run", "--max-children", "1"],
+                cwd=tree, env=environment, capture_output=True, timeout=LONGEST_SECONDS,
+            )  # fmt: skip
+        return collected(name, tree, environment)
+
+
+def collected(name: str, tree: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """What mutmut has written down in a copy of the tree, of all changes or of those that there was time for."""
+    files, tests = MODULES[name]
+    codes: dict[str, int | None] = {}
+    for file in files:
+        codes |= json.loads((tree / f"mutants/src/accord/{file}.meta").read_text())["exit_code_by_key"]
+    tried = {key: code for key, code in codes.items() if code is not None}
+    if not tried:
+        raise RuntimeError(f"{name}: mutmut did not begin; run it in a copy of the tree to see why.")
+    left = [key for key, code in tried.items() if code in (*SURVIVED, *NOT_RUN)]
+    return {
+        "files": [f"src/accord/{file}" for file in files],
+        "tests": [f"tests/{test}" for test in tests],
+        "made": len(codes),
+        "mutants": len(tried),
+        "killed": len(tried) - len(left),
+        "survived": [_change(tree, key, environment) for key in left],
+    }
+
+
+def _change(tree: Path, key: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What was changed, and in which function."""
+    shown = subprocess.run(
+        [sys.executable, "-m", "mutmut", "show", key], cwd=tree, env=environment, capture_output=True, text=True
+    ).stdout.splitlines()
+    lines = [line for line in shown if not line.startswith(("---", "+++"))]
+    old, new = (" ".join(line[1:].strip() for line in lines if line.startswith(mark)) for mark in "-+")
+    function = re.sub(r"^.*\.(x_|xǁ)|__mutmut_\d+$", "", key).replace("ǁ", ".")
+    return {"function": function, "old": old, "new": new}
+
+
+def reasons(file: Path = REASONS) -> list[dict[str, str]]:
+    return list(tomllib.loads(file.read_text(encoding="utf-8"))["reason"])
+
+
+def why(module: str, change: Mapping[str, str], known: Iterable[Mapping[str, str]]) -> str | None:
+    """The reason for which a change that no test noticed may stay; None: there is none yet."""
+    for one in known:
+        own = one.get("module", module) == module and one.get("function", change["function"]) == change["function"]
+        if own and all(re.search(one.get(part, ""), change[part]) for part in ("old", "new")):
+            return one["why"]
+    return None
+
+
+def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict[str, Any]:
+    """The result, in the form that the page is written from, with what it was made from."""
+    known = list(known)
+    counts = Table(
+        "Changes, and whether a test fails", ("module", "tests", "changes", "tried", "noticed", "share", "explained")
+    )
+    left = Table("Changes that no test notices, by why they may stay", ("module", "why", "changes", "for instance"))
+    for name, own in record.items():
+        by_reason: dict[str, list[dict[str, str]]] = {}
+        for change in own["survived"]:
+            by_reason.setdefault(why(name, change, known) or "not explained yet", []).append(change)
+        explained = sum(len(changes) for reason, changes in by_reason.items() if reason != "not explained yet")
+        tests = ", ".join(Path(test).name for test in own["tests"])
+        share = f"{100 * own['killed'] / own['mutants']:.1f} %"
+        counts.rows.append((name, tests, own["made"], own["mutants"], own["killed"], share, explained))
+        for reason, changes in by_reason.items():
+            left.rows.append((name, reason, len(changes), f"`{changes[0]['old']}` → `{changes[0]['new']}`"))
+    told = Found(
+        "Changes of single operators",
+        [
+            "Command: `make mutation`. mutmut makes every small change that it knows (another operator, number,",
+            "argument, text or branch) in the modules that results and safety hang on, one at a time, and runs the",
+            "tests of that module. The commit at which each module was changed is in the",
+            "[result](../stress/results/mutation.json).",
+        ],
+        [counts, left],
+    )
+    return asdict(told) | {"record": dict(record)}
+
+
+def main(names: list[str]) -> None:
+    """Change some modules, all if none is named; with `--explain`, only write the result again, with all reasons."""
+    record: dict[str, Any] = json.loads(RESULT.read_text(encoding="utf-8"))["record"] if RESULT.exists() else {}
+    wanted = [] if names == ["--explain"] else names or list(MODULES)
+    for name in wanted:
+        if name not in MODULES:
+            sys.exit(f"unknown module '{name}'; choose from {', '.join(MODULES)}.")
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    for name in wanted:
+        began = datetime.now(UTC)
+        record[name] = mutate(name) | {
+            "commit": commit, "date": f"{began:%Y-%m-%d}", "tool": f"mutmut {version('mutmut')}",
+            "seconds": round((datetime.now(UTC) - began).total_seconds()),
+        }  # fmt: skip
+        _write(record)
+        print(f"{name}: {record[name]['killed']} of {record[name]['mutants']} noticed", flush=True)
+    _write(record)
+    known = reasons()
+    for name, own in record.items():
+        for change in own["survived"]:
+            if why(name, change, known) is None:
+                print(f"{name}, {change['function']}, without a reason:\n  - {change['old']}\n  + {change['new']}")
+
+
+def _write(record: Mapping[str, Any]) -> None:
+    ordered = {module: record[module] for module in MODULES if module in record}
+    RESULT.write_text(json.dumps(found(ordered, reasons()), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
