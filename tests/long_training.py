@@ -12,7 +12,7 @@ from pathlib import Path
 COMMAND = [sys.executable, "-m", "accord"]
 
 
-def start_long_training(folder: str, *more: str, epochs: int = 400) -> subprocess.Popen[str]:
+def start_long_training(folder: str, *more: str, epochs: int = 200) -> subprocess.Popen[str]:
     words = f"train clicks.csv --method deca --epochs {epochs} --out {folder}"
     words += " --set train.early_stop=false --set train.checkpoint_seconds=0"
     return subprocess.Popen(

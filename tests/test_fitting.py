@@ -142,7 +142,7 @@ def test_deterministic_is_of_the_whole_process(monkeypatch):
 
 
 def test_a_method_for_a_model_that_takes_none_is_refused():
-    with pytest.raises(InputError, match=r"^model 'ease' is not trained with a method; leave out --method deca, or"):
+    with pytest.raises(InputError, match=r"^model 'ease' is not trained with a method; leave the method deca out, or"):
         fit(small_data(), "ease", "deca")
 
 

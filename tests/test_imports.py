@@ -41,7 +41,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "posteriors": {"config", "data", "evaluation", "kernels", "models"},
     "recommender": {"data", "errors", "evaluation", "io", "kernels", "methods", "models", "training", "version"},
-    "report": {"data", "evaluation", "io", "methods", "models", "recommender", "training", "version"},
+    "report": {"data", "errors", "evaluation", "io", "methods", "models", "recommender", "training", "version"},
     "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},
     "serve": {"data", "errors", "io", "recommender"},
     "experiments": {

@@ -35,6 +35,7 @@ def printable(text: str) -> str:
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """An unknown name, with the nearest known one suggested."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
-    hint = f"did you mean '{near[0]}'?" if near else f"give one of {', '.join(names)}."
+    lower = {one.lower(): one for one in names}
+    near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.65)
+    hint = f"did you mean '{lower[near[0]]}'?" if near else f"give one of {', '.join(names)}."
     return InputError(f"unknown {kind} '{name}'; {hint}")

@@ -101,16 +101,13 @@ def test_labelled_validation_pairs_say_how_far_labels_are_trusted(monkeypatch):
     label = pa.array(data.valid.column("value").astype(float))
     valid = Interactions.of(data.valid.users, data.valid.items, label=label)
     asked = {"options": {"model.budget": 2}, "device": "cpu", "refit": False}
-    usual = fit(replace(data, valid=valid), **asked).run.members
     for trust in (0.0, 4.0):
         monkeypatch.setattr(auto, "choose_trust", lambda sides, ranker, known, trust=trust: trust)
         found = fit(replace(data, valid=valid), **asked)
         assert any(f"worth {trust:g} times their usual vote" in note for note in found.metrics["notes"])
-        votes = {member.label: member.weight for member in found.run.members if member.added}
-        assert votes == {one.label: trust * one.weight for one in usual if one.added and trust}
+        votes = {member.model: member.weight for member in found.run.members if member.added}
+        assert votes == ({"ease": 4 * auto.CLEAN, "mf": 4 * auto.CLEAN, "quality": 4 * auto.QUALITY} if trust else {})
         assert len(found.method.target.members) == len(found.run.members)
-    monkeypatch.setattr(auto, "choose_trust", lambda *_: pytest.fail("there is no label to choose by"))
-    fit(data, **asked)
 
 
 def test_labels_that_are_too_few_change_nothing_and_that_is_said():

@@ -41,6 +41,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from accord.data.catalog import cache_folder
+from accord.errors import InputError
 from accord.io.files import replacing
 from accord.report.tables import Table
 from accord.version import __version__
@@ -256,7 +257,7 @@ def _vega() -> str:
     if kept.is_file():
         return kept.read_text(encoding="utf-8")
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    with suppress(OSError), replacing(kept) as temporary:
+    with suppress(OSError, InputError), replacing(kept) as temporary:
         temporary.write_text(script, encoding="utf-8")
     return script
 
