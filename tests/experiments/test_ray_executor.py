@@ -261,6 +261,7 @@ def test_the_cluster_file_is_one() -> None:
     assert job["spec"]["rayClusterSpec"]["rayVersion"] == pinned["ray"]
 
 
+@pytest.mark.heavy
 def test_ray_train_gives_what_one_process_gives(tmp_path: Path) -> None:
     """The example of the docs, on a Ray of its own."""
     environment = {**os.environ, "RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
