@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from accord.nn.adam import Adam
+from accord.nn.adam import Adam, strength_apart
 from accord.nn.layers import Embedding
 
 
@@ -84,3 +84,9 @@ def test_tables_by_rows_have_dense_state_between_start_and_release(decoupled):
     assert state["exp_avg_sq"].shape == table.weight.shape
     weight = table.weight.detach()[0, :, 0].tolist()
     assert weight == pytest.approx([1, 1, 1, 1, 0.7, 1], abs=1e-5), "a constant gradient moves by the rate in each step"
+
+
+def test_the_penalty_apart_from_the_gradient_is_as_strong_on_any_log():
+    """A row of a log with four times the users is looked up in a quarter of the steps: it decays half as fast."""
+    small, large = (strength_apart(2000, users) / users for users in (1000, 4000))
+    assert large == pytest.approx(small / 2)

@@ -23,7 +23,7 @@ from accord.methods.base import Method
 from accord.methods.normal import Normal
 from accord.nn.ranks import SeveralRanks
 from accord.random import generators
-from accord.training.stack import strength_apart, train_stack
+from accord.training.stack import train_stack
 from accord.training.trainer import Diverged
 from helpers import CPU, assert_same_weights, one_run, plan_small, small_data, train_small
 from ramp import spoil
@@ -263,9 +263,3 @@ def test_a_stack_gives_back_the_runs_that_did_not_diverge(method, monkeypatch):
         alone, _ = train_small("gmf", method, (seed,), **options)
         for name, tensor in one_run(rest.state_dict(), number, 2).items():
             torch.testing.assert_close(tensor, one_run(alone.state_dict(), 0, 1)[name], rtol=1e-3, atol=1e-4)
-
-
-def test_the_penalty_apart_from_the_gradient_is_as_strong_on_any_log():
-    """A row of a log with four times the users is looked up in a quarter of the steps: it decays half as fast."""
-    small, large = (strength_apart(2000, users) / users for users in (1000, 4000))
-    assert large == pytest.approx(small / 2)

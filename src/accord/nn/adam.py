@@ -10,6 +10,7 @@ so n steps without a gradient are w <- k^n * w and v <- beta2^n * v, however man
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -21,7 +22,18 @@ from accord.kernels import cuda
 from accord.nn.layers import Embedding
 from accord.nn.row_adam import RowsAtOnce, RowsStepByStep
 
+AS_STRONG = 15.0  # see `strength_apart`
 LARGE = 2**17  # elements from which a parameter is worth a kernel of its own
+
+
+def strength_apart(pairs: float, users: int) -> float:
+    """What l2 is multiplied by where weights decay apart from the gradient, so that it is as strong as under Adam.
+
+    Adam divides the penalty's gradient, l2 / users, by the root mean square of the whole. Where a step has so many
+    pairs, a row is in `pairs / users` of them, and then its gradient is a small number over `pairs`; so l2 would count
+    `sqrt(pairs * users)` times, and that number, found on MovieLens, is in AS_STRONG.
+    """
+    return AS_STRONG * math.sqrt(pairs * users)
 
 
 class Adam:

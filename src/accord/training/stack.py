@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import hashlib
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -31,6 +30,7 @@ from accord.methods.known import note
 from accord.models import ModelSpec
 from accord.models.base import Model
 from accord.models.consensus import Member, as_run
+from accord.nn.adam import strength_apart
 from accord.nn.ranks import ALONE, Ranks
 from accord.random import generators
 from accord.training import checkpoints
@@ -41,7 +41,6 @@ from accord.training.validation import by_loss, by_ndcg
 
 LEAST_IN_A_BATCH, MOST_IN_A_BATCH = 64, 2048
 SCORED_AT_ONCE = 2**24
-AS_STRONG = 15.0  # see `strength_apart`
 
 
 def train_stack(
@@ -180,16 +179,17 @@ class Bench:
 
     @cached_property
     def relevant(self) -> Relevant | None:
-        relevant = Relevant.of_validation(self.data, self.run.config.protocol).sampled()
-        return relevant if len(relevant.users) else None
+        return self._judged_by(self.data)
 
     @property
     def known_real(self) -> Relevant | None:
         part = validation_part(self.data, self.run.config.protocol)
         if "label" not in part.names:
             return None
-        real = replace(self.data, valid=part.filter(part.column("label") > 0.5), valid_clean=None)
-        relevant = Relevant.of_validation(real, self.run.config.protocol).sampled()
+        return self._judged_by(replace(self.data, valid=part.filter(part.column("label") > 0.5), valid_clean=None))
+
+    def _judged_by(self, data: Dataset) -> Relevant | None:
+        relevant = Relevant.of_validation(data, self.run.config.protocol).sampled()
         return relevant if len(relevant.users) else None
 
     def ranker(self, method: Method) -> Ranker:
@@ -265,16 +265,6 @@ class Bench:
             return by_loss(data, self.train_pairs, rules, stage, pairs, self.device, self.ranks)
         patience = self.run.config.train.patience
         return by_ndcg(data, self.train_pairs, rules, stage, steps, patience, self.device, self.ranks)
-
-
-def strength_apart(pairs: float, users: int) -> float:
-    """What l2 is multiplied by where weights decay apart from the gradient, so that it is as strong as under Adam.
-
-    Adam divides the penalty's gradient, l2 / users, by the root mean square of the whole. Where a step has so many
-    pairs, a row is in `pairs / users` of them, and then its gradient is a small number over `pairs`; so l2 would count
-    `sqrt(pairs * users)` times, and that number, found on MovieLens, is in AS_STRONG.
-    """
-    return AS_STRONG * math.sqrt(pairs * users)
 
 
 def trained_without(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,15 @@ def tce(folder: Path, own: Tried) -> tuple[str, ...]:
     cells = set.intersection(*(set(way) for way in ways.values()))
     known = landings("tce", own, cells)
     found = sorted(landings("tce", way, cells)[0] for way in ways.values())
+    rules = [dict(way) for way in ways]
+    drops, ramps, parts = (sorted({one[name] for one in rules if name in one}) for name in ("drop", "ramp", "share"))
+    ends = f"{_either(f'{n:,}' for n in ramps)} steps, or after {_either(f'{part:.0%}' for part in parts)}"
     return (
-        f"{len(ways)} other schedules of T-CE, which drop 0.1 or 0.2 of a batch after 1, 300 or 1,000 steps, or after",
-        f"a quarter or all of the training, land on {found[0]} to {found[-1]} of the {known[1]} values of the cells",
+        f"{len(ways)} other schedules of T-CE, which drop {_either(f'{drop:g}' for drop in drops)} of a batch after",
+        f"{ends} of the training, land on {found[0]} to {found[-1]} of the {known[1]} values of the cells",
         said(f"that they were tried with, and that of its own paper on {known[0]}: it stays.", known[0] >= found[-1]),
     )
+
+
+def _either(texts: Iterable[str]) -> str:
+    return " or ".join(texts)
