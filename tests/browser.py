@@ -47,6 +47,7 @@ class Opened:
 def opened(browser: Browser, path: Path, width: int = 1100, scheme: Any = "light") -> Iterator[Opened]:
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page = context.new_page()
+    page.set_default_timeout(120_000)  # a busy machine is slow, not wrong
     seen = Opened(page)
     page.on("console", lambda message: seen.said.append(message.text))
     page.on("pageerror", lambda error: seen.said.append(str(error)))

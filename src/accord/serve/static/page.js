@@ -181,6 +181,7 @@ const fromHistory = (items) =>
 async function refresh() {
   const mine = ++turn;
   $("reset").hidden = !changed();
+  $("recommended").setAttribute("aria-busy", "true");
   try {
     let found;
     if (!changed() && person.user !== null) {
@@ -195,6 +196,8 @@ async function refresh() {
     if (mine === turn) showList(found);
   } catch (problem) {
     if (mine === turn) showProblem(problem);
+  } finally {
+    if (mine === turn) $("recommended").setAttribute("aria-busy", "false");
   }
 }
 
