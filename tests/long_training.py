@@ -25,7 +25,7 @@ def start_long_training(folder: str, *more: str, epochs: int = 200) -> subproces
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not path.exists():
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < until

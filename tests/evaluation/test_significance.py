@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 
 import numpy as np
@@ -185,16 +184,14 @@ def test_what_cannot_be_paired_is_refused(baseline, other, said):
         only(baseline, other)
 
 
-def test_large_data_is_quick_and_small():
+def test_large_data_is_small():
     rng = np.random.default_rng(11)
     baseline = rng.random((10, 20_000))
     others = {str(number): rng.random((10, 20_000)) for number in range(2)}
     tracemalloc.start()
-    start = time.perf_counter()
     compare_to(baseline, others)
-    seconds, (_, peak) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert seconds < 20
     assert peak < 300 * 2**20
 
 

@@ -203,7 +203,7 @@ def test_a_wrong_address_is_said(
     assert code == 2
     assert said in err
     assert err.count("\n") == 1
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 120
 
 
 def test_a_port_of_somebody_else_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,10 +157,10 @@ def test_a_killed_rank_ends_the_job_which_goes_on_with_any_number(tmp_path):
         time.sleep(0.1)
         job[1].send_signal(signal.SIGKILL)
         began = time.monotonic()
-        ends = finish(job, 30)
+        ends = finish(job, 120)
     finally:
         finish(job)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 120
     assert [code for code, _ in ends] == [2, -signal.SIGKILL, 2]
     said = [line for _, text in ends for line in text.splitlines() if line.startswith("accord: ")]
     assert said == [f"accord: {LOST}"]

@@ -202,7 +202,7 @@ def test_a_tooltip_shows_text_as_text(browser, path):
         page.locator("#chart-0").scroll_into_view_if_needed()
         box = page.locator("#chart-0 svg g.mark-symbol.role-mark path").first.bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        page.locator("#vg-tooltip-element.visible").wait_for(timeout=5000)
+        page.locator("#vg-tooltip-element.visible").wait_for()
         assert HARM in page.locator("#vg-tooltip-element").inner_text()
         assert page.title() == f"Page {HARM}"
         assert page.locator("img").count() == 0

@@ -110,13 +110,13 @@ def test_reloads_do_not_pile_up(served, monkeypatch):
     load, go = served._load, threading.Event()
 
     def slow_load():
-        go.wait(10)
+        go.wait(120)
         return load()
 
     monkeypatch.setattr(served, "_load", slow_load)
     with serving(served) as address:
         answers = []
-        first = threading.Thread(target=lambda: answers.append(httpx.post(f"{address}/reload", timeout=20)))
+        first = threading.Thread(target=lambda: answers.append(httpx.post(f"{address}/reload", timeout=120)))
         first.start()
         while not served.is_reloading:
             time.sleep(0.01)

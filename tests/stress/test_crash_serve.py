@@ -36,7 +36,7 @@ def asked_of(address, known):
     asked, wrong, ended = [], [], threading.Event()
     asking = threading.Thread(target=crash_serve.ask, args=(address, known, asked, wrong, ended))
     asking.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while len(asked) + len(wrong) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
     ended.set()
