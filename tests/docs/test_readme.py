@@ -48,7 +48,7 @@ def test_examples(tmp_path: Path) -> None:
 def test_demo_table(tmp_path: Path) -> None:
     """One seed instead of three, to be quick: the means must be near."""
     shown = re.sub(r" ± \S+", "", demo_output())
-    assert_same(shown, run("bash", "accord demo --seeds 1", tmp_path))
+    assert_same(shown, run("bash", "accord demo --seeds 1", tmp_path, started=True))
 
 
 def test_make_targets_and_files_exist() -> None:

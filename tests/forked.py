@@ -1,0 +1,114 @@
+"""`accord` and `python` that start in a moment: forked from a process that has imported all of it already.
+
+The examples of the docs are hundreds of commands, and two thirds of the time of a short one goes on imports. Commands
+run by the real programs are in tests/cli, in the README's demo and in `make wheel-check`.
+
+As a script: the process to fork from (`serve SOCKET`), or what stands for a program (`ask SOCKET PROGRAM WORDS`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+SIZE = 2**20
+
+
+def ask(place: str, program: str, words: list[str]) -> int:
+    """Have a command run there with this process's files, folder and environment; its exit code."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.connect(place)
+        asked = {"program": program, "words": words, "cwd": str(Path.cwd()), "environment": dict(os.environ)}
+        text = json.dumps(asked).encode()
+        socket.send_fds(made, [len(text).to_bytes(8, "big")], [0, 1, 2])
+        made.sendall(text)
+        answer = made.recv(1)
+    return answer[0] if answer else 70  # it died without a word
+
+
+def serve(place: str) -> None:
+    """Import everything, say so, and then fork a process for every command until standard input ends."""
+    import select
+    import signal
+
+    import accord.cli.app
+    import accord.fitting
+    import accord.methods.auto
+    import accord.report.run_report  # noqa: F401
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place)
+        listener.listen()
+        print("ready", flush=True)
+        while sys.stdin not in select.select([sys.stdin, listener], [], [])[0]:
+            made, _ = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                _answer(made)
+            made.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them here: the one who asked is told
+
+
+def _answer(made: socket.socket) -> None:
+    import signal
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    size, files, _, _ = socket.recv_fds(made, 8, 3)
+    text = b""
+    while len(text) < int.from_bytes(size, "big"):
+        text += made.recv(SIZE)
+    asked = json.loads(text)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    code = _run(asked["program"], asked["words"])
+    made.sendall(bytes([code]))
+    os._exit(code)
+
+
+def _run(program: str, words: list[str]) -> int:
+    import atexit
+    import threading
+    import traceback
+    import types
+
+    sys.modules["__main__"] = main = types.ModuleType("__main__")
+    sys.stdin = open(0)  # noqa: SIM115
+    code = 0
+    try:
+        if program == "accord":
+            from accord.cli.app import main as command
+
+            sys.argv = ["accord", *words]
+            command()
+        else:
+            assert words[0] == "-c" or words[0].endswith(".py"), f"python {words[0]} is not for here"
+            source = words[1] if words[0] == "-c" else Path(words[0]).read_text(encoding="utf-8")
+            sys.argv, sys.path[0] = words, str(Path.cwd())
+            exec(compile(source, words[0], "exec"), main.__dict__)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        sys.path.pop(0)
+        serve(sys.argv[2])
+    else:
+        sys.exit(ask(sys.argv[2], sys.argv[3], sys.argv[4:]))
