@@ -151,6 +151,11 @@ def test_no_file_imports_back():
     assert set(without_circle(edges)) == set(edges)
 
 
+def test_no_file_is_long():
+    lines = {name: path.read_text(encoding="utf-8").count("\n") for name, path in modules().items()}
+    assert {name: number for name, number in lines.items() if number > 400} == {}
+
+
 def test_few_modules_stand_at_the_top():
     assert len([path for path in PACKAGE.glob("*.py") if path.stem not in FACE]) <= 8
 

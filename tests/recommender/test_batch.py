@@ -1,4 +1,4 @@
-"""Lists for everybody: the same as for each, streamed, in parts, and by an index."""
+"""Recommendations for all users: the same as for each, streamed, in parts, and by an index."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What torch does slowly on a CPU, compiled by numba where it is installed (`accord[fast]`): rows of tables, looked up,
-multiplied and changed; the best of many scores. The loops themselves are in `cpu_loops`. The plain torch in `lookups`
-and `top_k`, or beside the caller, defines each and is its test.
+multiplied and changed; the best of many scores. The loops themselves are in `cpu_loops`, `optimiser_loops` and
+`neighbour_loops`. The plain torch in `lookups` and `top_k`, or beside the caller, defines each and is its test.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.kernels import cpu_loops, neighbour_loops
+from accord.kernels import cpu_loops, neighbour_loops, optimiser_loops
 from accord.kernels.cpu_loops import Floats as Floats
 from accord.kernels.cpu_loops import Ints as Ints
 
@@ -36,7 +36,7 @@ def _compiled() -> dict[str, Callable[..., None]] | None:
         return None
     # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
     compiled = partial(numba.njit, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
-    kernels = (*cpu_loops.ALL, *neighbour_loops.ALL)
+    kernels = (*cpu_loops.ALL, *optimiser_loops.ALL, *neighbour_loops.ALL)
     try:  # kept beside the source, or where that cannot be written in a folder of the user's, or in $NUMBA_CACHE_DIR
         return {kernel.__name__: compiled(cache=True)(kernel) for kernel in kernels}
     except RuntimeError:  # nothing can be written: compiled by each process anew
