@@ -79,7 +79,7 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 
 
 def _section(found: dict[str, Any], text: str) -> str:
-    parts = [f"## {found['title']}", text.strip(), " ".join(found["how"])]
+    parts = [f"## {found['title']}", text.strip(), " ".join([*found["how"], _made(found["made"])])]
     parts += [f"![{found['title']}](images/{figure})" for figure in found.get("figures", [])]
     parts += [_table(table) for table in found["tables"]]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -88,7 +88,13 @@ def _section(found: dict[str, Any], text: str) -> str:
 def _table(table: dict[str, Any]) -> str:
     rows = [table["heads"], ["---"] * len(table["heads"]), *table["rows"]]
     lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
-    return "\n\n".join([f"**{table['title']}**", "\n".join(lines), *table.get("notes", [])])
+    of = [_made(table["made"])] if table.get("made") else []
+    return "\n\n".join([f"**{table['title']}**", "\n".join(lines), *table.get("notes", []), *of])
+
+
+def _made(of: dict[str, Any]) -> str:
+    drawn = "nothing drawn" if of["seed"] is None else f"seed {of['seed']}"
+    return f"Run on {of['date']}, commit `{of['commit']}`, {drawn}."
 
 
 def _cell(value: Any) -> str:
