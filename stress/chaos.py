@@ -32,7 +32,7 @@ from crash_serve import Asked, asked_all_the_time, reference_lists
 from faults import Skipped, fill, full_disk
 from intact import audit_is_right, results_are_right, run_is_right
 from killing import Tally, Victim, accord, clicks, undisturbed, warm
-from record import RESULTS, Found, Table, made, table_as_text
+from record import RESULTS, Found, Table, stamp, table_as_text
 
 MEGABYTES = 64  # of the small disk
 MEMBERS = '[{"model": "ease"}, {"model": "item-knn"}, {"model": "mf", "method": "normal", "epochs": 3}]'
@@ -363,7 +363,7 @@ def main() -> int:
                 f" {len(chaos.wrong)} were wrong. {len(chaos.lost)} results were lost.",
             ],
             tables(chaos, asked),
-            made=made(given.seed),
+            made=stamp(given.seed),
         )
     found.write("chaos", given.results)
     print("\n\n".join(map(table_as_text, found.tables)))

@@ -25,7 +25,7 @@ def _now() -> dict[str, Any]:
 BEGAN = _now()  # when the campaign was started, as this is imported by it
 
 
-def made(seed: int | None = None) -> dict[str, Any]:
+def stamp(seed: int | None = None) -> dict[str, Any]:
     """What a record rests on: commit, date, and the seed of what was random, if anything was."""
     return BEGAN | {"seed": seed}
 
@@ -47,7 +47,7 @@ class Found:
     how: list[str]
     tables: list[Table]
     figures: list[str] = field(default_factory=list)
-    made: dict[str, Any] = field(default_factory=made)
+    made: dict[str, Any] | None = field(default_factory=stamp)  # None: its tables say it row by row
 
     def write(self, name: str, folder: Path = RESULTS) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
