@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from record import Found, Table, table_as_text
+from record import Found, Table, stamp, table_as_text
 from torch import Tensor, nn
 
 from accord import simulate
@@ -36,6 +36,7 @@ LEARNED = ["normal", "wbpr", "tce", "rce", "ensemble", "deca", "deca-p"]
 SCALES = (0.0, 1.0, 10.0, 100.0, 1000.0)  # of the logits: at 1000 a probability is 0 or 1 in any precision
 SURE = (1.0, 1e2, 1e4, 1e6)  # C₁ and C₂
 PAIRS = 512
+DATA_SEED = 1
 
 
 class Logits(nn.Module):
@@ -187,7 +188,7 @@ def empty_batches() -> bool:
 
 def diverging(models: Sequence[str], methods: Sequence[str]) -> tuple[Table, bool]:
     """Learning rates that are too large: a divergence is reported, and what does not diverge is finite."""
-    data = simulate(users=60, items=40, interactions=700, seed=1, liked=0.4).dataset
+    data = simulate(users=60, items=40, interactions=700, seed=DATA_SEED, liked=0.4).dataset
     table = Table(
         "Learning rates that are too large", ["learning rate", "trained, all finite", "reported as diverged", "wrong"]
     )
@@ -215,7 +216,7 @@ def diverging(models: Sequence[str], methods: Sequence[str]) -> tuple[Table, boo
 def float32_training(models: Sequence[str]) -> Table:
     """The same training step by step in float32 and in float64, from the same start: how far they are apart."""
     table = Table("Training in float32 against float64", ["model", "loss after 1 step", "after 10", "after 100"])
-    data = simulate(users=60, items=40, interactions=700, seed=1, liked=0.4).dataset
+    data = simulate(users=60, items=40, interactions=700, seed=DATA_SEED, liked=0.4).dataset
     train = data.csr(data.train)
     for model in models:
         lines = [losses_of(model, train, precision) for precision in (torch.float32, torch.float64)]
@@ -264,7 +265,7 @@ def main() -> int:
     )
     how = ["`python stress/arithmetic.py`: methods on logits of every size, models on data of hardly any."]
     tables = [losses, slopes, float32_training(models), small, rates]
-    Found("Numbers that could go wrong", how, tables).write("arithmetic")
+    Found("Numbers that could go wrong", how, tables, made=stamp(DATA_SEED)).write("arithmetic")
     for table in tables:
         print(table_as_text(table))
     return 0 if finite and small_good and said and empty else 1

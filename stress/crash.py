@@ -30,7 +30,7 @@ from typing import Any
 from crash_serve import serve
 from intact import audit_is_right, results_are_right, run_is_right
 from killing import Tally, Victim, accord, clicks, dataset, undisturbed, warm
-from record import RESULTS, Found, Table, table_as_text
+from record import BEGAN, RESULTS, Found, Table, table_as_text
 
 TRAINED = (
     *(("gmf", "deca-p"), ("gmf", "deca"), ("neumf", "deca"), ("lightgcn", "deca-p"), ("cdae", "deca-p")),
@@ -195,10 +195,14 @@ def main() -> int:
     given = options.parse_args()
     warm()
     heads = ["what was killed", "kills", "complete after a kill", "commands that finished"]
-    table = Table("Killed at random moments", [*heads, "processes that continued from a killed one", "wrong or lost"])
+    table = Table(
+        "Killed at random moments",
+        [*heads, "processes that continued from a killed one", "wrong or lost", "run on, commit"],
+    )
     if len(given.only) < len(CAMPAIGNS) and (given.results / "crash.json").exists():  # the others stay as they were
         table.rows = json.loads((given.results / "crash.json").read_text())["tables"][0]["rows"]
     wrong: list[str] = []
+    when = f"{BEGAN['date']}, `{BEGAN['commit']}`"
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="accord-crash-") as name:
         for kind in given.only:
@@ -207,15 +211,16 @@ def main() -> int:
             served = "" if kind != "serve" else f"{tally.resumed:,} answers, each of a whole run"
             table.rows = [row for row in table.rows if row[0] != tally.kind]
             table.rows.append(
-                [tally.kind, tally.kills, tally.whole, tally.commands, served or tally.resumed, len(tally.wrong)]
+                [tally.kind, tally.kills, tally.whole, tally.commands, served or tally.resumed, len(tally.wrong), when]
             )
             print(
                 f"{kind}: {tally.kills} kills, {len(tally.wrong)} wrong, {time.monotonic() - began:.0f} s", flush=True
             )
     table.notes += wrong[:10]
     how = [
-        f"`python stress/crash.py --times {given.times}`: SIGKILL at moments drawn evenly over the time that a "
-        "command takes, then the same command again (with `--resume` where it has that), until it ends.",
+        f"`python stress/crash.py --times {given.times} --seed {given.seed}`: SIGKILL at moments drawn evenly over "
+        "the time that a command takes, then the same command again (with `--resume` where it has that), until it "
+        "ends.",
         "After every kill the folder is read: it does not load, or it is the undisturbed one. At the end weights, "
         "metrics and history of `train`, the lines and tables of `compare` and `reproduce` (apart from seconds), all "
         "tables of `audit` and the downloaded bytes equal those of an undisturbed process, bit for bit.",
@@ -225,7 +230,7 @@ def main() -> int:
         "at once, with a checkpoint after every epoch. `serve --watch` gets requests all the time while the "
         "training into its folder is repeated and killed.",
     ]
-    Found("Killed at any moment", how, [table]).write("crash", given.results)
+    Found("Killed at any moment", how, [table], made=None).write("crash", given.results)
     print(table_as_text(table))
     return 1 if wrong else 0
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import killing
 from killing import clicks
-from record import Found, Table, table_as_text
+from record import Found, Table, stamp, table_as_text
 
 SMALL = ["--epochs", "3", "--device", "cpu", "--k", "5", "--set", "train.checkpoint_seconds=0"]
 
@@ -239,7 +239,7 @@ def main() -> int:
         table.rows.append(row)
         print(*row, sep=" | ", flush=True)
     how = ["`python stress/faults.py`: each in a process of its own, on a log of a few thousand interactions."]
-    Found("Faults of the environment", how, [table]).write("faults")
+    Found("Faults of the environment", how, [table], made=stamp(killing.SEED)).write("faults")
     print(table_as_text(table))
     return 1 if bad else 0
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from bad_clients import BadClients
-from record import Found, Table, table_as_text
+from record import Found, Table, stamp, table_as_text
 from run_folder import Folder
 from scipy import stats
 from traffic import LINES, LONGEST, PATIENCE, TOKEN, Clients, Clock, questions
@@ -237,6 +237,7 @@ class Soaked:
                       reloads, [BETWEEN]),
             ],
             [FIGURE],
+            stamp(0),
         )  # fmt: skip
 
     def figure(self) -> str:

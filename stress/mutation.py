@@ -134,7 +134,8 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
     """The result, in the form that the page is written from, with what it was made from."""
     known = list(known)
     counts = Table(
-        "Changes, and whether a test fails", ("module", "tests", "changes", "tried", "noticed", "share", "explained")
+        "Changes, and whether a test fails",
+        ("module", "tests", "changes", "tried", "noticed", "share", "explained", "run on, commit"),
     )
     left = Table("Changes that no test notices, by why they may stay", ("module", "why", "changes", "for instance"))
     for name, own in record.items():
@@ -144,7 +145,8 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
         explained = sum(len(changes) for reason, changes in by_reason.items() if reason != "not explained yet")
         tests = ", ".join(Path(test).name for test in own["tests"])
         share = f"{100 * own['killed'] / own['mutants']:.1f} %"
-        counts.rows.append((name, tests, own["made"], own["mutants"], own["killed"], share, explained))
+        when = f"{own['date']}, `{own['commit'][:7]}`"
+        counts.rows.append((name, tests, own["made"], own["mutants"], own["killed"], share, explained, when))
         for reason, changes in by_reason.items():
             left.rows.append((name, reason, len(changes), f"`{changes[0]['old']}` → `{changes[0]['new']}`"))
     told = Found(
@@ -152,10 +154,10 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
         [
             "Command: `make mutation`. mutmut makes every small change that it knows (another operator, number,",
             "argument, text or branch) in the modules that results and safety hang on, one at a time, and runs the",
-            "tests of that module. The commit at which each module was changed is in the",
-            "[result](../stress/results/mutation.json).",
+            "tests of that module.",
         ],
         [counts, left],
+        made=None,
     )
     return asdict(told) | {"record": dict(record)}
 

@@ -13,7 +13,8 @@ INTRODUCTION = """# Reliability
 
 Faults, load and hostile input that Accord was tested with, and what happened. Every figure below comes from a command
 that you can run: `make stress` runs all of them and writes this page, `make stress STRESS="--only crash"` only one.
-A small version of each is among the tests of `make test`; 200 kills and five minutes of load are `make heavy`.
+A small version of each is among the tests of `make test`; 200 kills and five minutes of load are `make heavy`. Every
+record says on which day and at which commit it was made, and from which seed.
 """
 
 # in this order; what a reader should know that the figures do not say
@@ -24,6 +25,10 @@ all files of the new run are on the disk; `metrics.json` is removed before the f
 with the last, and a folder without it does not load. The results of a stack are added all at once or not at all. What a
 killed process left behind is removed by the next one. In the tests, training is killed before every single change of
 the disk.
+""",
+    "chaos": """
+What is on this page one by one, in no order: whatever was on its way when something happened, nothing is served that is not
+a whole run, and nothing that was finished has to be done again.
 """,
     "faults": """
 One process at a time writes to a folder (a lock that ends with the process, however it ends); another one is refused.
@@ -50,8 +55,9 @@ others continue and are saved, and the exit code is still 2.
 Nothing that comes from a file is trusted: not its size, its encoding, its counts, nor what it says it is. Each of the
 inputs below was made to do harm or is what a crash leaves behind. It is read completely, or refused in one sentence.
 Limits that make this so: a compressed log may hold 100 times its size, Parquet may have 100 rows a byte, a run 1,000
-seeds and embeddings 16,384 wide. What is not noticed: numbers in a log or in weights that were changed into other
-numbers; run folders have no checksums.
+seeds and embeddings 16,384 wide. A run folder has the sizes and sha256 of its files in `manifest.json`, so that any
+change of them is refused; folders below are without it where nothing else is said, so that what comes after it is tried
+too. What is not noticed: numbers in a log, or in a folder without a manifest, that were changed into other numbers.
 """,
     "load": """
 More is asked than [the server](serve.md) can answer, by clients of which some are broken or hostile, while the run
@@ -79,7 +85,11 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 
 
 def _section(found: dict[str, Any], text: str) -> str:
-    parts = [f"## {found['title']}", text.strip(), " ".join(found["how"])]
+    parts = [
+        f"## {found['title']}",
+        text.strip(),
+        " ".join([*found["how"], *([_made(found["made"])] if found["made"] else [])]),
+    ]
     parts += [f"![{found['title']}](images/{figure})" for figure in found.get("figures", [])]
     parts += [_table(table) for table in found["tables"]]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -88,7 +98,15 @@ def _section(found: dict[str, Any], text: str) -> str:
 def _table(table: dict[str, Any]) -> str:
     rows = [table["heads"], ["---"] * len(table["heads"]), *table["rows"]]
     lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
-    return "\n\n".join([f"**{table['title']}**", "\n".join(lines), *table.get("notes", [])])
+    of = [_made(table["made"])] if table.get("made") else []
+    return "\n\n".join([f"**{table['title']}**", "\n".join(lines), *table.get("notes", []), *of])
+
+
+def _made(of: dict[str, Any]) -> str:
+    """From when a record is; an old one knows only in which commit it was kept."""
+    drawn = "no seed, as nothing is drawn" if of["seed"] is None else f"seed {of['seed']}"
+    began = "Kept" if of.get("kept") else "Run"
+    return f"{began} on {of['date']}, commit `{of['commit']}`, {drawn}."
 
 
 def _cell(value: Any) -> str:

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).with_name("results")
+
+
+def _now() -> dict[str, Any]:
+    """The commit, with a plus where files differ from it, and the date."""
+    commit, changes = (
+        subprocess.run(["git", *words], cwd=RESULTS.parent, capture_output=True, text=True, check=False).stdout.strip()
+        for words in (["rev-parse", "--short=7", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+    )
+    return {"commit": (commit or "unknown") + ("+" if changes else ""), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+
+
+BEGAN = _now()  # when the campaign was started, as this is imported by it
+
+
+def stamp(seed: int | None = None) -> dict[str, Any]:
+    """What a record rests on: commit, date, and the seed of what was random, if anything was."""
+    return BEGAN | {"seed": seed}
 
 
 @dataclass
@@ -17,16 +36,18 @@ class Table:
     heads: Sequence[str]
     rows: list[Sequence[Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    made: dict[str, Any] | None = None  # where it is not of the time of the others
 
 
 @dataclass
 class Found:
-    """`how`: sentences, with the command, and neither a date nor a machine's name. `figures`: files in docs/images."""
+    """`how`: sentences, with the command, and no machine's name. `figures`: files in docs/images."""
 
     title: str
     how: list[str]
     tables: list[Table]
     figures: list[str] = field(default_factory=list)
+    made: dict[str, Any] | None = field(default_factory=stamp)  # None: its tables say it row by row
 
     def write(self, name: str, folder: Path = RESULTS) -> Path:
         folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-CAMPAIGNS = ("arithmetic", "crash", "determinism", "faults", "inputs", "load", "supply")
+CAMPAIGNS = ("arithmetic", "chaos", "crash", "determinism", "faults", "inputs", "load", "supply")
 
 
 def main() -> int:

@@ -12,13 +12,13 @@ class Case:
     """`make` writes into an empty folder and gives the arguments of the command.
 
     `says` must be in what the command says. Where the input is `refused` that is one sentence and exit code 2; where it
-    is not, it is read whole, and `says` is what shows that.
+    is not, it is read whole, and `says` is what shows that. None: either is right.
     """
 
     name: str
     make: Callable[[Path], list[str]]
     says: str
-    refused: bool = True
+    refused: bool | None = True
 
 
 def csv_lines(count: int, start: int = 0) -> str:

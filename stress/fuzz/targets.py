@@ -9,6 +9,7 @@ import logging
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,7 @@ class Folder(Target):
     def __init__(self) -> None:
         super().__init__()
         shutil.copytree(honest() / "run", self.folder / "run")
+        (self.folder / "run" / "manifest.json").unlink()  # it would refuse every change at once
         self.contents = [(honest() / "run" / name).read_bytes() for name in FILES]
         self.seeds = [bytes([n]) + b"\7\0\1" for n in range(len(FILES))]
 
@@ -209,7 +211,7 @@ class Api(Target):
     what = "requests to the server: method, path, query, headers and body"
     paths = ("/v1/recommendations", "/v1/recommendations/history", "/v1/history", "/v1/similar", "/v1/items",
              "/v1/users", "/v1/audit", "/v1/audit/interactions", "/v1/about", "/healthz", "/static/page.js", "/metrics",
-             "/openapi.json", "/")  # fmt: skip
+             "/openapi.json", "/", "/v1/scores", "/v1/why")  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
@@ -220,6 +222,7 @@ class Api(Target):
 
         self.app = make_app(Holder(honest() / "run", Meters()), Rules())
         self.failed: list[str] = []
+        self.answers: Counter[bool] = Counter()  # with an answer, and refused
         log = logging.getLogger("accord.serve")
         log.addHandler(_Keep(self.failed))
         log.propagate = False
@@ -238,20 +241,32 @@ class Api(Target):
         method = ("GET", "POST", "PUT", "HEAD")[start[0] % 4] if start else "GET"
         number = start[1] if len(start) > 1 else 0
         path = self.paths[number % len(self.paths)] + ("" if number < 128 else start[2:12].decode("latin-1"))
+        self.ask(method, path, start[2:], header, body)
+
+    def generated(self, data: bytes) -> None:
+        """A request of `fuzz.generated`."""
+        line, _, body = data.partition(b"\n")
+        asked = json.loads(line)
+        self.ask(asked["method"], asked["path"], asked["query"].encode(), asked["header"].encode(), body)
+
+    def ask(self, method: str, path: str, query: bytes, header: bytes, body: bytes) -> None:
         headers = [(b"host", b"localhost"), (b"content-length", str(len(body)).encode())]
         if b":" in header:
             name, _, value = header.partition(b":")
             headers.append((name.lower().strip(), value.strip()))
         scope = {
             "type": "http", "http_version": "1.1", "method": method, "path": path, "raw_path": path.encode("latin-1"),
-            "query_string": start[2:], "headers": headers, "scheme": "http", "root_path": "",
+            "query_string": query, "headers": headers, "scheme": "http", "root_path": "",
             "server": ("localhost", 80), "client": ("127.0.0.1", 1),
         }  # fmt: skip
         status, sent = asyncio.run(self._ask(scope, body))
+        self.answers[status < 400] += 1
         assert status < 500, f"status {status}: {self.failed[-1:]}"
         assert status != 200 or method == "HEAD" or sent, "an answer of nothing"
         assert b"Traceback" not in sent, "a traceback"
         assert b"site-packages" not in sent, "a path"
+        if status == 200 and path.startswith("/v1/") and method != "HEAD":
+            json.loads(sent, parse_constant=_no_number)
 
     async def _ask(self, scope: dict[str, Any], body: bytes) -> tuple[int, bytes]:
         messages: list[Any] = []
@@ -267,6 +282,10 @@ class Api(Target):
         for message in messages[1:]:
             out.write(message.get("body", b""))
         return messages[0]["status"], out.getvalue()
+
+
+def _no_number(text: str) -> None:
+    raise AssertionError(f"{text} in an answer")
 
 
 class _Keep(logging.Handler):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet
 import pytest
 
 import accord
@@ -133,6 +134,7 @@ def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
         ({"labels": "stars>=4"}, "has no column 'stars', which the labels name"),
         ({"labels": "missing"}, "has no column 'missing', which the labels name"),
         ({"labels": "rating"}, "no label: they go from 0"),
+        ({"labels": "word"}, "labels' column 'word' has 'x' in row 1, .* or give another --labels\\.$"),
         ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label"),
         ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "no interaction of the data gets a label"),
         ({"labels": pa.table({"user": [0], "item": [0], "why": [1]})}, "no column 'label'"),
@@ -141,7 +143,7 @@ def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
 )
 def test_what_cannot_be_is_one_sentence(given, message):
     with pytest.raises(InputError, match=message):
-        accord.load(log(rating=ratings(0.0)), **given)
+        accord.load(log(rating=ratings(0.0), word=["x"] * 200), **given)
 
 
 def test_a_log_that_looks_labelled_says_so(tmp_path):

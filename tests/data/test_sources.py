@@ -196,6 +196,16 @@ def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
         load(path)
 
 
+def test_what_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+    write(tmp_path / "old.csv", "user,item\ra,x\rb,y\r")
+    with pytest.raises(InputError, match=r"old\.csv has a carriage return that ends no line; end lines by a line feed"):
+        read_table(tmp_path / "old.csv")
+    twice = pa.Table.from_arrays([pa.array(["a", "b"])] * 3, names=["user", "item", "user"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(InputError, match="give every column a name of its own"):
+        read_table(tmp_path / "twice.parquet")
+
+
 def test_orc(tmp_path: Path) -> None:
     orc.write_table(pa.table(FRAME), str(tmp_path / "log.orc"))
     assert rows(read_table(tmp_path / "log.orc")[0]) == ROWS

@@ -41,7 +41,14 @@ def test_every_section_is_there(page: ModuleType) -> None:
 def test_nothing_of_the_machine_is_told(page: ModuleType) -> None:
     text = page.PAGE.read_text(encoding="utf-8")
     assert not re.findall(r"(?:/tmp|/work|/home|/root)/\S*", text)
-    assert not re.findall(r"\b20\d\d-\d\d-\d\d\b", text)
+
+
+def test_every_record_says_commit_and_date(page: ModuleType) -> None:
+    """A record as a whole, or every row of its first table."""
+    for name, found in page.read().items():
+        when = [page._made(found["made"])] if found["made"] else [str(row[-1]) for row in found["tables"][0]["rows"]]
+        for said in when:
+            assert re.search(r"20\d\d-\d\d-\d\d, (commit )?`[0-9a-f]{7}\+?`", said), f"{name}: {said}"
 
 
 def test_a_cell_cannot_break_its_table(page: ModuleType) -> None:

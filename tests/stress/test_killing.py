@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 import time
 
@@ -19,6 +20,7 @@ def test_a_process_ends_with_its_code_or_is_killed(tmp_path):
     began = time.monotonic()
     assert killing.life(lambda: time.sleep(60), 0.1, log) is None
     assert time.monotonic() - began < 30
+    assert killing.life(lambda: time.sleep(60), 0.1, log, signal.SIGTERM) is None
     assert log.read_text().startswith("said\n")
     assert "ZeroDivisionError" in log.read_text()
 

@@ -50,11 +50,19 @@ def test_a_reason_fits_by_module_function_and_line():
 def test_what_is_shown_of_a_module():
     change = {"function": "f", "old": "a + b", "new": "a - b"}
     record = {
-        "guard": {"tests": ["tests/serve/test_guard.py"], "made": 50, "mutants": 40, "killed": 39, "survived": [change]}
+        "guard": {
+            "tests": ["tests/serve/test_guard.py"],
+            "made": 50,
+            "mutants": 40,
+            "killed": 39,
+            "survived": [change],
+            "date": "2026-01-02",
+            "commit": "0123456789",
+        }
     }
     counts, left = mutation.found(record, [])["tables"]
-    assert counts["rows"] == [("guard", "test_guard.py", 50, 40, 39, "97.5 %", 0)]
+    assert counts["rows"] == [("guard", "test_guard.py", 50, 40, 39, "97.5 %", 0, "2026-01-02, `0123456`")]
     assert left["rows"] == [("guard", "not explained yet", 1, "`a + b` → `a - b`")]
     counts, left = mutation.found(record, [{"why": "b is 0"}])["tables"]
-    assert counts["rows"][0][-1] == 1
+    assert counts["rows"][0][-2] == 1
     assert left["rows"][0][1] == "b is 0"

@@ -47,4 +47,4 @@ def test_some_of_them(run, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["run.py", "--only", "crahs"])
     with pytest.raises(SystemExit):
         run.main()
-    assert "no campaign is called crahs; there are arithmetic, crash" in capsys.readouterr().err
+    assert "no campaign is called crahs; there are arithmetic, chaos" in capsys.readouterr().err

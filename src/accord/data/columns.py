@@ -275,7 +275,7 @@ def values(source: str, name: str, column: Column, start: int = 0, role: str = "
             given = "nothing" if found[row].as_py() is None else shown(found[row].as_py())
             raise InputError(
                 f"{source}: {role} column '{name}' has {given} in row {start + row + 1}; {wanted}: correct it or give "
-                f"another --{role}-col."
+                f"another {_option(role)}."
             )
     return found
 
@@ -297,8 +297,12 @@ def _as_values(source: str, name: str, column: Column, start: int, role: str) ->
         reason = "may be a thousand or a fraction: write it without the comma," if thousands else "is not a number;"
         raise InputError(
             f"{source}: {role} column '{name}' has {cell(column[row])} in row {start + row + 1}, which {reason}"
-            f" {'' if thousands else 'correct it '}or give another --{role}-col."
+            f" {'' if thousands else 'correct it '}or give another {_option(role)}."
         ) from None
+
+
+def _option(role: str) -> str:
+    return "--labels" if role.startswith("label") else f"--{role}-col"
 
 
 def _with_points(column: Column) -> Column:
