@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
+from pyarrow import parquet
+
 import accord
 from accord.cli.app import main
 
@@ -73,6 +76,10 @@ def database(path: Path) -> None:
         made.commit()
 
 
+def alike(path: Path) -> None:
+    parquet.write_table(pa.table([["u1"], ["i1"], ["i2"]], names=["user", "item", "item"]), path)
+
+
 def interrupted(path: Path) -> None:
     path.mkdir()
     (path / "checkpoint-mf").mkdir()
@@ -87,6 +94,8 @@ FILES = (
     Odd("three rows", "accord train log.csv", log(HEAD + "".join(ROWS[:3]))),
     Odd("one column", "accord train log.csv", log("user\nu1\nu2\n")),
     Odd("a header that names two columns alike", "accord train log.csv", log("user,user,item\nu1,u2,i1\n")),
+    Odd("the same, to be prepared", "accord data prepare log.csv --out store", log("user,item,item\nu1,i1,i2\n")),
+    Odd("Parquet with two columns named alike", "accord train log.parquet", {"log.parquet": alike}),
     Odd("the header again among the rows", "accord train log.csv", with_rows(HEAD.strip())),
     Odd("six columns without a header", "accord train log.csv", log("u1,i1,1,2,3,4\nu2,i2,1,2,3,4\n" * 50)),
     Odd("a row with too many cells", "accord train log.csv", with_rows("u1,i1,5,1600000000,extra")),
@@ -202,6 +211,8 @@ DATABASES = (
     Odd("a database without a query", "accord train shop.db", DATABASE),
     Odd("a table that is not there", "accord train shop.db --query 'select * from visits'", DATABASE),
     Odd("a query that is none", "accord train shop.db --query 'get clicks'", DATABASE),
+    Odd("a query of two columns named alike",
+        "accord train shop.db --query 'select user_id, item_id, item_id from clicks'", DATABASE),
     Odd("a query of no rows", "accord train shop.db --query 'select * from clicks where 1 = 0'", DATABASE),
     Odd("a database file that is not there", "accord train sqlite:///store.db --query 'select * from clicks'"),
     Odd("no server", "accord train postgresql://127.0.0.1:1/shop --query 'select * from clicks'"),
@@ -218,6 +229,8 @@ PYTHON = (
     Odd("an item that is not there", "rec.similar(['i999'])"),
     Odd("pairs that are none", "rec.score(['u1', 'u2'], ['i1'])"),
     Odd("a frame without a user", "accord.load(frame(who=['a', 'b'], item=['x', 'y']))"),
+    Odd("a frame with two columns named alike",
+        "accord.load(frame(user=['a'], item=['x'], other=['y']).rename(columns={'other': 'item'}))"),
     Odd("a frame with a missing id", "accord.load(frame(user=['a', None], item=['x', 'y']))"),
     Odd("a frame of two rows", "accord.load(frame(user=['a', 'b'], item=['x', 'y']))"),
     Odd("a frame with a column of lists", "accord.load(frame(user=[['a'], ['b']], item=['x', 'y']))"),
@@ -228,7 +241,7 @@ PYTHON = (
     Odd("seeds that are text", "accord.fit('clicks.csv', 'ease', seeds='many')"),
     Odd("an option without a section", "accord.fit('clicks.csv', 'ease', options={'l2': 1.0})"),
     Odd("nothing", "accord.load(None)"),
-)
+)  # fmt: skip
 
 READ = (
     Odd("a pair that comes twice", "accord data check log.csv", with_rows("u1,i1,5,1600000000"), note="repeat a"),

@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 from pydantic import Field
 
-from accord.config import BaseConfig, describe, imports_allowed, make_config, resolve
+from accord.config import BaseConfig, describe, full_name, imports_allowed, make_config, resolve
 from accord.errors import InputError
 
 
 class Config(BaseConfig):
     dim: int = Field(32, ge=1, description="width")
     rate: float = Field(description="learning rate")
+
+
+@pytest.mark.parametrize(("method", "name"), [("deca", "gmf + deca"), (None, "gmf"), ("none", "gmf")])
+def test_a_model_without_a_method_is_called_by_its_name_alone(method, name):
+    assert full_name("gmf", method) == name
 
 
 def test_options_become_a_frozen_config():

@@ -18,6 +18,11 @@ T = TypeVar("T", bound=BaseModel)
 _may_import: ContextVar[bool] = ContextVar("may_import", default=True)
 
 
+def full_name(model: str, method: str | None) -> str:
+    """How a model with its method is called: the model alone where it is solved ("none" in files)."""
+    return model if method in (None, "none") else f"{model} + {method}"
+
+
 class BaseConfig(BaseModel):
     """Options of a model or method: frozen, and an unknown key is an error.
 

@@ -21,10 +21,22 @@ def test_the_page_opens_from_disk(made):
                 assert seen.page.title() == "Audit of clicks"
                 assert seen.said == []
                 assert [url for url in seen.asked if not url.startswith(("file:", "data:"))] == []
-                assert HARM in seen.page.inner_text("body")
+                assert HARM in seen.page.locator("main").text_content()
                 assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
                 assert seen.page.locator("figure svg, figure canvas").count() >= 7
                 assert seen.harms() == []
+
+
+def test_it_takes_less_than_three_screens(made):
+    _, folder = made
+    with chromium() as browser, opened(browser, folder / "audit" / "report.html", 1280) as seen:
+        assert seen.page.evaluate("document.documentElement.scrollHeight") < 3 * 900
+        for shown in ("In short", "Health of the log", "Noise", "Is the audit right?", "Does denoising help?"):
+            assert seen.page.get_by_role("heading", name=shown, exact=True).is_visible()
+        table = seen.page.get_by_role("group", name="Most probably noise")
+        assert not table.is_visible()
+        seen.page.get_by_text("Most probably noise", exact=True).click()
+        assert table.is_visible()
 
 
 def test_every_section_has_its_sentences(made):

@@ -54,11 +54,13 @@ def test_metrics_of_several_runs_have_a_deviation(capsys):
     metrics_table(metrics)
     printed = capsys.readouterr()
     assert "clicks: 1,000 users" in printed.err
-    assert "gmf · deca · corrected · 2 run(s)" in printed.err
+    assert "test · gmf + deca · corrected · 2 run(s)" in printed.err
     assert printed.out.startswith("metric ")
     assert "0.2000 ± 0.0100" in printed.out
     assert "warm (3)" in printed.out
     assert "cold" not in printed.out
+    metrics_table(metrics | {"model": "ease", "method": "none"})
+    assert "test · ease · corrected" in capsys.readouterr().err
 
 
 def test_progress_is_silent_where_nobody_looks(capsys):

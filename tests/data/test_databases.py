@@ -94,6 +94,13 @@ def test_a_query_that_fails(uri: str, sql: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_query_of_columns_named_alike(uri: str, tmp_path: Path) -> None:
+    sql = "select user_id, item_id, item_id as user_id from clicks"
+    for read in (lambda: load(uri, query=sql), lambda: prepare(uri, tmp_path / "store", query=sql)):
+        with pytest.raises(InputError, match=": 2 columns are named 'user_id'; rename all but the one to read"):
+            read()
+
+
 def test_a_database_needs_a_query(uri: str) -> None:
     with pytest.raises(InputError, match="is a database; say what to read with --query"):
         load(uri)

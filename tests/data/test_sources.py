@@ -17,7 +17,8 @@ import scipy.sparse as sp
 
 from accord.data.columns import Columns
 from accord.data.load import load
-from accord.data.read import read_table
+from accord.data.read import read_table, whole_table
+from accord.data.store.prepare import prepare
 from accord.errors import InputError
 from logs import FRAME, ROWS, rows, write
 
@@ -241,3 +242,31 @@ def test_parquet_file_and_folder(tmp_path: Path) -> None:
     pq.write_table(table.slice(1), folder / "b.parquet")
     (tmp_path / "many" / "_SUCCESS").touch()
     assert rows(read_table(tmp_path / "many")[0]) == ROWS
+
+
+def test_columns_named_alike_are_refused_wherever_they_come_from(tmp_path: Path) -> None:
+    twice = pa.table([["ann"], ["x"], ["y"]], names=["user", "item", "item"])
+    pq.write_table(twice, tmp_path / "log.parquet")
+    orc.write_table(twice, str(tmp_path / "log.orc"))
+    (tmp_path / "parts").mkdir()
+    pq.write_table(twice, tmp_path / "parts" / "1.parquet")
+    for name in ("log.csv", "more.csv"):
+        write(tmp_path / name, "user,item,item\nann,x,y\n")
+    files = [tmp_path / name for name in ("log.csv", "log.parquet", "log.orc", "parts")]
+    sources = [
+        *files,
+        [tmp_path / "log.csv", tmp_path / "more.csv"],
+        twice,
+        pd.DataFrame([["ann", "x", "y"]], columns=twice.column_names),
+    ]
+    for source in sources:
+        for way in (read_table, whole_table, lambda one: prepare(one, tmp_path / "store")):
+            with pytest.raises(InputError, match=": 2 columns are named 'item'; rename all but the one to read"):
+                way(source)
+
+
+def test_columns_named_alike_that_are_not_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", "user,x,item,x\nann,1,x,2\nbob,1,y,2\n")
+    assert len(read_table(path)[0]) == 2
+    with pytest.raises(InputError, match="2 columns are named 'x'"):
+        whole_table(path)

@@ -174,6 +174,10 @@ def test_the_audit(browser, address, width, scheme):
         assert SCRIPT in page.locator(".finding").first.text_content()
         assert page.locator("main img, main script").count() == 0
         assert page.locator("caption", has_text="Most probably noise").count() == 1
+        assert width < 500 or page.evaluate("document.documentElement.scrollHeight") <= 3 * 900
+        for one in page.locator("details").all():
+            one.locator("summary").click()
+        assert page.locator(".bar").first.is_visible()
         page.locator("#audit-user").fill("u0002")
         page.keyboard.press("Enter")
         page.locator("caption", has_text="Interactions of user u0002").wait_for()

@@ -61,9 +61,15 @@ def example() -> str:
 
 
 def test_the_example_with_mlflow(tmp_path, monkeypatch):
-    pytest.importorskip("mlflow", reason="MLflow is not installed; the example is run with a stand-in alone.")
+    mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed; the example is run with a stand-in alone.")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())  # files, which mlflow-skinny has too
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     exec(example(), {})
+    (run,) = mlflow.MlflowClient().search_runs(["0"])
+    assert run.info.status == "FINISHED"
+    assert run.data.params["model"] == "gmf"
+    assert {"loss", "recall_at_20"} <= set(run.data.metrics)
 
 
 def test_the_example_with_a_stand_in_for_mlflow(monkeypatch):

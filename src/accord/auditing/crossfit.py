@@ -15,6 +15,7 @@ import torch
 
 from accord.auditing.interaction_log import Log
 from accord.auditing.p_real import Floats, percentiles
+from accord.config import full_name
 from accord.data.csr import IntArray
 from accord.data.folds import Fold, cut
 from accord.errors import InputError
@@ -91,7 +92,7 @@ def cross_fit(
             if kept is not None and kept.exists():
                 places[np.ix_(rows, fold.held)] = read_tensors(kept)[0]["percentiles"].numpy()
                 continue
-            name = " + ".join(part for part in (run.config.model, run.config.method) if part)
+            name = full_name(run.config.model, run.config.method)
             waiting.append((rows, kept))
             jobs.append(Job(f"fold {number} of {folds}, judged by {name}", (run, fold), memory=bytes_))
     bare = replace(log, raw=log.rows, columns=pa.table({}), labels=None, label=None)  # all that judging needs

@@ -308,7 +308,7 @@ def _times(log: Log) -> Iterable[Finding]:
     found = gaps(np.sort(raw))
     if found:
         yield Finding(
-            "gaps", "notice", f"{len(found):,} long gaps in which nothing happened", len(found), len(raw),
+            "gaps", "notice", f"Long gaps in which nothing happened: {len(found):,}", len(found), len(raw),
             tuple(f"{format_time(a, raw)} to {format_time(b, raw)}" for a, b in found[:EXAMPLES]),
             "Events may be missing there (an outage, a changed tracker); do not let a split fall into a gap.",
         )  # fmt: skip

@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 from accord.auditing.crossfit import Opinion
 from accord.auditing.interaction_log import Log
 from accord.auditing.p_real import Floats
+from accord.config import full_name
 from accord.data.csr import IntArray
 from accord.posteriors.estimate import Estimate, estimate
 from accord.posteriors.next_labels import next_labels, uncertainty
@@ -43,7 +44,7 @@ class Judgement:
     @property
     def kinds(self) -> list[str]:
         """Of each run, what kind of model it is."""
-        return [" + ".join(filter(None, (run["model"], run["method"]))) for run in self.opinion.runs]
+        return [full_name(run["model"], run["method"]) for run in self.opinion.runs]
 
     @property
     def agreement(self) -> tuple[IntArray, int]:

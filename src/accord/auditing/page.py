@@ -16,12 +16,19 @@ from accord.report.charts import dots
 from accord.report.page import Chart, Fact, Finding, Level, Page, Section
 from accord.report.tables import Table
 
+HOW = (
+    "Every interaction was judged by models trained without it: where does its item rank among all the items that its "
+    "user never touched? An interaction that says nothing about its user falls anywhere among them, a real preference "
+    "ranks high. So the lowest ranks hold nothing but noise, and show how much noise there is at every rank."
+)
 TWO_SENSES = (
     "p_real asks whether an interaction could as well have been with any other item; values ask whether it was liked. "
     "An item that was chosen and then disliked is not noise in the first sense. p_calibrated answers the second."
 )
 LEVELS: dict[str, Level] = {"serious": "bad", "notice": "warning"}
-SHOWN = 10  # pairs of a table
+COUNTED = ", with the number of interactions of the user and of the item"
+SHOWN = 10  # rows of a table
+FIRST = 2  # charts of the noise that are not folded
 TELLS = 0.7  # an AUC below this tells too little of a single interaction to be called a success
 
 
@@ -39,7 +46,8 @@ def write_page(path: Path, summary: Mapping[str, Any], log: Log) -> Path:
     _health(
         page.section("Health of the log", "What stands out in the log itself, before any model."), summary["health"]
     )
-    _noise(page.section("Noise", "Which interactions say nothing about their user."), summary, log, titles)
+    lead = "Which interactions say nothing about their user. p_real is the probability that an interaction is real."
+    _noise(page.section("Noise", lead), summary, log, titles)
     if summary["detection"] is not None:
         lead = "What the values say, which no model was given."
         if summary["detection"].get("by") == "labels":
@@ -105,7 +113,7 @@ def _health(section: Section, health: Mapping[str, Any]) -> None:
                 f"most of them around {when}.",
             )
         )
-    section.charts(drawn)
+    section.charts(drawn, "How interactions are spread over items" + (" and time" if line else ""))
 
 
 def _ends(line: Mapping[str, Any]) -> Any:
@@ -114,13 +122,6 @@ def _ends(line: Mapping[str, Any]) -> Any:
 
 def _noise(section: Section, summary: Mapping[str, Any], log: Log, titles: Mapping[Any, str]) -> None:
     noise, total = summary["noise"], summary["data"]["interactions"]
-    section.text(
-        "Every interaction was judged by models trained without it: where does its item rank among all the items that "
-        "its user never touched? An interaction that says nothing about its user falls anywhere among them, a real "
-        "preference ranks high. So the lowest ranks hold nothing but noise, and show how much noise there is at every "
-        f"rank. p_real is the mean over {len(noise['runs'])} runs, and its interval is where that mean would lie with "
-        "other runs.",
-    )
     if noise.get("labels"):
         good = noise["labels"]["used"] and noise["labels"]["auc"] >= TELLS
         section.callout(noise["labels"]["why"], "good" if good else "info")
@@ -148,11 +149,14 @@ def _noise(section: Section, summary: Mapping[str, Any], log: Log, titles: Mappi
         rows, column = noise["by_value"], summary["data"]["value"]
         text = f"From {rows[0]['p_real']:.2f} at {rows[0]['label']} to {rows[-1]['p_real']:.2f} at {rows[-1]['label']}."
         drawn.append(Chart(f"p_real by {column}", charts.by_value(rows, column), text))
-    section.charts(drawn)
-    section.table(_pairs("Most probably noise", noise["noisiest"], log, titles))
-    section.table(_pairs("Surest preferences", noise["surest"], log, titles), "Surest preferences")
-    section.table(_sides("Users with most noise", noise["noisiest_users"], "user", {}), "Users with most noise")
-    section.table(_sides("Items with most noise", noise["noisiest_items"], "item", titles), "Items with most noise")
+    section.charts(drawn[:FIRST])
+    if drawn[FIRST:]:
+        section.charts(drawn[FIRST:], "; ".join(one.title for one in drawn[FIRST:]))
+    for title, key in (("Most probably noise", "noisiest"), ("Surest preferences", "surest")):
+        section.table(_pairs(title + COUNTED, noise[key], log, titles), title)
+    for name, own in (("user", {}), ("item", titles)):
+        title = f"{name.capitalize()}s with most noise"
+        section.table(_sides(title, noise[f"noisiest_{name}s"], name, own), title)
 
 
 def _range(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -184,7 +188,7 @@ def _pairs(title: str, rows: Sequence[Mapping[str, Any]], log: Log, titles: Mapp
         interval = f"{row['low']:.2f} to {row['high']:.2f}"
         own = (str(row["user"]), str(row["item"]), *name, *value, f"{of_user:,}", f"{of_item:,}")
         cells.append((*own, f"{row['p_real']:.3f}", interval))
-    return Table(title, (*columns, "interactions of the user", "of the item", "p_real", "interval"), tuple(cells))
+    return Table(title, (*columns, "of the user", "of the item", "p_real", "interval"), tuple(cells))
 
 
 def _sides(title: str, rows: Sequence[Mapping[str, Any]], name: str, titles: Mapping[Any, str]) -> Table:
@@ -197,7 +201,7 @@ def _sides(title: str, rows: Sequence[Mapping[str, Any]], name: str, titles: Map
             f"{row['noise_rate']:.1%}",
             f"{row['low']:.1%} to {row['high']:.1%}",
         )
-        for row in rows
+        for row in rows[:SHOWN]
     )
     return Table(title, columns, cells, ("Of those with at least five interactions.",))
 
@@ -236,20 +240,18 @@ def _detection(section: Section, summary: Mapping[str, Any]) -> None:
         "often a real one has a higher p_real than a noisy one; average precision: of finding the noise. 95% intervals "
         "by bootstrap over users.",
     )
-    section.table(
-        Table("Telling noise apart", ("by", "AUC", "interval", "average precision", "interval "), rows, notes)
-    )
     if not given:
         section.note(TWO_SENSES)
+    columns = ("by", "AUC", "interval", "average precision", "interval ")
+    section.table(Table("Telling noise apart", columns, rows, notes), "Telling noise apart")
     before, after = found["reliability"]["before"], found["reliability"]["after"]
-    section.chart(
-        Chart(
-            "Reliability",
-            charts.reliability(found["reliability"]),
-            f"Expected calibration error {before['ece']:.3f} as it is and {after['ece']:.3f} recalibrated; Brier score "
-            f"{before['brier']:.3f} and {after['brier']:.3f}. Recalibrated on other users' values only.",
-        )
+    drawn = Chart(
+        "Reliability",
+        charts.reliability(found["reliability"]),
+        f"Expected calibration error {before['ece']:.3f} as it is and {after['ece']:.3f} recalibrated; Brier score "
+        f"{before['brier']:.3f} and {after['brier']:.3f}. Recalibrated on other users' values only.",
     )
+    section.charts([drawn], "Is a p_real of 0.8 right eight times in ten?")
 
 
 def _verdict(section: Section, summary: Mapping[str, Any]) -> None:
@@ -276,7 +278,7 @@ def _verdict(section: Section, summary: Mapping[str, Any]) -> None:
     section.chart(
         Chart("NDCG@20 with 95% intervals", dots(rows, "NDCG@20", names, ["popularity", "ease"]), text, height=170)
     )
-    section.table(table)
+    section.table(table, "Figures, and how each differs from plain training")
 
 
 def _p(value: float) -> str:
@@ -287,10 +289,15 @@ def _made(section: Section, summary: Mapping[str, Any]) -> None:
     noise = summary["noise"]
     if summary["command"]:
         section.code(summary["command"])
+    section.text(
+        HOW, "p_real is the mean over the runs, and its interval is where that mean would lie with other runs."
+    )
     runs = tuple(
         (run["model"], run["method"] or "", "" if run["seed"] is None else str(run["seed"])) for run in noise["runs"]
     )
-    notes = (f"Each was trained {noise['folds']} times, without a {noise['folds']}th of every user's interactions.",)
+    notes = (
+        f"Each was trained {noise['folds']} times, without one part in {noise['folds']} of every user's interactions.",
+    )
     section.table(Table("Runs that judged", ("model", "method", "seed"), runs, notes), "The runs that judged")
     for note in summary["data"]["notes"]:
         section.note(note)

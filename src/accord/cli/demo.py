@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accord.cli.options import Device
+from accord.config import full_name
 
 if TYPE_CHECKING:
     from accord.recommender.recommender import Recommender
@@ -58,7 +59,7 @@ def demo(
             found = f"{auc(counts[data.items.rows(data.train.items)].astype(np.float64), real):.3f}"
         mean, std, several = trained.metrics["mean"], trained.metrics["std"], len(trained.metrics["runs"]) > 1
         cells = [f"{mean[m]:.4f}" + (f" ± {std[m]:.4f}" if several else "") for m in ("recall@20", "ndcg@20")]
-        rows.append([model if method is None else f"{model} + {method}", *cells, found, str(folder)])
+        rows.append([full_name(model, method), *cells, found, str(folder)])
     print_table(["on the clean test", "recall@20", "ndcg@20", "noise found (AUC)", "run folder"], rows)
     runs = [*runs[3:], *runs[:3]]  # plain GMF first: what the others are tested against
     say(f"report: {write_report(out / 'report.html', runs)}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from accord.config import describe
+from accord.config import describe, full_name
 from accord.errors import printable
 from accord.io.files import replacing
 
@@ -55,7 +55,7 @@ def metrics_table(metrics: dict[str, Any], every: bool = False, ks: Sequence[int
     groups = metrics["groups"]
     say(
         f"{data['name']}: {data['users']:,} users, {data['items']:,} items, {data['train']:,} train, "
-        f"{data['valid']:,} valid, {data['test']:,} test · {metrics['model']} · {metrics['method']} · "
+        f"{data['valid']:,} valid, {data['test']:,} test · {full_name(metrics['model'], metrics['method'])} · "
         f"{metrics['protocol']['name']} · {len(runs)} run(s)"
     )
     if not metrics["mean"]:

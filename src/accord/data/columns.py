@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -92,8 +93,7 @@ def choose(
     Columns that are folders (`partitions`) are not guessed."""
     listing = ", ".join(f"'{name}'" for name in found[:MOST_LISTED]) + (", …" if len(found) > MOST_LISTED else "")
     for role, name in _given(given):
-        if found.count(name) > 1:
-            raise _repeated(source, name, found.count(name))
+        only_once(source, [one for one in found if one == name])
         if name not in found:
             near = difflib.get_close_matches(name, found, n=1)
             hint = f" (did you mean '{near[0]}'?)" if near else ""
@@ -125,9 +125,7 @@ def _guess(source: str, found: Sequence[str], role: str, taken: Sequence[str]) -
     if role == "value" and not candidates:
         candidates = [name for name in found if name not in taken and _plain(name) in ALSO_VALUES.split()]
         return candidates[0] if len(candidates) == 1 else None
-    if len(set(candidates)) < len(candidates):
-        name = max(candidates, key=candidates.count)
-        raise _repeated(source, name, candidates.count(name))
+    only_once(source, candidates)
     if len(candidates) > 1:
         candidates = [name for name in candidates if name != "label"]  # beside a value it is what it says
     if len(candidates) > 1:
@@ -136,8 +134,11 @@ def _guess(source: str, found: Sequence[str], role: str, taken: Sequence[str]) -
     return candidates[0] if candidates else None
 
 
-def _repeated(source: str, name: str, times: int) -> InputError:
-    return InputError(f"{source} has {times} columns named '{name}'; rename all but the one to read.")
+def only_once(source: str, names: Sequence[str]) -> None:
+    """Refuse columns of the same name, of which one or all are to be read."""
+    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1:
+        raise InputError(f"{source}: {times} columns are named '{name}'; rename all but the one to read.")
 
 
 def is_usual(role: str, name: str) -> bool:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import pyarrow as pa
 
+from accord.data.columns import only_once
 from accord.errors import InputError
 
 KINDS = {"postgresql": "postgresql", "postgres": "postgresql", "sqlite": "sqlite", "duckdb": "duckdb"}
@@ -71,6 +72,7 @@ class Query:
 
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         with self.reader() as found, _told(self.database):
+            only_once(self.label, found.schema.names)  # SQLite and DuckDB have renamed them in `names`
             for batch in found:
                 yield pa.record_batch([_plain(batch.column(name)) for name in names], names)
 

@@ -35,6 +35,7 @@ def open_store(path: Path) -> stores.Store | None:
 def whole_table(source: Any) -> tuple[pa.Table, bool]:
     """Every column of a file or frame, and whether it was read from text."""
     opened = open_source(source)
+    col.only_once(opened.label, opened.names)
     return opened.read(opened.names), opened.from_text
 
 

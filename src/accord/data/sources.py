@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from accord.data import sheets, text, untrusted
+from accord.data.columns import only_once
 from accord.data.databases import Query
 from accord.data.text import TextTable
 from accord.errors import InputError
@@ -115,6 +116,7 @@ def frame(source: Any) -> pa.Table:
             f"cannot read a {type(source).__name__}; give a path, a catalog name, a pandas, polars or Arrow table,"
             " or a scipy sparse matrix."
         )
+    only_once(f"the {type(source).__name__}", [str(name) for name in getattr(source, "columns", ())])
     try:
         return pa.table(source)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -197,6 +199,9 @@ def _open_tables(files: list[Path], kind: str, label: str, folder: Path | None =
         dataset, at_once = untrusted.tables(files, kind, folder)
         own = {name for fragment in dataset.get_fragments() for name in fragment.physical_schema.names}
     except (pa.ArrowException, OSError, RuntimeError) as error:
+        if "duplicate field names" in str(error):
+            for file in files:
+                only_once(str(file), untrusted.names_of(file, kind))
         raise unreadable(label, error) from None
     partitions = tuple(name for name in dataset.schema.names if name not in own)
     return Opened(list(dataset.schema.names), label, dataset=dataset, at_once=at_once, partitions=partitions)

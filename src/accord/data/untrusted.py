@@ -180,6 +180,15 @@ def tables(files: Sequence[Path], kind: str, folder: Path | None = None) -> tupl
     return arrow.dataset(**paths, format=kept), FEW_ROWS if texts & unfolded else MANY_ROWS
 
 
+def names_of(file: Path, kind: str) -> list[str]:
+    """The columns of a Parquet or ORC file, repeated ones too, of which Arrow makes no dataset."""
+    from pyarrow import orc, parquet
+
+    if kind == "orc":
+        return list(orc.ORCFile(file).schema.names)
+    return list(parquet.ParquetFile(file, thrift_container_size_limit=MOST_LISTED).schema_arrow.names)
+
+
 def few_at_once(dataset: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
     """Columns of a dataset of Parquet files, few rows at once, where the dataset itself would decode a whole group."""
     import pyarrow.parquet as pq

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from accord.config import full_name
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.experiments.executor import Here, Job, Workers
@@ -47,7 +48,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        name = self.model if self.method is None else f"{self.model} + {self.method}"
+        name = full_name(self.model, self.method)
         return name + "".join(f" {key.partition('.')[2]}={value}" for key, value in self.options)
 
 

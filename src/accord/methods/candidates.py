@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from accord.config import full_name
 from accord.evaluation.evaluate import most_judged
 from accord.models import can_hold, cost_of, own_class
 from accord.models.base import Shape
@@ -62,7 +63,7 @@ class Family:
 
     @property
     def name(self) -> str:
-        return self.model if self.method is None else f"{self.model} + {self.method}"
+        return full_name(self.model, self.method)
 
     def trials(self, count: int) -> list[Member]:
         """Its defaults, and points that fill the ranges evenly. A learned one is averaged over seeds instead."""

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from accord.config import BaseConfig
+from accord.config import BaseConfig, full_name
 from accord.kernels import cpu
 from accord.models.base import Model, Setup
 
@@ -31,7 +31,7 @@ class Member(BaseConfig):
     @property
     def label(self) -> str:
         """How it is called in tables and sentences."""
-        name = self.model if self.method is None else f"{self.model} + {self.method}"
+        name = full_name(self.model, self.method)
         name += "" if self.seeds == 1 else f" x {self.seeds}"
         name += " (by labels)" if self.by_p_real or self.options.get("model.clean") else ""
         return name + (" (fading)" if self.options.get("model.recency") else "")

@@ -141,7 +141,7 @@ def _learned(features: Features, known: Floats, rows: Rows, without: tuple[Float
     variance = unsure.variances(pairs.features, pairs.users, pairs.items)
     put(rows, held_out(pairs, features.groups, penalties, own_fold, shape), variance)
     why = (
-        f"{figures['labels']} labels tell real from noise with an AUC of {figures['auc']:.3f} on labels held out by "
+        f"{figures['labels']:,} labels tell real from noise with an AUC of {figures['auc']:.3f} on labels held out by "
         f"{kind}; the log alone has {figures['label_free_auc']:.3f}."
     )
     return Estimate(p_real, low, high, known, without[0], True, why, figures)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from accord.config import full_name
 from accord.data.columns import Columns
 from accord.data.csr import Csr, Rows
 from accord.data.interactions import Dataset, IdMap, Interactions
@@ -75,7 +76,7 @@ class Recommender(Answers):
     @property
     def name(self) -> str:
         """The model and the method."""
-        return " + ".join(part for part in (self.run.config.model, self.run.config.method) if part)
+        return full_name(self.run.config.model, self.run.config.method)
 
     def __repr__(self) -> str:
         sizes = f"{len(self.users):,} users, {len(self.items):,} items, {len(self.owned.items):,} interactions"

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
+from accord.config import full_name
 from accord.data.csr import Csr
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError
@@ -145,7 +146,7 @@ def read_metrics(path: Path, config: RunConfig) -> dict[str, Any]:
     if len(said.runs) != len(config.seeds):
         raise damaged(path, "it is of another number of runs")
     if (said.model, said.method) != (config.model, config.method or "none"):
-        raise damaged(path, f"it is of {said.model} + {said.method}, and config.json of another run")
+        raise damaged(path, f"it is of {full_name(said.model, said.method)}, and config.json of another run")
     if [run.seed for run in said.runs] != list(config.seeds):
         raise damaged(path, "it is of runs with other seeds than config.json says")
     return content

@@ -213,15 +213,10 @@ class Runs:
 
 def _names(runs: Sequence[tuple[str, Recommender]]) -> list[str]:
     """Model and method, or auto for what it found; with the folder where two have the same."""
-    plain = ["auto" if "search" in one.metrics else _name(one) for _, one in runs]
+    plain = ["auto" if "search" in one.metrics else one.name for _, one in runs]
     return [
         name if plain.count(name) == 1 else f"{name} ({folder})" for name, (folder, _) in zip(plain, runs, strict=True)
     ]
-
-
-def _name(recommender: Recommender) -> str:
-    config = recommender.run.config
-    return config.model if config.method is None else f"{config.model} + {config.method}"
 
 
 def _evaluated(recommender: Recommender, ks: Sequence[int]) -> Evaluation:

@@ -10,6 +10,7 @@ A page is a title, a lead and sections; a section is a list of blocks, in the or
     section.table(Table("Noise by user", ("user", "share"), rows, ("A note.",)))     # accord.report.tables.Table
     section.chart(Chart("Lorenz curve", alt.Chart(table)…, "Half of the items have 92% of all clicks.", data))
     section.charts([Chart(…), Chart(…)])                                              # side by side where there is room
+    section.charts([Chart(…)], folded="Over time")                                    # its title, until it is clicked
     page.section("How to repeat it", folded=True).code("accord audit clicks.csv")     # its title, until it is clicked
     page.write(Path("report.html"))
 
@@ -98,7 +99,10 @@ class Fact:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something found: what, how serious, examples by the user's own ids, and what to do."""
+    """Something found: what, how serious, examples by the user's own ids, and what to do.
+
+    A warning shows its title alone until it is clicked; a problem shows all of it.
+    """
 
     level: Level
     title: str
@@ -159,9 +163,10 @@ class Section:
     def chart(self, chart: Chart) -> None:
         self.charts([chart])
 
-    def charts(self, charts: Sequence[Chart]) -> None:
-        """Side by side where there is room."""
-        self._add("charts", charts=[(one, None if one.data is None else _Grid.of(one.data)) for one in charts])
+    def charts(self, charts: Sequence[Chart], folded: str = "") -> None:
+        """Side by side where there is room. `folded`: the text to click to show them."""
+        drawn = [(one, None if one.data is None else _Grid.of(one.data)) for one in charts]
+        self._add("charts", charts=drawn, folded=folded)
 
     def code(self, text: str, folded: str = "") -> None:
         """Commands or a file's content. `folded`: the text to click to show it."""
@@ -210,7 +215,8 @@ class Page:
             for chart, _ in block.get("charts", ())
         ]
         style = _inside("style.css")
-        moves = any(section.folded or block["kind"] == "table" for section in self.sections for block in section.blocks)
+        moving = ("table", "findings")  # tables that scroll, and what is open on paper
+        moves = any(section.folded or block["kind"] in moving for section in self.sections for block in section.blocks)
         scripts = [_inside("page.js")] if moves or specs else []
         scripts += [_vega(), _inside("charts.js")] if specs else []
         template = Environment(

@@ -128,10 +128,11 @@ def _in_python(recommender: Recommender) -> str:
     }
     asked = {
         "model": config.model,
-        "method": config.method or "normal",
+        "method": config.method,
         "protocol": config.protocol.name,
         "seeds": list(config.seeds),
         "options": {f"{name}.{key}": value for name, own in sections.items() for key, value in own.items()},
         "ks": list(config.ks),
     }
-    return f"accord.fit(data, {', '.join(f'{name}={value!r}' for name, value in asked.items() if value != {})})"
+    given = (f"{name}={value!r}" for name, value in asked.items() if value not in ({}, None))
+    return f"accord.fit(data, {', '.join(given)})"

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 import uvicorn
 
+from accord.config import full_name
 from accord.errors import InputError
 from accord.serve.api import make_app
 from accord.serve.connection import ACCEPTED_AT_ONCE, MOST_CONNECTIONS, Connection, connections_allowed
@@ -111,8 +112,7 @@ def serve(
     with listen(host, port) as listening:
         where = f"[{host}]" if ":" in host else host
         about = holder.snapshot.about
-        method = "" if about["method"] == "none" else f" + {about['method']}"
-        log.info("serving %s (%s, %s%s)", run, about["dataset"], about["model"], method)
+        log.info("serving %s (%s, %s)", run, about["dataset"], full_name(about["model"], about["method"]))
         log.info("page http://%s:%d/ , API http://%s:%d/docs ; Ctrl-C stops", *(where, listening.getsockname()[1]) * 2)
         rules = Rules(token, Rules().hosts | {host.lower()}, log_requests=log_requests)
         server = Server(configuration(make_app(holder, rules, watch)))

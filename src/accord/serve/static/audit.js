@@ -21,6 +21,10 @@ function section(title, ...content) {
   return make("section", { class: "card", "aria-label": title }, make("h2", { text: title }), ...content);
 }
 
+function folded(title, ...content) {
+  return make("details", {}, make("summary", {}, ...(typeof title === "string" ? [title] : title)), ...content);
+}
+
 function auditTable(caption, columns, rows, hideCaption = false) {
   const head = make("tr", {}, ...columns.map((name) => make("th", { text: name, scope: "col" })));
   const body = rows.map((cells) => make("tr", {}, ...cells.map((cell, place) => {
@@ -52,11 +56,14 @@ function auditSections(summary, titles, showProblem) {
   sections.push(section("Verdict", make("p", { class: "verdict", text: verdict }), ...figures));
 
   const checks = (summary.health || {}).findings || [];
-  const findings = checks.filter((finding) => finding.level !== "fine").map((finding) =>
-    make("li", { class: `finding ${finding.level === "serious" ? "serious" : "notice"}` },
-      make("p", {}, make("span", { class: "badge", text: finding.level }), make("strong", { text: ` ${finding.title}` })),
-      make("p", { class: "quiet", text: finding.advice || "" }),
-      (finding.examples || []).length ? make("p", { class: "quiet", text: `For example: ${finding.examples.slice(0, 3).join("; ")}` }) : ""));
+  const findings = checks.filter((finding) => finding.level !== "fine").map((finding) => {
+    const title = [make("span", { class: "badge", text: finding.level }), make("strong", { text: ` ${finding.title}` })];
+    const more = [make("p", { class: "quiet", text: finding.advice || "" })];
+    if ((finding.examples || []).length) more.push(make("p", { class: "quiet", text: `For example: ${finding.examples.slice(0, 3).join("; ")}` }));
+    return finding.level === "serious"
+      ? make("li", { class: "finding serious" }, make("p", {}, ...title), ...more)
+      : make("li", { class: "finding notice" }, folded(title, ...more));
+  });
   const fine = checks.filter((finding) => finding.level === "fine").map((finding) => finding.title);
   if (checks.length) {
     sections.push(section("Health of the log", make("ul", { class: "findings" }, ...findings),
@@ -65,16 +72,13 @@ function auditSections(summary, titles, showProblem) {
 
   const groups = [["by_popularity", "Noise by popularity of the item"], ["by_activity", "Noise by activity of the user"], ["by_time", "Noise over time"]]
     .filter(([name]) => (noise[name] || []).length)
-    .map(([name, title]) => auditTable(title, ["group", "interactions", "noise"],
-      noise[name].map((row) => [row.label, thousands(row.interactions), noiseCell(row)])));
-  if (groups.length) sections.push(section("Where the noise is", ...groups));
-
+    .map(([name, title]) => folded(title, auditTable(title, ["group", "interactions", "noise"],
+      noise[name].map((row) => [row.label, thousands(row.interactions), noiseCell(row)]), true)));
   for (const [name, title] of [["noisiest", "Most probably noise"], ["surest", "Surest preferences"]]) {
-    if ((noise[name] || []).length) {
-      sections.push(section(title, auditTable(title, ["user", "item", "how sure"], pairs(noise[name].slice(0, 10)), true)));
-    }
+    if ((noise[name] || []).length) groups.push(folded(title, auditTable(title, ["user", "item", "how sure"], pairs(noise[name].slice(0, 10)), true)));
   }
   sections.push(auditOfUser(showProblem));
+  if (groups.length) sections.push(section("Where the noise is", ...groups));
   return sections;
 }
 
