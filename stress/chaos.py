@@ -5,7 +5,7 @@ break and networks are cut. No answer may be wrong, and no result lost.
 
 Commands run one after another, each in a folder of its own on a small disk, and are started again until they finish. A
 server is asked all the time meanwhile. The disk is a tmpfs and the network two namespaces, for which root is needed;
-what cannot be tried is reported.
+what cannot be tried is reported. The record is written after every step, so that it is there if this is stopped.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TRAINED: dict[str, list[Any]] = {
 COMPARED = ["--models", "gmf,ease", "--methods", "normal,deca", "--seeds", 2, "--epochs", 6, "--device", "cpu"]
 SEEDS = (1, 2, 3)  # of the runs that are served
 ENDS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM}
-FULL = "disk is full"
+FULL = ("disk is full", "no space left on device")
 PATIENCE = 900  # seconds for what takes one, however busy the machine is
 ROOM = 600_000  # bytes that are left on a full disk, at most: fewer than any of the folders takes
 KINDS = ("train", "compare", "audit", "serve", "corrupt", "network")
@@ -64,6 +64,7 @@ class Chaos:
         self.data = clicks(root)
         self.victims: dict[str, list[Victim]] = {"train": [], "compare": [], "audit": []}
         self.happened: Counter[tuple[str, str]] = Counter()
+        self.asked: Asked | None = None
         self.wrong: list[str] = []
         self.lost: list[str] = []
         self.skipped: dict[str, str] = {} if fills else {"full disk": "a small disk cannot be made here"}
@@ -109,7 +110,7 @@ class Chaos:
         before, what = kept(victim.folder), self._disturbance()
         with self._full() if what == "full disk" else contextlib.nullcontext():
             seconds = self.draw.uniform(0, 1.1 * victim.took) if what in ENDS else None
-            whole = victim.live(seconds, ENDS.get(what, signal.SIGKILL), FULL if what == "full disk" else None)
+            whole = victim.live(seconds, ENDS.get(what, signal.SIGKILL), FULL if what == "full disk" else ())
         self.happened[victim.tally.kind, what] += 1
         if not whole and kept(victim.folder) < before:
             self.lost.append(f"{victim.tally.kind}: of {before} parts {kept(victim.folder)} are left after a {what}")
@@ -143,7 +144,12 @@ class Chaos:
         self._copy(self.seed)
         with asked_all_the_time(self.served, known) as self.asked:
             yield
-        self.wrong += [f"serve: {what}" for what in self.asked.wrong]
+
+    @property
+    def all_wrong(self) -> list[str]:
+        """Of what the commands left, of what was served, and of all else."""
+        commands = [what for group in self.victims.values() for victim in group for what in victim.tally.wrong]
+        return [*self.wrong, *commands, *(f"serve: {what}" for what in (self.asked.wrong if self.asked else ()))]
 
     def serve(self) -> None:
         what = self.draw.choice(("trained over", "copied over", "copied in part", "broken", "killed", "terminated"))
@@ -296,26 +302,36 @@ def broken(path: Path, draw: random.Random) -> str:
     return what
 
 
-def tables(chaos: Chaos, asked: Asked | None) -> list[Table]:
+def found(chaos: Chaos, minutes: float, seed: int) -> Found:
+    """What has happened in so many minutes."""
+    wrong, answers = chaos.all_wrong, len(chaos.asked.runs) if chaos.asked else 0
+    judged = Table("Judged", ["wrong answers and results", "lost results"], [[len(wrong), len(chaos.lost)]])
+    judged.notes += [*wrong[:10], *chaos.lost[:10]]
     heads = ["command", "times", "killed", "terminated", "disk full", "undisturbed", "continued", "finished, equal"]
     work = Table("Commands, and what happened to them", heads)
-    for victim in (victim for group in chaos.victims.values() for victim in group):
-        own, name = chaos.happened, victim.tally.kind
-        counts = [own[name, what] for what in ("kill", "terminate", "full disk", "nothing")]
-        work.rows.append([name, sum(counts), *counts, victim.tally.resumed, victim.tally.commands])
+    for tally in (victim.tally for group in chaos.victims.values() for victim in group):
+        counts = [chaos.happened[tally.kind, what] for what in ("kill", "terminate", "full disk", "nothing")]
+        work.rows.append([tally.kind, sum(counts), *counts, tally.resumed, tally.commands])
     work.notes.append("A command that was to be ended may have finished before. All that finished were compared.")
     others = Table("The server, its folder, and the cluster", ["what", "how", "times"])
-    if asked is not None:
-        others.rows += [["server", f"answers of the run of seed {seed}", asked.runs.count(seed)] for seed in SEEDS]
+    if chaos.asked:
+        others.rows += [
+            ["server", f"answers of the run of seed {seed}", chaos.asked.runs.count(seed)] for seed in SEEDS
+        ]
     others.rows += sorted([kind, what, count] for (kind, what), count in chaos.happened.items() if kind in OTHERS)
     others.notes += [f"Not tried: {what} ({why})." for what, why in chaos.skipped.items()]
-    judged = Table("Judged", ["wrong answers and results", "lost results"], [[len(chaos.wrong), len(chaos.lost)]])
-    judged.notes += [*chaos.wrong[:10], *chaos.lost[:10]]
-    return [judged, work, others]
+    how = [
+        f"`python stress/chaos.py --seed {seed}`: {minutes:.0f} minutes of commands on a disk of {MEGABYTES} MB, each"
+        " killed, terminated, or started on a full disk at random and then started again, beside a server that is asked"
+        " all the time.",
+        f"{answers:,} answers were compared with those of whole runs; {len(wrong)} answers and results were wrong, and"
+        f" {len(chaos.lost)} results were lost.",
+    ]
+    return Found("Everything at once", how, [judged, work, others], made=stamp(seed))
 
 
-def run(chaos: Chaos, minutes: float, only: list[str], trained: list[str]) -> Asked | None:
-    """Everything of `only`, at random, for so long."""
+def run(chaos: Chaos, minutes: float, only: list[str], trained: list[str], write: Callable[[float], None]) -> None:
+    """Everything of `only`, at random, for so long; `write` is given the minutes that have passed, again and again."""
     if "train" in only:
         chaos.add_trained(trained)
     if {"compare", "network"} & set(only):
@@ -325,14 +341,13 @@ def run(chaos: Chaos, minutes: float, only: list[str], trained: list[str]) -> As
     steps: dict[str, Callable[[], None]] = {kind: functools.partial(chaos.work, kind) for kind in chaos.victims}
     steps |= {"serve": chaos.serve, "corrupt": chaos.corrupt, "network": chaos.network}
     with chaos.serving() if {"serve", "corrupt"} & set(only) else contextlib.nullcontext():
-        end = time.monotonic() + 60 * minutes
-        while time.monotonic() < end:
+        began = time.monotonic()
+        while time.monotonic() < began + 60 * minutes:
             kind = chaos.draw.choices(only, [WEIGHTS[kind] for kind in only])[0]
             steps[kind]()
-            print(f"{kind}: {sum(chaos.happened.values())} so far, {len(chaos.wrong)} wrong", flush=True)
-    for victim in (victim for group in chaos.victims.values() for victim in group):
-        chaos.wrong += victim.tally.wrong
-    return getattr(chaos, "asked", None)
+            passed = time.monotonic() - began
+            write(min(passed / 60, minutes))
+            print(f"{passed:.0f} s: {kind}, {len(chaos.all_wrong)} wrong, {len(chaos.lost)} lost", flush=True)
 
 
 def main() -> int:
@@ -352,22 +367,14 @@ def main() -> int:
         except Skipped:
             fills = False
         chaos = Chaos(root, disk, random.Random(given.seed), fills)
-        asked = run(chaos, given.minutes, given.only, given.models)
-        found = Found(
-            "Everything at once",
-            [
-                f"`python stress/chaos.py --minutes {given.minutes:g} --seed {given.seed}`:",
-                f"{given.minutes:g} minutes of commands on a disk of {MEGABYTES} MB, each killed, terminated, or"
-                " started on a full disk at random and then started again, beside a server that is asked all the time.",
-                f"{len(asked.runs) if asked else 0:,} answers, each compared with those of whole runs;"
-                f" {len(chaos.wrong)} were wrong. {len(chaos.lost)} results were lost.",
-            ],
-            tables(chaos, asked),
-            made=stamp(given.seed),
-        )
-    found.write("chaos", given.results)
-    print("\n\n".join(map(table_as_text, found.tables)))
-    return 1 if chaos.wrong or chaos.lost else 0
+
+        def write(minutes: float) -> None:
+            found(chaos, minutes, given.seed).write("chaos", given.results)
+
+        run(chaos, given.minutes, given.only, given.models, write)
+        write(given.minutes)
+        print("\n\n".join(map(table_as_text, found(chaos, given.minutes, given.seed).tables)))
+    return 1 if chaos.all_wrong or chaos.lost else 0
 
 
 if __name__ == "__main__":

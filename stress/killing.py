@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,15 +112,15 @@ class Victim:
             self.tally.commands += 1
             self.final()
 
-    def live(self, seconds: float | None, by: int = signal.SIGKILL, may_say: str | None = None) -> bool:
-        """Start it once; True if it finished. `may_say`: what it may fail with."""
+    def live(self, seconds: float | None, by: int = signal.SIGKILL, may_say: Sequence[str] = ()) -> bool:
+        """Start it once; True if it finished. `may_say`: sentences that it may fail with."""
         resume = self.leaves()
         self.tally.resumed += resume
         self.log.touch()
         before = self.log.stat().st_size
         code = life(self.command(resume), seconds, self.log, by)
-        said = self.log.read_text()[before:]
-        if code == 2 and may_say is not None and may_say in said:
+        said = self.log.read_bytes()[before:].decode(errors="replace")
+        if code == 2 and any(sentence in said for sentence in may_say):
             self.tally.refused += 1
         elif code not in (0, None):
             self.complain(f"exit {code}: {said[-400:]}")

@@ -27,8 +27,8 @@ killed process left behind is removed by the next one. In the tests, training is
 the disk.
 """,
     "chaos": """
-What is on this page one by one, in no order: whatever was on its way when something happened, nothing is served that is not
-a whole run, and nothing that was finished has to be done again.
+What is on this page one by one, in no order: whatever was on its way when something happened, nothing is served that is
+not a whole run, and nothing that was finished has to be done again.
 """,
     "faults": """
 One process at a time writes to a folder (a lock that ends with the process, however it ends); another one is refused.

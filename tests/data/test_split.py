@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accord.data import split as module
 from accord.data.check import check
 from accord.data.interactions import Dataset, Interactions
 from accord.data.split import KINDS, CleanRule, check_disjoint, split
@@ -226,3 +231,145 @@ def test_everybody_keeps_something_to_learn_from(ratios: tuple[float, float, flo
     items = np.concatenate([(5 * np.arange(count) + count) % 7 for count in range(1, 7)])
     dataset = split(Interactions.of(users, items, None, np.arange(len(users))), "chronological", ratios)
     assert set(dataset.train.users.to_pylist()) == set(range(6))
+
+
+def of_users(counts: list[int], **more: Any) -> Interactions:
+    """Users 0, 1, … with so many interactions each, whose times rise by 1; items rise, then fall, and so on."""
+    users = np.repeat(np.arange(len(counts)), counts)
+    items = np.concatenate([np.arange(count)[:: (-1) ** user] for user, count in enumerate(counts)])
+    return Interactions.of(users, items, more.get("value"), np.arange(len(users)))
+
+
+def sizes(dataset: Dataset) -> list[list[int]]:
+    """Of each user: interactions in train, valid and test."""
+    parts = (dataset.train, dataset.valid, dataset.test)
+    return np.stack([np.bincount(part.column("user"), minlength=len(dataset.users)) for part in parts], 1).tolist()
+
+
+SHORT = "; give more data, or --ratios 1,0,0 to train on everything and evaluate nothing."
+SHARES = (
+    "must be three shares for train, valid and test that sum to 1, like 0.8, 0.1, 0.1; only valid and test may be 0."
+)
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (lambda data: CleanRule.parse("value"),
+         "clean rule 'value': no NAME OP NUMBER at position 1; write it like 'value>=5' or 'value>=4 and value<=5'."),
+        (lambda data: CleanRule.parse("value>5 or x<2"),
+         "clean rule 'value>5 or x<2': 'or x<2' at position 9 is not understood; join conditions by 'and'."),
+        (lambda data: split(data, clean="stars>3"),
+         "clean rule 'stars>3' names 'stars', but the data has value ('value'), time ('time');"
+         " give --value-col or --time-col, or change the rule."),
+        (lambda data: split(data, ratios=(0.8, 0.2)), f"split ratios (0.8, 0.2) {SHARES}"),
+        (lambda data: split(data, "global-time:soon"),
+         "split 'global-time:soon': give a moment like global-time:2021-06-01."),
+        (lambda data: split(data.take([0, 1, 2]), "random"),
+         f"data: split random leaves the valid part of 3 interactions empty{SHORT}"),
+        (lambda data: split(data, "random", (0.9995, 0.0005, 0), name="log"),
+         f"log: split random leaves the valid part of 500 interactions empty{SHORT}"),
+        (lambda data: split(data, "random", (0.9995, 0, 0.0005), name="log"),
+         f"log: split random leaves the test part of 500 interactions empty{SHORT}"),
+        (lambda data: split(of_users([2] * 20), "leave-last-out", (1, 0, 0)),
+         "data: split leave-last-out leaves the valid part of 40 interactions empty: users have too few interactions"
+         " each; use --split random or global-time, or other ratios."),
+        (lambda data: split(of_users([1] * 20), "global-time:1", (0.9, 0.1, 0)),
+         "data: split global-time:1 leaves the train part of 20 interactions empty; give another moment or other"
+         " --ratios."),
+        (lambda data: split(Interactions.of(range(20), range(20)), "random", name="log"),
+         "log: no item of the test occurs in training; check that both use the same item ids."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said_in_full(work: Callable[[Interactions], object], said: str) -> None:
+    data = sample(np.random.default_rng(0))
+    with pytest.raises(InputError) as told:
+        work(data)
+    assert str(told.value) == said
+
+
+def test_notes_say_what_was_split_how() -> None:
+    data = sample(np.random.default_rng(0)).merged()
+    assert split(data).notes == ("split chronological (the data has times).",)
+    timeless = Interactions(data.table.drop_columns(["time"]))
+    assert split(timeless).notes[0] == "split random (the data has no times)."
+    assert split(data, "random", (0.8, 0, 0.2)).notes == ("the split has no validation: training cannot stop early.",)
+    assert split(data, "random", (0.8, 0.2, 0)).notes == ("the split has no test: nothing is evaluated.",)
+    nothing = ("the split has no validation and no test: nothing is evaluated.",)
+    assert split(data, "global-time", (1, 0, 0)).notes == nothing
+    assert split(data).name == "data"
+    assert split(data, name="log").name == "log"
+    assert as_sets(split(data, "random")) == as_sets(split(data, "random", seed=0))
+    assert as_sets(split(data, "random")) != as_sets(split(data, "random", seed=1))
+    assert len(split(data, "random", (0.8, 0.1, 0.1000005)).test) == 50  # shares are fractions, which add up nearly
+
+
+def test_what_training_does_not_know_is_counted() -> None:
+    known = [(user, item) for user in range(4) for item in range(3)]
+    parts = [known, [(0, 5)], [(7, 0), (7, 1), (8, 2), (1, 9), (0, 1)]]
+
+    def cut(*_: Any) -> list[Interactions]:
+        return [Interactions.of(*zip(*part, strict=True)) for part in parts]
+
+    parts[2] = [(7, 0), (7, 1), (8, 2), (1, 9), (2, 9)]
+    assert split(Interactions.of([1], [1]), "random", cut=cut).notes == (
+        "2 test users (3 of 5 test interactions) are unknown to training.",
+        "1 test items (2 of 5 test interactions) are unknown to training.",
+    )
+    parts[2] = [(0, 1), (0, 5)]
+    with pytest.raises(AssertionError, match=r"^a pair is in two parts of the split$"):
+        split(Interactions.of([1], [1]), "random", cut=cut)
+
+
+def test_a_validation_of_which_nothing_is_clean_is_none() -> None:
+    data = of_users([10, 10, 20], value=[*[1.0] * 9, 5.0, *[1.0] * 9, 5.0, *[1.0] * 19, 5.0])
+    dataset = split(data, "leave-last-out", clean="value>=5")
+    assert dataset.valid_clean is None
+    assert len(dataset.test) == 3
+
+
+def test_a_moment_is_told_in_universal_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Interactions.of([1, 2] * 5, list(range(5)) * 2, time=[1609459200 + 86400 * day for day in range(10)])
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        note = split(data, "global-time", (0.8, 0.1, 0.1)).notes[0]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert note == (
+        "split by time: validation from 2021-01-09 00:00:00, test from 2021-01-10 00:00:00 on;"
+        " training has what came before."
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "ratios", "parts"),
+    [
+        ("global-time", (0.7, 0.1, 0.2), [70, 10, 20]),
+        ("global-time", (0.95, 0.046, 0.004), [94, 5, 1]),  # there is always one to test on
+        ("global-time:90", (0.6, 0.3, 0.1), [60, 30, 10]),  # of what came before, in these shares
+    ],
+)
+def test_shares_of_a_split_by_time(kind: str, ratios: tuple[float, ...], parts: list[int]) -> None:
+    dataset = split(of_users([50, 50]), kind, ratios)
+    assert [len(dataset.train), len(dataset.valid), len(dataset.test)] == parts
+
+
+def test_shares_of_each_user() -> None:
+    """Whoever has few interactions keeps one to learn from; the last user too, who has a single one."""
+    counts = [3, 2, 10, 100, 1]
+    assert sizes(split(of_users(counts), "chronological", (0.05, 0.05, 0.9))) == [
+        [1, 0, 2], [1, 0, 1], [1, 0, 9], [5, 5, 90], [1, 0, 0],
+    ]  # fmt: skip
+    assert sizes(split(of_users(counts), "chronological", (0.05, 0.9, 0.05))) == [
+        [1, 2, 0], [1, 1, 0], [1, 8, 1], [5, 90, 5], [1, 0, 0],
+    ]  # fmt: skip
+
+
+def test_blocks_of_users_give_what_all_at_once_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = sample(np.random.default_rng(0))
+    whole = as_sets(split(data, "chronological"))
+    for size in (1, 7, 100):
+        monkeypatch.setattr(module, "PAIRS_AT_ONCE", size)
+        assert as_sets(split(data, "chronological")) == whole
