@@ -1,5 +1,17 @@
-"""`python -m accord` is `accord`."""
+"""`accord`, and `python -m accord`."""
 
-from accord.cli.app import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run a command. Ctrl-C says that it stopped, also while the command is still being loaded."""
+    try:
+        from accord.cli.app import main as run
+    except KeyboardInterrupt:
+        print("\naccord: stopped.", file=sys.stderr)
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import accord
+from accord.__main__ import main as start
 from accord.cli import app
 from commands import run
 from long_training import start_long_training, wait_for
@@ -208,3 +210,17 @@ def test_offline_for_one_command(monkeypatch, tmp_path, capsys):
     code, _, err = run(monkeypatch, capsys, "--offline", "data", "get", "ml-1m")
     assert code == 2
     assert "nothing is downloaded offline" in err
+
+
+def test_ctrl_c_while_a_command_is_being_loaded_is_no_traceback(monkeypatch, capsys):
+    def interrupted(name, *rest):
+        if name == "accord.cli.app":
+            raise KeyboardInterrupt
+        return imported(name, *rest)
+
+    imported = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        start()
+    assert stop.value.code == 130
+    assert capsys.readouterr().err == "\naccord: stopped.\n"

@@ -32,6 +32,13 @@ def test_each_user_is_scored_with_each_item(folder, monkeypatch, capsys):
     assert [row["score"] is None for row in listed(out)] == [False, False, True, True]
 
 
+def test_pairs_whose_columns_are_not_known(folder, tmp_path, monkeypatch, capsys):
+    (tmp_path / "pairs.csv").write_text("who,item\nu0003,i0001\n")
+    code, _, err = run(monkeypatch, capsys, "score", folder, "--pairs", tmp_path / "pairs.csv")
+    assert code == 2
+    assert err.endswith("no user column among 'who', 'item'; call the right one 'user'.\n")
+
+
 def test_a_history_is_a_reason_too(folder, monkeypatch, capsys):
     words = ["--user", "new", "--history", "i0001,i0007", "--k", "3", "--most", "1", "--format", "json"]
     code, out, _ = run(monkeypatch, capsys, "explain", folder, *words)

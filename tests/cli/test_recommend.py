@@ -101,3 +101,25 @@ def test_mistakes_are_one_sentence(folder, tmp_path, monkeypatch, capsys, words,
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
+
+
+def test_users_who_are_not_there_are_said(folder, tmp_path, monkeypatch, capsys):
+    known = small_data().users.ids[0].as_py()
+    (tmp_path / "users.csv").write_text(f"user,item\n{known}\n")
+    words = ["recommend", folder, "--users", tmp_path / "users.csv", "--k", "2", "-o", tmp_path / "lists.csv"]
+    code, _, err = run(monkeypatch, capsys, *words)
+    assert code == 0
+    assert "note: 1 of 2 users unknown to the run, as 'user,item': they get the popular items" in err
+    assert f"4 rows: {tmp_path / 'lists.csv'}" in err
+    assert "unknown" not in run(monkeypatch, capsys, "recommend", folder, "--user", known)[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [(["--user", " "], "--user is empty"), (["--all", "-o", "{}/config.json"], "is in a run folder and would be")],
+)
+def test_nobody_and_the_files_of_a_run(folder, monkeypatch, capsys, words, sentence):
+    code, _, err = run(monkeypatch, capsys, "recommend", folder, *(word.format(folder) for word in words))
+    assert code == 2
+    assert sentence in err
+    accord.Recommender.load(folder)

@@ -126,6 +126,8 @@ def test_far_too_many_values_of_k_are_refused(copied):
 def test_a_folder_that_is_not_there(tmp_path):
     gone = tmp_path / "gone"
     refused(gone, f"{gone} is not a run folder: there is no such folder; give one that a training wrote.")
+    gone.touch()
+    refused(gone, f"{gone} is not a run folder: it is a file; give one that a training wrote.")
 
 
 def test_a_folder_without_a_run_is_told_from_one_that_was_interrupted(tmp_path):

@@ -95,7 +95,7 @@ def main() -> None:
         sys.exit(_fail(str(error)))
     except (KeyboardInterrupt, typer.Abort):
         if _prints_errors():
-            again = "; an interrupted training continues with --resume" if "--resume" in _options() else ""
+            again = "; the same command with --resume goes on with what is finished" if "--resume" in _options() else ""
             print(f"\naccord: stopped{again}.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

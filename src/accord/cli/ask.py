@@ -100,7 +100,9 @@ def _pairs(user: list[str] | None, item: list[str] | None, pairs: Path | None) -
         assert user is not None
         assert item is not None
         return [one for one in user for _ in item], item * len(user)
+    from accord.data.read import told_to_rename
     from accord.recommender.tables import as_interactions
 
-    found = as_interactions(pairs)
+    with told_to_rename():
+        found = as_interactions(pairs)
     return found.users.to_pylist(), found.items.to_pylist()

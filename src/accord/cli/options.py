@@ -219,6 +219,8 @@ def open_run(run: Path, device: str, allow_imports: bool) -> Any:
 
 def format_of(given: str | None, output: Path | None) -> str:
     """The form of a table: what --format says, or else what the file's name does."""
+    if output is not None and output.is_file() and (output.parent / "manifest.json").is_file():
+        raise InputError(f"{output} is in a run folder and would be replaced; give --out a file that lies elsewhere.")
     if given is None and output is not None:
         if (found := SUFFIXES.get(output.suffix.lower())) is None:
             *others, last = SUFFIXES
@@ -232,9 +234,10 @@ def format_of(given: str | None, output: Path | None) -> str:
 
 
 def put_table(table: Any, output: Path | None, format_: str) -> None:
-    from accord.cli.display import table_as_text, write_table
+    from accord.cli.display import say, table_as_text, write_table
 
     if output is not None:
         write_table(table, output, format_)
+        say(f"{len(table):,} rows: {output}")
     elif text := table_as_text(table, format_):
         typer.echo(text)

@@ -26,7 +26,7 @@ from accord.cli.options import (
     put_table,
     read_ids,
 )
-from accord.errors import InputError, unknown
+from accord.errors import InputError, shown, unknown
 
 if TYPE_CHECKING:
     from accord.recommender.approximate import Nearest
@@ -68,6 +68,8 @@ def recommend(
     memory."""
     if sum([bool(user), users is not None, all_users]) != 1:
         raise InputError("name the users: give --user ID (more than once if you like), --users FILE or --all.")
+    if any(not one.strip() for one in user or []):
+        raise InputError("--user is empty; give the id of a user.")
     if if_exists not in ("fail", "replace", "append"):
         raise unknown("--if-exists", if_exists, ("fail", "replace", "append"))
     if to is not None and (not all_users or output is not None or format_ is not None):
@@ -98,12 +100,25 @@ def recommend(
     ids = None if all_users or users is None else read_ids(users, "--users")
     recommender = open_run(run, device, allow_imports)
     given = {user[0]: history.split(",")} if history is not None and user else None
+    if given is None and not all_users:
+        _say_unknown(recommender, user or ids or [])
     table = recommender.recommend(user or ids, k, history=given, **chosen)
     if agreement:
         opinions = recommender.agreement(table.select(["user", "item"]))
         for name in opinions.column_names[2:]:
             table = table.append_column(name, opinions.column(name))
     put_table(recommender.with_titles(table), output, format_)
+
+
+def _say_unknown(recommender: Any, users: list[str]) -> None:
+    from accord.cli.display import say
+    from accord.recommender.tables import ids_asked_for
+
+    rows = recommender.users.rows(ids_asked_for("users", users, recommender.users))
+    strange = [user for user, row in zip(users, rows, strict=True) if row < 0]
+    if strange:
+        count = f"{len(strange):,} of {len(users):,} users"
+        say(f"note: {count} unknown to the run, as {shown(strange[0])}: they get the popular items")
 
 
 def _stream(

@@ -150,7 +150,8 @@ def _of_file(dataset: Dataset, labels: Any) -> Iterator[tuple[IntArray, IntArray
         label = next((name for name in found.names if plain(name) in (*LIKE_NAMES.split(), "value")), None)
     if label is None:
         raise InputError(f"{found.label} has no column 'label'; name one so, with 1 for real and 0 for noise.")
-    yield from _of_table(dataset, found, Columns(), None, label, None)
+    with read.told_to_rename():
+        yield from _of_table(dataset, found, Columns(), None, label, None)
 
 
 def _of_table(

@@ -68,6 +68,16 @@ def told_in_python(source: Any) -> Iterator[Callable[[str], str]]:
         raise InputError(told(str(error))) from None
 
 
+@contextmanager
+def told_to_rename() -> Iterator[None]:
+    """Errors about a file whose columns no option names say what to call them."""
+    try:
+        yield
+    except InputError as error:
+        sentence = re.sub(r"say which with --\w+-col NAME", "rename all but the right one", str(error))
+        raise InputError(re.sub(r"give --(\w+)-col NAME", r"call the right one '\1'", sentence)) from None
+
+
 def _in_python(sentence: str) -> str:
     sentence = sentence.replace("--user-col, --item-col, --value-col or --time-col", "columns=Columns(user=…, …)")
     sentence = re.sub(r"--(\w+)-col\b( NAME)?", r"columns=Columns(\1=…)", sentence)

@@ -358,7 +358,8 @@ class Recommender(Answers):
         """
         folder = Path(folder)
         if not folder.is_dir():
-            raise InputError(f"{folder} is not a run folder: there is no such folder; give one that a training wrote.")
+            why = "it is a file" if folder.exists() else "there is no such folder"
+            raise InputError(f"{folder} is not a run folder: {why}; give one that a training wrote.")
         run_folder.require_finished(folder)
         with run_folder.as_sentences(folder):
             return cls._load(folder, device, model, method, allow_imports)
