@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import page
+import solved
 import torch
 import when
 from turn import in_turn, working
@@ -143,6 +144,8 @@ def main() -> None:
     parts["stack"] = lambda folder: stack(rounds, folder)
     parts["electronics"] = lambda folder: electronics(rounds, folder)
     parts["size"] = lambda folder: size(sizes, folder)
+    parts["solved"] = solved.sizes
+    parts["solved-peers"] = lambda folder: solved.peers(rounds, folder)
     unknown = set(given.only) - set(parts)
     if unknown:
         options.error(f"no part is called {', '.join(sorted(unknown))}; parts are {', '.join(parts)}")
