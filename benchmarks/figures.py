@@ -17,6 +17,7 @@ NAMES = {
     "recbole": "RecBole",
     "cornac": "Cornac",
     "implicit": "implicit",
+    "sansa": "sansa",
     "products": "products alone",
 }
 HERE = Path(__file__).parent

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jinja2
 import plots
+import solved_page
 import targets
 from figures import (
     GPU_COPY,
@@ -227,6 +228,9 @@ def page(
         gpu_copy=GPU_COPY,
         by_rows_share=dense_share(results),
         products={part: products_share(results, part) for part in ("neumf", "lightgcn-64", "lightgcn-32")},
+        solved_table=solved_page.size_table(results),
+        solved_peers_table=solved_page.peers_table(results),
+        solved_peers=solved_page.peer_sentences(results),
         rounds=len(results["neumf"]["libraries"]["ours"]["epoch"]),
         busy=max(loads) > min(part["machine"]["cores"] for part in results.values()) + 0.5,
     )

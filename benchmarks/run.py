@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import page
+import solved
+import start
 import torch
 import when
 from turn import in_turn, working
@@ -122,11 +124,9 @@ def electronics(rounds: int, folder: Path) -> Found:
 
 
 def machine() -> Found:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     versions = {"torch": torch.__version__, "python": platform.python_version()}
-    return {"processor": name, "cores": os.cpu_count(), "memory": memory, **versions}
+    return {"processor": when.processor(), "cores": os.cpu_count(), "memory": memory, **versions}
 
 
 def main() -> None:
@@ -143,6 +143,9 @@ def main() -> None:
     parts["stack"] = lambda folder: stack(rounds, folder)
     parts["electronics"] = lambda folder: electronics(rounds, folder)
     parts["size"] = lambda folder: size(sizes, folder)
+    parts["solved"] = solved.sizes
+    parts["solved-peers"] = lambda folder: solved.peers(rounds, folder)
+    parts["start"] = start.start
     unknown = set(given.only) - set(parts)
     if unknown:
         options.error(f"no part is called {', '.join(sorted(unknown))}; parts are {', '.join(parts)}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+import solved_page
 from figures import (
     NAMES,
     Results,
@@ -26,6 +28,7 @@ REST = {
 }
 LINEAR = 1.1  # slopes below this are called linear
 LARGEST = 10**8
+START = {"accord --help": 0.2, "import accord": 0.5, "accord train": 1.5}
 
 
 class Check(NamedTuple):
@@ -148,6 +151,15 @@ def _gpu(lines: Sequence[Results]) -> list[Check]:
     return checks
 
 
+def _start(results: Results) -> list[Check]:
+    checks = []
+    for what, most in START.items():
+        took = float(np.median(results["start"]["cpu"][what]))
+        bound = "It is the import of libraries: `python -X importtime -m accord` says of which."
+        checks.append(Check(f"`{what}`, to its first line", f"under {most} CPU s", f"{took:.2f} s", took < most, bound))
+    return checks
+
+
 def every(results: Results, lines: Sequence[Results]) -> list[Check]:
     models = {"neumf": "NeuMF", "lightgcn-64": "LightGCN (64)", "lightgcn-32": "LightGCN (32)"}
     commands = {"epoch": "an epoch on the CPU", "rank": "ranking all users"}
@@ -161,5 +173,7 @@ def every(results: Results, lines: Sequence[Results]) -> list[Check]:
         *_stack(results),
         *_electronics(results),
         *_sizes(results),
+        *(Check(*check) for check in solved_page.size_checks(results)),
+        *_start(results),
         *_gpu(lines),
     ]

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PYTHON = {True: HERE.parent / ".venv/bin/python", False: HERE.parent / ".bench-venv/bin/python"}
-OURS = ("ours", "products", "steps")  # workers that need accord itself
+PYTHON = {  # ours, and the peers'
+    True: os.environ.get("ACCORD_PYTHON", HERE.parent / ".venv/bin/python"),
+    False: os.environ.get("PEERS_PYTHON", HERE.parent / ".bench-venv/bin/python"),
+}
+OURS = ("ours", "products", "steps", "solved")  # workers that need accord itself
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "THREADS")
 Answer = dict[str, Any]
 

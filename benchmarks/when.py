@@ -1,8 +1,10 @@
-"""What a measurement rests on: the commit of the code, and the time."""
+"""What a measurement rests on: the commit of the code, the time, and the processor."""
 
 from __future__ import annotations
 
+import platform
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,3 +18,12 @@ def measured() -> dict[str, str]:
     )
     name = commit.stdout.strip() + ("+" if changes.stdout.strip() else "")
     return {"commit": name or "unknown", "when": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+def processor() -> str:
+    """Its name, as /proc/cpuinfo or, on ARM, lscpu has it."""
+    found = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    with suppress(FileNotFoundError):
+        found += subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout
+    names = (line.partition(":")[2].strip() for line in found.splitlines() if line.lower().startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

@@ -28,7 +28,7 @@ class Turns:
         self.began = None
 
     def wait(self, ways):
-        """Until the next epoch is asked for; each of `ways`, by its name, ranks all items for every user."""
+        """Until the next epoch is asked for; each of `ways`, by its name, ranks all items, and may have more to say."""
         while True:
             command, _, way = sys.stdin.readline().strip().partition(" ")
             if command == "epoch":
@@ -44,8 +44,7 @@ class Turns:
             if command != "rank":
                 raise Stop
             self.began = clocks()
-            ways[way]()
-            self.done()
+            self.done(**(ways[way]() or {}))
 
     def done(self, **more):
         """What was asked for is finished."""

@@ -105,7 +105,7 @@ def test_a_large_catalogue_says_how_far_it_is(monkeypatch):
     monkeypatch.setattr(inverse, "BLOCK", 4)
     told = []
     train_stack(small_data(), plan_small("ease", "normal", (1,)), CPU, watch=told.append)
-    assert [progress.epoch for progress in told] == [10 * number for number in range(1, 11)]
+    assert [progress.epoch for progress in told] == [0, *(10 * number for number in range(1, 11)), 100]
     assert {progress.stage for progress in told} == {"ease"}
 
 

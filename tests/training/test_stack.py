@@ -21,6 +21,7 @@ from accord.errors import InputError
 from accord.methods import METHODS
 from accord.methods.base import Method
 from accord.methods.normal import Normal
+from accord.models import MODELS, OF_MEMBERS
 from accord.nn.ranks import SeveralRanks
 from accord.random import generators
 from accord.training.stack import train_stack
@@ -263,3 +264,13 @@ def test_a_stack_gives_back_the_runs_that_did_not_diverge(method, monkeypatch):
         alone, _ = train_small("gmf", method, (seed,), **options)
         for name, tensor in one_run(rest.state_dict(), number, 2).items():
             torch.testing.assert_close(tensor, one_run(alone.state_dict(), 0, 1)[name], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", [name for name, kind in MODELS.items() if kind.solved and kind not in OF_MEMBERS])
+def test_every_solved_model_says_what_it_does(model):
+    told = []
+    train_stack(small_data(), plan_small(model, "normal", (1,)), CPU, watch=told.append)
+    assert {(progress.stage, progress.epochs, progress.unit) for progress in told} == {(model, 100, "%")}
+    shares = [progress.epoch for progress in told]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 100)

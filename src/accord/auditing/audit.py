@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,13 @@ from accord.data.labels import described
 from accord.data.labels import summary as label_summary
 from accord.errors import InputError
 from accord.experiments.executor import Here, Workers
+from accord.experiments.processes import Processes
 from accord.io.files import only_writer, read_json, write_json
 from accord.io.noted import noted
 from accord.training.trainer import Progress
 from accord.version import __version__
 
+LARGE = 20_000  # interactions from which on it is worth starting processes
 BEGAN = "began.json"  # when the audit began that is not finished, and what it had taken before
 
 
@@ -53,12 +55,14 @@ def audit(
     watch: Callable[[Progress], None] | None = None,
     say: Callable[[str], None] = lambda _: None,
     workers: Workers | None = None,
+    processes: int = 1,
 ) -> Audit:
     """Audit a log: its health, a probability for every interaction, and whether denoising helps.
 
     `data`: what `accord.load` takes. `folds`: how many folds of the log are held out in turn; `seeds`: runs of each
     model that judges them. With `out` the audit folder is written; `resume` continues where an interrupted audit
-    stopped. `workers`: where models are trained, in this process if not given.
+    stopped. `workers`: where models are trained; if not given, in so many processes of this machine, of which each has
+    one thread. A script that asks for several starts with `if __name__ == "__main__":`, as others import it.
 
     >>> log = accord.simulate(users=60, items=40, interactions=700, liked=0.4).dataset
     >>> found = accord.audit(log, folds=2, seeds=1)
@@ -67,8 +71,7 @@ def audit(
     """
     if folds < 2 or seeds < 1:
         raise InputError(f"folds is {folds} and seeds is {seeds}; give at least 2 folds and 1 seed.")
-    workers = workers or Here()
-    on = workers.device(device)
+    on = (workers or Here()).device(device)
     clock = _Clock()
     log = open_log(
         data, columns=columns, split=split, ratios=ratios, clean=clean, seed=split_seed, items=items,
@@ -78,7 +81,7 @@ def audit(
     said = label_summary(log.data)
     for note in (*log.data.notes, *described(said)):
         say(f"note: {note}")
-    with _work_folder(out, resume) as work, _one_thread(on):
+    with _work_folder(out, resume) as work, _one_thread(on), _where(workers, processes, len(log)) as workers:
         clock.go_on(work)
         found = health(log)
         clock.lap("health")
@@ -111,6 +114,12 @@ def audit(
         if out is not None:
             made.save(out)
     return made
+
+
+def _where(given: Workers | None, processes: int, interactions: int) -> AbstractContextManager[Workers]:
+    if given is None and processes > 1 and interactions >= LARGE:
+        return Processes(processes)
+    return nullcontext(given or Here())
 
 
 @contextmanager

@@ -102,16 +102,20 @@ def audit(
         _written(write(write_clean, log, judged, least, weights), write_clean)
         return
 
+    import torch
+
     from accord.auditing.audit import audit as run_audit
     from accord.cli.display import training_progress
     from accord.experiments.ray_executor import workers_on
     from accord.io.noted import noting
 
+    processes = torch.get_num_threads()
     folder = _folder(source, out, resume, overwrite)
     with noting(command=typed()), workers_on(cluster, say) as workers, training_progress() as watch:
         made = run_audit(
             source, **reading, labels=labels, events=events, split_seed=split_seed, folds=folds, seeds=seeds,
-            device=device, out=folder, resume=resume, watch=watch, say=say, workers=workers,
+            device=device, out=folder, resume=resume, watch=watch, say=say,
+            workers=None if cluster is None else workers, processes=processes,
         )  # fmt: skip
     _show(made.summary)
     if write_clean is not None:

@@ -21,6 +21,7 @@ from accord.protocol import Protocol
 
 MOST_SAMPLED, SAMPLE_SEED = 20_000, 0  # users by whom one of many models is judged
 MOST_JUDGED = 2**28  # scores of these users for all items
+QUICK = 2**26  # scores of which nobody is told
 MOST_KS = 100  # values of k: each has five metrics of every user
 
 
@@ -131,14 +132,14 @@ def evaluate(
     ranker: Ranker, relevant: Relevant, ks: Sequence[int], told: Callable[[int], None] | None = None
 ) -> Evaluation:
     """Rank all items for every user with something relevant, and say where the hits are. `told`: for how many users it
-    is done, of very many."""
+    is done, of very many scores."""
     ks = sorted(set(ks))
     if len(ks) > MOST_KS:
         raise InputError(f"k has {len(ks):,} values; give at most {MOST_KS}.")
     keys = torch.from_numpy(relevant.pairs.keys).to(ranker.device)
     none = torch.zeros(ranker.runs, 0, ks[-1], dtype=torch.bool, device=ranker.device)
     parts = {name: [value] for name, value in at_each_k(none, none.new_zeros(0, dtype=torch.long), ks).items()}
-    done = 0
+    done, large = 0, len(relevant.users) * ranker.runs * relevant.pairs.num_items > QUICK
     for block, items, values in ranker.rank(relevant.users, ks[-1]):
         wanted = torch.from_numpy(block).to(ranker.device)[:, None] * relevant.pairs.num_items + items
         place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
@@ -147,7 +148,7 @@ def evaluate(
             hits = torch.nn.functional.pad(hits, (0, ks[-1] - hits.shape[-1]))
         counts = torch.from_numpy(relevant.counts[done : done + len(block)]).to(ranker.device)
         done += len(block)
-        if told is not None and len(relevant.users) > MOST_SAMPLED:
+        if told is not None and large:
             told(done)
         for name, value in at_each_k(hits, counts, ks).items():
             parts[name].append(value)

@@ -1,10 +1,11 @@
-"""Where jobs are done: in this process, one after another. `ray_executor` gives them to other machines."""
+"""Where jobs are done: in this process, one after another. `processes` gives them to several, `ray_executor` to other
+machines."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -90,3 +91,41 @@ class TimeLeft:
             return ""
         minutes = (time.perf_counter() - self.began) / max(1, self.size) * (total - self.size) / 60
         return f" · about {round(minutes)} min left" if minutes >= 1 else ""
+
+
+class Screen:
+    """Shows the reports of jobs that run at once: a line when one begins, a bar while it trains."""
+
+    def __init__(self, jobs: Sequence[Job], watch: Watch | None, say: Say) -> None:
+        self.jobs, self.watch, self.say = jobs, watch, say
+        self.left = TimeLeft(jobs)
+        self.begun: set[int] = set()
+        self.ended: set[int] = set()  # whose last reports may still come
+        self.bars: dict[int, Progress] = {}
+
+    def show(self, job: int, what: dict[str, Any] | str | None, where: str = "") -> None:
+        """That a job begins (None), what it says, or its progress."""
+        name = self.jobs[job].name
+        if what is None:
+            again = " again, because its worker was lost" if job in self.begun else ""
+            self.begun.add(job)
+            self.say(f"{job + 1} of {len(self.jobs)}: {name}{where}{again}{self.left}")
+        elif isinstance(what, str):
+            self.say(f"{name}: {what}")
+        elif self.watch is not None and job not in self.ended:
+            stage = f"{job + 1}: {name.partition(' · ')[0]} {what['stage']}"
+            bar = Progress(**what | {"stage": stage})
+            if job in self.bars and self.bars[job].stage != bar.stage:
+                self._close(job)
+            self.bars[job] = bar
+            self.watch(bar)
+
+    def done(self, number: int) -> None:
+        self.left.done(self.jobs[number])
+        self.ended.add(number)
+        self._close(number)
+
+    def _close(self, number: int) -> None:
+        bar = self.bars.pop(number, None)
+        if bar is not None and self.watch is not None:
+            self.watch(replace(bar, epoch=bar.epochs))  # a full bar is removed

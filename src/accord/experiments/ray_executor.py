@@ -15,13 +15,13 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
 from accord.errors import InputError
-from accord.experiments.executor import CPU_BYTES, Found, Here, Job, Say, TimeLeft, Watch, Work, Workers
+from accord.experiments.executor import CPU_BYTES, Found, Here, Job, Say, Screen, Watch, Work, Workers
 from accord.fitting import deterministic
 from accord.training.plan import find_device
 from accord.training.trainer import Progress
@@ -151,9 +151,9 @@ class Cluster:
             while waiting:
                 ready, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_NEWS)
                 screen.wait()
-                for work_of, *news_of in self._news():
+                for work_of, job, host, what in self._news():
                     if work_of == self._works:
-                        screen.show(*news_of)
+                        screen.show(job, what, f" · on {host}")
                 for done in ready:
                     number = waiting.pop(done)
                     for found in self._get(done, jobs[number]):
@@ -270,15 +270,11 @@ class _Reporter:
 # --- here again
 
 
-class _Screen:
-    """Shows the reports of all jobs: a line when one begins, a bar while it trains."""
+class _Screen(Screen):
+    """Says too if nothing happens."""
 
     def __init__(self, jobs: Sequence[Job], watch: Watch | None, say: Say) -> None:
-        self.jobs, self.watch, self.say = jobs, watch, say
-        self.left = TimeLeft(jobs)
-        self.begun: set[int] = set()
-        self.ended: set[int] = set()  # whose last reports may still come
-        self.bars: dict[int, Progress] = {}
+        super().__init__(jobs, watch, say)
         self.patience = time.monotonic() + SECONDS_TO_BEGIN
 
     def wait(self) -> None:
@@ -286,29 +282,3 @@ class _Screen:
         if not self.begun and time.monotonic() > self.patience:
             self.patience = math.inf
             self.say("no node has started a job yet: all may be busy, or none has what a job needs; see 'ray status'")
-
-    def show(self, job: int, host: str, what: dict[str, Any] | str | None) -> None:
-        name = self.jobs[job].name
-        if what is None:
-            again = " again, because its worker was lost" if job in self.begun else ""
-            self.begun.add(job)
-            self.say(f"{job + 1} of {len(self.jobs)}: {name} · on {host}{again}{self.left}")
-        elif isinstance(what, str):
-            self.say(f"{name}: {what}")
-        elif self.watch is not None and job not in self.ended:
-            stage = f"{job + 1}: {name.partition(' · ')[0]} {what['stage']}"
-            bar = Progress(**what | {"stage": stage})
-            if job in self.bars and self.bars[job].stage != bar.stage:
-                self._close(job)
-            self.bars[job] = bar
-            self.watch(bar)
-
-    def done(self, number: int) -> None:
-        self.left.done(self.jobs[number])
-        self.ended.add(number)
-        self._close(number)
-
-    def _close(self, number: int) -> None:
-        bar = self.bars.pop(number, None)
-        if bar is not None and self.watch is not None:
-            self.watch(replace(bar, epoch=bar.epochs))  # a full bar is removed

@@ -152,7 +152,7 @@ class CDAE(Model):
         num_runs = len(self.encoder.weight)
         runs = torch.arange(num_runs, device=users.device).repeat_interleave(len(users))
         hidden = self.encode(runs, users.repeat(num_runs)).view(num_runs, len(users), -1)
-        return hidden @ self.decoder.weight.mT + self.decoder_bias.weight.mT
+        return (hidden @ self.decoder.weight.mT).add_(self.decoder_bias.weight.mT)  # in place: it may be large
 
     def fold_in(self, history: Tensor) -> Tensor:
         popularity = self.item_counts[history].clamp(min=1)

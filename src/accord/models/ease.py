@@ -16,6 +16,7 @@ from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.inverse import BLOCK, sweep
+from accord.kernels.neighbour_loops import Doubles, Floats
 from accord.models.histories import (
     DenseItemToItem,
     HistoryConfig,
@@ -27,11 +28,12 @@ from accord.models.histories import (
 
 TOO_SMALL = "ease cannot be fitted: the penalty is too small for this data; raise model.l2."
 SMALL = 4_096  # items up to which one call of LAPACK inverts the matrix; beyond, blocks of it by several threads
+ROUNDED = 1e-3  # by so much of itself, at most, may rounding change an inverse that is made in float32
 
 
 def item_weights(
     x: Any, l2: float, dropout: float = 0.0, target: Any = None, told: Callable[[float], None] | None = None
-) -> npt.NDArray[np.float64]:
+) -> Doubles | Floats:
     """B of a ridge regression x ≈ x B with a zero diagonal: B = I - P / diag(P), P = `inverse_gram`.
 
     Of y ≈ x B, y being the `target`: B = M - P diag(M) / diag(P), M = P x'y.
@@ -69,12 +71,16 @@ def _inverse(matrix: Tensor) -> Tensor:
             raise InputError(TOO_SMALL) from None
 
 
-def _weights_by_blocks(
-    x: Any, l2: float, dropout: float, told: Callable[[float], None] | None
-) -> npt.NDArray[np.float64]:
-    """The same in the memory of one matrix, by several threads; their number changes no bit."""
+def _weights_by_blocks(x: Any, l2: float, dropout: float, told: Callable[[float], None] | None) -> Doubles | Floats:
+    """The same in the memory of one matrix, by several threads; their number changes no bit.
+
+    In float32, which takes half of the time, where the penalty is large beside the largest row of G, and with that
+    beside its largest eigenvalue: then rounding cannot grow.
+    """
     size, by_item, x = x.shape[1], x.T.tocsr(), x.tocsr()
-    matrix = np.empty((size, size))
+    largest = (by_item @ x.sum(1)).max() + l2
+    single = largest * np.finfo(np.float32).eps < ROUNDED * l2
+    matrix = np.empty((size, size), dtype=np.float32 if single else np.float64)
     blocks = [slice(start, start + BLOCK) for start in range(0, size, BLOCK)]
 
     def multiply(rows: slice) -> None:

@@ -30,7 +30,7 @@ class GMF(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         weighted = self.user.weight[:, users] * self.out.weight.mT  # the output weights fold into the users
-        return weighted @ self.item.whole.mT + self.out.bias.unsqueeze(-1)
+        return (weighted @ self.item.whole.mT).add_(self.out.bias.unsqueeze(-1))  # in place: it may be large
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         return self.user.weight[0, users] * self.out.weight[0].T, self.item.weight[0]

@@ -40,6 +40,8 @@ class GraphFilter(DenseItemToItem):
             tied = scaled.T @ scaled[:, some]
             tied.data **= self.config.power
             found[:, some] = tied.toarray()
+            if self.told is not None:
+                self.told(min(1, some.stop / self.num_items))
         self.weight = torch.from_numpy(found)
 
     @classmethod

@@ -80,9 +80,11 @@ class IALS(Model):
             for run, stream in enumerate(generators(self.seeds, "ials")):
                 item = (torch.randn(self.num_items, dim, generator=stream) * (0.1 / dim**0.5)).to(self.item.device)
                 user, item, spectrum = self._solved(by_user, item)
-                for _ in range(self.config.iterations):
+                for number in range(1, self.config.iterations + 1):
                     item, user, _ = self._solved(by_item, user)
                     user, item, spectrum = self._solved(by_user, item)
+                    if self.told is not None:
+                        self.told((run + number / self.config.iterations) / len(self.seeds))
                 self.user[run], self.item[run], self.spectrum[run] = user, item, spectrum
 
     def _solved(self, rows: _Rows, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:

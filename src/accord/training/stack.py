@@ -105,10 +105,14 @@ class Bench:
         self.states.append(trainer.train())
 
     def solve(self, model: Model) -> None:
-        if self.watch is not None:
-            model.told = partial(_tell_share, self.watch, model.name)
+        tell = None if self.watch is None else partial(_tell_share, self.watch, model.name)
+        if tell is not None:
+            tell(0)  # whatever a model itself may tell
+        model.told = tell
         model.fit(self.train_pairs, self.train_pairs.columns.get("weight"))
         model.told = None
+        if tell is not None:
+            tell(1)
         model.to(self.device)
 
     @property

@@ -1,0 +1,89 @@
+"""What docs/performance.md says of solved models: their targets at size, and their peers."""
+
+from __future__ import annotations
+
+from figures import NAMES, Results, cpu_of, gigabytes, seconds, spread, table
+
+# of a case at size: the seconds on two cores that were asked for, and whether ranking counts too
+ASKED = {"ease-9000": (15, True), "ease-16000": (60, False), "item-knn": (120, False), "sparse-ease": (600, False)}
+LEVEL = 0.02  # of a quality that is called equal
+
+
+def title(case: Results) -> str:
+    log = case["log"]
+    return f"{case['model']} of {log['items']:,} items, {log['pairs']:,} interactions"
+
+
+def size_checks(results: Results) -> list[tuple[str, str, str, bool, str]]:
+    """By CPU seconds of one thread: two cores have twice the seconds that were asked for."""
+    checks = []
+    for name, (most, judged) in ASKED.items():
+        if name not in results["solved"]["cases"]:
+            continue
+        case = results["solved"]["cases"][name]
+        took = case["fit"]["cpu"] + (case["judged"]["cpu"] if judged else 0)
+        bound = f"It takes {seconds(took)} CPU seconds."
+        if case["model"] == "ease":
+            least = case["log"]["items"] ** 3 / results["solved"]["products"]
+            bound += (
+                f" The inverse alone is items³ additions and multiplications: {seconds(least)} CPU seconds at the speed"
+                " of a product of large float32 matrices, measured in the same run."
+            )
+        what = f"{title(case)}, fitting{' and ranking' if judged else ''}"
+        asked = f"under {2 * most} CPU s ({most} s on two cores)"
+        checks.append((what, asked, f"{seconds(took)} CPU s", took < 2 * most, bound))
+    return checks
+
+
+def size_table(results: Results) -> str:
+    rows = []
+    for case in results["solved"]["cases"].values():
+        log, judged = case["log"], case["judged"]
+        shape = [f"{log[name]:,}" for name in ("pairs", "users", "items")]
+        figures = [seconds(case["fit"]["cpu"]), seconds(judged["cpu"]), f"{judged['users']:,}", f"{judged['ndcg']:.4f}"]
+        rows.append([case["model"], *shape, *figures, gigabytes(judged["peak"])])
+    head = [
+        "",
+        "interactions",
+        "users",
+        "items",
+        "fit, CPU s",
+        "ranking, CPU s",
+        "users ranked",
+        "NDCG@20",
+        "peak memory",
+    ]
+    return table(head, rows)
+
+
+def peers(results: Results) -> list[tuple[str, str, str, Results, Results]]:
+    """The case, the log, the peer's name, ours and theirs."""
+    found = []
+    for name, turns in results["solved-peers"]["libraries"].items():
+        (library,) = (one for one in turns if one not in ("log", "ours"))
+        found.append((name.partition(",")[0], turns["log"], library, turns["ours"], turns[library]))
+    return found
+
+
+def peers_table(results: Results) -> str:
+    rows = []
+    for name, log, library, *both in peers(results):
+        for called, own in zip(("ours", library), both, strict=True):
+            options = ", ".join(f"{key.removeprefix('model.')} {value}" for key, value in own["options"].items())
+            first = [f"**{name}**", log] if called == "ours" else ["", ""]
+            figures = [spread(own["fit"]), spread(own["rank"]), f"{own['ndcg']:.4f}", gigabytes(own["peak"]), options]
+            rows.append([*first, NAMES[called], *figures])
+    head = ["", "log", "", "fit, CPU s", "ranking, CPU s", "NDCG@20", "peak memory", "chosen on the validation"]
+    return table(head, rows)
+
+
+def peer_sentences(results: Results) -> list[str]:
+    """Which is faster, and whether it is as good."""
+    found = []
+    for name, log, library, ours, theirs in peers(results):
+        times = cpu_of(theirs["fit"]) / cpu_of(ours["fit"])
+        faster = f"{times:.1f} times faster" if times >= 1 else f"{1 / times:.1f} times slower"
+        gain = ours["ndcg"] / theirs["ndcg"] - 1
+        good = "level" if abs(gain) < LEVEL else f"{abs(gain):.0%} {'better' if gain > 0 else 'worse'}"
+        found.append(f"{name}, {log}: ours is fitted {faster} than {NAMES[library]}'s, and its NDCG@20 is {good}.")
+    return found

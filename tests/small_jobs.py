@@ -1,0 +1,23 @@
+"""Work for other processes, which import it by its name: of a task that is a number, or says what goes wrong."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from accord.errors import InputError
+from accord.training.trainer import Progress
+
+
+def work(data, task, device, watch, say):
+    if task == "wrong":
+        raise InputError("that is wrong")
+    if task == "broken":
+        raise RuntimeError("that is broken")
+    if task == "gone":
+        os._exit(1)
+    say(f"{torch.get_num_threads()} thread")
+    watch(Progress("stage", 1, 2, 3, 0.5, 1.0, None, "epochs"))
+    yield data + task, str(device)
+    yield os.getpid()
