@@ -35,8 +35,10 @@ def test_the_table_is_printed_and_written(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(label_shares, "run", lambda data, *more: asked.append((data, more)) or [line])
     monkeypatch.chdir(tmp_path)
     words = "labels demo --labels value>=1 --shares 0.05 --by random --draws 3 --out here"
-    code, out, err = run(monkeypatch, capsys, *words.split())
+    code, out, err = run(monkeypatch, capsys, *words.split(), "--truth", "value>=1; value<=0")
     assert code == 0, err
+    judge = asked[0][1][-1]
+    assert (judge.rule, set(judge.label)) == ("value>=1; value<=0", {0.0, 1.0})
     assert "label" in asked[0][0].train.names
     assert asked[0][1][:3] == ([0.05], ["random"], 3)
     assert "0.5000" in out

@@ -40,15 +40,17 @@ def test_labels_are_drawn_by_pair_and_by_user(data):
 
 def test_one_line_per_draw_and_none_twice(data, tmp_path):
     said = []
-    lines = label_shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, said.append)
+    truth = label_shares.Truth("value>=1", data.train.column("label"))
+    lines = label_shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, said.append, truth)
     (line,) = lines
+    assert line["truth_auc"] == line["auc"]
     assert line["used"]
     assert line["auc"] > line["label_free_auc"] - 0.05
     assert line["auc"] > line["popularity_auc"]
     assert 0 < line["ndcg@20"] <= 1
     again = label_shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, lambda text: pytest.fail(text))
     assert again == lines
-    (made,) = label_shares.tables(lines)
+    made, _ = label_shares.tables(lines)
     assert made.rows[0][:3] == (f"{data.name}, auto in 1 s", "50%", f"{line['auc']:.4f}")
     assert made.rows[0][6] == f"{line['ndcg@20']:.4f}"
     assert line["ece"] < 0.2
@@ -99,6 +101,30 @@ def test_hard_draws_say_whether_they_harm():
     assert "worse than no labels in 1, and recommend worse, with p below .05, in 1." in said
 
 
+def test_ease_on_real_ones_recommends_nobody_what_they_have(data):
+    real = data.train.column("label") > 0.5
+    told = label_shares.ndcg_of(label_shares._told_ease(data, real))
+    dropped = replace(data, train=data.train.filter(real))
+    assert told > label_shares.ndcg_of(label_shares._told_ease(dropped, real[real])), "noise takes no places of lists"
+
+
+def test_another_rule_judges_besides():
+    lines = [
+        line_of(truth="v>=4; v<=2", truth_auc=auc, truth_label_free_auc=0.6, truth_popularity_auc=0.55)
+        for auc in (0.7, 0.8)
+    ]
+    lines = [line | {"ndcg@20": 0.5} for line in lines]
+    _, made = label_shares.tables(lines)
+    assert made.title == "Noise by v>=4; v<=2"
+    assert made.rows == (("d", "5%", "0.7500 ± 0.0707", "0.6000 ± 0.0000", "0.5500 ± 0.0000"),)
+
+
+def test_the_share_of_what_ease_told_everything_gains():
+    lines = [line_of(ease=0.1, ease_told=0.3, **{"ndcg@20": reached}) for reached in (0.2, 0.3)]
+    (said,) = label_shares.sentences(lines)
+    assert said.endswith("auto with labels gains: d 75% (5% of the labels).")
+
+
 def test_data_without_labels_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"has no labels to draw from; give --labels, as 'rating>=4'"):
         label_shares.run(small_data(), [0.1], ["random"], 1, tmp_path)
@@ -120,3 +146,29 @@ def test_what_is_said_of_the_half_vote_is_what_its_raw_lines_say():
     said = " ".join((docs / "labels.md").read_text().split())
     assert f"in {harmed['modcloth']} draws of labels that are few, wrong or of some only" in said
     assert f"and in {harmed['ml-100k']} on ml-100k" in said
+
+
+def test_what_is_said_of_the_clean_members_is_what_their_raw_lines_say():
+    docs = Path(__file__).parents[2] / "docs"
+    raw = (docs / "reproduction" / "labels" / "clean-members.jsonl").read_text().splitlines()
+    own: dict[str, dict[str, list[float]]] = {}
+    sure = {}
+    for line in map(json.loads, raw):
+        sure[line["added"], line["dataset"]] = f"{line['standard_errors']:.1f}"
+        own.setdefault(line["added"], {}).setdefault(line["dataset"], []).append(line["real_valid_ndcg@20"])
+    means = {added: {name: f"{np.mean(found):.4f}"[1:] for name, found in of.items()} for added, of in own.items()}
+    none, two, target, three = (
+        means[added]
+        for added in (
+            "none",
+            "ease clean, mf by weight",
+            "ease clean, mf by target",
+            "ease clean, mf and ials by weight",
+        )
+    )
+    said = " ".join((docs / "labels.md").read_text().split())
+    for name in ("ml-100k", "modcloth", "demo"):
+        assert f"{none[name]}, {two[name]} and {three[name]} on {name}" in said
+    added = [sure["ease clean, mf and ials by weight", name] for name in ("ml-100k", "modcloth", "demo")]
+    assert f"({added[0]}, {added[1]} and {added[2]} standard errors over users)" in said
+    assert f"has {target['ml-100k']}, {target['modcloth']} and {target['demo']} instead of the second figures" in said

@@ -110,6 +110,25 @@ def test_labelled_validation_pairs_say_how_far_labels_are_trusted(monkeypatch):
         assert len(found.method.target.members) == len(found.run.members)
 
 
+def test_what_is_labelled_as_noise_judges_no_member():
+    data = small_data()
+    noise = np.arange(len(data.valid)) % 3 == 0
+    label = pa.array(np.where(noise, 0.0, 1.0), mask=np.arange(len(noise)) % 3 == 1)
+    valid = Interactions.of(data.valid.users, data.valid.items, label=label)
+    asked = {"options": {"model.budget": 1}, "device": "cpu", "refit": False}
+    found, without = (
+        fit(one, **asked) for one in (replace(data, valid=valid), replace(data, valid=valid.filter(~noise)))
+    )
+    assert found.metrics["search"]["tried"] == without.metrics["search"]["tried"]
+    assert found.run.members == without.run.members
+    said = f"the validation leaves out {noise.sum():,} interactions, which are labelled as noise."
+    assert said in found.metrics["notes"]
+    assert said not in without.metrics.get("notes", [])
+    every = Interactions.of(data.valid.users, data.valid.items, label=pa.array(np.zeros(len(noise))))
+    all_noise, plain = (fit(replace(data, valid=one), **asked) for one in (every, every.without("label")))
+    assert all_noise.metrics["search"]["tried"] == plain.metrics["search"]["tried"], "there is nothing else to judge by"
+
+
 def test_labels_that_are_too_few_change_nothing_and_that_is_said():
     few = labelled(0.003)
     none = replace(few, train=Interactions.of(few.train.users, few.train.items))

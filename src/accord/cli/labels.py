@@ -10,7 +10,7 @@ import typer
 from accord.cli.options import Clean, DataArgument, Device, Labels, parse_numbers, source_of
 from accord.errors import InputError, unknown
 
-KINDS = ("auto", "training", "chosen")
+KINDS = ("auto", "training", "chosen", "trust")
 
 
 def labels(
@@ -18,7 +18,11 @@ def labels(
     labels: Labels = None,
     shares: Annotated[str, typer.Option(help="shares of the labels that are given")] = "0.01,0.02,0.05,0.1,0.2",
     of: Annotated[
-        str, typer.Option(help="auto; training: learned models with 5% of the labels; chosen: those an audit asks for")
+        str,
+        typer.Option(
+            help="auto; training: learned models with 5% of the labels; chosen: those an audit asks for; trust: labels "
+            "of the validation too, and how far labels are trusted then"
+        ),
     ] = "auto",
     by: Annotated[
         str,
@@ -28,6 +32,10 @@ def labels(
         ),
     ] = "random,users",
     draws: Annotated[int, typer.Option(help="draws of the labels")] = 10,
+    truth: Annotated[
+        str | None,
+        typer.Option(help="what is real and what noise, as 'rating>=4; rating<=2', that auto is judged by besides"),
+    ] = None,
     clean: Clean = None,
     budget: Annotated[float, typer.Option(help="seconds for what auto tries, on two ordinary cores")] = 120.0,
     device: Device = "auto",
@@ -36,7 +44,7 @@ def labels(
     """Give auto or a training a few of the known labels, and see how well noise is told and items recommended."""
     from accord.cli.display import print_table, say
     from accord.data.load import load
-    from accord.experiments import chosen_labels, label_shares, labels_in_training
+    from accord.experiments import chosen_labels, label_shares, label_trust, labels_in_training
 
     ways = by.split(",")
     for way in ways:
@@ -49,12 +57,18 @@ def labels(
         raise InputError("--draws must be at least 1, and --shares between 0 and 1.")
     dataset = load(source_of(data, None), labels=labels, clean=clean)
     if of == "auto":
-        asked = cast(list[label_shares.By], ways)
-        lines = label_shares.run(dataset, given, asked, draws, out, device, budget, say)
+        asked, judge = cast(list[label_shares.By], ways), None
+        if truth is not None:
+            known = load(source_of(data, None), labels=truth, clean=clean).train
+            judge = label_shares.Truth(truth, known.column("label"))
+        lines = label_shares.run(dataset, given, asked, draws, out, device, budget, say, judge)
         name, made = label_shares.NAME, label_shares.write_page(out, lines)
     elif of == "training":
         lines = labels_in_training.run(dataset, draws, out, device, say)
         name, made = labels_in_training.NAME, labels_in_training.write_page(out, lines)
+    elif of == "trust":
+        lines = label_trust.run(dataset, given, draws, out, device, budget, say)
+        name, made = label_trust.NAME, label_trust.write_page(out, lines)
     else:
         lines = chosen_labels.run(dataset, draws, out, say)
         name, made = chosen_labels.NAME, chosen_labels.write_page(out, lines)

@@ -23,6 +23,7 @@ TRUST = (1.0, 0.0, 0.5, 2.0, 4.0, 8.0, 16.0)  # the first stays unless another i
 SURE, LEAST_USERS = 2.0, 20  # standard errors over users by which another is better, and how many users are needed
 
 Score = Callable[[Tensor], Tensor]  # users [B] -> [B, I], comparable between members
+Sides = Callable[[Tensor], tuple[Tensor, Tensor]]  # users [B] -> [B, I] each
 
 
 @dataclass(frozen=True)
@@ -103,14 +104,24 @@ def choose_weights(votes: Votes) -> list[float]:
     return [float(value) for value in share]
 
 
-def choose_trust(sides: Callable[[Tensor], tuple[Tensor, Tensor]], ranker: Ranker, real: Relevant) -> float:
-    """How many times what labels say, the second of `sides` (users [B] -> [B, I] each), counts beside the first.
+def choose_trust(sides: Sides, ranker: Ranker, real: Relevant) -> float:
+    """How many times what labels say, the second of `sides`, counts beside the first: as usual, unless pairs that are
+    known to be real show another to be better."""
+    return better_trust(*trust_gains(sides, ranker, real), len(real.users))
+
+
+def better_trust(mean: Tensor, error: Tensor, users: int) -> float:
+    """Of all in TRUST, by what `trust_gains` has found with so many users."""
+    best = int(mean.argmax())
+    return TRUST[best] if users >= LEAST_USERS and mean[best] > SURE * error[best] else TRUST[0]
+
+
+def trust_gains(sides: Sides, ranker: Ranker, real: Relevant) -> tuple[Tensor, Tensor]:
+    """What each trust in TRUST gains over the first, and its standard error over users: [len(TRUST)] each.
 
     Judged by how high the pairs that are known to be real come among all unseen items: 1 / log2(1 + rank), which tells
     more of a few pairs than what is among the first 20.
     """
-    if len(real.users) < LEAST_USERS:
-        return TRUST[0]
     seen, wanted = ((torch.from_numpy(own.ptr), torch.from_numpy(own.items)) for own in (real.seen, real.pairs))
     gains = []
     for block in ranker.blocks(real.users):
@@ -132,6 +143,4 @@ def choose_trust(sides: Callable[[Tensor], tuple[Tensor, Tensor]], ranker: Ranke
         gains.append(placed)
     more = torch.cat(gains, 1)
     more = more - more[0]
-    mean, error = more.mean(1), more.std(1) / len(real.users) ** 0.5
-    best = int(mean.argmax())
-    return TRUST[best] if mean[best] > SURE * error[best] else TRUST[0]
+    return more.mean(1), more.std(1) / len(real.users) ** 0.5

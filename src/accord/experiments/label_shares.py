@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -15,15 +16,18 @@ import torch
 
 from accord.data.interactions import Dataset, Interactions
 from accord.errors import InputError
-from accord.evaluation.evaluate import Evaluation
+from accord.evaluation.evaluate import Evaluation, Relevant
 from accord.evaluation.noise import auc, calibration
 from accord.evaluation.significance import compare_to
+from accord.experiments.oracle import evaluate_told
 from accord.experiments.results import keep_lines, mean_sd, read_lines
 from accord.fitting import fit
 from accord.io.files import only_writer
 from accord.methods.auto import clean_members
+from accord.methods.consensus import FromMembers
 from accord.models.consensus import Consensus, Member
-from accord.posteriors.estimate import estimate
+from accord.posteriors.estimate import Estimate
+from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Table, write_all
 
@@ -38,10 +42,11 @@ HARD_HEADS = (
 NOTE = (
     "Mean ± sd over draws of the labels. AUC and calibration error (ten bins): of p_real, on training interactions "
     "whose label was not drawn, the error where the labels were used. Consensus: what auto finds without labels. EASE: "
-    "its penalty chosen on the validation; "
-    "on real ones: fitted without all that is noise by the labels, of which no other row knows more than its share. p: "
-    "a paired test over the users of the test."
+    "its penalty chosen on the validation; on real ones: of what is real alone, which it knows of all interactions, by "
+    "the rule of the table below where there is one. p: a paired test over the users of the test."
 )
+JUDGED = ("auc", "label_free_auc", "popularity_auc", "ece")
+JUDGED_HEADS = ("data", "labelled", "noise AUC", "without labels", "popularity")
 By = Literal["random", "users", "popular", "one-class", "few", "wrong"]
 FAIR: By = "random"
 POPULAR, REAL, FEW, WRONG = 0.1, 0.9, 20, 0.1  # share of the items, of the labels; labels in all; share of the labels
@@ -60,69 +65,74 @@ Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Truth:
+    """What every training interaction is, by another rule than the labels': results are judged by it too."""
+
+    rule: str
+    label: Floats  # of each row: 1 real, 0 noise, NaN neither
+
+
+@dataclass(frozen=True)
 class Known:
-    """What is reached without labels: the consensus that `auto` finds, EASE tuned alike, and EASE without the noise."""
+    """What is reached without labels: the consensus that `auto` finds, EASE tuned alike; and EASE told what is real."""
 
     consensus: Recommender
     ease: Recommender
-    told: Recommender
-
-    @property
-    def members(self) -> list[Member]:
-        return list(self.consensus.run.members)
-
-    @property
-    def candidates(self) -> list[Member]:
-        """The best of each family, those without a vote too."""
-        fields = Member.model_fields
-        return [
-            Member(**{k: v for k, v in entry.items() if k in fields}) for entry in self.consensus.metrics["members"]
-        ]
+    told: Evaluation
 
 
 def run(
     data: Dataset, shares: Sequence[float], by: Sequence[By], draws: int, folder: Path, device: str = "auto",
-    budget: float = BUDGET, say: Callable[[str], None] = print,
+    budget: float = BUDGET, say: Callable[[str], None] = print, truth: Truth | None = None,
 ) -> list[Line]:  # fmt: skip
-    """One line per draw, kept as soon as it is there: what is done already is not done again."""
+    """One line per draw, kept as soon as it is there: what is done already is not done again. `truth`: a rule of what
+    is real that EASE on real ones is told, and by which a second AUC is taken; None: what the labels say."""
     if "label" not in data.train.names:
         raise InputError(f"{data.name} has no labels to draw from; give --labels, as 'rating>=4'.")
     file = folder / f"{NAME}.jsonl"
     with only_writer(folder):
         lines = read_lines(file)
-        done = {(line["dataset"], line["share"], line["by"], line["draw"]) for line in lines}
+        done = {(line["dataset"], line["share"], line["by"], line["draw"], _budget(line)) for line in lines}
         left = [
             (share, way, draw)
             for way in by
             for share in ([0.0] if way == "few" else shares)
             for draw in range(draws)
-            if (data.name, share, way, draw) not in done
+            if (data.name, share, way, draw, budget) not in done
         ]
         if left:
             say(f"{data.name}: what is reached without labels")
-            known = _known(data, device, budget)
+            known = _known(data, truth, device, budget)
             for share, way, draw in left:
-                lines.append(_drawn(data, known, share, way, draw, device) | {"budget": budget})
+                lines.append(_drawn(data, truth, known, share, way, draw, device) | {"budget": budget})
                 say(f"{data.name}: labels, {SAID[way].format(share=share)}: draw {draw + 1} of {draws}")
                 keep_lines(file, lines)
     return lines
 
 
-def _known(data: Dataset, device: str, budget: float) -> Known:
-    label = data.train.column("label")
-    real = data.train.filter(~(label < 0.5))  # what is known to be noise is left out
-    told = replace(_unlabelled(data), train=Interactions.of(real.users, real.items))
-    consensus = fit(_unlabelled(data), device=device, options={"model.budget": budget}, refit=False)
-    return Known(consensus, _tuned_ease(_unlabelled(data), device), _tuned_ease(told, device))
+def _known(data: Dataset, truth: Truth | None, device: str, budget: float) -> Known:
+    bare, real = unlabelled(data), data.train.column("label") if truth is None else truth.label
+    consensus = fit(bare, device=device, options={"model.budget": budget}, refit=False)
+    return Known(consensus, _tuned_ease(bare, device), _told_ease(bare, real > 0.5))
 
 
-def _unlabelled(data: Dataset) -> Dataset:
-    return replace(data, train=data.train.without("label"))
+def unlabelled(data: Dataset) -> Dataset:
+    valid_clean = None if data.valid_clean is None else data.valid_clean.without("label")
+    bare = {name: getattr(data, name).without("label") for name in ("train", "valid")}
+    return replace(data, **bare, valid_clean=valid_clean)
 
 
 def _tuned_ease(data: Dataset, device: str) -> Recommender:
     tried = [fit(data, "ease", options={"model.l2": l2}, device=device, refit=False) for l2 in PENALTIES]
     return max(tried, key=lambda one: one.metrics["runs"][0].get("valid_ndcg@20", 0.0))
+
+
+def _told_ease(data: Dataset, real: npt.NDArray[np.bool_]) -> Evaluation:
+    """EASE of what is real, that recommends nobody what they have; the validation chooses its penalty too."""
+    judged = partial(evaluate_told, data, real.astype(np.float64), rules=CORRECTED, ks=[20])
+    valid, test = Relevant.of_validation(data, CORRECTED), Relevant.of_test(data, CORRECTED)
+    best = max(PENALTIES, key=lambda l2: ndcg_of(judged(l2=l2, relevant=valid)))
+    return judged(l2=best, relevant=test)
 
 
 def drawn_labels(data: Dataset, share: float, by: By, draw: int) -> Floats:
@@ -152,39 +162,60 @@ def drawn_labels(data: Dataset, share: float, by: By, draw: int) -> Floats:
     return np.where(kept, label, np.nan)
 
 
-def _drawn(data: Dataset, known: Known, share: float, by: By, draw: int, device: str) -> Line:
-    label = drawn_labels(data, share, by, draw)
-    train = data.train.rows.set_column(data.train.names.index("label"), "label", pa.array(label, from_pandas=True))
-    some = replace(data, train=Interactions(train, (data.train.user_ids, data.train.item_ids)))
-    matrix, truth = some.training_csr(("label",)), data.training_csr(("label",)).columns["label"]
-    found = estimate(matrix, matrix.columns["label"])
-    rest = np.isnan(matrix.columns["label"]) & ~np.isnan(truth)
-    real = truth[rest] > 0.5
-    made = _with_labels(some, known, device) if found.used else known.consensus.evaluation
-    without, ease, told = (one.evaluation for one in (known.consensus, known.ease, known.told))
-    return {
-        "dataset": data.name, "share": share, "by": by, "draw": draw, "labels": int((~np.isnan(label)).sum()),
-        "used": found.used, "auc": auc(found.p_real[rest], real), "label_free_auc": auc(found.label_free[rest], real),
-        "popularity_auc": auc(matrix.popularity()[matrix.items][rest].astype(np.float64), real),
-        "ece": calibration(found.p_real[rest], real)["ece"], "ndcg@20": _ndcg(made), "consensus": _ndcg(without),
-        "ease": _ndcg(ease), "ease_told": _ndcg(told), "p_ease": _p(made, ease), "p_consensus": _p(made, without),
+def _drawn(data: Dataset, truth: Truth | None, known: Known, share: float, by: By, draw: int, device: str) -> Line:
+    some = relabelled(unlabelled(data), drawn_labels(data, share, by, draw))
+    found, voting, _ = with_labels(some, known.consensus, device)
+    matrix, without, ease = some.training_csr(), known.consensus.evaluation, known.ease.evaluation
+    made = voting.evaluate() if found.used else without
+    popular = matrix.popularity()[matrix.items].astype(np.float64)
+
+    def told(rows: Floats) -> tuple[float, ...]:
+        """AUC of those without a label, by labels of all rows, and the calibration error."""
+        label = relabelled(some, rows).training_csr().columns["label"]
+        rest = np.isnan(found.label) & ~np.isnan(label)
+        real, scores = label[rest] > 0.5, (found.p_real[rest], found.label_free[rest], popular[rest])
+        return *(auc(one, real) for one in scores), calibration(found.p_real[rest], real)["ece"]
+
+    line = {
+        "dataset": data.name, "share": share, "by": by, "draw": draw, "labels": int((~np.isnan(found.label)).sum()),
+        "used": found.used, **dict(zip(JUDGED, told(data.train.column("label")), strict=True)),
+        "ndcg@20": ndcg_of(made), "consensus": ndcg_of(without), "ease": ndcg_of(ease),
+        "ease_told": ndcg_of(known.told), "p_ease": _p(made, ease), "p_consensus": _p(made, without),
         "device": "cpu" if known.ease.device.type == "cpu" else torch.cuda.get_device_name(known.ease.device),
     }  # fmt: skip
+    if truth is not None:
+        line |= {
+            "truth": truth.rule,
+            **dict(zip((f"truth_{key}" for key in JUDGED[:3]), told(truth.label), strict=False)),
+        }
+    return line
 
 
-def _with_labels(some: Dataset, known: Known, device: str) -> Evaluation:
-    """What `auto` would make of the labels: their members beside those that are known, which no label changes."""
-    members = clean_members(known.candidates)
+def relabelled(data: Dataset, label: Floats) -> Dataset:
+    """The data with these labels of its training rows, NaN where there is none."""
+    rows = data.train.without("label").rows.append_column("label", pa.array(label, from_pandas=True))
+    return replace(data, train=Interactions(rows, (data.train.user_ids, data.train.item_ids)))
+
+
+def with_labels(some: Dataset, consensus: Recommender, device: str) -> tuple[Estimate, Recommender, list[Member]]:
+    """What the labels teach, and what `auto` would make of them: their members beside those of a consensus that was
+    found without, which no label changes; and all its members."""
+    fields = Member.model_fields
+    entries = ({k: v for k, v in entry.items() if k in fields} for entry in consensus.metrics["members"])
+    members = clean_members([Member(**entry) for entry in entries])  # those without a vote are candidates too
     written = [member.model_dump(mode="json", exclude_defaults=True) for member in members]
     made = fit(some, "consensus", options={"model.members": written}, device=device, refit=False)
-    vote, added = known.consensus.method.target, made.method.target
+    method, vote, added = made.method, consensus.method.target, made.method.target
+    assert isinstance(method, FromMembers), "it makes a consensus"
+    assert method.learned is not None, "of what labels say"
     assert isinstance(vote, Consensus), "auto makes one"
     assert isinstance(added, Consensus), "it was asked for"
-    added.take([*known.members, *members], [*vote.members, *added.members])
-    return made.evaluate()
+    members = [*consensus.run.members, *members]
+    added.take(members, [*vote.members, *added.members])
+    return method.learned, made, members
 
 
-def _ndcg(evaluation: Evaluation | None) -> float:
+def ndcg_of(evaluation: Evaluation | None) -> float:
     assert evaluation is not None, "it was just trained"
     return float(evaluation.mean()[0]["ndcg@20"])
 
@@ -203,7 +234,14 @@ def tables(lines: Sequence[Line]) -> list[Table]:
         groups.setdefault((_searched(line), line["by"], line["share"]), []).append(line)
     fair = tuple(_row(own) for (_, by, _), own in groups.items() if by == FAIR)
     hard = tuple(_hard_row(own) for (_, by, _), own in groups.items() if by != FAIR)
-    found = Table(TITLE, HEADS, fair), Table("Labels that are few, wrong, or of some only", HARD_HEADS, hard)
+    judged = [
+        Table(
+            f"Noise by {rule}", JUDGED_HEADS, tuple(_judged_row(own) for own in groups.values() if _rule(own) == rule)
+        )
+        for rule in dict.fromkeys(map(_rule, groups.values()))
+        if rule
+    ]
+    found = Table(TITLE, HEADS, fair), *judged, Table("Labels that are few, wrong, or of some only", HARD_HEADS, hard)
     return [table for table in found if table.rows]
 
 
@@ -216,6 +254,15 @@ def _row(own: Sequence[Line]) -> tuple[str, ...]:
     return _searched(own[0]), _said(own[0]), _spread(own, "auc"), *means, *spreads, *fixed, f"{better} of {len(own)}"
 
 
+def _rule(own: Sequence[Line]) -> str | None:
+    """What else labels drawn at random are judged by."""
+    return own[0].get("truth") if own[0]["by"] == FAIR else None
+
+
+def _judged_row(own: Sequence[Line]) -> tuple[str, ...]:
+    return _searched(own[0]), _said(own[0]), *(_spread(own, f"truth_{key}") for key in JUDGED[:3])
+
+
 def _hard_row(own: Sequence[Line]) -> tuple[str, ...]:
     used, worse = sum(line["used"] for line in own), sum(map(_harmed, own))
     free, without = (f"{fmean(line[key] for line in own):.4f}" for key in ("label_free_auc", "consensus"))
@@ -226,7 +273,27 @@ def _hard_row(own: Sequence[Line]) -> tuple[str, ...]:
 
 
 def sentences(lines: Sequence[Line]) -> list[str]:
-    """What the draws of labels that are few, wrong or of some only say together."""
+    """What auto gains of what there is to gain, and whether labels that are few, wrong or of some only harm."""
+    return [*_recovered(lines), *_hard(lines)]
+
+
+def _recovered(lines: Sequence[Line]) -> list[str]:
+    groups: dict[str, dict[float, list[float]]] = {}
+    for line in lines:
+        if line["by"] == FAIR and line["ease_told"] > line["ease"]:
+            part = (line["ndcg@20"] - line["ease"]) / (line["ease_told"] - line["ease"])
+            groups.setdefault(_searched(line), {}).setdefault(line["share"], []).append(part)
+    if not groups:
+        return []
+    said = (
+        f"{name} "
+        + ", ".join(f"{fmean(parts):.0%} ({share:.0%} of the labels)" for share, parts in sorted(own.items()))
+        for name, own in groups.items()
+    )
+    return [f"Of what EASE on real ones gains over EASE in NDCG@20, auto with labels gains: {'; '.join(said)}."]
+
+
+def _hard(lines: Sequence[Line]) -> list[str]:
     hard = [line for line in lines if line["by"] != FAIR]
     if not hard:
         return []
@@ -245,8 +312,12 @@ def _harmed(line: Line) -> bool:
 
 def _searched(line: Line) -> str:
     """The data, and how long auto searched where that is not the default."""
-    seconds = line.get("budget", BUDGET)
+    seconds = _budget(line)
     return str(line["dataset"]) if seconds == BUDGET else f"{line['dataset']}, auto in {seconds:g} s"
+
+
+def _budget(line: Line) -> float:
+    return float(line.get("budget", BUDGET))
 
 
 def _said(line: Line) -> str:

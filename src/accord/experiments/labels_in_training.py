@@ -9,15 +9,14 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from scipy.stats import ttest_1samp
 
-from accord.data.interactions import Dataset, Interactions
+from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.evaluation.noise import auc
 from accord.experiments.graded import GradedDeCA
-from accord.experiments.label_shares import Floats, drawn_labels
+from accord.experiments.label_shares import Floats, drawn_labels, relabelled
 from accord.experiments.results import keep_lines, mean_sd, read_lines
 from accord.fitting import fit
 from accord.io.files import only_writer
@@ -89,8 +88,7 @@ def run(
 def labelled(data: Dataset, label: Floats, draw: int) -> Dataset:
     """The data with labels for a share of the training interactions."""
     some = np.where(np.isnan(drawn_labels(data, SHARE, "random", draw)), np.nan, label)
-    rows = data.train.rows.set_column(data.train.names.index("label"), "label", pa.array(some, from_pandas=True))
-    return replace(data, train=Interactions(rows, (data.train.user_ids, data.train.item_ids)))
+    return relabelled(data, some)
 
 
 def _trained(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from accord.evaluation.evaluate import Relevant, evaluate
+from accord.data.interactions import Dataset
+from accord.evaluation.evaluate import Evaluation, Relevant, evaluate
 from accord.evaluation.ranking import Ranker
 from accord.experiments.compare import Request
 from accord.models.ease import item_weights
-from accord.protocol import PRESETS
+from accord.protocol import PRESETS, Protocol
 from accord.training.run import preset_rules
 
 NAME = "ease-told"
@@ -36,33 +39,14 @@ TOLD = {
 
 
 def ceiling(request: Request, ks: tuple[int, ...]) -> dict[str, Any] | None:
-    """The line of results of EASE with the ratings; None where no weights are known for the dataset.
-
-    The ratings are used everywhere: in the matrix that is regressed, in the users' histories, and in the popularity
-    that ranks for users without a history, or without one that counts.
-    """
+    """The line of results of EASE with the ratings; None where no weights are known for the dataset."""
     data, rules = request.data, PRESETS[request.protocol]
     told = TOLD.get(data.name)
     if told is None or not data.train.has_value:
         return None
     began = time.perf_counter()
-    users, items = data.users.rows(data.train.users), data.items.rows(data.train.items)
     counts = np.array(told.weights)[data.train.column("value").astype(np.int64) - 1]
-    x = sp.csr_matrix((counts, (users, items)), shape=(len(data.users), len(data.items)))
-    weight = item_weights(x, told.l2)
-    popular = np.asarray(x.sum(0)).ravel()
-    empty = np.asarray(abs(x).sum(1)).ravel() == 0
-
-    def score_all(rows: Tensor) -> Tensor:
-        block = rows.numpy()
-        scores = np.where(empty[block, None], popular, x[block] @ weight)
-        return torch.from_numpy(scores.astype(np.float32)).unsqueeze(0)
-
-    relevant = Relevant.of_test(data, rules)
-    own_popularity = rules.model_copy(update={"cold_users": "model"})  # cold users are among the empty ones
-    train = data.csr(data.train)
-    ranker = Ranker(score_all, 1, relevant.seen, train, own_popularity, torch.device("cpu"), scores_are_logits=False)
-    evaluation = evaluate(ranker, relevant, ks)
+    evaluation = evaluate_told(data, counts, told.l2, Relevant.of_test(data, rules), rules, ks)
     groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}
     return {
         "dataset": data.name,
@@ -79,3 +63,28 @@ def ceiling(request: Request, ks: tuple[int, ...]) -> dict[str, Any] | None:
         "device": "cpu",
         "groups": {name: evaluation.mean(keep)[0] if keep.any() else {} for name, keep in groups.items()},
     }
+
+
+def evaluate_told(
+    data: Dataset, counts: npt.NDArray[np.float64], l2: float, relevant: Relevant, rules: Protocol, ks: Sequence[int]
+) -> Evaluation:
+    """Of EASE that knows what each training interaction counts for, [n] in the order of the rows.
+
+    It is used everywhere: in the matrix that is regressed, in the users' histories, and in the popularity that ranks
+    for users without a history, or without one that counts. Nobody is recommended what they have, counted or not.
+    """
+    users, items = data.rows(data.train)
+    x: Any = sp.csr_matrix((counts, (users, items)), shape=(len(data.users), len(data.items)))
+    weight = item_weights(x, l2)
+    popular = np.asarray(x.sum(0)).ravel()
+    empty = np.asarray(abs(x).sum(1)).ravel() == 0
+
+    def score_all(rows: Tensor) -> Tensor:
+        block = rows.numpy()
+        scores = np.where(empty[block, None], popular, x[block] @ weight)
+        return torch.from_numpy(scores.astype(np.float32)).unsqueeze(0)
+
+    own_popularity = rules.model_copy(update={"cold_users": "model"})  # cold users are among the empty ones
+    train = data.csr(data.train)
+    ranker = Ranker(score_all, 1, relevant.seen, train, own_popularity, torch.device("cpu"), scores_are_logits=False)
+    return evaluate(ranker, relevant, ks)

@@ -18,6 +18,7 @@ from accord.evaluation.significance import holm
 from accord.experiments import (
     chosen_labels,
     label_shares,
+    label_trust,
     labels_in_training,
     leaderboard,
     noise_injection,
@@ -39,7 +40,7 @@ ROUNDING = 1e-6  # of differences: the raw results have eight digits
 Find = Callable[[str], Dataset | None]  # a dataset by its name, None where it is not here
 PAGES: dict[str, Callable[[Path], Any]] = {
     page.NAME: page.render
-    for page in (leaderboard, noise_injection, partners, label_shares, labels_in_training, chosen_labels)
+    for page in (leaderboard, noise_injection, partners, label_shares, label_trust, labels_in_training, chosen_labels)
 }
 SELDOM = ("tuning",)  # trials: they are in a table of the leaderboard
 

@@ -32,7 +32,7 @@ class SearchMembers(FromMembers):
         shape = Shape.of(lab.train_pairs)
         self.fades = self.target.config.recency and lab.has_times and lab.relevant is not None
         self.search = plan_search(shape, budget, has_times=self.fades)
-        self.notes, self.tried = list(self.search.left_out), []
+        self.notes, self.tried = [*self.search.left_out, *self.judged_without(lab)], []
         trials = self.search.trials if lab.relevant is not None else 1  # with nothing to choose by
         best: list[Candidate] = []
         for place, family in enumerate(self.search.families):
@@ -58,13 +58,7 @@ class SearchMembers(FromMembers):
         if trust == 1.0:
             return
         self.notes.append(f"labelled validation pairs show that labels are worth {trust:g} times their usual vote.")
-
-        def trusted(member: Member) -> Member:
-            return (
-                member.model_copy(update={"weight": (member.weight or 0) * trust or None}) if member.added else member
-            )
-
-        self.candidates = [replace(one, member=trusted(one.member)) for one in self.candidates]
+        self.candidates = [replace(one, member=trusted(one.member, trust)) for one in self.candidates]
         kept = [one for one in self.candidates if one.member.weight]
         self.chosen = [one.member for one in kept]
         self.target.take(self.chosen, [one.method for one in kept])
@@ -119,6 +113,11 @@ class SearchMembers(FromMembers):
 
 def _mean(one: Callable[[Tensor], Tensor], other: Callable[[Tensor], Tensor], users: Tensor) -> Tensor:
     return (one(users) + other(users)) / 2
+
+
+def trusted(member: Member, trust: float) -> Member:
+    """A member with the vote that it has where labels are trusted so many times as usual: none where not at all."""
+    return member.model_copy(update={"weight": (member.weight or 0) * trust or None}) if member.added else member
 
 
 def clean_members(found: Sequence[Member]) -> list[Member]:

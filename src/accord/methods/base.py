@@ -81,11 +81,16 @@ class Lab(TypingProtocol):
 
     @property
     def relevant(self) -> Relevant | None:
-        """What members are judged by: validation pairs of users with history, of so many users at most; None: none."""
+        """What members are judged by: validation pairs of users with history, of so many users at most, less those that
+        are labelled as noise; None: none."""
 
     @property
     def known_real(self) -> Relevant | None:
         """Of the validation pairs of users with history those that are labelled real; None: none."""
+
+    @property
+    def known_noise(self) -> int:
+        """How many validation pairs judge no member, as they are labelled as noise."""
 
     def ranker(self, method: Method) -> Ranker:
         """What ranks for the users of the validation by the scores of a trained method."""

@@ -15,7 +15,7 @@ from accord.evaluation.selection import choose_weights, collect_votes
 from accord.methods.base import Lab, Method
 from accord.methods.solve import Solve
 from accord.models.consensus import Consensus, Member, vote
-from accord.posteriors.estimate import estimate
+from accord.posteriors.estimate import Estimate, estimate
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,10 @@ class FromMembers(Solve):
     target: Consensus
     candidates: list[Candidate]  # the best of each family, those that got no vote too
     notes: list[str]
+    learned: Estimate | None = None  # what labels have taught, where they were asked
 
     def stages(self, lab: Lab) -> None:
-        self.notes = []
+        self.notes = self.judged_without(lab)
         members = self.target.config.members
         if any(member.added for member in members):
             self.learn_labels(lab)
@@ -53,6 +54,11 @@ class FromMembers(Solve):
     def record(self) -> dict[str, Any]:
         """What the results keep of how the members were found, besides the members."""
         return {}
+
+    def judged_without(self, lab: Lab) -> list[str]:
+        """A note of what the validation leaves out, where it does."""
+        left_out = f"the validation leaves out {lab.known_noise:,} interactions, which are labelled as noise."
+        return [left_out] if lab.known_noise else []
 
     def attempt(self, lab: Lab, member: Member) -> Candidate | None:
         """A member, trained and judged; None, with a note, if it fails."""
@@ -86,7 +92,7 @@ class FromMembers(Solve):
 
     def learn_labels(self, lab: Lab) -> bool:
         """Let members that come know how real each interaction is, as far as labels tell."""
-        found = estimate(lab.train_pairs, lab.train_pairs.columns.get("label"))
+        found = self.learned = estimate(lab.train_pairs, lab.train_pairs.columns.get("label"))
         self.notes.append(found.why)
         if found.used:
             lab.set_column("p_real", found.believed)

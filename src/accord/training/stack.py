@@ -158,9 +158,28 @@ class Bench:
 
     @cached_property
     def _of_members(self) -> Dataset:
-        """The data without labels: a consensus says itself what its members learn from them."""
-        bare = self.data.train.without("label")
-        return self.data if bare is self.data.train else replace(self.data, train=bare)
+        """The data without labels: a consensus says itself what its members learn from them. What is labelled as noise
+        judges none of them."""
+        bare, judging = self.data.train.without("label"), self._without_noise
+        return judging if bare is self.data.train else replace(judging, train=bare)
+
+    @cached_property
+    def _without_noise(self) -> Dataset:
+        """The data with a validation that has no pair labelled as noise, unless all of them are."""
+        part, noise = self._labelled_noise
+        if not noise.any() or noise.all():
+            return self.data
+        return replace(self.data, valid=part.filter(~noise), valid_clean=None)
+
+    @property
+    def _labelled_noise(self) -> tuple[Interactions, npt.NDArray[np.bool_]]:
+        """The validation, and which of its pairs are labelled as noise."""
+        part = validation_part(self.data, self.run.config.protocol)
+        return part, part.column("label") < 0.5 if "label" in part.names else np.zeros(len(part), dtype=bool)
+
+    @property
+    def known_noise(self) -> int:
+        return len(self._labelled_noise[0]) - len(validation_part(self._without_noise, self.run.config.protocol))
 
     def _columns_of(self, member: Member) -> dict[str, npt.NDArray[np.float64]]:
         """The columns that were set, as a member takes them."""
@@ -183,7 +202,7 @@ class Bench:
 
     @cached_property
     def relevant(self) -> Relevant | None:
-        return self._judged_by(self.data)
+        return self._judged_by(self._without_noise)
 
     @property
     def known_real(self) -> Relevant | None:
