@@ -99,7 +99,9 @@ def run(case: Case, folder: Path) -> End:
     """Give a case to the command line, in a process of its own."""
     from fuzz.child import command
 
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # for the process that others are forked from
+    here = str(Path(__file__).parent)
+    if here not in (before := os.environ.get("PYTHONPATH", "")).split(os.pathsep):
+        os.environ["PYTHONPATH"] = f"{here}{os.pathsep}{before}"  # for the process that others are forked from
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["fuzz.child", "fuzz.logs", "fuzz.folders"])
     child = server.Process(target=command, args=(case.make(folder), folder))

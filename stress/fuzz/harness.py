@@ -38,7 +38,8 @@ def fuzz(name: str, seconds: int, seed: int = 1, broken: bool = False) -> Fuzzed
         options += ["-max_len=65536", "-print_final_stats=1", f"-artifact_prefix={folder}/"]
         command = [sys.executable, str(HERE / "harness.py"), name, str(corpus), *options]
         # what it writes goes with the folder: libFuzzer ends a process without a chance to clean up
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent), "TMPDIR": folder}
+        path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "TMPDIR": folder}
         environment |= {BROKEN: "yes"} if broken else {}
         began = time.perf_counter()
         done = subprocess.run(

@@ -1,0 +1,69 @@
+"""The command that made docs/reproduction/published/rules.jsonl: the same rules, and lines of the same form."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from accord.experiments.compare import Request
+from helpers import small_data
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"
+LINES = [json.loads(line) for line in (FOLDER / "published" / "rules.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def try_rules() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("try_rules", FOLDER / "try_rules.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_rules_are_those_of_the_file(try_rules: ModuleType) -> None:
+    for method, rules in try_rules.RULES.items():
+        kept = {json.dumps(line["rule"]) for line in LINES if line["method"] == method}
+        assert kept == {json.dumps(rule) for rule in rules}
+    assert {line["method"] for line in LINES} == set(try_rules.RULES)
+    assert {line["dataset"] for line in LINES} == set(try_rules.DATASETS)
+
+
+@pytest.mark.parametrize("method", ["wbpr", "tce"])
+def test_lines_of_the_same_form(
+    method: str, try_rules: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(try_rules.RULES, method, try_rules.RULES[method][-2:])
+    request = Request(
+        replace(small_data(), name="modcloth"),
+        "published",
+        2,
+        epochs=1,
+        device="cpu",
+        per_user=False,
+        say=lambda _: None,
+    )
+    found = try_rules.lines(request, "gmf", method, tmp_path)
+    assert [(line["rule"], line["seed"]) for line in found] == [
+        (rule, seed) for rule in try_rules.RULES[method] for seed in (2019, 2020)
+    ]
+    kept = next(line for line in LINES if (line["method"], line["dataset"]) == (method, "modcloth"))
+    for line in found:
+        assert list(line) == list(kept)
+        assert list(line["metrics"]) == list(kept["metrics"])
+    assert try_rules.lines(request, "gmf", method, tmp_path) == found  # from the folder
+
+
+def test_a_share_is_of_all_steps(try_rules: ModuleType) -> None:
+    data = replace(small_data(), name="modcloth")
+    whole = try_rules.steps(data, "gmf", "tce", 10)
+    assert whole == 10  # all pairs are in one batch of 2048
+    assert dict(try_rules.cell({"share": 0.5, "drop": 0.1}, data, "gmf", "tce", 10).options) == {
+        "method.drop": 0.1, "method.ramp": 5,
+    }  # fmt: skip
