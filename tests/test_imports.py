@@ -40,16 +40,20 @@ ROOMS: dict[str, set[str]] = {
         *("protocol", "random"),
     },
     "posteriors": {"config", "data", "evaluation", "kernels", "models"},
-    "recommender": {"data", "errors", "evaluation", "io", "kernels", "methods", "models", "training", "version"},
-    "report": {"data", "errors", "evaluation", "io", "methods", "models", "recommender", "training", "version"},
+    "recommender": {
+        *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "training", "version"),
+    },
+    "report": {
+        *("config", "data", "errors", "evaluation", "io", "methods", "models", "recommender", "training", "version"),
+    },
     "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},
-    "serve": {"data", "errors", "io", "recommender"},
+    "serve": {"config", "data", "errors", "io", "recommender"},
     "experiments": {
-        *("data", "errors", "evaluation", "fitting", "io", "kernels", "methods", "models", "paper", "posteriors"),
-        *("protocol", "recommender", "report", "training", "version"),
+        *("config", "data", "errors", "evaluation", "fitting", "io", "kernels", "methods", "models", "paper"),
+        *("posteriors", "protocol", "recommender", "report", "training", "version"),
     },
     "auditing": {
-        *("data", "errors", "evaluation", "experiments", "io", "kernels", "models", "posteriors", "protocol"),
+        *("config", "data", "errors", "evaluation", "experiments", "io", "kernels", "models", "posteriors", "protocol"),
         *("report", "training", "version"),
     },
     "cli": {

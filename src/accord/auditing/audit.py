@@ -69,7 +69,7 @@ def audit(
     >>> sorted(found.summary)[:4]
     ['accord', 'command', 'data', 'detection']
     """
-    if folds < 2 or seeds < 1:
+    if not isinstance(folds, int) or not isinstance(seeds, int) or folds < 2 or seeds < 1:
         raise InputError(f"folds is {folds} and seeds is {seeds}; give at least 2 folds and 1 seed.")
     on = (workers or Here()).device(device)
     clock = _Clock()

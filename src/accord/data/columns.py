@@ -78,6 +78,8 @@ class Columns:
             raise InputError(f"columns is {shown(given)}; write it as {{'user': 'who', 'item': 'what'}}.")
         if odd := [name for name in given if name not in names]:
             raise unknown("key of columns", str(odd[0]), names)
+        if no_names := [name for name in given.values() if not isinstance(name, str | None)]:
+            raise InputError(f"columns has {shown(no_names[0])} in it; give names, as {{'user': 'who'}}.")
         return cls(**given)
 
 
@@ -91,6 +93,8 @@ def choose(
     """Settle every role: what was given, else a column that a clean rule names, else the usual names.
 
     Columns that are folders (`partitions`) are not guessed."""
+    if not found:
+        raise InputError(f"{source} has no columns; give a table of users and items.")
     listing = ", ".join(f"'{name}'" for name in found[:MOST_LISTED]) + (", …" if len(found) > MOST_LISTED else "")
     for role, name in _given(given):
         only_once(source, [one for one in found if one == name])

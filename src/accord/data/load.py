@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from accord.data.columns import Columns
 from accord.data.databases import Query
 from accord.data.interactions import Dataset
 from accord.data.objects import is_object
-from accord.errors import InputError
+from accord.errors import InputError, shown
 
 
 def load(
@@ -48,6 +49,15 @@ def load(
     Dataset(clicks: 2 users, 3 items, 4 train, 0 valid, 0 test)
     """
     columns = Columns.of(columns)
+    for what, given, kind, like in (
+        ("split", split, str, "'chronological'"),
+        ("ratios", ratios, Collection, "(0.8, 0.1, 0.1)"),
+        ("clean", clean, str | None, "'value>=5'"),
+        ("seed", seed, Integral, "0"),
+        ("events", events, str | None, "'view=?,buy=1'"),
+    ):
+        if not isinstance(given, kind):
+            raise InputError(f"{what} is {shown(given)}; write it as {like}.")
     if query is not None:
         source = Query.of(source, query)
     dataset = _load(source, columns, split, ratios, clean, seed, name)

@@ -119,7 +119,7 @@ def frame(source: Any) -> pa.Table:
     only_once(f"the {type(source).__name__}", [str(name) for name in getattr(source, "columns", ())])
     try:
         return pa.table(source)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         # a pandas column of mixed types: as text it can be read
         try:
             mixed = source.select_dtypes(include="object").columns

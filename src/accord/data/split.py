@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -195,9 +196,9 @@ def _time(rows: Interactions) -> str:
 
 
 def _checked(ratios: Sequence[float]) -> Ratios:
-    shares = len(ratios) == 3 and ratios[0] > 0 and all(ratio >= 0 for ratio in ratios)
+    shares = len(ratios) == 3 and all(isinstance(ratio, Real) and ratio >= 0 for ratio in ratios) and ratios[0] > 0
     if not shares or not math.isclose(sum(ratios), 1, abs_tol=1e-6):
-        given = ", ".join(f"{ratio:g}" for ratio in ratios)
+        given = ratios if isinstance(ratios, str) else ", ".join(map(str, ratios))
         raise InputError(
             f"split ratios ({given}) must be three shares for train, valid and test that sum to 1, like 0.8, 0.1, 0.1;"
             " only valid and test may be 0."

@@ -34,6 +34,7 @@ from accord.recommender.answers import Answers
 from accord.recommender.seen_pairs import read_seen, write_seen
 from accord.recommender.top_n import Lists
 from accord.training import checkpoints
+from accord.training.plan import find_device
 from accord.training.run import RunSpec, run_entries
 from accord.training.trainer import TrainState
 from accord.version import __version__
@@ -175,6 +176,8 @@ class Recommender(Answers):
 
     def evaluate(self, relevant: Relevant | None = None, ks: Sequence[int] | None = None) -> Evaluation:
         """Metrics of every run and user on the test that belongs to the run."""
+        if not isinstance(relevant, Relevant | None):
+            raise InputError("evaluate takes no data: a run is evaluated on its own test; train on the data instead.")
         relevant = relevant or self.relevant()
         if not len(relevant.users):
             if "updates" in self.metrics:
@@ -362,11 +365,11 @@ class Recommender(Answers):
             raise InputError(f"{folder} is not a run folder: {why}; give one that a training wrote.")
         run_folder.require_finished(folder)
         with run_folder.as_sentences(folder):
-            return cls._load(folder, device, model, method, allow_imports)
+            return cls._load(folder, find_device(device), model, method, allow_imports)
 
     @classmethod
     def _load(
-        cls, folder: Path, device: str, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
+        cls, folder: Path, device: Any, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
     ) -> Recommender:
         run_folder.check_manifest(folder)
         run = RunSpec.read(folder / "config.json", model, method, allow_imports)

@@ -38,6 +38,8 @@ def watched_by(callbacks: Sequence[Callback]) -> Callable[[Progress], None] | No
     """What tells all of them of an epoch; None where there is nobody to tell."""
     if not isinstance(callbacks, Sequence):
         raise InputError(f"callbacks is {shown(callbacks)}; give a list, as [MyCallback()].")
+    if odd := [one for one in callbacks if not hasattr(one, "on_epoch")]:
+        raise InputError(f"callbacks has {shown(odd[0])} in it; give objects of subclasses of accord.Callback.")
     if not callbacks:
         return None
 

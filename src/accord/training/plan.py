@@ -147,6 +147,7 @@ def _ks(ks: Sequence[int] | None, dataset: str) -> tuple[int, ...]:
 
 def find_device(name: str) -> torch.device:
     """The device of a name; 'auto' is CUDA where there is one."""
+    name = str(name)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.partition(":")[0] not in ("cpu", "cuda"):
