@@ -90,6 +90,15 @@ def size(name: str, folder: Path) -> Found:
     return {"model": model, "log": log, "fit": fit, "judged": judged, "products": products()}
 
 
+def ranking(folder: Path) -> Found:
+    """Fit and ranking of every solved model on logs of the paper."""
+    found: Found = {}
+    for name in ("ml-100k", "modcloth"):
+        with working({"ours": ("every_solved", {})}, data.split(name, folder / "log.npz")) as workers:
+            found[name] = workers["ours"].ask("epoch")
+    return {"logs": found}
+
+
 def peers(rounds: int, folder: Path) -> Found:
     found: Found = {}
     for name, (ours, library, script, theirs, log) in PEERS.items():

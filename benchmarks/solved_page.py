@@ -90,3 +90,25 @@ def peer_sentences(results: Results) -> list[str]:
         good = "level" if abs(gain) < LEVEL else f"{abs(gain):.0%} {'better' if gain > 0 else 'worse'}"
         found.append(f"{name}, {log}: ours is fitted {faster} than {NAMES[library]}'s, and its NDCG@20 is {good}.")
     return found
+
+
+def ranking_table(results: Results) -> str:
+    rows = [
+        [log, model, seconds(cpu["fit"]), seconds(cpu["rank"]), f"{cpu['rank'] / cpu['fit']:.2f}"]
+        for log, found in results["solved-ranking"]["logs"].items()
+        for model, cpu in found["cpu"].items()
+    ]
+    return table(["", "", "fit, CPU s", "ranking all users, CPU s", "ranking by fit"], rows)
+
+
+def ranking_sentence(results: Results) -> str:
+    """Which models rank more slowly than they are fitted, and why that is."""
+    slower: dict[str, list[str]] = {}
+    for log, found in results["solved-ranking"]["logs"].items():
+        for model, cpu in found["cpu"].items():
+            if cpu["rank"] > cpu["fit"]:
+                slower.setdefault(model, []).append(log)
+    if not slower:
+        return "Every solved model ranks everybody in less time than it is fitted in."
+    named = ", ".join(f"{model} ({' and '.join(logs)})" for model, logs in slower.items())
+    return f"Ranking everybody takes longer than the fit of: {named}."
