@@ -143,7 +143,8 @@ def main() -> None:
     parts["stack"] = lambda folder: stack(rounds, folder)
     parts["electronics"] = lambda folder: electronics(rounds, folder)
     parts["size"] = lambda folder: size(sizes, folder)
-    parts["solved"] = solved.sizes
+    parts |= {f"solved-{name}": lambda folder, name=name: solved.size(name, folder) for name in solved.SIZES}
+    parts["solved-ranking"] = solved.ranking
     parts["solved-peers"] = lambda folder: solved.peers(rounds, folder)
     parts["start"] = start.start
     unknown = set(given.only) - set(parts)

@@ -9,6 +9,11 @@ ASKED = {"ease-9000": (15, True), "ease-16000": (60, False), "item-knn": (120, F
 LEVEL = 0.02  # of a quality that is called equal
 
 
+def sizes(results: Results) -> dict[str, Results]:
+    """Those that were measured."""
+    return {name: results[f"solved-{name}"] for name in ASKED if f"solved-{name}" in results}
+
+
 def title(case: Results) -> str:
     log = case["log"]
     return f"{case['model']} of {log['items']:,} items, {log['pairs']:,} interactions"
@@ -17,14 +22,12 @@ def title(case: Results) -> str:
 def size_checks(results: Results) -> list[tuple[str, str, str, bool, str]]:
     """By CPU seconds of one thread: two cores have twice the seconds that were asked for."""
     checks = []
-    for name, (most, judged) in ASKED.items():
-        if name not in results["solved"]["cases"]:
-            continue
-        case = results["solved"]["cases"][name]
+    for name, case in sizes(results).items():
+        most, judged = ASKED[name]
         took = case["fit"]["cpu"] + (case["judged"]["cpu"] if judged else 0)
         bound = f"It takes {seconds(took)} CPU seconds."
         if case["model"] == "ease":
-            least = case["log"]["items"] ** 3 / results["solved"]["products"]
+            least = case["log"]["items"] ** 3 / case["products"]
             bound += (
                 f" The inverse alone is items³ additions and multiplications: {seconds(least)} CPU seconds at the speed"
                 " of a product of large float32 matrices, measured in the same run."
@@ -37,7 +40,7 @@ def size_checks(results: Results) -> list[tuple[str, str, str, bool, str]]:
 
 def size_table(results: Results) -> str:
     rows = []
-    for case in results["solved"]["cases"].values():
+    for case in sizes(results).values():
         log, judged = case["log"], case["judged"]
         shape = [f"{log[name]:,}" for name in ("pairs", "users", "items")]
         figures = [seconds(case["fit"]["cpu"]), seconds(judged["cpu"]), f"{judged['users']:,}", f"{judged['ndcg']:.4f}"]
@@ -59,9 +62,9 @@ def size_table(results: Results) -> str:
 def peers(results: Results) -> list[tuple[str, str, str, Results, Results]]:
     """The case, the log, the peer's name, ours and theirs."""
     found = []
-    for name, turns in results["solved-peers"]["libraries"].items():
+    for name, turns in results.get("solved-peers", {"libraries": {}})["libraries"].items():
         (library,) = (one for one in turns if one not in ("log", "ours"))
-        found.append((name.partition(",")[0], turns["log"], library, turns["ours"], turns[library]))
+        found.append((name.removesuffix(", ml-100k"), turns["log"], library, turns["ours"], turns[library]))
     return found
 
 
@@ -87,3 +90,25 @@ def peer_sentences(results: Results) -> list[str]:
         good = "level" if abs(gain) < LEVEL else f"{abs(gain):.0%} {'better' if gain > 0 else 'worse'}"
         found.append(f"{name}, {log}: ours is fitted {faster} than {NAMES[library]}'s, and its NDCG@20 is {good}.")
     return found
+
+
+def ranking_table(results: Results) -> str:
+    rows = [
+        [log, model, seconds(cpu["fit"]), seconds(cpu["rank"]), f"{cpu['rank'] / cpu['fit']:.2f}"]
+        for log, found in results["solved-ranking"]["logs"].items()
+        for model, cpu in found["cpu"].items()
+    ]
+    return table(["", "", "fit, CPU s", "ranking all users, CPU s", "ranking by fit"], rows)
+
+
+def ranking_sentence(results: Results) -> str:
+    """Which models rank more slowly than they are fitted, and why that is."""
+    slower: dict[str, list[str]] = {}
+    for log, found in results["solved-ranking"]["logs"].items():
+        for model, cpu in found["cpu"].items():
+            if cpu["rank"] > cpu["fit"]:
+                slower.setdefault(model, []).append(log)
+    if not slower:
+        return "Every solved model ranks everybody in less time than it is fitted in."
+    named = ", ".join(f"{model} ({' and '.join(logs)})" for model, logs in slower.items())
+    return f"Ranking everybody takes longer than the fit of: {named}."

@@ -24,12 +24,21 @@ def test_it_is_minus_the_inverse_below_the_diagonal(monkeypatch, size):
     np.testing.assert_allclose(np.tril(found), np.tril(-np.linalg.inv(matrix)), atol=1e-9)
 
 
-def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
+def test_float32_is_close(monkeypatch):
+    monkeypatch.setattr(inverse, "BLOCK", 8)
+    matrix = positive(50) + 50 * np.eye(50)
+    found = matrix.astype(np.float32)
+    inverse.sweep(found)
+    np.testing.assert_allclose(np.tril(found), np.tril(-np.linalg.inv(matrix)), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_any_number_of_threads_gives_the_same_bits(monkeypatch, dtype):
     monkeypatch.setattr(inverse, "BLOCK", 16)
     made = []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
-        matrix = positive(100)
+        matrix = positive(100).astype(dtype)
         inverse.sweep(matrix)
         assert torch.get_num_threads() == threads
         made.append(np.tril(matrix).tobytes())

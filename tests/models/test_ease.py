@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from accord.errors import InputError
@@ -98,6 +99,17 @@ def test_large_catalogues_are_solved_by_blocks(monkeypatch, train):
     monkeypatch.setattr(ease, "SMALL", 5)
     model = make_model("ease", train, **options)
     np.testing.assert_allclose(model.weight.numpy(), exact.weight.numpy(), atol=1e-6)
+
+
+def test_a_large_catalogue_is_exact_where_its_penalty_is_small(monkeypatch):
+    """Beside the counts it would be lost in the rounding of float32."""
+    x, small = sp.csr_matrix(dense(random_csr(60, 30, 0.4))), 1e-4
+    exact = ease.item_weights(x, small)
+    monkeypatch.setattr(ease, "SMALL", 5)
+    assert ease.item_weights(x, 1.0).dtype == np.float32
+    found = ease.item_weights(x, small)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, exact, atol=1e-8)
 
 
 def test_a_large_catalogue_says_how_far_it_is(monkeypatch):
