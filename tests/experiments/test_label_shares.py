@@ -116,7 +116,7 @@ def test_another_rule_judges_besides():
     lines = [line | {"ndcg@20": 0.5} for line in lines]
     _, made = label_shares.tables(lines)
     assert made.title == "Noise by v>=4; v<=2"
-    assert made.rows == (("d", "5%", "0.7500 ± 0.0707", "0.6000 ± 0.0000", "0.5500 ± 0.0000"),)
+    assert made.rows == (("d", "5%", "2", "0.7500 ± 0.0707", "0.6000 ± 0.0000", "0.5500 ± 0.0000"),)
 
 
 def test_the_share_of_what_ease_told_everything_gains():

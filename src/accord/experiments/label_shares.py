@@ -46,7 +46,7 @@ NOTE = (
     "the rule of the table below where there is one. p: a paired test over the users of the test."
 )
 JUDGED = ("auc", "label_free_auc", "popularity_auc", "ece")
-JUDGED_HEADS = ("data", "labelled", "noise AUC", "without labels", "popularity")
+JUDGED_HEADS = ("data", "labelled", "draws", "noise AUC", "without labels", "popularity")
 By = Literal["random", "users", "popular", "one-class", "few", "wrong"]
 FAIR: By = "random"
 POPULAR, REAL, FEW, WRONG = 0.1, 0.9, 20, 0.1  # share of the items, of the labels; labels in all; share of the labels
@@ -234,14 +234,12 @@ def tables(lines: Sequence[Line]) -> list[Table]:
         groups.setdefault((_searched(line), line["by"], line["share"]), []).append(line)
     fair = tuple(_row(own) for (_, by, _), own in groups.items() if by == FAIR)
     hard = tuple(_hard_row(own) for (_, by, _), own in groups.items() if by != FAIR)
-    judged = [
-        Table(
-            f"Noise by {rule}", JUDGED_HEADS, tuple(_judged_row(own) for own in groups.values() if _rule(own) == rule)
-        )
-        for rule in dict.fromkeys(map(_rule, groups.values()))
-        if rule
-    ]
-    found = Table(TITLE, HEADS, fair), *judged, Table("Labels that are few, wrong, or of some only", HARD_HEADS, hard)
+    judged: dict[str, list[tuple[str, ...]]] = {}
+    for (_, by, _), own in groups.items():
+        if by == FAIR and (told := [line for line in own if "truth" in line]):
+            judged.setdefault(told[0]["truth"], []).append(_judged_row(told))
+    second = (Table(f"Noise by {rule}", JUDGED_HEADS, tuple(rows)) for rule, rows in judged.items())
+    found = Table(TITLE, HEADS, fair), *second, Table("Labels that are few, wrong, or of some only", HARD_HEADS, hard)
     return [table for table in found if table.rows]
 
 
@@ -254,13 +252,9 @@ def _row(own: Sequence[Line]) -> tuple[str, ...]:
     return _searched(own[0]), _said(own[0]), _spread(own, "auc"), *means, *spreads, *fixed, f"{better} of {len(own)}"
 
 
-def _rule(own: Sequence[Line]) -> str | None:
-    """What else labels drawn at random are judged by."""
-    return own[0].get("truth") if own[0]["by"] == FAIR else None
-
-
 def _judged_row(own: Sequence[Line]) -> tuple[str, ...]:
-    return _searched(own[0]), _said(own[0]), *(_spread(own, f"truth_{key}") for key in JUDGED[:3])
+    head = _searched(own[0]), _said(own[0]), str(len(own))
+    return *head, *(_spread(own, f"truth_{key}") for key in JUDGED[:3])
 
 
 def _hard_row(own: Sequence[Line]) -> tuple[str, ...]:
