@@ -316,6 +316,10 @@ def test_what_training_does_not_know_is_counted() -> None:
         "2 test users (3 of 5 test interactions) are unknown to training.",
         "1 test items (2 of 5 test interactions) are unknown to training.",
     )
+    parts[2] = [(7, 0), (8, 1)]
+    assert split(Interactions.of([1], [1]), "random", cut=cut).notes == (
+        "2 test users (2 of 2 test interactions) are unknown to training.",
+    )
     parts[2] = [(0, 1), (0, 5)]
     with pytest.raises(AssertionError, match=r"^a pair is in two parts of the split$"):
         split(Interactions.of([1], [1]), "random", cut=cut)

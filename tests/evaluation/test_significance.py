@@ -269,7 +269,7 @@ def test_flips_in_many_blocks_are_the_flips_in_one(monkeypatch):
 def test_p_below_the_flips_is_twice_the_normal_tail():
     many = np.full(200, 0.3) + np.linspace(-0.1, 0.1, 200)
     z = many.sum() / np.sqrt(np.square(many).sum())
-    assert significance._p(0, many) == pytest.approx(2 * stats.norm.sf(z), rel=1e-12)
+    assert significance._p(0, many) == pytest.approx(2 * stats.norm.sf(z), rel=1e-9, abs=0)
     for few in range(1, 13):
         assert significance._p(0, np.full(few, 0.3)) == 1 / (FLIPS + 1), "never more than what the flips say"
     assert significance._p(0, np.full(25, 0.3)) > 2 / 2**25, "nor less than the share of the two most extreme flips"
@@ -280,3 +280,39 @@ def test_holm_of_one_and_of_none():
     assert holm([]) == []
     assert holm([0.0, 0.0]) == [0.0, 0.0]
     assert holm([0.04]) == [0.04]
+
+
+def test_every_user_is_flipped_by_itself():
+    """The last too: where two of 26 differ, half of the flips have them on the same side."""
+    differences = np.zeros((1, 26))
+    differences[0, -2:] = 1
+    assert only(np.zeros((1, 26)), differences).p == pytest.approx(0.5, abs=0.02)
+
+
+def test_hits_and_misses_can_be_compared():
+    """As booleans, which numpy does not subtract."""
+    base, other = np.array([[True, False, True, False]]), np.array([[True, True, True, False]])
+    assert only(base, other) == only(base.astype(float), other.astype(float))
+    assert mean_and_sd([True, False]) == (0.5, pytest.approx(0.5**0.5))
+
+
+def test_a_small_p_is_two_tails():
+    """So many users differ that no flip reaches their sum: then it is the normal distribution's."""
+    users = np.random.default_rng(0).normal(0.2, 1, 4000)
+    z = users.sum() / np.sqrt(np.square(users).sum())
+    assert only(np.zeros((1, 4000)), users[None]).p == pytest.approx(2 * stats.norm.sf(z), rel=1e-9, abs=0)
+
+
+def test_an_interval_is_of_nineteen_in_twenty():
+    values = np.random.default_rng(1).normal(0, 1, (1, 4000))
+    low, high = interval_of_means(values[None])
+    assert (high - low)[0] == pytest.approx(2 * 1.96 * values.std() / np.sqrt(values.size), rel=0.06)
+
+
+def test_an_interval_of_two_seeds_draws_one_of_them():
+    """So half of the draws are either; of two drawn, half would be their mean."""
+    values = np.stack([np.zeros(50), np.ones(50)])[None]
+    drawn = significance._counts(400, 2, np.random.default_rng(0))
+    assert set(drawn.ravel()) == {0.0, 1.0}
+    low, high = interval_of_means(values)
+    assert (low[0], high[0]) == pytest.approx((0, 1))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
+import sys
+
 import inputs
 import pytest
-from fuzz.targets import TARGETS, Expressions, Parquet, Text, changed
+from fuzz.generated import KINDS, request
+from fuzz.targets import TARGETS, Api, Expressions, Parquet, Text, changed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from accord.cli import app
 
 
 @pytest.fixture(scope="module", params=TARGETS)
@@ -73,3 +79,28 @@ def test_a_file_is_changed_where_it_is_said():
     assert changed(b"abc", b"") == b"abc"
     assert changed(b"abc", b"\1\0\1") == b"acc"
     assert changed(b"abc", b"\4\0\1") == b"a"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_generated_is_read_or_refused_in_a_sentence(kind, tmp_path, monkeypatch, capfd):
+    codes = []
+    for place in range(12):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        monkeypatch.setattr(sys, "argv", ["accord", *KINDS[kind](random.Random(f"2 {kind} {place}"), folder)])
+        with pytest.raises(SystemExit) as ended:
+            app.main()
+        said = capfd.readouterr().err.splitlines()
+        codes.append(ended.value.code)
+        assert codes[-1] in ((2,) if (folder / "run" / "manifest.json").exists() else (0, 2))
+        assert codes[-1] == 0 or said[-1].startswith("accord: ")
+    assert 2 in codes
+
+
+def test_requests_that_are_generated():
+    target = Api()
+    for place in range(60):
+        target.generated(request(random.Random(place)))
+    target.close()
+    assert target.answers[True] > 10
+    assert target.answers[False] > 10
