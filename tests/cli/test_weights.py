@@ -31,7 +31,7 @@ def test_weights_of_every_interaction_in_a_file(tmp_path, monkeypatch, capsys):
     table = pq.read_table(target)
     assert table.column_names == ["user", "item", "p_real", "low", "high", "label", "weight"]
     assert len(table) == rows
-    assert f"weights of {rows:,} interactions" in err
+    assert f"{rows:,} rows: " in err
 
 
 def test_a_csv_file_and_no_labels(tmp_path, monkeypatch, capsys):

@@ -118,7 +118,7 @@ def _say_unknown(recommender: Any, users: list[str]) -> None:
     strange = [user for user, row in zip(users, rows, strict=True) if row < 0]
     if strange:
         count = f"{len(strange):,} of {len(users):,} users"
-        say(f"note: {count} unknown to the run, as {shown(strange[0])}: they get the popular items")
+        say(f"note: {count} are unknown to the run, as {shown(strange[0])}: they get the popular items")
 
 
 def _stream(

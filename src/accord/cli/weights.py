@@ -39,5 +39,3 @@ def weights(
     for note in found.notes:
         say(f"note: {note}")
     put_table(found.table, output, form)
-    if output is not None:
-        say(f"weights of {len(found.table):,} interactions: {output}")
