@@ -61,11 +61,11 @@ def size_table(results: Results) -> str:
 
 def peers(results: Results) -> list[tuple[str, str, str, Results, Results]]:
     """The case, the log, the peer's name, ours and theirs."""
-    found = []
-    for name, turns in results.get("solved-peers", {"libraries": {}})["libraries"].items():
-        (library,) = (one for one in turns if one not in ("log", "ours"))
-        found.append((name.removesuffix(", ml-100k"), turns["log"], library, turns["ours"], turns[library]))
-    return found
+    return [
+        (part.removeprefix("peer-").removesuffix("-ml-100k"), own["log"], own["peer"], own["ours"], own[own["peer"]])
+        for part, own in results.items()
+        if part.startswith("peer-")
+    ]
 
 
 def peers_table(results: Results) -> str:
@@ -92,10 +92,15 @@ def peer_sentences(results: Results) -> list[str]:
     return found
 
 
+def logs(results: Results) -> Results:
+    found: Results = results.get("solved-ranking", {"logs": {}})["logs"]
+    return found
+
+
 def ranking_table(results: Results) -> str:
     rows = [
         [log, model, seconds(cpu["fit"]), seconds(cpu["rank"]), f"{cpu['rank'] / cpu['fit']:.2f}"]
-        for log, found in results["solved-ranking"]["logs"].items()
+        for log, found in logs(results).items()
         for model, cpu in found["cpu"].items()
     ]
     return table(["", "", "fit, CPU s", "ranking all users, CPU s", "ranking by fit"], rows)
@@ -104,7 +109,7 @@ def ranking_table(results: Results) -> str:
 def ranking_sentence(results: Results) -> str:
     """Which models rank more slowly than they are fitted, and why that is."""
     slower: dict[str, list[str]] = {}
-    for log, found in results["solved-ranking"]["logs"].items():
+    for log, found in logs(results).items():
         for model, cpu in found["cpu"].items():
             if cpu["rank"] > cpu["fit"]:
                 slower.setdefault(model, []).append(log)
