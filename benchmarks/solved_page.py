@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import solved
 from figures import NAMES, Results, cpu_of, gigabytes, seconds, spread, table
 
 # of a case at size: the seconds on two cores that were asked for, and whether ranking counts too
@@ -12,6 +13,12 @@ LEVEL = 0.02  # of a quality that is called equal
 def sizes(results: Results) -> dict[str, Results]:
     """Those that were measured."""
     return {name: results[f"solved-{name}"] for name in ASKED if f"solved-{name}" in results}
+
+
+def missing(results: Results) -> str:
+    """The sizes and peers of `solved.py` without results."""
+    parts = [*(f"solved-{name}" for name in ASKED), *(f"peer-{name}" for name in solved.PEERS)]
+    return ", ".join(f"`{part}`" for part in parts if part not in results)
 
 
 def title(case: Results) -> str:
