@@ -42,6 +42,17 @@ def size_checks(results: Results) -> list[tuple[str, str, str, bool, str]]:
         what = f"{title(case)}, fitting{' and ranking' if judged else ''}"
         asked = f"under {2 * most} CPU s ({most} s on two cores)"
         checks.append((what, asked, f"{seconds(took)} CPU s", took < 2 * most, bound))
+    if "peer-ials" in results:
+        ours, theirs = (results["peer-ials"][who] for who in ("ours", "implicit"))
+        times = cpu_of(theirs["fit"]) / cpu_of(ours["fit"])
+        bound = (
+            f"Ours takes {seconds(cpu_of(ours['fit']))} CPU seconds for NDCG@20 {ours['ndcg']:.4f}, implicit's"
+            f" {seconds(cpu_of(theirs['fit']))} for {theirs['ndcg']:.4f}: three steps of conjugate gradients for each"
+            " vector, where ours is solved exactly. Half of ours, a profile shows, is products of each vector's items"
+            " with themselves, which an exact solution cannot do without."
+        )
+        what = "iALS, a fit on ml-100k, against implicit, NDCG@20 level"
+        checks.append((what, "no slower", f"{times:.2f} times", times >= 1, bound))
     return checks
 
 
