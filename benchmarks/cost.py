@@ -30,7 +30,9 @@ NOTE = (
     "and without checks, in turn in one process with one thread; the seconds are those of the processor on a CPU and "
     "of the clock on a GPU, by the epochs of the target, DeCA(p)'s with the training of its partner. Median of the "
     "turns; times Normal: the median of the ratios within a turn. Below, well under twice is below 2 times, about "
-    "twice below 2.4. Memory: the most that the process (on a GPU: torch) held while it trained."
+    "twice below 2.4. Memory: the most that the process (on a GPU: torch) held while it trained. DeCA "
+    "trains small networks besides the target, by default three MF, of which a step needs two: beside a target that is "
+    "one itself they weigh most."
 )
 
 

@@ -232,6 +232,7 @@ def page(
         solved_peers_table=solved_page.peers_table(results),
         solved_ranking_table=solved_page.ranking_table(results),
         solved_ranking=solved_page.ranking_sentence(results),
+        solved_missing=solved_page.missing(results),
         solved_peers=solved_page.peer_sentences(results),
         rounds=len(results["neumf"]["libraries"]["ours"]["epoch"]),
         busy=max(loads) > min(part["machine"]["cores"] for part in results.values()) + 0.5,

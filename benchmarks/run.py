@@ -145,7 +145,7 @@ def main() -> None:
     parts["size"] = lambda folder: size(sizes, folder)
     parts |= {f"solved-{name}": lambda folder, name=name: solved.size(name, folder) for name in solved.SIZES}
     parts["solved-ranking"] = solved.ranking
-    parts["solved-peers"] = lambda folder: solved.peers(rounds, folder)
+    parts |= {f"peer-{name}": lambda folder, name=name: solved.peer(name, rounds, folder) for name in solved.PEERS}
     parts["start"] = start.start
     unknown = set(given.only) - set(parts)
     if unknown:

@@ -14,7 +14,6 @@ import torch
 from turn import working
 
 import data
-from accord.errors import InputError
 
 Found = dict[str, Any]
 MOST_SCORES = 2**28  # of the users who judge a model, where items are many: as in the search of `auto`
@@ -44,7 +43,7 @@ PEERS: dict[str, tuple[Found, str, str, Found, str]] = {
         {"model": "als", "grid": ALS, "options": {"factors": 64, "iterations": 15}},
         "ml-100k",
     ),
-    "ials, exact": (
+    "ials-exact": (
         {"model": "ials", "options": {"model.dim": 64, "model.iterations": 15}},
         "implicit",
         "implicit_solved",
@@ -61,7 +60,7 @@ PEERS: dict[str, tuple[Found, str, str, Found, str]] = {
     "sparse-ease": (
         {"model": "sparse-ease", "grid": SPARSE}, "sansa", "sansa_", {"grid": SANSA}, "large",
     ),
-    "sparse-ease, ml-100k": (
+    "sparse-ease-ml-100k": (
         {"model": "sparse-ease", "grid": SPARSE}, "sansa", "sansa_", {"grid": SANSA}, "ml-100k",
     ),
 }  # fmt: skip
@@ -99,29 +98,21 @@ def ranking(folder: Path) -> Found:
     return {"logs": found}
 
 
-def peers(rounds: int, folder: Path) -> Found:
-    found: Found = {}
-    for name, (ours, library, script, theirs, log) in PEERS.items():
-        try:
-            pairs = _log(log, folder)
-        except InputError as error:
-            print(f"{name} is left out: {error}")
-            continue
-        turns: Found = {"log": log}
-        with working({"ours": ("solved", ours), library: (script, theirs)}, pairs) as workers:
-            for worker in workers.values():  # imports, compilation, and the choice of options
-                worker.ask("epoch")
-                worker.ask("forget")
-            for who in workers:
-                turns[who] = {"fit": [], "rank": []}
-            for _ in range(rounds):
-                for command, kept in (("epoch", "fit"), ("rank judged", "rank")):
-                    for who, worker in workers.items():
-                        answer = worker.ask(command)
-                        turns[who][kept].append([answer["seconds"], answer["cpu"]])
-                        turns[who] |= {key: answer[key] for key in KEPT if key in answer}
-        found[name] = turns
-    return {"libraries": found}
+def peer(name: str, rounds: int, folder: Path) -> Found:
+    ours, library, script, theirs, log = PEERS[name]
+    found: Found = {"log": log, "peer": library}
+    with working({"ours": ("solved", ours), library: (script, theirs)}, _log(log, folder)) as workers:
+        for who, worker in workers.items():  # imports, compilation, and the choice of options
+            worker.ask("epoch")
+            worker.ask("forget")
+            found[who] = {"fit": [], "rank": []}
+        for _ in range(rounds):
+            for command, kept in (("epoch", "fit"), ("rank judged", "rank")):
+                for who, worker in workers.items():
+                    answer = worker.ask(command)
+                    found[who][kept].append([answer["seconds"], answer["cpu"]])
+                    found[who] |= {key: answer[key] for key in KEPT if key in answer}
+    return found
 
 
 def _log(name: str, folder: Path) -> Path:
