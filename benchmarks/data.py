@@ -54,8 +54,11 @@ def held_out(path: Path, users: IntArray, items: IntArray, seed: int = 0) -> Pat
 
 
 def split(name: str, path: Path) -> Path:
-    """For the workers: a log of the paper, with the parts that it is published in."""
-    log = load_named(name)
+    """For the workers: a log of the paper, with the parts that it is published in; without it, a generated one."""
+    try:
+        log = load_named(name)
+    except InputError:
+        return held_out(path, *grouped(*ML_100K))
     rows = {"": log.csr(log.train), "valid_": log.csr(log.valid), "test_": log.csr(log.test)}
     return write_parts(path, {part: (own.users, own.items) for part, own in rows.items()})
 

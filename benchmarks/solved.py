@@ -6,12 +6,13 @@ ranking each, on the same log, with options that were chosen on its validation; 
 
 from __future__ import annotations
 
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
-from turn import working
+from turn import PYTHON, working
 
 import data
 
@@ -113,6 +114,12 @@ def peer(name: str, rounds: int, folder: Path) -> Found:
                     found[who][kept].append([answer["seconds"], answer["cpu"]])
                     found[who] |= {key: answer[key] for key in KEPT if key in answer}
     return found
+
+
+def installed(name: str) -> bool:
+    """Whether the peer of a case is there: SANSA needs CHOLMOD to be built, and is left out where nobody did that."""
+    code = f"import {PEERS[name][1]}"
+    return subprocess.run([PYTHON[False], "-c", code], capture_output=True, check=False).returncode == 0
 
 
 def _log(name: str, folder: Path) -> Path:
