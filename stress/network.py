@@ -71,7 +71,8 @@ class Network:
 
     def remove(self) -> None:
         for name in (self.head, self.worker):
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+            with contextlib.suppress(FileNotFoundError):
+                subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
 
 
 def _ip(*words: str) -> None:
