@@ -165,16 +165,16 @@ class Chaos:
         elif what == "copied in part":
             self._copy(seed, self.draw.uniform(0, 0.2), self.draw.randrange(1, 9))
             self.asked.reload()  # a part of one run and of another: refused, or whole if both are the same
-            self._mend()
+            self._put_right()
         elif what == "broken":
             name = self.draw.choice(sorted(path.name for path in self.served.iterdir() if path.suffix != ".html"))
             broken(self.served / name, self.draw)
             status = self.asked.reload()
             if status != 409 and name != "manifest.json":
                 self.wrong.append(f"serve: a broken {name} was taken ({status})")
-            self._mend()
+            self._put_right()
         else:
-            self._mend()
+            self._put_right()
             self.asked.restart(signal.SIGKILL if what == "killed" else signal.SIGTERM)
 
     def _train_over(self, seed: int) -> None:
@@ -192,7 +192,7 @@ class Chaos:
         elif what == "full disk" and not self._is_whole():
             self.lost.append("serve: the finished run is gone after the disk was full")
         else:
-            self._mend()
+            self._put_right()
 
     def _is_whole(self) -> bool:
         return any(self._matches(seed) for seed in SEEDS)
@@ -211,7 +211,7 @@ class Chaos:
             time.sleep(pause)
         self.seed = seed if files is None else self.seed
 
-    def _mend(self) -> None:
+    def _put_right(self) -> None:
         self._copy(self.seed)
         self._arrives()
 
@@ -242,7 +242,7 @@ class Chaos:
         """A comparison on two nodes of Ray, of which one is cut off or loses its worker at a random moment."""
         reference, folder = self.root / "compare-reference", self.root / "ray-compare"
         shutil.rmtree(folder, ignore_errors=True)
-        what = self.draw.choice(("network cut", "network cut and mended", "worker killed"))
+        what = self.draw.choice(("network cut", "network cut and joined again", "worker killed"))
         try:
             with network.cluster(self.root) as (cable, address):
                 words = ["compare", self.data, *COMPARED, "--out", folder, "--cluster", address]
@@ -252,9 +252,9 @@ class Chaos:
                 with subprocess.Popen(command, env=environment, **pipes) as process:
                     time.sleep(self.draw.uniform(3, 20))
                     cable.kill_a_worker() if what == "worker killed" else cable.cut()
-                    if what == "network cut and mended":
+                    if what == "network cut and joined again":
                         time.sleep(self.draw.uniform(0, 20))
-                        cable.mend()
+                        cable.join()
                     said = _to_its_end(process)
         except Skipped as reason:
             self.skipped["network"] = str(reason)

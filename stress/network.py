@@ -57,7 +57,7 @@ class Network:
     def cut(self) -> None:
         _ip("-n", self.worker, "link", "set", "cable", "down")
 
-    def mend(self) -> None:
+    def join(self) -> None:
         _ip("-n", self.worker, "link", "set", "cable", "up")
 
     def kill_a_worker(self) -> None:
