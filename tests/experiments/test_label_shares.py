@@ -115,7 +115,7 @@ def test_another_rule_judges_besides():
     ]
     lines = [line | {"ndcg@20": 0.5} for line in lines]
     _, made = label_shares.tables(lines)
-    assert made.title == "Noise by v>=4; v<=2"
+    assert made.title == "Noise AUC of v>=4 against v<=2"
     assert made.rows == (("d", "5%", "2", "0.7500 ± 0.0707", "0.6000 ± 0.0000", "0.5500 ± 0.0000"),)
 
 

@@ -238,7 +238,10 @@ def tables(lines: Sequence[Line]) -> list[Table]:
     for (_, by, _), own in groups.items():
         if by == FAIR and (told := [line for line in own if "truth" in line]):
             judged.setdefault(told[0]["truth"], []).append(_judged_row(told))
-    second = (Table(f"Noise by {rule}", JUDGED_HEADS, tuple(rows)) for rule, rows in judged.items())
+    second = (
+        Table(f"Noise AUC of {rule.replace('; ', ' against ')}", JUDGED_HEADS, tuple(rows))
+        for rule, rows in judged.items()
+    )
     found = Table(TITLE, HEADS, fair), *second, Table("Labels that are few, wrong, or of some only", HARD_HEADS, hard)
     return [table for table in found if table.rows]
 
