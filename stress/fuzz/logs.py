@@ -216,7 +216,7 @@ TEXT = (
     Case("one line of 40 MB", text(HEAD + "u" * 40_000_000 + ",i1,1,1\n"), "cannot be read"),
     Case("100,000 columns", text(",".join(f"c{n}" for n in range(100_000)) + "\n" + "1," * 99_999 + "1\n"),
          "no user column"),
-    Case("two columns of one name", text("user,user,item\nu1,u2,i1\n"), "2 columns named"),
+    Case("two columns of one name", text("user,user,item\nu1,u2,i1\n"), "2 columns are named"),
     Case("ids of 1,000,000 characters", text(rows(f"{'x' * LONG}a,i1,1,1", f"{'x' * LONG}b,i2,1,2")), "52",
          refused=False),
     Case("one user of 1,000,000 characters, in the error", text(HEAD + f"{'x' * LONG},i1,1,1\n" * 9), "only one user"),

@@ -203,7 +203,7 @@ def test_what_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
         read_table(tmp_path / "old.csv")
     twice = pa.Table.from_arrays([pa.array(["a", "b"])] * 3, names=["user", "item", "user"])
     pq.write_table(twice, tmp_path / "twice.parquet")
-    with pytest.raises(InputError, match="give every column a name of its own"):
+    with pytest.raises(InputError, match="2 columns are named 'user'; rename all but the one to read"):
         read_table(tmp_path / "twice.parquet")
 
 

@@ -62,7 +62,7 @@ def test_parquet_and_frames_with_columns_of_any_type(clicks, tmp_path):
         ("id,year\n1,1990\n", r"must have one column of item ids \('id'\) and one 'title'; it has 'id', 'year'\.$"),
         ("title,year\nAlien,1990\n", r"must have one column of item ids"),
         ("id,item,title\n1,1,Alien\n", r"must have one column of item ids"),
-        ("id,title,title\n1,Alien,Alien\n", r"must have one column of item ids"),
+        ("id,title,title\n1,Alien,Alien\n", r"2 columns are named .title."),
         ("id,title\n1,Alien\n1,Aliens\n", r"1 rows repeat an item id; keep one row for each item\.$"),
         ("id,title\nx,Alien\n", r"none of its 1 ids is an item of the data; is it the right file\?$"),
         (

@@ -19,7 +19,7 @@ LINES = [json.loads(line) for line in (FOLDER / "published" / "rules.jsonl").rea
 
 @pytest.fixture(scope="module")
 def try_rules() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("try_rules", FOLDER / "try_rules.py")
+    spec = importlib.util.spec_from_file_location("try_rules", FOLDER.parent / "try_rules.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -35,6 +35,7 @@ def test_what_is_kept_is_counted(tmp_path):
     assert chaos.kept(tmp_path) == 3
 
 
+@pytest.mark.heavy
 def test_seconds_of_everything(tmp_path):
     """As a command: the campaign forks, which a process with threads must not."""
     words = ["--minutes", "0.05", "--only", "train", "serve", "corrupt", "--models", "consensus", "--seed", "5"]

@@ -1,6 +1,6 @@
 """Trains by the rules that were tried where the paper does not say what it ran: how published/rules.jsonl was made.
 
-    python docs/reproduction/try_rules.py OUT [--dataset modcloth] [--model gmf] [--method wbpr] [--seeds 1]
+    python docs/try_rules.py OUT [--dataset modcloth] [--model gmf] [--method wbpr] [--seeds 1]
 
 Every rule of the methods asked for is trained on every dataset and model asked for, as `accord reproduce overall`
 trains the rows of the paper, and OUT/rules.jsonl gets a line for each run. What is in OUT already is not trained again.
