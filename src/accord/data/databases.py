@@ -86,7 +86,8 @@ class Query:
         ):
             with _told(self.database):
                 found = _rows(self.database, cursor, sql)
-            yield found
+            with closing(found):  # DuckDB opens a file again only when nothing is left of its last connection
+                yield found
 
 
 def is_database(source: Any) -> bool:
