@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -205,3 +207,13 @@ def finish(processes: list[subprocess.Popen[str]], seconds: float = 300) -> list
         for process in processes:
             process.kill()
     return [(process.returncode, text) for process, text in zip(processes, said, strict=True)]
+
+
+def script(path: Path, name: str) -> ModuleType:
+    """A script as a module, by its path: other folders have modules of the same name."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

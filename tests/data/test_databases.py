@@ -101,6 +101,13 @@ def test_a_query_of_columns_named_alike(uri: str, tmp_path: Path) -> None:
             read()
 
 
+def test_a_database_is_read_again_while_an_error_is_looked_at(uri: str) -> None:
+    with pytest.raises(InputError) as kept:
+        load(uri, query="select user_id, item_id, item_id as user_id from clicks")
+    assert kept.tb is not None, "it holds on to all that was open"
+    assert set(rows(load(uri, query=SELECT, split="random", ratios=(1, 0, 0)).train)) == set(ROWS)
+
+
 def test_a_database_needs_a_query(uri: str) -> None:
     with pytest.raises(InputError, match="is a database; say what to read with --query"):
         load(uri)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from documents import BLOCK, ROOT, assert_same, run
+from helpers import script
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -21,12 +21,7 @@ def read(name: str) -> str:
 
 
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "docs" / "generate.py", "generate_docs")
 
 
 def fewer_epochs(code: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import accord
+from helpers import script
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = (ROOT / ".elsewhere-venv" / "bin" / "python", Path(sys.executable))
@@ -22,10 +22,7 @@ FOLDER = ROOT / "docs" / "reproduction" / "elsewhere"
 
 
 def elsewhere():
-    spec = importlib.util.spec_from_file_location("elsewhere", ROOT / "benchmarks" / "elsewhere.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "benchmarks" / "elsewhere.py", "elsewhere")
 
 
 def has(python: Path, library: str) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from helpers import script
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,12 +16,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def page() -> ModuleType:
     """By its path: benchmarks has a module of the same name."""
-    spec = importlib.util.spec_from_file_location("stress_page", ROOT / "stress" / "page.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "stress" / "page.py", "stress_page")
 
 
 def test_page_is_current(page: ModuleType) -> None:

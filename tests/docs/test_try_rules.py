@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from accord.experiments.compare import Request
-from helpers import small_data
+from helpers import script, small_data
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"
 LINES = [json.loads(line) for line in (FOLDER / "published" / "rules.jsonl").read_text().splitlines()]
@@ -19,12 +18,7 @@ LINES = [json.loads(line) for line in (FOLDER / "published" / "rules.jsonl").rea
 
 @pytest.fixture(scope="module")
 def try_rules() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("try_rules", FOLDER.parent / "try_rules.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(FOLDER.parent / "try_rules.py", "try_rules")
 
 
 def test_the_rules_are_those_of_the_file(try_rules: ModuleType) -> None:

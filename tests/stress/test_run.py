@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from helpers import script
 
 STRESS = Path(__file__).parents[2] / "stress"
 
@@ -14,9 +15,7 @@ STRESS = Path(__file__).parents[2] / "stress"
 @pytest.fixture
 def run(monkeypatch):
     """By its path: benchmarks has a module of the same name. Nothing is really started."""
-    spec = importlib.util.spec_from_file_location("stress_run", STRESS / "run.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script(STRESS / "run.py", "stress_run")
     module.started = []
 
     def start(command, check):

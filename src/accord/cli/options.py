@@ -218,9 +218,9 @@ def open_run(run: Path, device: str, allow_imports: bool) -> Any:
 
 
 def format_of(given: str | None, output: Path | None) -> str:
-    """The form of a table: what --format says, or else what the file's name does."""
-    if output is not None and output.is_file() and (output.parent / "manifest.json").is_file():
-        raise InputError(f"{output} is in a run folder and would be replaced; give --out a file that lies elsewhere.")
+    """The form of a table: what --format says, or else what the file's name does. A file of a run is refused."""
+    if output is not None:
+        _keep_runs(output)
     if given is None and output is not None:
         if (found := SUFFIXES.get(output.suffix.lower())) is None:
             *others, last = SUFFIXES
@@ -231,6 +231,11 @@ def format_of(given: str | None, output: Path | None) -> str:
     if given == "parquet" and output is None:
         raise InputError("--format parquet needs a file: give -o FILE.")
     return given or "table"
+
+
+def _keep_runs(output: Path) -> None:
+    if output.is_file() and (output.parent / "manifest.json").is_file():
+        raise InputError(f"{output} is in a run folder and would be replaced; give --out a file that lies elsewhere.")
 
 
 def put_table(table: Any, output: Path | None, format_: str) -> None:

@@ -134,9 +134,7 @@ def unreadable(label: str, error: Exception) -> InputError:
         return InputError(f"{label} is not UTF-8 text; save it as UTF-8 ({reason}).")
     if "new-line character" in reason:
         return InputError(f"{label} has a carriage return that ends no line; end lines by a line feed.")
-    if "duplicate field names" in reason:
-        advice = "give every column a name of its own"
-    elif "CSV parse error" in reason:
+    if "CSV parse error" in reason:
         advice = "give every row the same number of cells, and put a cell that holds a separator or a quote into quotes"
     else:
         advice = f"if it is damaged or cut short, make or copy it again; read are {FILE_KINDS}"

@@ -143,4 +143,5 @@ def trust_gains(sides: Sides, ranker: Ranker, real: Relevant) -> tuple[Tensor, T
         gains.append(placed)
     more = torch.cat(gains, 1)
     more = more - more[0]
-    return more.mean(1), more.std(1) / len(real.users) ** 0.5
+    spread = more.std(1, correction=min(1, len(real.users) - 1))  # one user alone has none
+    return more.mean(1), spread / len(real.users) ** 0.5
