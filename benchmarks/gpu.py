@@ -2,15 +2,27 @@
 
     ACCORD_DATA=... python benchmarks/gpu.py [CASE ...]
 
-Each case is trained twice in one process; the second time is reported, the first (with imports, compilation and the
-first touch of memory) beside it. `train` is the training loop alone, sampling, recording and checks included.
+Each case is trained three times in one process. The second time is reported, the first (with compilation and the first
+touch of memory) beside it; the third is profiled. `train` is the training loop alone, sampling, recording and checks
+included, `later` the median of its epochs after the first. A command of its own:
+
+    python benchmarks/gpu.py cold
+
+trains the first case in three new processes with an empty folder of compiled kernels, which the later two find full.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
+from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,6 +47,15 @@ TARGETS = {  # case: (dataset, model, method, epochs, seconds of training asked 
     "adressa-gmf-deca": ("adressa", "gmf", "deca", 3, 0.2),
     "grid-144": ("ml-100k", "gmf", "deca", 20, 1.5),
     "electronics-shape": ("electronics-shape", "gmf", "deca", 15, 9.0),
+}
+KINDS = {  # what a kernel's time is counted as: the first whose pattern is in its name
+    "Adam": "_adam|FusedOptimizer|FusedAdam",
+    "rows and their products": "_dot|_take",
+    "matrix products": "gemm|cutlass|splitK|cublas|spmm|cusparse",
+    "zero gradients": "FillFunctor|Memset",
+    "drawing epochs": "radix_sort|random|distribution|arange|gather|index_elementwise|CatArray|searchsorted|sort",
+    "the loss": "_agreement|reduce_kernel|sigmoid",
+    "weights to the device": "HtoD",
 }
 
 
@@ -71,12 +92,17 @@ def varied(run: RunSpec) -> RunSpec:
     )
 
 
-def timed(data: Dataset, run: RunSpec) -> tuple[float, float]:
-    """Seconds of training and of ranking every user of the test."""
+def epochs_of(state: Any) -> list[float]:
+    """The seconds of each epoch of a stage."""
+    return [float(one) for one in np.diff([entry["seconds"] for entry in state.history], prepend=0)]
+
+
+def timed(data: Dataset, run: RunSpec) -> dict[str, float]:
+    """Seconds of training, of a later epoch of its last stage, and of ranking every user of the test."""
     torch.cuda.synchronize()
     method, states = train_stack(data, run, CUDA)
     torch.cuda.synchronize()
-    seconds = sum(state.seconds for state in states)
+    train, later = sum(state.seconds for state in states), median(epochs_of(states[-1])[1:])
     relevant, train = Relevant.of_test(data, run.config.protocol), data.csr(data.train)
     ranker = Ranker.of(
         method.target, method.score_all, len(run.config.seeds), relevant.seen, train, run.config.protocol, CUDA
@@ -86,10 +112,37 @@ def timed(data: Dataset, run: RunSpec) -> tuple[float, float]:
     began = time.perf_counter()
     evaluate(ranker, relevant, [20])
     torch.cuda.synchronize()
-    return seconds, time.perf_counter() - began
+    rank = time.perf_counter() - began
+    return {"train": train, "later": later, "rank": rank, "ranked": len(relevant.users), "items": len(data.items)}
+
+
+def profiled(data: Dataset, run: RunSpec) -> dict[str, float]:
+    """Milliseconds of the device in one training, by kind of kernel."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
+        train_stack(data, run, CUDA)
+        torch.cuda.synchronize()
+    spent: Counter[str] = Counter()
+    for one in found.key_averages():
+        kind = next((kind for kind, names in KINDS.items() if re.search(names, one.key)), "the rest")
+        spent[kind] += one.self_device_time_total / 1e3
+    return {kind: round(spent[kind], 2) for kind in (*KINDS, "the rest")}
+
+
+def cold() -> None:
+    """The first training of a process, with kernels that were never compiled, and with those that were."""
+    with tempfile.TemporaryDirectory() as folder:
+        for kernels in ("compiled now", "found", "found"):
+            done = subprocess.run(
+                [sys.executable, __file__, next(iter(TARGETS))], env=os.environ | {"TRITON_CACHE_DIR": folder},
+                stdout=subprocess.PIPE, text=True, check=True,
+            )  # fmt: skip
+            line = json.loads(done.stdout.splitlines()[-1])
+            print(json.dumps({"cold": line["case"], "kernels": kernels, "first": line["first"]}), flush=True)
 
 
 def main(names: list[str]) -> None:
+    if names == ["cold"]:
+        return cold()
     loaded: dict[str, Dataset] = {}
     print(
         json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, **when.measured()}), flush=True
@@ -103,10 +156,11 @@ def main(names: list[str]) -> None:
         run = plan(data, model, method, "published", 1, options, epochs, None)
         run = varied(run) if name == "grid-144" else run
         torch.cuda.reset_peak_memory_stats()
-        first, (train, rank) = timed(data, run), timed(data, run)
+        first, second = timed(data, run), timed(data, run)
         line = {
-            "case": name, "train": round(train, 3), "first": round(first[0], 3), "rank": round(rank, 4),
+            "case": name, **{key: round(value, 4) for key, value in second.items()}, "first": round(first["train"], 3),
             "target": target, "gigabytes": round(torch.cuda.max_memory_allocated() / 1e9, 2),
+            "device_ms": profiled(data, run),
         }  # fmt: skip
         print(json.dumps(line), flush=True)
 

@@ -206,7 +206,11 @@ class _PairDot(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         a, b, weight, a_ids, b_ids = ctx.saved_tensors
-        slopes = torch.zeros_like(a), torch.zeros_like(b), None if weight is None else torch.zeros_like(weight)
+        tables = [table for table in (a, b, weight) if table is not None]
+        filled = a.new_zeros(sum(table.numel() for table in tables))  # one kernel, where each of them takes one
+        parts = filled.split([table.numel() for table in tables])
+        da, db, *dw = (part.view_as(table) for part, table in zip(parts, tables, strict=True))
+        slopes = da, db, dw[0] if dw else None
         _launch_dot(a, b, weight, a_ids, b_ids, ctx.layout, gradients[0].contiguous(), slopes)
         return (*slopes, None, None, None)
 
@@ -245,17 +249,17 @@ class _AgreementTerms(torch.autograd.Function):
         ctx: Any, f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool, guard: float
     ) -> Tensor:
         runs, size = f.shape
-        value, *slopes = (torch.empty_like(f) for _ in range(4))
+        value, slopes = torch.empty_like(f), f.new_empty(3, runs, size)
         _agreement[_grid(runs, size, PLACES)](
             f, p, h, alpha, c, value, *slopes, size, num_positives, DP=dp, GUARD=guard, PLACES=PLACES
         )
-        ctx.save_for_backward(*slopes)
+        ctx.save_for_backward(slopes)
         return value
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        needed = zip(ctx.needs_input_grad, ctx.saved_tensors, strict=False)
-        return (*(gradients[0] * slope if wanted else None for wanted, slope in needed), *[None] * 5)
+        (slopes,) = ctx.saved_tensors
+        return (*(gradients[0] * slopes), *[None] * 5)
 
 
 def agreement_terms(

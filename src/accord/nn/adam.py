@@ -92,12 +92,12 @@ class Adam:
         """Update what has a gradient; `decay` [R] times the parameter is part of it, or decoupled what it decays by."""
         if self.decoupled:  # what is left of the parameter instead
             decay = {parameter: (1 - self.lr * own).clamp(min=0) for parameter, own in decay.items()}
-        usual = []
+        usual, large = [], []
         for parameter in self.parameters:
             if parameter.grad is None:
                 continue
             if parameter.numel() >= LARGE and cuda.usable(parameter) and self.state.get(parameter):
-                self._update_large(parameter, decay.get(parameter))
+                large.append(parameter)
                 continue
             usual.append(parameter)
             if parameter in decay:
@@ -114,15 +114,18 @@ class Adam:
             capturable=any(parameter.is_cuda for parameter in usual), amsgrad=False, beta1=self.betas[0],
             beta2=self.betas[1], lr=self.lr, weight_decay=0.0, eps=self.eps, maximize=False,
         )  # fmt: skip
+        self._update_large(large, decay)
         for table in self.by_rows:
             assert table.rows is not None
             table.rows.update(decay.get(table.weight))
 
-    def _update_large(self, parameter: nn.Parameter, decay: Tensor | None) -> None:
-        assert parameter.grad is not None
-        state = self._started(parameter, ("step", "exp_avg", "exp_avg_sq"))
-        state["step"] += 1
-        cuda.adam(
-            parameter.detach(), parameter.grad.contiguous(), state["exp_avg"], state["exp_avg_sq"], state["step"],
-            decay, self.lr, self.betas, self.eps, self.decoupled,
-        )  # fmt: skip
+    def _update_large(self, parameters: list[nn.Parameter], decay: Mapping[nn.Parameter, Tensor]) -> None:
+        states = [self._started(parameter, ("step", "exp_avg", "exp_avg_sq")) for parameter in parameters]
+        if states:
+            torch._foreach_add_([state["step"] for state in states], 1)  # one kernel for all
+        for parameter, state in zip(parameters, states, strict=True):
+            assert parameter.grad is not None
+            cuda.adam(
+                parameter.detach(), parameter.grad.contiguous(), state["exp_avg"], state["exp_avg_sq"], state["step"],
+                decay.get(parameter), self.lr, self.betas, self.eps, self.decoupled,
+            )  # fmt: skip
