@@ -103,9 +103,9 @@ def timed(data: Dataset, run: RunSpec) -> dict[str, float]:
     method, states = train_stack(data, run, CUDA)
     torch.cuda.synchronize()
     train, later = sum(state.seconds for state in states), median(epochs_of(states[-1])[1:])
-    relevant, train = Relevant.of_test(data, run.config.protocol), data.csr(data.train)
+    relevant, known = Relevant.of_test(data, run.config.protocol), data.csr(data.train)
     ranker = Ranker.of(
-        method.target, method.score_all, len(run.config.seeds), relevant.seen, train, run.config.protocol, CUDA
+        method.target, method.score_all, len(run.config.seeds), relevant.seen, known, run.config.protocol, CUDA
     )
     evaluate(ranker, relevant, [20])
     torch.cuda.synchronize()
@@ -118,11 +118,14 @@ def timed(data: Dataset, run: RunSpec) -> dict[str, float]:
 
 def profiled(data: Dataset, run: RunSpec) -> dict[str, float]:
     """Milliseconds of the device in one training, by kind of kernel."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
+    both = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=both) as found:
         train_stack(data, run, CUDA)
         torch.cuda.synchronize()
     spent: Counter[str] = Counter()
     for one in found.key_averages():
+        if one.device_type != torch.autograd.DeviceType.CUDA or one.key.startswith("Activity"):
+            continue
         kind = next((kind for kind, names in KINDS.items() if re.search(names, one.key)), "the rest")
         spent[kind] += one.self_device_time_total / 1e3
     return {kind: round(spent[kind], 2) for kind in (*KINDS, "the rest")}
