@@ -11,8 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from accord import paper
 from accord.data.interactions import Dataset
@@ -20,16 +24,18 @@ from accord.data.load import load_named
 from accord.experiments.compare import Cell, Request, compare, keys_of
 from accord.experiments.paper_tables.experiment import KS
 from accord.experiments.results import Results
+from accord.methods.normal import Ensemble
 from accord.models import MODELS
 from accord.training.plan import plan
 
-Rule = dict[str, float]
+Rule = dict[str, Any]
 RULES: dict[str, list[Rule]] = {
     "wbpr": [{"wbpr_added": added} for added in (0.0, 1 / 30, 0.05, 1 / 15, 0.1, 1 / 3, 1.0)],
     "tce": [
         *({"ramp": steps, "drop": drop} for steps in (1, 300, 1000) for drop in (0.1, 0.2)),
         *({"share": share, "drop": drop} for share in (0.25, 1) for drop in (0.1, 0.2)),
     ],
+    "ensemble": [{"average": what} for what in ("probability", "score", "rank")],
 }
 DATASETS = ("ml-100k", "modcloth", "adressa")
 
@@ -43,20 +49,46 @@ def steps(data: Dataset, model: str, method: str, epochs: int | None) -> int:
 
 def cell(rule: Rule, data: Dataset, model: str, method: str, epochs: int | None) -> Cell:
     """The rule as options. A `share` is the part of the training after which T-CE drops all that it is to drop."""
+    if method == "ensemble":
+        return Cell(model, method)
     if method == "wbpr":
         return Cell(model, method, (("protocol.wbpr_added", rule["wbpr_added"]),))
     ramp = rule.get("ramp") or max(1, round(rule["share"] * steps(data, model, method, epochs)))
     return Cell(model, method, (("method.drop", rule["drop"]), ("method.ramp", int(ramp))))
 
 
+def ranked_by(scores: Tensor) -> Tensor:
+    """Minus the place of each item in its row."""
+    return -scores.argsort(-1, descending=True).argsort(-1).float()
+
+
+@contextmanager
+def averaging(what: str | None) -> Iterator[None]:
+    """What the members of an ensemble are averaged by; its own way is the mean probability."""
+    own = Ensemble.score_all
+
+    def score_all(self: Ensemble, users: Tensor) -> Tensor:
+        scores = self.target.score_all(users)
+        scores = ranked_by(scores) if what == "rank" else scores
+        return scores.view(self.members, -1, *scores.shape[1:]).mean(0)
+
+    if what in ("score", "rank"):
+        Ensemble.score_all = score_all  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Ensemble.score_all = own  # type: ignore[method-assign]
+
+
 def lines(request: Request, model: str, method: str, out: Path) -> list[dict[str, Any]]:
     """Train what is not there yet; a line for every rule and seed."""
     data = request.data
-    cells = [cell(rule, data, model, method, request.epochs) for rule in RULES[method]]
-    by_key = compare(request, cells, Results(out, "tried")).by_key()
     wanted = [f"{kind}@{k}" for kind in ("recall", "ndcg") for k in KS[data.name]]
     found = []
-    for rule, own in zip(RULES[method], cells, strict=True):
+    for rule in RULES[method]:
+        own, average = cell(rule, data, model, method, request.epochs), rule.get("average")
+        with averaging(average):
+            by_key = compare(request, [own], Results(out / (average or ""), "tried")).by_key()
         for key in keys_of(request, own):
             run = by_key[key]
             found.append({

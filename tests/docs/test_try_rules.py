@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 
 from accord.experiments.compare import Request
+from accord.methods.normal import Ensemble
 from helpers import script, small_data
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"
@@ -29,7 +31,7 @@ def test_the_rules_are_those_of_the_file(try_rules: ModuleType) -> None:
     assert {line["dataset"] for line in LINES} == set(try_rules.DATASETS)
 
 
-@pytest.mark.parametrize("method", ["wbpr", "tce"])
+@pytest.mark.parametrize("method", ["wbpr", "tce", "ensemble"])
 def test_lines_of_the_same_form(
     method: str, try_rules: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,3 +63,20 @@ def test_a_share_is_of_all_steps(try_rules: ModuleType) -> None:
     assert dict(try_rules.cell({"share": 0.5, "drop": 0.1}, data, "gmf", "tce", 10).options) == {
         "method.drop": 0.1, "method.ramp": 5,
     }  # fmt: skip
+
+
+def test_ways_to_average(try_rules: ModuleType) -> None:
+    members = torch.tensor([[[2.0, 1.0, -8.0]], [[-1.0, 0.5, 1.5]]])  # [2 members x 1 run, 1 user, 3 items]
+    one = SimpleNamespace(members=2, target=SimpleNamespace(score_all=lambda _: members))
+
+    def scores() -> list[float]:
+        return list(Ensemble.score_all(one, None)[0, 0].tolist())
+
+    own = scores()
+    with try_rules.averaging("score"):
+        assert scores() == [0.5, 0.75, -3.25]
+    with try_rules.averaging("rank"):
+        assert scores() == [-1.0, -1.0, -1.0]  # first and last, second twice, last and first
+    with try_rules.averaging("probability"):
+        assert scores() == own
+    assert scores() == own

@@ -125,6 +125,17 @@ def test_the_share_of_what_ease_told_everything_gains():
     assert said.endswith("auto with labels gains: d 75% (5% of the labels).")
 
 
+def test_curves_are_of_several_shares_at_the_usual_budget():
+    two = [line_of(share=share, **{"ndcg@20": value}) for share, value in ((0.01, 0.3), (0.05, 0.5))]
+    (figure,) = label_shares.figures([*two, line_of(share=0.1, budget=20.0)])
+    assert figure.file == f"labels-{two[0]['dataset']}.svg"
+    for said in ("labelled, %", "noise AUC", "NDCG@20", "without labels", "EASE on real ones", ">1<", ">5<"):
+        assert said in figure.svg
+    assert ">10<" not in figure.svg, "another budget is another curve"
+    assert "all labels of some users" not in figure.svg, "nothing was drawn so"
+    assert label_shares.figures(two[:1]) == []
+
+
 def test_data_without_labels_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"has no labels to draw from; give --labels, as 'rating>=4'"):
         label_shares.run(small_data(), [0.1], ["random"], 1, tmp_path)

@@ -1,4 +1,4 @@
-"""The charts of the leaderboard and of injected noise. A method has the same colour, marker and dash everywhere."""
+"""The charts of the leaderboard, injected noise and labels. A method has the same colour, marker and dash everywhere."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from accord.experiments.oracle import NAME as CEILING
 from accord.experiments.paper_tables import drawing
+from accord.experiments.paper_tables.experiment import spread
 from accord.report.tables import Figure
 
 Floats = npt.NDArray[np.float64]
@@ -38,6 +39,11 @@ SOLVED: dict[str, dict[str, Any]] = {  # where these are curves, told apart
     "graph-filter": {"color": "#882255", "marker": "<", "linestyle": ":"},
     "ials": {"color": "#d55e00", "marker": "^", "linestyle": "-."},
 }
+LEVELS: tuple[dict[str, Any], ...] = (
+    {"color": "#555555", "linestyle": (0, (1, 1))},
+    {"color": "#009e73", "linestyle": (0, (6, 2))},
+    {"color": "#882255", "linestyle": (0, (3, 1, 1, 1))},
+)
 NAMES = {
     **{"rce": "R-CE", "dcf": "DCF", "udt": "UDT", "pld": "PLD", "eard": "EARD"},
     **{
@@ -161,6 +167,33 @@ def by_rate(
         axis.set(title=f"{display_name(model)}, {kind} noise", xlabel="injected pairs, % of all", ylabel=label)
         axis.sharey(axes[0])
     _legend(canvas, *axes)
+    return drawing.drawn(canvas, file, title, caption)
+
+
+def by_share(
+    file: str,
+    title: str,
+    panels: Mapping[str, tuple[Mapping[str, Mapping[float, Sequence[float]]], Mapping[str, float]]],
+) -> Figure:
+    """What labels are worth, by their share. `panels`: by what is measured, the values of all draws at each share of
+    each way of drawing them, and what is reached without labels or with all of them."""
+    canvas, axes = drawing.panels(len(panels), width=4.6, height=3.6)
+    for axis, (what, (curves, levels)) in zip(axes, panels.items(), strict=True):
+        for look, (way, points) in zip(drawing.STYLES, curves.items(), strict=False):
+            shares = sorted(points)
+            percent = [100 * share for share in shares]
+            mean, sd = (np.array([of(points[share]) for share in shares]) for of in (np.mean, spread))
+            axis.fill_between(percent, mean - sd, mean + sd, color=look["color"], alpha=0.15, linewidth=0)
+            axis.plot(percent, mean, label=way, markersize=5, **look)
+        for dash, (name, level) in zip(LEVELS, levels.items(), strict=False):
+            axis.axhline(level, label=name, linewidth=1.2, **dash)
+        axis.set_xscale("log")
+        axis.set_xticks(percent, [f"{one:g}" for one in percent])
+        axis.minorticks_off()
+        axis.set(xlabel="labelled, %", ylabel=what)
+        axis.grid(axis="y")
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, frameon=False, fontsize=9)
+    caption = "The mean over draws of the labels, the band one standard deviation. Lines: without labels, or with all."
     return drawing.drawn(canvas, file, title, caption)
 
 

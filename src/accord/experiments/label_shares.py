@@ -19,6 +19,7 @@ from accord.errors import InputError
 from accord.evaluation.evaluate import Evaluation, Relevant
 from accord.evaluation.noise import auc, calibration
 from accord.evaluation.significance import compare_to
+from accord.experiments import charts
 from accord.experiments.oracle import evaluate_told
 from accord.experiments.results import keep_lines, mean_sd, read_lines
 from accord.fitting import fit
@@ -29,7 +30,7 @@ from accord.models.consensus import Consensus, Member
 from accord.posteriors.estimate import Estimate
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Table, write_all
+from accord.report.tables import Figure, Table, write_all
 
 NAME, TITLE = "labels", "What a few labels are worth"
 HEADS = (
@@ -58,6 +59,11 @@ SAID: dict[str, str] = {  # how a draw is called
     "few": "20 in all",
     "wrong": "{share:.0%}, one of ten of them wrong",
 }
+CURVES: dict[str, str] = {"random": "labels of any interactions", "users": "all labels of some users"}
+PANELS = (  # what a figure shows: the key of a line, its name, and what stands beside it
+    ("auc", "noise AUC", {"popularity_auc": "popularity", "label_free_auc": "without labels"}),
+    ("ndcg@20", "NDCG@20", {"ease": "EASE", "consensus": "consensus", "ease_told": "EASE on real ones"}),
+)
 PENALTIES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)  # of EASE, chosen by validation
 FIRST_DRAW, BUDGET = 1000, 120.0
 Floats = npt.NDArray[np.float64]
@@ -325,9 +331,35 @@ def _spread(lines: Sequence[Line], key: str) -> str:
     return mean_sd([line[key] for line in lines])
 
 
+def figures(lines: Sequence[Line]) -> list[Figure]:
+    """AUC and NDCG@20 against the share that is labelled, of each dataset with several shares at the usual budget."""
+    made = []
+    for name in dict.fromkeys(line["dataset"] for line in lines):
+        own = [line for line in lines if line["dataset"] == name and _budget(line) == BUDGET]
+        if len({line["share"] for line in own if line["by"] in CURVES}) > 1:
+            panels = {
+                title: (
+                    {CURVES[by]: curve for by in CURVES if (curve := _by_share(own, by, key))},
+                    {named: fmean(line[other] for line in own) for other, named in levels.items()},
+                )
+                for key, title, levels in PANELS
+            }
+            title = f"{charts.display_name(name)}: what labels are worth, by their share"
+            made.append(charts.by_share(f"{NAME}-{name}.svg", title, panels))
+    return made
+
+
+def _by_share(lines: Sequence[Line], by: str, key: str) -> dict[float, list[float]]:
+    found: dict[float, list[float]] = {}
+    for line in lines:
+        if line["by"] == by:
+            found.setdefault(line["share"], []).append(line[key])
+    return found
+
+
 def write_page(folder: Path, lines: Sequence[Line]) -> list[Table]:
     made = tables(lines)
-    write_all(folder, NAME, made, [NOTE, *sentences(lines)], TITLE)
+    write_all(folder, NAME, [*made[:1], *figures(lines), *made[1:]], [NOTE, *sentences(lines)], TITLE)
     return made
 
 

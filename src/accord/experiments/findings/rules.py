@@ -76,5 +76,17 @@ def tce(folder: Path, own: Tried) -> tuple[str, ...]:
     )
 
 
+def ensemble(folder: Path) -> tuple[str, ...]:
+    """What the mean of something else gives."""
+    ways = {dict(rule)["average"]: cells for rule, cells in tried(folder, "ensemble").items()}
+    known = {what: landings("ensemble", cells) for what, cells in ways.items()}
+    own, of = known.pop("probability")
+    others = listed([f"that of their {what}s lands on {landed}" for what, (landed, _) in known.items()])
+    return (
+        f"**What Ensemble averages** the paper does not say either. The mean probability of two runs lands on {own} of",
+        said(f"{of} values, {others}: it stays.", own >= max(landed for landed, _ in known.values())),
+    )
+
+
 def _either(texts: Iterable[str]) -> str:
     return " or ".join(texts)
