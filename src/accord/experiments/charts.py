@@ -1,4 +1,4 @@
-"""The charts of the leaderboard, injected noise and labels. A method has the same colour, marker and dash everywhere."""
+"""The charts of the leaderboard, injected noise and labels. A method has one colour, marker and dash everywhere."""
 
 from __future__ import annotations
 
