@@ -204,9 +204,9 @@ def _others(raw: Raw, more: Raw, seeds: int) -> tuple[str, ...]:
     again, of = _landed(more, OTHERS)
     return (
         f"**WBPR, T-CE and Ensemble**, for which no code was released: {counted(raw, OTHERS)}, {landed} of {known}",
-        f"in all: {_each(raw)}. Over {seeds} seeds {again} of {of} agree: {_each(more)}. Of the {of - again} that do not,",
-        f"{_with_normal(more)} are values in which Normal of the same model differs from the paper's, too; the rest is",
-        "what these methods do differently from the paper's of the same name.",
+        f"in all: {_each(raw)}. Over {seeds} seeds {again} of {of} agree: {_each(more)}. Of the {of - again}",
+        f"that do not, {_with_normal(more)} are values in which Normal of the same model differs from the paper's, too; the",
+        "rest is what these methods do differently from the paper's of the same name.",
     )
 
 
