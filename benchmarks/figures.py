@@ -38,6 +38,7 @@ class Limit(NamedTuple):
     bytes: float  # per step
     least: float  # seconds per step
     took: float
+    later: float | None = None  # in the epochs after the first
 
 
 def seconds(value: float) -> str:
@@ -125,6 +126,24 @@ def dense_share(results: Results) -> float:
     return least / cpu_of([epoch_of(one) for one in found["rows"]])
 
 
+def gpu_runs(lines: Sequence[Results]) -> tuple[list[Results], list[Results], list[Results]]:
+    """What each call of gpu.py ran on, its cases over all calls, and the first trainings of new processes.
+
+    Of a case the seconds are medians over the calls, `trains` all of them; what only some calls measured is theirs.
+    """
+    on = [line for line in lines if "device" in line]
+    cases: dict[str, list[Results]] = {}
+    for line in lines:
+        if "case" in line:
+            cases.setdefault(line["case"], []).append(line)
+    merged = []
+    for own in cases.values():
+        middle = {key: float(np.median([one[key] for one in own])) for key in ("train", "rank", "first")}
+        merged.append({key: value for one in own for key, value in one.items()} | middle)
+        merged[-1]["trains"] = [one["train"] for one in own]
+    return on, merged, [line for line in lines if "cold" in line]
+
+
 def gpu_limits(lines: Sequence[Results]) -> list[Limit]:
     found = []
     for line in lines:
@@ -132,6 +151,21 @@ def gpu_limits(lines: Sequence[Results]) -> list[Limit]:
             users, items, pairs, runs = GPU_SHAPES[line["case"]]
             elements = 3 * DIM * (users + items) * runs
             moved = 32 * elements + 32 * DIM * 3 * 2 * BATCH * runs
-            steps = gpu.TARGETS[line["case"]][3] * -(-pairs // BATCH)
-            found.append(Limit(line["case"], moved, moved / GPU_COPY, line["train"] / steps))
+            batches = -(-pairs // BATCH)
+            epochs, later = gpu.TARGETS[line["case"]][3], line.get("later")
+            took = line["train"] / epochs / batches
+            found.append(Limit(line["case"], moved, moved / GPU_COPY, took, later and later / batches))
     return found
+
+
+def device_shares(line: Results) -> dict[str, float]:
+    """Of the device's time in one training, the share of each kind of kernel, the largest first."""
+    spent = {kind: took for kind, took in line["device_ms"].items() if kind != "weights to the device" and took}
+    return {kind: took / sum(spent.values()) for kind, took in sorted(spent.items(), key=lambda one: -one[1])}
+
+
+def device_busy(line: Results) -> float:
+    """Of the seconds of training, those in which the device worked."""
+    return (
+        sum(took for kind, took in line["device_ms"].items() if kind != "weights to the device") / 1e3 / line["train"]
+    )

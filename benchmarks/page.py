@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 
 import jinja2
+import numpy as np
 import plots
 import solved_page
 import targets
@@ -23,9 +24,12 @@ from figures import (
     Results,
     cpu_of,
     dense_share,
+    device_busy,
+    device_shares,
     epoch_of,
     gigabytes,
     gpu_limits,
+    gpu_runs,
     median,
     optimisers_of,
     peers_of,
@@ -125,8 +129,37 @@ def gpu_table(lines: list[Results]) -> str:
         target, train = line["target"], line["train"]
         against = ["", ""] if target is None else [f"{target}", "met" if train < target else "**missed**"]
         rest = [f"{line['rank']:.4f}", f"{line['first']:.2f}", gigabytes(1e9 * line["gigabytes"])]
-        rows.append([f"`{line['case']}`", f"{train:.3f}", *against, *rest])
+        least, most = min(line["trains"]), max(line["trains"])
+        rows.append([f"`{line['case']}`", f"{train:.3f} ({least:.3f}–{most:.3f})", *against, *rest])
     return table(["case", "training, s", "target", "", "ranking, s", "first time, s", "memory"], rows)
+
+
+def device_table(lines: list[Results]) -> str:
+    """Where the device's time goes in a training."""
+    profiled = [line for line in lines if "device_ms" in line]
+    kinds = [kind for kind in profiled[0]["device_ms"] if kind != "weights to the device"]
+    rows = []
+    for line in profiled:
+        shares = device_shares(line)
+        parts = [f"{shares[kind]:.0%}" if kind in shares else "" for kind in kinds]
+        rows.append([f"`{line['case']}`", f"{min(1.0, device_busy(line)):.0%}", *parts])
+    return table(["case", "the device works", *kinds], rows)
+
+
+def versions_table(versions: Results) -> str:
+    """The two versions at the same commands, in turn."""
+    rows = []
+    for case, found in versions["cases"].items():
+        same = {True: "same", False: "**other**", None: ""}[found.get("same metrics")]
+        rows.append(["CPU", case, *_beside(found, ".2f"), same])
+    for case, found in versions["gpu"]["cases"].items():
+        rows.append(["GPU", f"`{case}`, training", *_beside(found, ".3f"), ""])
+    return table(["", "", "0.1.0, s", "now, s", "times", "metrics"], rows)
+
+
+def _beside(found: Results, form: str) -> list[str]:
+    old, new = (float(np.median(found[version])) for version in ("old", "new"))
+    return [f"{old:{form}}", f"{new:{form}}", f"{new / old:.2f}"]
 
 
 def released_table(released: Results, lines: list[Results]) -> str:
@@ -193,14 +226,22 @@ def limits_table(results: Results, lines: list[Results]) -> str:
 
 
 def page(
-    results: Results, device: Results, lines: list[Results], released: Results, optimisers: list[Results]
+    results: Results, gpu_lines: list[Results], released: Results, optimisers: list[Results], versions: Results
 ) -> str:  # fmt: skip
+    on, lines, cold = gpu_runs(gpu_lines)
     checks = targets.every(results, lines)
     loads = [load for part in results.values() for load in part["load"]]
     looks = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return looks.from_string((HERE / "page.md.j2").read_text(encoding="utf-8")).render(
         results=results,
-        device=device,
+        on=on,
+        cold={
+            kernels: [one["first"] for one in cold if one["kernels"] == kernels]
+            for kernels in ("compiled now", "found")
+        },
+        device_table=device_table(lines),
+        versions=versions,
+        versions_table=versions_table(versions),
         checks=checks,
         checks_table=table(
             ["", "asked", "reached", ""],
@@ -245,9 +286,10 @@ def read_lines(file: Path) -> list[Results]:
 
 def main() -> None:
     results = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
-    device, *lines = read_lines(HERE / "gpu-results.jsonl")
+    lines = read_lines(HERE / "gpu-results.jsonl")
     released = json.loads((HERE / "released.json").read_text(encoding="utf-8"))
-    text = page(results, device, lines, released, read_lines(HERE / "optimiser.jsonl"))
+    versions = json.loads((HERE / "versions.json").read_text(encoding="utf-8"))
+    text = page(results, lines, released, read_lines(HERE / "optimiser.jsonl"), versions)
     for name, drawing in plots.every(results).items():
         (DOCS / "images" / name).write_text(drawing, encoding="utf-8")
     (DOCS / "performance.md").write_text(text, encoding="utf-8")

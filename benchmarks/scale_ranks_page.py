@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from figures import GPU_COPY
+from figures import GPU_COPY, gpu_runs
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "scaling.md"
@@ -34,13 +34,13 @@ def filled(page: str, made: dict[str, str]) -> str:
 
 
 def parts(results: dict[str, Any], gpu: str) -> dict[str, str]:
-    lines = [json.loads(line) for line in gpu.splitlines()[1:]]
+    _, cases, _ = gpu_runs([json.loads(line) for line in gpu.splitlines()])
     return {
         "equality": equality(results["equality"]),
         "memory": memory(results["memory"]),
         "traffic": traffic(results["traffic"]),
         "killed": killed(results["killed"]),
-        "plan": plan(next(line for line in lines if line["case"] == "electronics-shape")),
+        "plan": plan(next(line for line in cases if line["case"] == "electronics-shape")),
     }
 
 

@@ -1,8 +1,10 @@
 """Two versions of Accord at the same work, in turn: the CPU seconds of whole commands, and whether figures agree.
 
     python benchmarks/versions.py ../accord-0.1.0
+    python benchmarks/versions.py --gpu OLD NEW OLD NEW
 
 The argument is another checkout, as `git worktree add ../accord-0.1.0 ab7b994` makes one; both run in this environment.
+After --gpu: what `gpu.py` of either printed, in turn on one machine.
 """
 
 from __future__ import annotations
@@ -92,8 +94,9 @@ def main(other: str) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         cases = compare(sources, Path(folder))
+    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
-    made = {**measured(), "old_commit": commit.stdout.strip(), "machine": machine, "cases": cases}
+    made = kept | {**measured(), "old_commit": commit.stdout.strip(), "machine": machine, "cases": cases}
     RESULTS.write_text(json.dumps(made, indent=1) + "\n")
     for case, seconds in cases.items():
         old, new = (median(seconds[name]) for name in sources)
@@ -101,5 +104,20 @@ def main(other: str) -> None:
         print(f"{case:24} old {old:6.2f} new {new:6.2f} CPU s, {new / old:.2f} times  {same}")
 
 
+def take_gpu(files: list[str]) -> None:
+    """Keep the seconds of training that both versions printed on a GPU."""
+    cases: dict[str, dict[str, list[float]]] = {}
+    for place, file in enumerate(files):
+        for text in Path(file).read_text(encoding="utf-8").splitlines():
+            if text.startswith("{") and "case" in (line := json.loads(text)):
+                found = cases.setdefault(line["case"], {"old": [], "new": []})
+                found["new" if place % 2 else "old"].append(line["train"])
+    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps(kept | {"gpu": {"cases": cases}}, indent=1) + "\n")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if sys.argv[1] == "--gpu":
+        take_gpu(sys.argv[2:])
+    else:
+        main(sys.argv[1])

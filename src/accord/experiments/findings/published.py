@@ -205,8 +205,8 @@ def _others(raw: Raw, more: Raw, seeds: int) -> tuple[str, ...]:
     return (
         f"**WBPR, T-CE and Ensemble**, for which no code was released: {counted(raw, OTHERS)}, {landed} of {known}",
         f"in all: {_each(raw)}. Over {seeds} seeds {again} of {of} agree: {_each(more)}. Of the {of - again}",
-        f"that do not, {_with_normal(more)} are values in which Normal of the same model differs from the paper's, too; the",
-        "rest is what these methods do differently from the paper's of the same name.",
+        f"that do not, {_with_normal(more)} are values in which Normal of the same model differs from the paper's,",
+        "too; the rest is what these methods do differently from the paper's of the same name.",
     )
 
 
