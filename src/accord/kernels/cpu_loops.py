@@ -225,6 +225,58 @@ def add_standardised(
                     out[row, item] += (scores[run, row, item] - mean) * factor
 
 
+def closer_rows(
+    ptr: Ints, columns: npt.NDArray[np.int32], counts: Floats, vectors: Floats, spectrum: Floats, penalty: Floats,
+    steps: int, first: int, found: Floats,
+) -> None:  # fmt: skip
+    """Rows first, first + 1, … of a matrix: `least_squares.closer` of each row of `found`, in its place."""
+    dim = vectors.shape[1]
+    diagonal, residual = np.empty(dim, np.float32), np.empty(dim, np.float32)
+    direction, image = np.empty(dim, np.float32), np.empty(dim, np.float32)
+    for row in range(len(found)):
+        own, start, end = found[row], ptr[first + row], ptr[first + row + 1]
+        if start == end:
+            own[:] = 0
+            continue
+        for d in range(dim):
+            diagonal[d] = spectrum[d] + penalty[first + row]
+            residual[d] = -diagonal[d] * own[d]
+        for at in range(start, end):
+            i, product = np.uint64(columns[at]), np.float32(0)
+            for d in range(dim):
+                product += vectors[i, d] * own[d]
+            product = counts[at] * (np.float32(1) - product)
+            for d in range(dim):
+                residual[d] += product * vectors[i, d]
+        size = np.float32(0)
+        for d in range(dim):
+            direction[d] = residual[d] / diagonal[d]
+            size += residual[d] * direction[d]
+        for _ in range(steps):
+            if not size > 0:  # it is there, or no number
+                break
+            for d in range(dim):
+                image[d] = diagonal[d] * direction[d]
+            for at in range(start, end):
+                i, product = np.uint64(columns[at]), np.float32(0)
+                for d in range(dim):
+                    product += vectors[i, d] * direction[d]
+                product *= counts[at]
+                for d in range(dim):
+                    image[d] += product * vectors[i, d]
+            length, before = np.float32(0), size
+            for d in range(dim):
+                length += direction[d] * image[d]
+            length = size / length
+            size = np.float32(0)
+            for d in range(dim):
+                own[d] += length * direction[d]
+                residual[d] -= length * image[d]
+                size += residual[d] * residual[d] / diagonal[d]
+            for d in range(dim):
+                direction[d] = residual[d] / diagonal[d] + size / before * direction[d]
+
+
 def rank(table: Ints, ptr: Ints, rows: Ints, keys: Ints, out: Ints) -> None:
     """How many of `table[ptr[row]:ptr[row + 1]]`, which is sorted, are no larger than the key."""
     for k in range(len(keys)):
@@ -253,5 +305,6 @@ ALL: tuple[Callable[..., None], ...] = (
     relu_of_sums,
     best_items,
     add_standardised,
+    closer_rows,
     rank,
 )
