@@ -44,13 +44,6 @@ PEERS: dict[str, tuple[Found, str, str, Found, str]] = {
         {"model": "als", "grid": ALS, "options": {"factors": 64, "iterations": 15}},
         "ml-100k",
     ),
-    "ials-exact": (
-        {"model": "ials", "options": {"model.dim": 64, "model.iterations": 15}},
-        "implicit",
-        "implicit_solved",
-        {"model": "als", "options": {"factors": 64, "iterations": 15, "regularization": 10, "use_cg": False}},
-        "ml-100k",
-    ),
     "item-knn": (
         {"model": "item-knn", "options": KNN},
         "implicit",

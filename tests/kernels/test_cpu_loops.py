@@ -98,3 +98,17 @@ def test_every_loop_is_compiled():
         name for name, value in vars(cpu_loops).items() if callable(value) and value.__module__ == cpu_loops.__name__
     }
     assert {loop.__name__ for loop in cpu_loops.ALL} == public
+
+
+def test_a_row_comes_closer_to_its_solution_and_an_empty_one_is_nothing():
+    ptr, columns, counts = np.array([0, 0, 2]), np.array([1, 0], np.int32), floats(2, 1)
+    vectors, spectrum, penalty = floats([1, 0], [0, 2]), floats(1, 2), floats(9, 1)
+    left = np.diag([1 + 1 + 1, 2 + 1 + 2 * 2 * 2])
+    found = floats([5, 5], [0, 0])
+    cpu_loops.closer_rows(ptr, columns, counts, vectors, spectrum, penalty, 2, 0, found)
+    assert found[0].tolist() == [0, 0]
+    np.testing.assert_allclose(found[1], np.linalg.solve(left, [1, 4]), rtol=1e-6)
+    once = floats([0, 0])
+    cpu_loops.closer_rows(ptr, columns, counts, vectors, spectrum, penalty, 1, 1, once)
+    right, first = np.array([1, 4]), np.array([1 / 2, 4 / 3])  # along what D alone would give
+    np.testing.assert_allclose(once[0], first * (right @ first) / (first @ left @ first), rtol=1e-6)

@@ -10,7 +10,7 @@ import torch
 
 import accord
 from accord.errors import InputError
-from accord.models import ials
+from accord.kernels import cpu, least_squares
 from helpers import make_model, random_csr, small_data
 from oracles import EMPTY, PLAIN, dense, each_case, history_of, scores_of, weighted, with_threads
 
@@ -59,6 +59,20 @@ def test_short_and_long_rows_are_solved_alike(dim):
     np.testing.assert_allclose(user, solved(dense(weighted(PLAIN)), item, **options), atol=2e-5)
 
 
+def test_iterations_end_where_exact_ones_end(monkeypatch):
+    """An iteration takes a few steps towards what is best, which is enough of them together."""
+    options = {name: OPTIONS[name] for name in ("alpha", "penalty", "nu")}
+    x = dense(weighted(PLAIN))
+    user, item = vectors(make_model("ials", weighted(PLAIN), dim=9, **options, iterations=30))
+    with monkeypatch.context() as patched:
+        patched.setattr("accord.models.ials.STEPS", 9)  # as many as there are unknowns: solved exactly
+        best = loss(x, *vectors(make_model("ials", weighted(PLAIN), dim=9, **options, iterations=30)), **options)
+    assert loss(x, user, item, **options) == pytest.approx(best, rel=1e-3)
+    monkeypatch.setattr(cpu, "_compiled", lambda: None)
+    plain = vectors(make_model("ials", weighted(PLAIN), dim=9, **options, iterations=30))
+    np.testing.assert_allclose(plain[0] @ plain[1].T, user @ item.T, atol=1e-3)
+
+
 def test_no_step_away_from_where_it_ends_lowers_the_loss():
     x = dense(PLAIN)
     options = {name: OPTIONS[name] for name in ("alpha", "penalty", "nu")}
@@ -105,16 +119,17 @@ def test_who_has_nothing_has_no_vector():
 def test_blocks_change_little_and_threads_nothing(monkeypatch):
     whole = make_model("ials", PLAIN, **OPTIONS)
     assert torch.equal(with_threads(2, lambda: make_model("ials", PLAIN, **OPTIONS).user), whole.user)
-    monkeypatch.setattr(ials, "NUMBERS_AT_ONCE", 30)
+    monkeypatch.setattr(least_squares, "NUMBERS_AT_ONCE", 30)
     parts = make_model("ials", PLAIN, **OPTIONS)
     np.testing.assert_allclose(scores_of(parts), scores_of(whole), atol=1e-5)
     for threads in (2, 3):  # many blocks at once
         assert torch.equal(with_threads(threads, lambda: make_model("ials", PLAIN, **OPTIONS).user), parts.user)
 
 
-def test_a_penalty_that_is_too_small_is_told():
+@pytest.mark.parametrize(("dim", "small"), [(8, 1e-12), (64, 1e-25)], ids=["not solved", "not a number"])
+def test_a_penalty_that_is_too_small_is_told(dim, small):
     with pytest.raises(InputError, match=r"raise model\.penalty"):
-        make_model("ials", PLAIN, dim=64, alpha=1e-12, penalty=1e-12)
+        make_model("ials", PLAIN, dim=dim, alpha=small, penalty=small)
 
 
 def test_every_seed_is_a_run_with_a_validation_of_its_own():

@@ -22,11 +22,14 @@ from accord.methods import METHODS
 from accord.methods.base import Method
 from accord.methods.normal import Normal
 from accord.models import MODELS, OF_MEMBERS
+from accord.models.consensus import Member
 from accord.nn.ranks import SeveralRanks
 from accord.random import generators
-from accord.training.stack import train_stack
+from accord.training.plan import plan
+from accord.training.stack import Bench, train_stack
 from accord.training.trainer import Diverged
 from helpers import CPU, assert_same_weights, one_run, plan_small, small_data, train_small
+from oracles import with_threads
 from ramp import spoil
 
 
@@ -274,3 +277,56 @@ def test_every_solved_model_says_what_it_does(model):
     shares = [progress.epoch for progress in told]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 100)
+
+
+QUICK = Member(model="mf", method="normal", options={"train.epochs": 3}, seeds=2)
+LONG = Member(model="gmf", method="normal", options={"train.epochs": 10**6, "train.early_stop": False})
+
+
+def bench():
+    run, data = plan(small_data(), "auto", "normal", "corrected", 1, {}, None, None), small_data()
+    train = data.training_csr(run.columns)
+    return Bench(data, run, train, run.build(train), CPU)
+
+
+def test_members_that_are_trained_beside_others_are_the_same():
+    lab, threads = bench(), []
+
+    def fitted():
+        threads.append(torch.get_num_threads())
+        return lab.fit(QUICK)
+
+    def in_turn():
+        with lab.beside([QUICK, Member(model="ease")]):
+            assert len(lab.begun) == (torch.get_num_threads() > 1), "what is solved is not begun"
+            return fitted()
+
+    (alone, epochs), (beside, again) = with_threads(1, fitted), with_threads(4, in_turn)
+    assert threads == [1, 2]
+    assert epochs == again
+    assert_same_weights(alone.state_dict(), beside.state_dict())
+
+
+def test_what_nobody_waits_for_is_ended():
+    lab = bench()
+
+    def left():
+        with lab.beside([LONG, QUICK]):
+            futures = [future for _, future in lab.begun]
+        return futures, torch.get_num_threads()
+
+    futures, threads = with_threads(2, left)
+    assert all(future.done() for future in futures)
+    assert threads == 2
+    assert lab.begun == []
+
+
+def test_an_error_beside_others_is_told_to_who_asks():
+    lab, bad = bench(), QUICK.model_copy(update={"options": {"train.lr": 1e30}})
+
+    def asked():
+        with lab.beside([bad]):
+            lab.fit(bad)
+
+    with pytest.raises(Diverged):
+        with_threads(2, asked)

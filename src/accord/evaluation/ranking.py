@@ -17,7 +17,7 @@ from accord.kernels.top_k import Seen, top_k, top_k_of_one
 from accord.protocol import OwnRules, Protocol
 
 BLOCK_BYTES = 128 * 2**20  # of scores held at once
-CACHE_BYTES = 3 * 2**19  # of scores that are still in the cache of a CPU when the best are picked from them
+CACHE_BYTES = 3 * 2**21  # of scores that are still in a cache of a CPU when the best are picked from them
 TIE_SEED = 4  # of the shuffle among equally popular items: any number would do, but it must stay the same
 ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
 Rank = Callable[[IntArray, int], Iterator[tuple[IntArray, Tensor, Tensor]]]  # see Ranker.rank

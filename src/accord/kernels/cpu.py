@@ -48,11 +48,11 @@ def compiled() -> bool:
     return _compiled() is not None
 
 
-def call(name: str, calls: list[tuple[Any, ...]]) -> None:
-    """Call a kernel with each of these, on as many threads as torch uses."""
+def call(name: str, calls: list[tuple[Any, ...]], threads: int | None = None) -> None:
+    """Call a kernel with each of these, on as many threads as torch uses, or on so many."""
     compiled = _compiled()
     assert compiled is not None
-    in_threads(compiled[name], calls)
+    in_threads(compiled[name], calls, threads)
 
 
 def share_out(name: str, calls: list[tuple[Any, ...]], done: Callable[[float], None] | None = None) -> None:

@@ -123,8 +123,9 @@ def best_items(
     not a number, counts as -inf.
 
     The items are laid out in columns, and these in groups. The k-th of the groups' largest scores is reached by k items
-    at least, and by few more, all in the few columns whose largest reaches it. Only those are sorted. What a branch
-    would decide is counted instead: a processor guesses such branches wrongly.
+    at least, and by few more, all in the few columns whose largest reaches it. Only those are sorted. Where most
+    columns reach it, as where most scores are 0, only what is above it is sorted, and items that are level with it
+    follow by priority. What a branch would decide is counted instead: a processor guesses such branches wrongly.
     """
     num_items, k = scores.shape[1], best.shape[1]
     nothing = np.float32(-np.inf)
@@ -139,7 +140,8 @@ def best_items(
     tops, larger = np.empty(groups, np.float32), np.empty(groups, np.int32)
     reach = np.empty(columns + 1, np.uint64)  # columns whose largest score is large enough
     few, few_items = np.empty(columns + deep, np.float32), np.empty(columns + deep, np.int32)
-    first = np.empty(columns + deep, np.int64)
+    first, places = np.empty(columns + deep, np.int32), np.empty(columns + deep, np.int32)
+    by_priority = np.empty(0, np.int64)
     for row in range(len(scores)):
         for item in range(num_items):
             score = scores[row, item]
@@ -170,29 +172,42 @@ def best_items(
         for column in range(columns):
             reach[reaching] = column
             reaching += np.uint64(largest[column] >= least)
-        found = np.uint64(0)
+        found, level = np.uint64(0), np.uint64(2) * reaching <= np.uint64(columns)  # whether level ones are sorted too
         for this in range(reaching):
             item = reach[this]
             for _ in range(deep):
                 score = own[item]
                 few[found], few_items[found] = score, item
-                found += np.uint64((score >= least) & (item < np.uint64(num_items)))
+                found += np.uint64(((score > least) | (level & (score == least))) & (item < np.uint64(num_items)))
                 item += np.uint64(columns)
             if found + np.uint64(deep) <= np.uint64(columns) and this + np.uint64(1) < reaching:
                 continue  # there is room for those of another column
-            for one in range(found):
-                first[one] = priority[few_items[one]]
-            for one in range(found):
-                place = 0
-                for other in range(found):
-                    place += (few[other] > few[one]) | ((few[other] == few[one]) & (first[other] < first[one]))
-                if place < k:
-                    best[row, place], items[row, place] = few[one], few_items[one]
+            many = np.int64(found)
+            for one in range(many):
+                first[one], places[one] = priority[few_items[one]], 0
+            for one in range(many):
+                score, turn = few[one], first[one]
+                for other in range(many):
+                    places[other] += np.int32((score > few[other]) | ((score == few[other]) & (turn < first[other])))
+            for one in range(many):
+                if places[one] < k:
+                    best[row, places[one]], items[row, places[one]] = few[one], few_items[one]
             found = np.uint64(min(found, k))
             for one in range(found):
                 few[one], few_items[one] = best[row, one], items[row, one]
             if found == k:
-                least = best[row, k - 1]
+                least, level = best[row, k - 1], np.bool_(True)
+        if level:
+            continue
+        if not len(by_priority):
+            by_priority = np.argsort(priority)
+        at = 0
+        while found < np.uint64(k):
+            item = by_priority[at]
+            if own[item] == least:
+                best[row, found], items[row, found] = own[item], item
+                found += np.uint64(1)
+            at += 1
 
 
 def add_standardised(
@@ -225,6 +240,58 @@ def add_standardised(
                     out[row, item] += (scores[run, row, item] - mean) * factor
 
 
+def closer_rows(
+    ptr: Ints, columns: npt.NDArray[np.int32], counts: Floats, vectors: Floats, spectrum: Floats, penalty: Floats,
+    steps: int, first: int, found: Floats,
+) -> None:  # fmt: skip
+    """Rows first, first + 1, … of a matrix: `least_squares.closer` of each row of `found`, in its place."""
+    dim = vectors.shape[1]
+    diagonal, residual = np.empty(dim, np.float32), np.empty(dim, np.float32)
+    direction, image = np.empty(dim, np.float32), np.empty(dim, np.float32)
+    for row in range(len(found)):
+        own, start, end = found[row], ptr[first + row], ptr[first + row + 1]
+        if start == end:
+            own[:] = 0
+            continue
+        for d in range(dim):
+            diagonal[d] = spectrum[d] + penalty[first + row]
+            residual[d] = -diagonal[d] * own[d]
+        for at in range(start, end):
+            i, product = np.uint64(columns[at]), np.float32(0)
+            for d in range(dim):
+                product += vectors[i, d] * own[d]
+            product = counts[at] * (np.float32(1) - product)
+            for d in range(dim):
+                residual[d] += product * vectors[i, d]
+        size = np.float32(0)
+        for d in range(dim):
+            direction[d] = residual[d] / diagonal[d]
+            size += residual[d] * direction[d]
+        for _ in range(steps):
+            if not size > 0:  # it is there, or no number
+                break
+            for d in range(dim):
+                image[d] = diagonal[d] * direction[d]
+            for at in range(start, end):
+                i, product = np.uint64(columns[at]), np.float32(0)
+                for d in range(dim):
+                    product += vectors[i, d] * direction[d]
+                product *= counts[at]
+                for d in range(dim):
+                    image[d] += product * vectors[i, d]
+            length, before = np.float32(0), size
+            for d in range(dim):
+                length += direction[d] * image[d]
+            length = size / length
+            size = np.float32(0)
+            for d in range(dim):
+                own[d] += length * direction[d]
+                residual[d] -= length * image[d]
+                size += residual[d] * residual[d] / diagonal[d]
+            for d in range(dim):
+                direction[d] = residual[d] / diagonal[d] + size / before * direction[d]
+
+
 def rank(table: Ints, ptr: Ints, rows: Ints, keys: Ints, out: Ints) -> None:
     """How many of `table[ptr[row]:ptr[row + 1]]`, which is sorted, are no larger than the key."""
     for k in range(len(keys)):
@@ -253,5 +320,6 @@ ALL: tuple[Callable[..., None], ...] = (
     relu_of_sums,
     best_items,
     add_standardised,
+    closer_rows,
     rank,
 )

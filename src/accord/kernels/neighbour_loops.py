@@ -24,9 +24,9 @@ def nearest_items(
     for row in range(len(counts)):
         item, size = first + row, 0
         for p in range(item_ptr[item], item_ptr[item + 1]):
-            user, weight = takers[p], given[p]
-            for q in range(ptr[user], ptr[user + 1]):
-                i = items[q]
+            user, weight = np.uint64(takers[p]), given[p]
+            for q in range(np.uint64(ptr[user]), np.uint64(ptr[user + np.uint64(1)])):
+                i = np.uint64(items[q])
                 if not known[i]:
                     known[i] = True
                     met[size] = i
@@ -84,8 +84,8 @@ def nearest_users(
     for row in range(len(own)):
         size = 0
         for p in range(ptr[row], ptr[row + 1]):
-            for q in range(item_ptr[items[p]], item_ptr[items[p] + 1]):
-                user = takers[q]
+            for q in range(np.uint64(item_ptr[items[p]]), np.uint64(item_ptr[items[p] + 1])):
+                user = np.uint64(takers[q])
                 if not there[user]:
                     there[user] = True
                     met[size] = user
@@ -127,9 +127,9 @@ def nearest_users(
                 total[met[n]] = alike[n]
         order = np.sort(met[:near])
         for n in range(near):
-            user = order[n]
-            for q in range(user_ptr[user], user_ptr[user + 1]):
-                out[row, taken[q]] += total[user] * counts[q]
+            user, own_scores = order[n], out[row]
+            for q in range(np.uint64(user_ptr[user]), np.uint64(user_ptr[user + 1])):
+                own_scores[np.uint64(taken[q])] += total[user] * counts[q]
             total[user] = 0
 
 
@@ -197,10 +197,11 @@ def history_scores(
 ) -> None:
     """Adds x W to `out` [B, I], both sparse, row by row."""
     for row in range(len(users)):
-        for p in range(ptr[users[row]], ptr[users[row] + 1]):
+        user, own = users[row], out[row]
+        for p in range(ptr[user], ptr[user + 1]):
             i, value = items[p], values[p]
-            for q in range(ends[i], ends[i + 1]):
-                out[row, columns[q]] += value * weights[q]
+            for q in range(np.uint64(ends[i]), np.uint64(ends[i + 1])):  # without a sign, as columns are looked up
+                own[np.uint64(columns[q])] += value * weights[q]
 
 
 def own_scores(

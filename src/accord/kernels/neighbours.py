@@ -148,7 +148,8 @@ def history_scores(x: Any, weights: Any, rows: Ints) -> Floats:
         return (x[rows] @ weights).toarray()  # type: ignore[no-any-return]
     out = np.zeros((len(rows), weights.shape[1]), dtype=np.float32)
     tables = [part for matrix in (x, weights) for part in (matrix.indptr, matrix.indices, matrix.data)]
-    bounds = np.linspace(0, len(rows), min(PARTS, 1 + len(rows) // 64) + 1).astype(int).tolist()
+    parts = min(4 * torch.get_num_threads() - 3, 1 + len(rows) // 64)
+    bounds = [len(rows) * part // parts for part in range(parts + 1)]
     cpu.share_out("history_scores", [(*tables, rows[first:last], out[first:last]) for first, last in pairwise(bounds)])
     return out
 

@@ -35,15 +35,16 @@ class SearchMembers(FromMembers):
         self.notes, self.tried = [*self.search.left_out, *self.judged_without(lab)], []
         trials = self.search.trials if lab.relevant is not None else 1  # with nothing to choose by
         best: list[Candidate] = []
-        for place, family in enumerate(self.search.families):
-            if best and time.monotonic() - began > FAR_OVER * budget + 60:
-                rest = ", ".join(one.model for one in self.search.families[place:])
-                self.notes.append(
-                    f"the search ran far over its budget of {budget:g} s and was ended before {rest}; "
-                    "another run may find more."
-                )
-                break
-            best += self._best_of(lab, family, trials, place)
+        with lab.beside([member for family in self.search.families for member in family.trials(trials)]):
+            for place, family in enumerate(self.search.families):
+                if best and time.monotonic() - began > FAR_OVER * budget + 60:
+                    rest = ", ".join(one.model for one in self.search.families[place:])
+                    self.notes.append(
+                        f"the search ran far over its budget of {budget:g} s and was ended before {rest}; "
+                        "another run may find more."
+                    )
+                    break
+                best += self._best_of(lab, family, trials, place)
         if lab.relevant is None and len(best) > 1:  # votes are equal then, and popularity is nobody's own taste
             best = [one for one in best if one.member.model != "popularity"]
         self.agree(lab, best)

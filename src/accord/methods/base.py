@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from typing import Protocol as TypingProtocol
@@ -71,6 +72,10 @@ class Lab(TypingProtocol):
 
     def fit(self, member: Member) -> tuple[Method, int | None]:
         """A run of its own on the same data, trained, and the epochs that were best where it was stopped by them."""
+
+    def beside(self, members: Sequence[Member]) -> AbstractContextManager[None]:
+        """Within it, those of the members that are learned are trained in a thread of their own until `fit` asks for
+        them, and half of torch's threads are theirs. How many there are changes no bit of what is trained."""
 
     def scored_otherwise(self, member: Member, trained: Method) -> Method:
         """A trained run with options that change its scores alone, and none of its weights."""

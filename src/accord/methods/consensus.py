@@ -49,7 +49,9 @@ class FromMembers(Solve):
         members = self.target.config.members
         if any(member.added for member in members):
             self.learn_labels(lab)
-        self.agree(lab, [found for member in members if (found := self.attempt(lab, member)) is not None])
+        with lab.beside(members):
+            candidates = [found for member in members if (found := self.attempt(lab, member)) is not None]
+        self.agree(lab, candidates)
 
     def record(self) -> dict[str, Any]:
         """What the results keep of how the members were found, besides the members."""

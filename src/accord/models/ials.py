@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -16,12 +16,14 @@ from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.cpu import in_threads
+from accord.kernels.least_squares import NUMBERS_AT_ONCE, SparseRows
 from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.histories import interaction_matrix, one_thread
 from accord.random import generators
 
-NUMBERS_AT_ONCE = 2**20  # of the vectors, and of the matrices, that are solved together
-MOST_THREADS = 4
+STEPS = 3  # of conjugate gradients, from where a vector was: what is left to go, the next iteration goes
+MOST_THREADS = 4  # where vectors are solved exactly
+TOO_SMALL = "ials cannot be fitted: the penalty is too small for this data; raise model.penalty."
 MOST_WIDE = 2**11  # a matrix of dim x dim is solved for every user and item
 
 
@@ -68,31 +70,48 @@ class IALS(Model):
     def cost(cls, config: Any, shape: Shape) -> Cost:
         dim, rows, pairs = config.dim, shape.num_users + shape.num_items, shape.num_interactions
         times = 2 * config.iterations + 1
+        # as if every iteration solved its vectors exactly, of which it takes a sixth: what `auto` tries rests on it
         fit = times * dim**2 * (6e-11 * pairs + 6e-11 * min(rows * dim, 4 * pairs))
         memory = 8 * dim * rows + 24 * MOST_THREADS * NUMBERS_AT_ONCE + 40 * pairs
         return Cost(fit, shape.num_users * shape.num_items * (1e-9 + 5e-11 * dim), memory)
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = interaction_matrix(train, weight).astype(np.float32)
-        by_user, by_item = (_Rows(rows, self.item.device) for rows in (x, x.T.tocsr()))
-        dim, self._threads = self.config.dim, min(MOST_THREADS, torch.get_num_threads())
+        by_user, by_item = (SparseRows(rows, self.item.device) for rows in (x, x.T.tocsr()))
+        dim, self._threads = self.config.dim, torch.get_num_threads()
         with one_thread(), torch.no_grad():
             for run, stream in enumerate(generators(self.seeds, "ials")):
                 item = (torch.randn(self.num_items, dim, generator=stream) * (0.1 / dim**0.5)).to(self.item.device)
-                user, item, spectrum = self._solved(by_user, item)
+                user = torch.zeros_like(self.user[run])
                 for number in range(1, self.config.iterations + 1):
-                    item, user, _ = self._solved(by_item, user)
-                    user, item, spectrum = self._solved(by_user, item)
+                    user, item = self._closer(by_user, item, user)
+                    item, user = self._closer(by_item, user, item)
                     if self.told is not None:
                         self.told((run + number / self.config.iterations) / len(self.seeds))
-                self.user[run], self.item[run], self.spectrum[run] = user, item, spectrum
+                self.user[run], self.item[run], self.spectrum[run] = self._solved(by_user, item)
 
-    def _solved(self, rows: _Rows, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _turned(self, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Vectors [m, d], turned so that their H'H is diagonal, which changes no product; this diagonal [d]; and the
+        turn [d, d]."""
+        gram = other.mT @ other
+        if not gram.isfinite().all():
+            raise InputError(TOO_SMALL)
+        turn = torch.linalg.eigh(gram.double())[1].to(other)
+        other = other @ turn
+        return other, other.square().sum(0), turn
+
+    def _closer(self, rows: SparseRows, other: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        """The vectors `found` [n, d] of rows [n], closer to those that are best where the others [m, d] are held fixed;
+        and these, both turned."""
+        other, spectrum, turn = self._turned(other)
+        penalty = self._penalty(rows.sums, len(other))
+        made = rows.closer(other, self.config.alpha * spectrum, penalty, found @ turn, STEPS, self._threads)
+        return made, other
+
+    def _solved(self, rows: SparseRows, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The vectors [n, d] that are best for rows [n] where those of the other side [m, d] are held fixed; these,
-        turned so that their H'H is diagonal, which changes no product; and this diagonal [d]."""
-        _, turn = torch.linalg.eigh((other.mT @ other).double())
-        other = other @ turn.to(other)
-        spectrum = other.square().sum(0)
+        turned; and the diagonal of their H'H [d]."""
+        other, spectrum, _ = self._turned(other)
         found = torch.zeros(rows.size, self.config.dim, device=other.device)
 
         @torch.no_grad()
@@ -100,10 +119,15 @@ class IALS(Model):
             torch.set_num_threads(1)  # of each thread
             found[places] = self._best(other[columns], counts, spectrum, len(other))
 
-        blocks, threads = rows.blocks(self.config.dim), 1 if other.is_cuda else self._threads
+        blocks, threads = rows.blocks(self.config.dim), 1 if other.is_cuda else min(MOST_THREADS, self._threads)
         while some := list(islice(blocks, threads)):  # the same blocks for any number of threads: the same bits
             in_threads(solve, some, threads)
         return found, other, spectrum
+
+    def _penalty(self, sums: Tensor, whole: int) -> Tensor:
+        """Of rows whose interactions count for `sums`, on vectors of which there are `whole`."""
+        found: Tensor = self.config.penalty * (sums + self.config.alpha * whole) ** self.config.nu
+        return found
 
     def _best(self, vectors: Tensor, counts: Tensor, spectrum: Tensor, whole: int) -> Tensor:
         """The best vectors [B, d] for rows of `counts` [B, L] on `vectors` [B, L, d], of `whole` that there are:
@@ -112,8 +136,7 @@ class IALS(Model):
         With S = diag(x)^1/2 that is D^-1 H'S (1 + S H D^-1 H'S)^-1 S 1: fewer equations where a row is short.
         """
         config, roots = self.config, counts.sqrt().unsqueeze(-1)
-        penalty = config.penalty * (counts.sum(1, keepdim=True) + config.alpha * whole) ** config.nu
-        diagonal = config.alpha * spectrum + penalty  # [B, d]
+        diagonal = config.alpha * spectrum + self._penalty(counts.sum(1, keepdim=True), whole)  # [B, d]
         scaled = vectors * roots  # [B, L, d]
         short = counts.shape[1] < config.dim
         if short:
@@ -124,7 +147,7 @@ class IALS(Model):
         left.diagonal(dim1=1, dim2=2).add_(more)
         factor, failed = torch.linalg.cholesky_ex(left)
         if failed.any():
-            raise InputError("ials cannot be fitted: the penalty is too small for this data; raise model.penalty.")
+            raise InputError(TOO_SMALL)
         found = torch.cholesky_solve(right, factor)
         return ((scaled.mT @ found).squeeze(-1) / diagonal.sqrt()) if short else found.squeeze(-1)
 
@@ -151,34 +174,10 @@ class IALS(Model):
         if user is not None and self.weight is not None:
             counts = torch.from_numpy(self.weight[self.ptr[user] : self.ptr[user + 1]]).float()
         counts = counts.to(history.device)
-        penalty = config.penalty * (counts.sum() + config.alpha * self.num_items) ** config.nu
+        penalty = self._penalty(counts.sum(), self.num_items)
         found = []
         for item, spectrum in zip(self.item, self.spectrum, strict=True):
             counted = item[history] * counts[:, None]  # [n, d]
             left = torch.diag(config.alpha * spectrum + penalty) + counted.mT @ item[history]
             found.append(counted @ torch.linalg.solve(left, item[items].mT))
         return torch.stack(found)
-
-
-class _Rows:
-    """A sparse matrix whose rows are solved in blocks: rows that are about as long come together, padded."""
-
-    def __init__(self, x: Any, device: torch.device) -> None:
-        self.size = x.shape[0]
-        self.counts = np.diff(x.indptr)
-        self.ends, self.columns, self.values = (
-            torch.from_numpy(part).to(device)
-            for part in (x.indptr.astype(np.int64), x.indices.astype(np.int64), x.data)
-        )
-
-    def blocks(self, dim: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Rows [B], their columns [B, L] and what they count for [B, L], 0 where a row has ended; empty rows never."""
-        lengths = 2 ** np.ceil(np.log2(np.maximum(self.counts, 1))).astype(np.int64)
-        for length in np.unique(lengths[self.counts > 0]).tolist():
-            rows = torch.from_numpy(np.flatnonzero((lengths == length) & (self.counts > 0))).to(self.ends.device)
-            within = torch.arange(length, device=rows.device)
-            for part in torch.split(rows, max(1, NUMBERS_AT_ONCE // (max(dim, length) * dim))):
-                starts, ends = self.ends[part].unsqueeze(1), self.ends[part + 1].unsqueeze(1)
-                places = (starts + within).clamp(max=len(self.columns) - 1)
-                there = starts + within < ends
-                yield part, self.columns[places], self.values[places] * there

@@ -6,7 +6,9 @@ import contextlib
 import ctypes
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -96,6 +98,7 @@ class Bench:
         self.folder, self.resume, self.watch, self.each_epoch, self.ranks = folder, resume, watch, each_epoch, ranks
         self.states: list[TrainState] = []
         self.set_columns: dict[str, npt.NDArray[np.float64]] = {}
+        self.begun: list[tuple[Member, Future[tuple[Method, int | None]]]] = []
 
     def train(self, stage: Method) -> None:
         """Train a stage with its own sampler, and keep the state in which it ended."""
@@ -142,12 +145,16 @@ class Bench:
         self.train_pairs = replace(self.train_pairs, columns={**self.train_pairs.columns, **self.set_columns})
 
     def fit(self, member: Member) -> tuple[Method, int | None]:
+        begun = next((future for one, future in self.begun if one == member), None)
+        return self._fit(member) if begun is None else begun.result()
+
+    def _fit(self, member: Member, watch: Callable[[Progress], None] | None = None) -> tuple[Method, int | None]:
         run = self.run.of_member(member)
         if member.epochs is not None and self.relevant is None:
             run = run.updated(train=run.config.train.model_copy(update={"epochs": member.epochs}))
         try:
             trained, states = train_stack(
-                self._of_members, run, self.device, ranks=self.ranks, columns=self._columns_of(member)
+                self._of_members, run, self.device, watch=watch, ranks=self.ranks, columns=self._columns_of(member)
             )
         except Diverged as error:
             if error.rest is None:
@@ -155,6 +162,33 @@ class Bench:
             _, trained, states = error.rest
         watched = states and self.relevant is not None and run.config.protocol.early_stop == "best-ndcg"
         return trained, states[-1].best_epoch() if watched else None
+
+    @contextlib.contextmanager
+    def beside(self, members: Sequence[Member]) -> Iterator[None]:
+        learned, threads = [member for member in members if member.method is not None], torch.get_num_threads()
+        if not learned or threads == 1 or self.device.type != "cpu" or self.ranks.size > 1:
+            yield
+            return
+        over = threading.Event()
+
+        def go_on(_: Progress) -> None:
+            if over.is_set():
+                raise CancelledError
+
+        def work(member: Member) -> tuple[Method, int | None]:
+            torch.set_num_threads(threads // 2)  # of this thread
+            return self._fit(member, go_on)
+
+        with ThreadPoolExecutor(1) as pool:
+            torch.set_num_threads(threads - threads // 2)
+            self.begun = [(member, pool.submit(work, member)) for member in learned]
+            try:
+                yield
+            finally:
+                torch.set_num_threads(threads)
+                over.set()  # what nobody waits for ends with its epoch
+                pool.shutdown(wait=False, cancel_futures=True)
+                self.begun = []
 
     @cached_property
     def _of_members(self) -> Dataset:

@@ -1,0 +1,79 @@
+"""Rows of a least squares problem, brought closer to their solutions: plain torch, and the compiled loop that does the
+same. Every row is found by itself, so the number of threads changes no bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from accord.kernels import cpu
+from accord.kernels.neighbours import shares
+
+NUMBERS_AT_ONCE = 2**20  # of the vectors, and of the matrices, of rows that are solved together
+
+
+def closer(vectors: Tensor, counts: Tensor, diagonal: Tensor, found: Tensor, steps: int) -> Tensor:
+    """From `found` [B, d] so many steps of conjugate gradients towards w = (D + sum x h h')^-1 sum x h, the x being
+    `counts` [B, L], the h `vectors` [B, L, d], and D, which is diagonal and tells how far to go, `diagonal` [B, d]."""
+
+    def times(w: Tensor) -> Tensor:
+        return diagonal * w + (vectors.mT @ (counts.unsqueeze(-1) * (vectors @ w.unsqueeze(-1)))).squeeze(-1)
+
+    residual = (vectors.mT @ counts.unsqueeze(-1)).squeeze(-1) - times(found)
+    direction = residual / diagonal
+    size = (residual * direction).sum(1, keepdim=True)
+    for _ in range(steps):
+        image, there = times(direction), size == 0
+        length = (size / (direction * image).sum(1, keepdim=True)).masked_fill(there, 0)
+        found, residual = found + length * direction, residual - length * image
+        scaled, before = residual / diagonal, size
+        size = (residual * scaled).sum(1, keepdim=True)
+        direction = scaled + (size / before).masked_fill(there, 0) * direction
+    return found
+
+
+class SparseRows:
+    """A sparse matrix [n, m] of what pairs count for, on a device."""
+
+    def __init__(self, x: Any, device: torch.device) -> None:
+        self.size, self.counts, self.sums = x.shape[0], np.diff(x.indptr), torch.from_numpy(x.sum(1).A1).to(device)
+        self.ends, self.columns, self.values = (
+            torch.from_numpy(part).to(device)
+            for part in (x.indptr.astype(np.int64), x.indices.astype(np.int32), x.data)
+        )
+
+    def closer(
+        self, vectors: Tensor, spectrum: Tensor, penalty: Tensor, found: Tensor, steps: int, threads: int
+    ) -> Tensor:
+        """`closer` of all rows, 0 of those that are empty: `found` [n, d], which may be overwritten, with the vectors
+        [m, d] of the columns, and D = `spectrum` [d] + `penalty` [n] of the row."""
+        if cpu.usable(vectors):
+            tables = self.ends, self.columns, self.values, vectors, spectrum, penalty
+            arrays, own = [part.contiguous().numpy() for part in tables], found.contiguous()
+            parts = shares(self.counts)
+            calls = [(*arrays, steps, first, own[first:last].numpy()) for first, last in parts]
+            cpu.call("closer_rows", calls, threads)
+            return own
+        made = torch.zeros_like(found)
+        for rows, columns, counts in self.blocks(vectors.shape[1]):
+            diagonal = spectrum + penalty[rows].unsqueeze(1)
+            made[rows] = closer(vectors[columns], counts, diagonal, found[rows], steps)
+        return made
+
+    def blocks(self, dim: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Rows [B], their columns [B, L] and what they count for [B, L], 0 where a row has ended; empty rows never.
+        Rows that are about as long come together."""
+        lengths = 2 ** np.ceil(np.log2(np.maximum(self.counts, 1))).astype(np.int64)
+        for length in np.unique(lengths[self.counts > 0]).tolist():
+            rows = torch.from_numpy(np.flatnonzero((lengths == length) & (self.counts > 0))).to(self.ends.device)
+            within = torch.arange(length, device=rows.device)
+            for part in torch.split(rows, max(1, NUMBERS_AT_ONCE // (max(dim, length) * dim))):
+                starts, ends = self.ends[part].unsqueeze(1), self.ends[part + 1].unsqueeze(1)
+                places = (starts + within).clamp(max=len(self.columns) - 1)
+                there = starts + within < ends
+                yield part, self.columns[places].long(), self.values[places] * there
