@@ -76,8 +76,8 @@ def mutate(name: str) -> dict[str, Any]:
         lines += ["use_git_change_detection = false", "track_dependencies = false"]
         with (tree / "pyproject.toml").open("a") as file:
             file.write("\n".join(["", "[tool.mutmut]", *lines, ""]))
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        environment["OMP_NUM_THREADS"] = "1"
+        # processes that tests start follow the change too
+        environment = os.environ | {"PYTHONPATH": str(tree / "mutants" / "src"), "OMP_NUM_THREADS": "1"}
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(
                 [sys.executable, "-m", "mutmut", "run", "--max-children", "1"],
