@@ -76,8 +76,9 @@ def mutate(name: str) -> dict[str, Any]:
         lines += ["use_git_change_detection = false", "track_dependencies = false"]
         with (tree / "pyproject.toml").open("a") as file:
             file.write("\n".join(["", "[tool.mutmut]", *lines, ""]))
-        # processes that tests start follow the change too
-        environment = os.environ | {"PYTHONPATH": str(tree / "mutants" / "src"), "OMP_NUM_THREADS": "1"}
+        changed = tree / "mutants" / "src"
+        changed.mkdir(parents=True)  # Python forgets a folder that is not there when it starts
+        environment = os.environ | {"PYTHONPATH": str(changed), "OMP_NUM_THREADS": "1"}  # for what tests start, too
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(
                 [sys.executable, "-m", "mutmut", "run", "--max-children", "1"],

@@ -144,6 +144,12 @@ def test_the_name_of_the_file_is_in_the_error_of_a_full_disk(tmp_path):
     assert found.value.filename == str(place)
 
 
+def test_a_folder_is_made_with_those_that_it_lies_in(tmp_path):
+    for _ in range(2):
+        make_folder(tmp_path / "runs" / "today" / "run")
+    assert (tmp_path / "runs" / "today" / "run").is_dir()
+
+
 @pytest.mark.parametrize("name", ["taken", "taken/run"])
 def test_a_file_that_is_in_the_way_of_a_folder_is_named(tmp_path, name):
     (tmp_path / "taken").write_text("a file")
@@ -226,8 +232,11 @@ def test_parquet_whole_and_in_parts(tmp_path, monkeypatch):
     pq.write_table(table, tmp_path / "a.parquet")
     assert read_table(tmp_path / "a.parquet").equals(table)
     monkeypatch.setattr(files, "BATCH_ROWS", 10)
-    sizes = [batch.num_rows for batch in read_batches(tmp_path / "a.parquet", {"user", "item"})]
-    assert sizes == [0, 10, 10, 5]
+    batches = list(read_batches(tmp_path / "a.parquet", {"user", "item"}))
+    assert [batch.num_rows for batch in batches] == [0, 10, 10, 5]
+    assert all(batch.schema.equals(table.schema) for batch in batches)
+    pq.write_table(table[:0], tmp_path / "empty.parquet")
+    assert read_table(tmp_path / "empty.parquet").equals(table[:0])
     with pytest.raises(InputError, match=r"a\.parquet is damaged \(it has no column 'score'\)"):
         list(read_batches(tmp_path / "a.parquet", {"user", "score"}))
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and nothing more")
@@ -239,9 +248,9 @@ def test_more_rows_than_so_few_bytes_can_mean_are_not_read(tmp_path, monkeypatch
     monkeypatch.setattr(files, "MANY_ROWS", 1000)
     monkeypatch.setattr(files, "MOST_ROWS_A_BYTE", 2)
     path = tmp_path / "bomb.parquet"
-    path.write_bytes(b"x" * 500)
+    path.write_bytes(b"x" * 400)
     check_rows(path, 1000)
-    with pytest.raises(InputError, match=r"^\S+bomb\.parquet claims 1,001 rows in 500 bytes, so it is not read\.$"):
+    with pytest.raises(InputError, match=r"^\S+bomb\.parquet claims 1,001 rows in 400 bytes, so it is not read\.$"):
         check_rows(path, 1001)
     path.write_bytes(b"x" * 600)
     check_rows(path, 1200)
@@ -360,10 +369,10 @@ def test_text_is_unfolded_up_to_a_size_of_all_batches_together(tmp_path, monkeyp
     monkeypatch.setattr(files, "MOST_TIMES", 2)
     (tmp_path / "a").write_bytes(b"123")
     (tmp_path / "b").write_bytes(b"1234")
-    batch = pa.record_batch({"user": codes("ab", "c", "ab", None), "item": codes("xyz", "xyz", "z", "z")})
+    batch = pa.record_batch({"item": codes("xyz", "xyz", "z", "z"), "user": codes("ab", "c", "ab", None)})
     unfolding = Unfolding([tmp_path / "a"])
     kept = unfolding.plain(batch, but={"item"})
-    assert kept.schema.types == [pa.string(), batch.schema.field("item").type]
+    assert kept.schema.types == [batch.schema.field("item").type, pa.string()]
     assert kept.to_pydict() == batch.to_pydict()
     assert unfolding.size == 5
     unfolding.plain(batch, but={"item"})
@@ -395,8 +404,11 @@ def test_what_counts_as_text_that_is_unfolded(tmp_path):
     assert plain.to_pydict() == table.to_pydict()
     assert plain.schema.types == [pa.string(), pa.int64(), pa.binary(), pa.float64(), pa.string()]
     assert plain.schema.field("user").metadata == {b"kept": b"yes"}
-    empty = pa.record_batch({"user": codes(None, type=pa.string())})
-    assert unfolding.plain(empty).to_pydict() == {"user": [None]}
+    before = unfolding.size
+    nothing = pa.DictionaryArray.from_arrays(pa.array([0, None]), pa.array([None], pa.string()))
+    for empty in (codes(None, None, type=pa.string()), nothing):
+        assert unfolding.plain(pa.record_batch({"user": empty})).to_pydict() == {"user": [None, None]}
+    assert unfolding.size == before
 
 
 def test_text_that_is_no_text_is_found(tmp_path):

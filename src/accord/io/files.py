@@ -229,7 +229,7 @@ def _unfolded_bytes(column: Any) -> int:
             continue
         lengths = np.asarray(pc.binary_length(part.dictionary).fill_null(0), dtype=np.int64)
         places = np.asarray(part.indices.drop_null())
-        size += int(lengths @ np.bincount(places, minlength=len(lengths))) if len(lengths) else 0
+        size += int(lengths @ np.bincount(places, minlength=len(lengths)))
     return size
 
 
