@@ -212,6 +212,11 @@ SLOW = (408, "too_slow", "the body did not arrive within 0.05 seconds.")
 CUT_SHORT = (400, "cut_short", "the connection ended before the body.")
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+def test_what_has_no_body_waits_for_none(method):
+    assert asks(made(), method=method).status == 200
+
+
 @pytest.mark.parametrize("length", [b"101", b"-1", b"many", b""])
 def test_a_body_is_refused_by_the_length_that_it_claims(length):
     assert asks(made(most_bytes=100), "/", "POST", [(b"content-length", length)]).error == LARGE
