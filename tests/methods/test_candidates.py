@@ -48,6 +48,16 @@ def test_a_budget_decides_what_is_tried():
     assert plan_search(SMALL, 10) == little
 
 
+def test_a_search_says_what_it_tries_and_how_long_that_takes():
+    found = plan_search(SMALL, 10)
+    named, _, rest = found.sentence.removeprefix("auto tries ").partition(f", {found.trials} options of each at most: ")
+    assert named.split(", ") == [family.name for family in found.families]
+    assert rest == f"about {found.seconds:.0f} s on two ordinary cores"
+    assert plan_search(SMALL, 1e-9).sentence == (
+        "auto tries popularity, 1 option of each at most: about 1 s on two ordinary cores"
+    )
+
+
 def test_something_is_tried_whatever_the_budget():
     least = plan_search(SMALL, 1e-9)
     assert [family.model for family in least.families] == ["popularity"]

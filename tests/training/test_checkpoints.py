@@ -86,7 +86,7 @@ def test_one_process_reads_what_it_wrote_and_each_of_several_its_rows(tmp_path):
     assert_stored(other, tensors)  # a table of another size: who asked refuses it
 
 
-def test_several_processes_write_a_folder_that_any_number_reads(tmp_path):
+def test_several_processes_write_a_folder_that_any_number_reads(tmp_path, monkeypatch):
     path, tensors = tmp_path / "runs" / "checkpoint-1.safetensors", {"user": USERS, **OTHERS_TOO}
     path.parent.mkdir()
     (path.parent / "checkpoint-1-at-8").mkdir()  # of processes that were killed: it has no state.json
@@ -94,6 +94,8 @@ def test_several_processes_write_a_folder_that_any_number_reads(tmp_path):
     path.write_bytes(b"of one process, before")
 
     def write_twice_and_read(ranks):
+        if ranks.rank:  # the first writes what makes it whole: it goes on only then, and removes the older ones
+            monkeypatch.setattr(checkpoints, "write_json", None)
         share = Share(*ranks.share(5), 5)
         own = USERS[:, share.first : share.first + share.size]
         seen = []
@@ -148,6 +150,15 @@ def test_checkpoints_are_found_and_removed_and_nothing_else(tmp_path):
     for _ in range(2):  # another process may have been quicker
         checkpoints.remove(found)
         assert names(tmp_path) == sorted(kept)
+
+
+def test_an_old_checkpoint_that_cannot_be_removed_ends_no_training(tmp_path, monkeypatch):
+    def refuses(*_, **__):
+        raise PermissionError
+
+    (tmp_path / "checkpoint-1-at-1").mkdir()
+    monkeypatch.setattr(os, "rmdir", refuses)
+    checkpoints.remove(checkpoints.found(tmp_path))
 
 
 # --- trainings
