@@ -50,11 +50,13 @@ def test_a_budget_decides_what_is_tried():
 
 def test_a_search_says_what_it_tries_and_how_long_that_takes():
     found = plan_search(SMALL, 10)
-    named, _, rest = found.sentence.removeprefix("auto tries ").partition(f", {found.trials} options of each at most: ")
+    named, _, rest = (
+        found.sentence(10).removeprefix("auto tries ").partition(f", {found.trials} options of each at most: ")
+    )
     assert named.split(", ") == [family.name for family in found.families]
-    assert rest == f"about {found.seconds:.0f} s on two ordinary cores"
-    assert plan_search(SMALL, 1e-9).sentence == (
-        "auto tries popularity, 1 option of each at most: about 1 s on two ordinary cores"
+    assert rest == f"{found.seconds:.0f} s by its cost model, of a budget of 10 s"
+    assert plan_search(SMALL, 1e-9).sentence(0.5) == (
+        "auto tries popularity, 1 option of each at most: 1 s by its cost model, of a budget of 0.5 s"
     )
 
 
