@@ -33,6 +33,7 @@ NAMES = {
     "test_large_data_is_small",
     "test_memory_is_that_of_the_rows",
     "test_rows_end_where_dense_adam_ends",
+    "test_several_processes_write_a_folder_that_any_number_reads",
     "test_stopped_anywhere_it_goes_on_to_the_same_bytes",
     "test_the_chosen_run_recommends",
     "test_the_same_bits_every_time",
