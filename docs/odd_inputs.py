@@ -102,6 +102,7 @@ FILES = (
     Odd("a quote that is never closed", "accord train log.csv", with_rows('"u1,i1,5,1600000000')),
     Odd("Latin-1 text", "accord train log.csv", log((CLICKS + "café,i1,1,1600000000\n").encode("latin-1"))),
     Odd("UTF-16, as Excel saves “Unicode text”", "accord train log.csv", log(CLICKS.encode("utf-16"))),
+    Odd("zeros that a crash left", "accord train log.csv", with_rows("u1\0\0\0\0")),
     Odd("a picture", "accord train log.csv", log(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")),
     Odd("a zip with two tables", "accord train logs.zip", log(zipped(may=CLICKS, june=CLICKS), "logs.zip")),
     Odd("an Excel file, without the extra", "accord train log.xlsx", log(b"PK\x03\x04", "log.xlsx"),

@@ -35,8 +35,7 @@ COPIED = ("src", "tests", "stress", "docs", "benchmarks", "README.md", "CHANGELO
 LONGEST_SECONDS = 1800  # for one module; of a slow one the first changes alone are tried
 SURVIVED, NOT_RUN = (0,), (5, 33, 34)  # exit codes of mutmut; all others are of tests that failed, or hung
 
-# What is changed, and the tests that should notice. Not training/checkpoints.py: most of it runs in processes that
-# tests start, which mutmut does not follow, and the tests of the rest train.
+# What is changed, and the tests that should notice.
 MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "metrics": (("evaluation/metrics.py",), ("evaluation/test_metrics.py",)),
     "losses": (
@@ -53,6 +52,7 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "guard": (("serve/guard.py",), ("serve/test_guard.py",)),
     "sampling": (("data/sampling.py",), ("data/test_sampling.py", "data/test_user_shard.py")),
     "splits": (("data/split.py",), ("data/test_split.py",)),
+    "checkpoints": (("training/checkpoints.py",), ("training/test_checkpoints.py",)),
 }  # fmt: skip
 
 
@@ -76,8 +76,9 @@ def mutate(name: str) -> dict[str, Any]:
         lines += ["use_git_change_detection = false", "track_dependencies = false"]
         with (tree / "pyproject.toml").open("a") as file:
             file.write("\n".join(["", "[tool.mutmut]", *lines, ""]))
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        environment["OMP_NUM_THREADS"] = "1"
+        changed = tree / "mutants" / "src"
+        changed.mkdir(parents=True)  # Python forgets a folder that is not there when it starts
+        environment = os.environ | {"PYTHONPATH": str(changed), "OMP_NUM_THREADS": "1"}  # for what tests start, too
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(
                 [sys.executable, "-m", "mutmut", "run", "--max-children", "1"],
@@ -154,7 +155,7 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
         [
             "Command: `make mutation`. mutmut makes every small change that it knows (another operator, number,",
             "argument, text or branch) in the modules that results and safety hang on, one at a time, and runs the",
-            "tests of that module.",
+            "tests of that module. It leaves functions with a decorator as they are.",
         ],
         [counts, left],
         made=None,

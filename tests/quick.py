@@ -21,6 +21,7 @@ FIXTURES = {"shared_data"}
 # Single tests of a second or more elsewhere. `make quick` ends with those that are missing here.
 NAMES = {
     "test_a_folded_in_history_ranks_like_the_user_it_was_taken_from",
+    "test_a_long_sum_is_the_same_with_any_number_of_threads",
     "test_cells_are_uniform_over_the_unseen_cells_of_the_batch",
     "test_denoising_finds_the_noise_of_the_demo_data",
     "test_a_few_labels_make_it_sharp_and_calibrated",
@@ -33,6 +34,7 @@ NAMES = {
     "test_large_data_is_small",
     "test_memory_is_that_of_the_rows",
     "test_rows_end_where_dense_adam_ends",
+    "test_several_processes_write_a_folder_that_any_number_reads",
     "test_stopped_anywhere_it_goes_on_to_the_same_bytes",
     "test_the_chosen_run_recommends",
     "test_the_same_bits_every_time",

@@ -204,9 +204,9 @@ TEXT = (
     Case("empty file", text(""), "is empty"),
     Case("header and nothing else", text(HEAD), "is empty"),
     Case("one column", text("user\nu1\nu2\n"), "one column only"),
-    Case("NULs from the first line on", text(b"user,item\n\0\0\0,i1\n"), "not UTF-8 text"),
+    Case("NULs from the first line on", text(b"user,item\n\0\0\0,i1\n"), "NUL byte in line 2"),
     Case("a block of NULs far inside, as a crash leaves it",
-         text(HEAD.encode() + csv_lines(9000).encode() + b"u1" + b"\0" * 4096 + b",i1,1,1\n"), "NUL"),
+         text(HEAD.encode() + csv_lines(9000).encode() + b"u1" + b"\0" * 4096 + b",i1,1,1\n"), "row 9,001"),
     Case("UTF-16", text(HONEST.encode("utf-16")), "not UTF-8 text"),
     Case("Latin-1 far inside UTF-8", text(HEAD.encode() + csv_lines(9000).encode() + b"caf\xe9,i1,1,1\n"), "not UTF-8"),
     Case("UTF-8 with a byte order mark", text(b"\xef\xbb\xbf" + HONEST.encode()), "50", refused=False),
@@ -301,7 +301,7 @@ PLACES = (
     Case("items that repeat an id", items("id,title\ni1,a\ni1,b\n"), "repeat an item id"),
     Case("items of other ids", items("id,title\nx1,a\nx2,b\n"), "none of its 2 ids"),
     Case("items that are no UTF-8", items(b"id,title\ni1,caf\xe9\n"), "not UTF-8"),
-    Case("items of NULs", items(b"\0" * 99), "not UTF-8"),
+    Case("items of NULs", items(b"\0" * 99), "NUL byte in line 1"),
 )  # fmt: skip
 
 LOGS = (*TEXT, *COMPRESSED, *PARQUET, *PLACES)

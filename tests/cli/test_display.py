@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -70,6 +72,18 @@ def test_progress_is_silent_where_nobody_looks(capsys):
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.strip() == ""
+
+
+def test_a_search_says_once_what_it_tries_where_there_is_no_bar(capsys, monkeypatch):
+    progress = Progress("ease 1/2", 0, 2, 0, float("nan"), 0.0, None, "tried", "auto tries ease")
+    with training_progress() as watch:
+        watch(progress)
+        watch(replace(progress, stage="ease 2/2", plan=None))
+    assert capsys.readouterr().err.splitlines() == ["auto tries ease"]
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal, where bars show it
+    with training_progress() as watch:
+        watch(progress)
+    assert "auto tries" not in capsys.readouterr().err
 
 
 def shown(capsys, ks, *given):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
 
+from accord.data import sampling
 from accord.data.sampling import Batch, Negatives, Sampler, TrainingPairs
 from accord.errors import InputError
 from accord.kernels.cpu import rank_in_rows
@@ -32,34 +36,6 @@ def make_sampler(matrix, seeds=(1,), batch_size=7, negatives="unseen", **more):
     return Sampler(pairs_of(matrix), generators(seeds, "test"), batch_size, negatives, **more)
 
 
-@pytest.mark.parametrize("popularity", [None, 0.0, 0.3])
-def test_no_seen_item_among_a_million_negatives(popularity):
-    matrix = random_csr(300, 120, 0.3)
-    users = torch.randint(0, 300, (MILLION,), generator=stream(1))
-    drawn = Negatives(pairs_of(matrix), popularity).draw(users, stream(2))
-    assert int(drawn.min()) >= 0
-    assert int(drawn.max()) < 120
-    assert not matrix.contains(users.numpy(), drawn.numpy()).any()
-
-
-@pytest.mark.parametrize("popularity", [None, 0.0, 0.3])
-def test_draws_follow_the_weights(popularity):
-    """Chi-square of each user's draws against the weights of what the user has not."""
-    matrix = random_csr(12, 25, 0.4, seed=3)
-    matrix = csr(13, 25, list(zip(matrix.users, matrix.items, strict=True)))  # and a user with no history
-    taken = matrix.popularity()
-    users = torch.arange(13).repeat(20_000)
-    drawn = Negatives(pairs_of(matrix), popularity).draw(users, stream(4))
-    for user in range(13):
-        unseen = np.setdiff1d(np.arange(25), matrix.items[matrix.ptr[user] : matrix.ptr[user + 1]])
-        weights = np.ones(len(unseen)) if popularity is None else taken[unseen] + popularity * 13
-        counts = np.bincount(drawn[users == user].numpy(), minlength=25)[unseen]
-        assert counts.sum() == 20_000
-        assert not counts[weights == 0].any()
-        counts, weights = counts[weights > 0], weights[weights > 0]
-        assert chisquare(counts, weights / weights.sum() * 20_000).pvalue > 1e-4, f"user {user}"
-
-
 def test_items_that_nobody_took_have_no_popularity_to_be_drawn_by():
     matrix = csr(3, 6, [(0, 1), (1, 3), (2, 4)])  # items 0, 2 and 5 are in nobody's train
     drawn = Negatives(pairs_of(matrix), popularity=0.0).draw(torch.arange(3).repeat(500), stream())
@@ -68,8 +44,14 @@ def test_items_that_nobody_took_have_no_popularity_to_be_drawn_by():
 
 def test_a_user_with_every_item_is_an_input_error():
     everything = [(1, item) for item in range(4)]
-    with pytest.raises(InputError, match=r"1 user\(s\) have every item in train"):
+    sentence = (
+        r"^1 user\(s\) have every item in train, so no negative can be drawn for them; "
+        r"remove these users or add items\.$"
+    )
+    with pytest.raises(InputError, match=sentence):
         Negatives(pairs_of(csr(3, 4, [(0, 0), *everything])))
+    with pytest.raises(InputError, match=sentence):
+        Negatives(pairs_of(csr(2, 1, [(1, 0)])))  # of one item in all; the user without any is not counted
 
 
 def test_a_user_with_every_popular_item_is_an_input_error():
@@ -100,10 +82,62 @@ def test_weights_of_popularity_are_whole_numbers():
     matrix = csr(4, 3, [(0, 0), (1, 0), (2, 0), (3, 1)])
     pairs = pairs_of(matrix)
     assert Negatives(pairs).weight.tolist() == [1, 1, 1]
+    for popularity in (None, 0.0, 0.25):
+        assert Negatives(pairs, popularity).weight.dtype == torch.long, "exact however many there are"
     assert Negatives(pairs, 0.0).weight.tolist() == [3, 1, 0]
     assert Negatives(pairs, 0.25).weight.tolist() == [4000, 2000, 1000], "a quarter of four users, and as much for each"
     many = replace(pairs, popularity=torch.tensor([30, 10, 0]), all_users=40)  # of which these are some
     assert Negatives(many, 0.25).weight.tolist() == [4000, 2000, 1000]
+
+
+@pytest.mark.parametrize("popularity", [None, 0.0, 0.3])
+def test_draws_are_the_same_however_few_are_made_at_a_time(popularity, monkeypatch):
+    """Whether all users' items are laid out once or those of each part anew, and how long the parts are."""
+    pairs = pairs_of(random_csr(40, 30, 0.3, seed=4))
+    users = torch.randint(0, 40, (200,), generator=stream(1))
+    whole = Negatives(pairs, popularity)
+    expected = torch.stack([whole.draw(users, stream(seed)) for seed in (1, 2, 3)])
+    assert torch.equal(whole.draw_each(users, [stream(seed) for seed in (1, 2, 3)]), expected)
+    monkeypatch.setattr(sampling, "LAID_OUT_WHOLE", len(pairs))
+    assert Negatives(pairs, popularity).whole is not None
+    monkeypatch.setattr(sampling, "LAID_OUT_WHOLE", len(pairs) - 1)
+    parts = Negatives(pairs, popularity)
+    assert parts.whole is None, "which would take more memory than the pairs"
+    for at_once in (16 * 7, 450, 2**24):  # less than the users, than the users of all runs, and more
+        monkeypatch.setattr(sampling, "DRAWN_AT_ONCE", at_once)
+        for negatives in (whole, parts):
+            assert torch.equal(negatives.draw(users, stream(1)), expected[0])
+            assert torch.equal(negatives.draw_each(users, [stream(seed) for seed in (1, 2, 3)]), expected)
+
+
+def test_a_sampler_draws_by_the_rule_that_it_was_given():
+    pairs, users = pairs_of(csr(3, 6, [(0, 1), (1, 3), (2, 4)])), torch.tensor([0, 1, 2] * 20)
+    for popularity in (None, 0.0, 0.3):
+        made = Sampler(pairs, generators((1, 2), "test"), 7, "unseen", popularity=popularity)
+        expected = Negatives(pairs, popularity)
+        assert torch.equal(made.draw(users, stream(1)), expected.draw(users, stream(1)))
+        assert torch.equal(made.draw_each(users), expected.draw_each(users, generators((1, 2), "test")))
+
+
+def test_pairs_are_on_the_device_with_all_that_they_carry():
+    columns = {
+        "weight": np.array([1.0, 2.0]), "label": np.array([0, 1], dtype=np.int8), "hour": np.array([5.0, 6.0]),
+        "other": np.zeros(2),
+    }  # fmt: skip
+    matrix = replace(csr(2, 3, [(0, 1), (1, 2)]), items=np.array([1, 2], dtype=np.int32), columns=columns)
+    carried = ("weight", "label", "hour", "place", "missing")
+    here = TrainingPairs.of(matrix, CPU, carried)
+    assert {name: values.tolist() for name, values in here.columns.items()} == {
+        "weight": [1, 2], "label": [0, 1], "hour": [5, 6], "place": [0, 1],
+    }  # fmt: skip
+    kinds = {name: values.dtype for name, values in here.columns.items()}
+    assert kinds["weight"] == kinds["label"] == torch.float32, "as losses are"
+    assert kinds["hour"] == torch.float64
+    assert here.items.dtype == torch.int32, "as in the file of a store, which is not copied"
+    there = TrainingPairs.of(matrix, torch.device("meta"), carried)
+    tensors = [there.ptr, there.counts, there.users, there.items, *there.columns.values()]
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    assert there.users.dtype == there.items.dtype == torch.long
 
 
 def test_entries_of_some_users():
@@ -200,13 +234,70 @@ def test_a_batch_of_users_without_history_is_all_padding():
     assert empty.sum(torch.ones(1, 2)).tolist() == [0]
 
 
-def test_cells_are_uniform_over_the_unseen_cells_of_the_batch():
-    """A user with few items left gives few negatives: cells are drawn, not users."""
-    matrix = csr(3, 10, [*((0, i) for i in range(9)), *((1, i) for i in range(5)), (2, 0)])
-    sampler = make_sampler(matrix, batch_size=3, negatives="all", batching="users", user_negatives="cells")
-    counts = Counter(pair for _ in range(1500) for batch in sampler.epoch() for pair in real_pairs(batch, 0)[1])
-    assert len(counts) == 1 + 5 + 9
-    assert chisquare(list(counts.values())).pvalue > 1e-4
+def test_batches_of_pairs_are_of_one_length_but_the_last():
+    matrix = random_csr(30, 20, 0.25, seed=7)
+    for size in (5, 7, len(matrix.items) // 2, len(matrix.items)):
+        matrix = csr(30, 20, list(zip(matrix.users, matrix.items, strict=True))[: 5 * 7 * 4])
+        sampler = make_sampler(matrix, (1, 2), size)
+        sizes = [batch.num_positives for batch in sampler.epoch()]
+        assert len(sizes) == sampler.num_batches
+        assert set(sizes[:-1]) <= {size}
+        assert sum(sizes) == len(matrix.items)
+        assert sizes[-1] > 0
+
+
+def test_batches_are_the_same_however_many_are_laid_out_at_once(monkeypatch):
+    matrix = random_csr(30, 20, 0.25, seed=7)
+    expected = list(make_sampler(matrix, (1, 2)).epoch())
+    for at_once in (1, 20, 50):
+        monkeypatch.setattr(sampling, "LAID_OUT_AT_ONCE", at_once)
+        for batch, other in zip(make_sampler(matrix, (1, 2)).epoch(), expected, strict=True):
+            assert torch.equal(batch.users, other.users)
+            assert torch.equal(batch.items, other.items)
+
+
+def test_a_batch_without_padding_has_no_mask():
+    matrix = csr(4, 5, [(user, user) for user in range(4)])
+    assert all(batch.mask is None for batch in make_sampler(matrix, (1, 2), 2, batching="users").epoch())
+
+
+def test_one_unseen_cell_is_drawn_and_of_nobody_else():
+    """User 0 has all items but one, the others none, and without a history nobody is in a batch."""
+    matrix = csr(3, 4, [(0, 0), (0, 1), (0, 3)])
+    for size in (3, 1):
+        made = make_sampler(matrix, batch_size=size, negatives="all", batching="users", user_negatives="cells")
+        drawn = [pair for batch in made.epoch() for pair in real_pairs(batch, 0)[1]]
+        assert drawn == [(0, 2)] * 3
+
+
+class OnCuda:
+    """Pairs that say that they are on a GPU."""
+
+    def __init__(self, pairs, users):
+        self.pairs, self.num_users, self.items, self.num_items = pairs, users, SimpleNamespace(is_cuda=True), 9
+
+    def __len__(self):
+        return self.pairs
+
+
+@pytest.mark.parametrize(
+    ("pairs", "multiple"), [(1000, 64), (100 * 511, 64), (100 * 1000, 128), (100 * 1023, 128), (100 * 1024, 256)]
+)
+def test_on_a_gpu_batches_of_users_have_few_lengths(pairs, multiple):
+    """Powers of two, about an eighth of a batch; a batch that is alone is as long as it is."""
+    streams = generators((1, 2), "test")
+    assert Sampler(OnCuda(pairs, 1000), streams, 10, "all", "users").multiple == multiple
+    assert Sampler(OnCuda(pairs // 50, 20), streams, 10, "all", "users").multiple == multiple
+    assert Sampler(OnCuda(pairs, 1000), streams, 1000, "all", "users").multiple == 1
+    assert Sampler(OnCuda(pairs, 1000), streams, 10, "all", "pairs").multiple == 1
+
+
+def test_padded_lengths_are_whole_multiples():
+    matrix = random_csr(30, 20, 0.25, seed=7)
+    made = make_sampler(matrix, (1, 2), batch_size=8, batching="users")
+    as_long = [batch.num_positives for batch in make_sampler(matrix, (1, 2), batch_size=8, batching="users").epoch()]
+    made.multiple = 16
+    assert [batch.num_positives for batch in made.epoch()] == [-(-length // 16) * 16 for length in as_long]
 
 
 @pytest.mark.parametrize("way", [*WAYS, {"negatives": "all"}], ids=lambda way: "-".join(map(str, way.values())))
@@ -230,6 +321,37 @@ def test_means_and_sums_of_a_batch():
     padded = Batch(values.long(), values.long(), 3, mask)
     assert padded.mean(values).tolist() == [22, 1.5 + 15]
     assert padded.sum(values).tolist() == [66, 33]
+    alone = Batch(values[:1].long(), values[:1].long(), 3, torch.tensor([[1.0, 0, 0, 1, 0, 0]]))
+    assert alone.mean(values[:1]).tolist() == [1 + 10]
+    assert alone._replace(whole=torch.tensor([4.0])).mean(values[:1]).tolist() == [11 / 4], "a part of a batch of four"
+
+
+def test_a_weight_counts_for_a_positive_and_not_for_its_negative():
+    values, weights = torch.tensor([[1.0, 2.0, 10.0, 20.0]]), {"weight": torch.tensor([[3.0, 0.5]])}
+    batch = Batch(values.long(), values.long(), 2, columns=weights)
+    assert batch.sum(values).tolist() == [3 + 1 + 30]
+    assert batch.mean(values).tolist() == [17]
+
+
+def test_a_copy_of_a_batch_is_its_own_and_takes_over_another():
+    def batch(number, mask=True):
+        of = torch.full((1, 4), number)
+        masks = of % 2 + 0.0 if mask else None
+        return Batch(of, of + 1, 2, masks, columns={"weight": of[:, :2] + 0.5})
+
+    def same(one, other):
+        tensors = [(one.users, other.users), (one.items, other.items), (one.column("weight"), other.column("weight"))]
+        assert all(torch.equal(*both) for both in tensors)
+        assert one.num_positives == other.num_positives
+        assert (one.mask is None and other.mask is None) or torch.equal(one.mask, other.mask)
+
+    for masked in (True, False):
+        original = batch(1, masked)
+        copied = original.clone()
+        same(copied, original)
+        copied.copy_(batch(4, masked))
+        same(copied, batch(4, masked))
+        same(original, batch(1, masked))
 
 
 def test_places_are_found_within_a_row_as_in_the_whole():
@@ -255,3 +377,64 @@ def test_a_batch_can_carry_the_places_of_its_positives(batching):
         real = torch.ones_like(place) if batch.mask is None else batch.mask[:, :size]
         seen.append(place[0][real[0] > 0])
     assert torch.cat(seen).sort().values.tolist() == list(range(len(matrix.items)))
+
+
+# --- what takes many draws, or a process of its own
+
+
+@pytest.mark.parametrize("popularity", [None, 0.0, 0.3])
+def test_no_seen_item_among_a_million_negatives(popularity):
+    matrix = random_csr(300, 120, 0.3)
+    users = torch.randint(0, 300, (MILLION,), generator=stream(1))
+    drawn = Negatives(pairs_of(matrix), popularity).draw(users, stream(2))
+    assert int(drawn.min()) >= 0
+    assert int(drawn.max()) < 120
+    assert not matrix.contains(users.numpy(), drawn.numpy()).any()
+
+
+@pytest.mark.parametrize("popularity", [None, 0.0, 0.3])
+def test_draws_follow_the_weights(popularity):
+    """Chi-square of each user's draws against the weights of what the user has not."""
+    matrix = random_csr(12, 25, 0.4, seed=3)
+    matrix = csr(13, 25, list(zip(matrix.users, matrix.items, strict=True)))  # and a user with no history
+    taken = matrix.popularity()
+    users = torch.arange(13).repeat(20_000)
+    drawn = Negatives(pairs_of(matrix), popularity).draw(users, stream(4))
+    for user in range(13):
+        unseen = np.setdiff1d(np.arange(25), matrix.items[matrix.ptr[user] : matrix.ptr[user + 1]])
+        weights = np.ones(len(unseen)) if popularity is None else taken[unseen] + popularity * 13
+        counts = np.bincount(drawn[users == user].numpy(), minlength=25)[unseen]
+        assert counts.sum() == 20_000
+        assert not counts[weights == 0].any()
+        counts, weights = counts[weights > 0], weights[weights > 0]
+        assert chisquare(counts, weights / weights.sum() * 20_000).pvalue > 1e-4, f"user {user}"
+
+
+def test_cells_are_uniform_over_the_unseen_cells_of_the_batch():
+    """A user with few items left gives few negatives: cells are drawn, not users."""
+    matrix = csr(3, 10, [*((0, i) for i in range(9)), *((1, i) for i in range(5)), (2, 0)])
+    sampler = make_sampler(matrix, batch_size=3, negatives="all", batching="users", user_negatives="cells")
+    counts = Counter(pair for _ in range(1500) for batch in sampler.epoch() for pair in real_pairs(batch, 0)[1])
+    assert len(counts) == 1 + 5 + 9
+    assert chisquare(list(counts.values())).pvalue > 1e-4
+
+
+SUMS = """
+import sys, torch
+from accord.data.sampling import NOT_SHARED_OUT, sums
+for size in (NOT_SHARED_OUT - 1, NOT_SHARED_OUT, 300_001):
+    values = torch.rand(1, size, generator=torch.Generator().manual_seed(3)) - 0.5
+    found = set()
+    for threads in (1, 2, 3, 8):
+        torch.set_num_threads(threads)
+        found.add(sums(values).item())
+    assert len(found) == 1, (size, found)
+"""
+
+
+def test_a_long_sum_is_the_same_with_any_number_of_threads():
+    """In a process of its own: the threads stay, and whoever is forked from here could not use them."""
+    subprocess.run([sys.executable, "-c", SUMS], check=True)
+    for size in (sampling.NOT_SHARED_OUT - 1, sampling.NOT_SHARED_OUT, 300_001):
+        for runs in (1, 2, 3):
+            assert sampling.sums(torch.ones(runs, size)).tolist() == [size] * runs

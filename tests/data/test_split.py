@@ -263,6 +263,7 @@ SHARES = (
          "clean rule 'stars>3' names 'stars', but the data has value ('value'), time ('time');"
          " give --value-col or --time-col, or change the rule."),
         (lambda data: split(data, ratios=(0.8, 0.2)), f"split ratios (0.8, 0.2) {SHARES}"),
+        (lambda data: split(data, ratios="8,1,1"), f"split ratios (8,1,1) {SHARES}"),  # type: ignore[arg-type]
         (lambda data: split(data, "global-time:soon"),
          "split 'global-time:soon': give a moment like global-time:2021-06-01."),
         (lambda data: split(data.take([0, 1, 2]), "random"),

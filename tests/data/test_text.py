@@ -101,6 +101,29 @@ def test_quotes_are_quotes_however_a_file_is_packed(tmp_path: Path, suffix: str)
     assert rows(read_table(path)[0]) == [("u000", "x, y"), ("u001", "z")]
 
 
+FIX = r"take it out, or make or copy the file again if a crash left it there\.$"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"us\0er,item\n", rf"a\.csv has a NUL byte in line 1; {FIX}"),
+        ("user,item\né,1\n".encode() + b"2,\0\n", rf"a\.csv has a NUL byte in line 3; {FIX}"),
+        (b"\0" * 99, rf"a\.csv has a NUL byte in line 1; {FIX}"),
+        (b"user,item\n" + b"1,2\n" * 50_000 + b"1,3\0\n", rf"a\.csv: column 'item' .*, row 50,001; {FIX}"),
+        ("user,item\n1,2\n".encode("utf-16"), "is not UTF-8 text; save it as UTF-8, or as Parquet"),
+        ("user,item\n1,2\n".encode("utf-16-le"), "is not UTF-8 text; save it as UTF-8"),
+        ("user,item\n1,2\n".encode("utf-16-be"), "is not UTF-8 text; save it as UTF-8"),
+        (b"user,item\ncaf\xe9,2\n\0", "is not UTF-8 text; save it as UTF-8"),
+    ],
+)
+def test_a_nul_byte_is_told_from_text_of_another_encoding(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_table(path)
+
+
 def test_a_long_header_is_read_whole(tmp_path: Path) -> None:
     names = ["user", "item", *(f"a_column_with_a_long_name_{n}" for n in range(8000)), "last"]
     line = ",".join(["1"] * 8002 + ["5"])

@@ -136,5 +136,9 @@ def test_ids_come_back_as_they_were_before_a_spreadsheet() -> None:
 
 
 def test_zeros_left_by_a_crash_are_refused() -> None:
-    with pytest.raises(InputError, match=r"column 'user' has NUL characters in 'a\\x00'"):
-        list(untrusted.as_written("log", [batch("a\0")], ["user"], []))
+    sentence = (
+        r"^log: column 'user' has a NUL byte in 'a\\x00', row 5; "
+        r"take it out, or make or copy the file again if a crash left it there\.$"
+    )
+    with pytest.raises(InputError, match=sentence):
+        list(untrusted.as_written("log", [batch("b", "c", "b"), batch("b", "a\0", "b")], ["user"], []))

@@ -15,6 +15,7 @@ from accord.data.simulate import simulate
 from accord.data.split import split
 from accord.fitting import fit
 from accord.recommender.recommender import Recommender
+from accord.training.callbacks import Callback
 from helpers import small_data
 
 
@@ -46,8 +47,19 @@ def test_it_says_what_it_tried(made):
     }
 
 
+class Plans(Callback):
+    def __init__(self):
+        self.said = []
+
+    def on_epoch(self, progress):
+        self.said.append(progress.plan)
+
+
 def test_the_same_search_gives_the_same_result(made):
-    again = fit(small_data(), options={"model.budget": 2}, device="cpu")  # auto is the default
+    plans = Plans()
+    again = fit(small_data(), options={"model.budget": 2}, device="cpu", callbacks=[plans])  # auto is the default
+    assert plans.said[0].startswith("auto tries popularity, ease")
+    assert not any(plans.said[1:]), "what it will do is said once, before anything is done"
     assert again.run.config == made.run.config
     assert again.metrics["mean"] == made.metrics["mean"]
 

@@ -180,7 +180,36 @@ def test_a_thousand_items_to_leave_out_fit_into_a_request(address):
     assert httpx.get(f"{address}/v1/recommendations?user=u0002{excluded}").status_code == 200
 
 
+LONG = {
+    b"414": b"GET /v1/about?" + b"x" * 70_000 + b" HTTP/1.1\r\n" + HEAD + b"\r\n",
+    b"431": b"GET /v1/about HTTP/1.1\r\n" + HEAD + b"X-Long: " + b"x" * 70_000 + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("status", LONG)
+def test_paths_and_headers_in_one_piece_are_bounded_too(address, status):
+    """They are read whole before anything is counted; where the piece was cut, the request is refused as it is."""
+    with connect(address) as made:
+        made.sendall(LONG[status])
+        answer = made.recv(2**16)
+    assert answer.startswith((b"HTTP/1.1 " + status, b"HTTP/1.1 400")), answer[:80]
+
+
 # --- clients that keep the server waiting
+
+
+def test_connections_that_send_half_a_request_are_closed(address, monkeypatch):
+    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.3)
+    with connect(address) as silent, connect(address) as half:
+        half.sendall(b"GET /healthz HTTP/1.1\r\n" + HEAD + b"X-")
+        assert httpx.get(f"{address}/healthz").status_code == 200
+        for made in (silent, half):
+            made.settimeout(60)
+            assert made.recv(100) == b""
+    with httpx.Client() as kept:  # a connection that does its work is not closed
+        kept.get(f"{address}/healthz")
+        time.sleep(0.5)
+        assert kept.get(f"{address}/healthz").status_code == 200
 
 
 def test_a_body_that_nobody_waits_for_does_not_keep_the_connection(address, monkeypatch):

@@ -1,139 +1,319 @@
-"""Who is let in, how much at once, and what happens when the run folder changes."""
+"""Who is let in, how much at once and for how long, by a guard around an application that answers everything."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-import socket
-import time
+from types import SimpleNamespace
 
-import httpx
 import pytest
 
-from accord.serve import connection, guard
-from accord.serve.api import make_app
+from accord.serve import guard
 from accord.serve.guard import Guard, Rules
 from accord.serve.meters import Meters
-from serving import Client, make_holder, run, serving  # noqa: F401
+
+START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
 
 
-@pytest.fixture(scope="module")
-def served(run):  # noqa: F811
-    return make_holder(run)
+async def echo(scope, receive, send):
+    """Answers with the body that arrived; a second message would be of the connection."""
+    body = (await receive())["body"] if scope["method"] == "POST" else b"here"
+    await send(dict(START))
+    await send({"type": "http.response.body", "body": body})
 
 
-def client(served, **rules):
-    return Client(make_app(served, Rules(**rules)))
+def made(app=echo, **rules):
+    return Guard(app, Rules(**rules), Meters())
+
+
+class Answer:
+    """What was sent as an answer."""
+
+    def __init__(self):
+        self.sent = []
+
+    async def send(self, message):
+        self.sent.append(message)
+
+    @property
+    def status(self):
+        return self.sent[0]["status"]
+
+    @property
+    def headers(self):
+        return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
+
+    @property
+    def body(self):
+        return b"".join(message["body"] for message in self.sent[1:])
+
+    @property
+    def error(self):
+        found = json.loads(self.body)["error"]
+        return self.status, found["code"], found["message"]
+
+
+def parts(*bodies):
+    """Messages of a body that arrives in parts, of which the last ends it."""
+    more = [{"type": "http.request", "body": body, "more_body": True} for body in bodies]
+    return [*more[:-1], more[-1] | {"more_body": False}] if more else []
+
+
+async def ask(guarded, path="/v1/about", method="GET", headers=(), messages=(), query=b"", host=b"localhost", **scope):
+    """One request; what follows the messages given never arrives."""
+    answer, left = Answer(), list(messages)
+
+    async def receive():
+        return left.pop(0) if left else await asyncio.Future()
+
+    headers = [*headers] if host is None else [(b"host", host), *headers]
+    asked = {"type": "http", "method": method, "path": path, "query_string": query, "headers": headers} | scope
+    await guarded(asked, receive, answer.send)
+    return answer
+
+
+def asks(guarded, *arguments, **more):
+    return asyncio.run(ask(guarded, *arguments, **more))
+
+
+def posts(guarded, *bodies, headers=()):
+    return asks(guarded, "/v1/recommendations", "POST", headers, parts(*bodies))
 
 
 # --- who
 
 
-def test_without_a_token_only_its_own_names_are_answered(served):
-    asks = client(served)
-    for host in ("127.0.0.1:8000", "localhost", "LOCALHOST:1", "[::1]:8000"):
-        assert asks.get("/v1/about", headers={"host": host}).status_code == 200
-    for host in ("evil.example", "127.0.0.1.evil.example", "", "[", "user@evil.example"):
-        answer = asks.get("/v1/about", headers={"host": host})
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "wrong_host")
+def test_without_a_token_only_its_own_names_are_answered():
+    for host in (b"127.0.0.1:8000", b"localhost", b"LOCALHOST:1", b"[::1]:8000"):
+        assert asks(made(), host=host).status == 200
+    for host in (b"evil.example", b"127.0.0.1.evil.example", b"", b"[", b"user@evil.example", b"\xff", None):
+        assert asks(made(), host=host).error == (
+            400, "wrong_host", "this server answers only under its own name or address.",
+        )  # fmt: skip
 
 
-def test_pages_of_other_sites_cannot_change_anything(served):
-    asks = client(served)
-    for origin in ("http://evil.example", "null", "http://127.0.0.1:9"):
-        answer = asks.post("/reload", headers={"origin": origin})
-        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross_origin")
-    assert asks.post("/reload", headers={"origin": "http://127.0.0.1"}).status_code == 200
-    forwarded = asks.post("/reload", headers={"x-forwarded-for": "10.0.0.1"})
-    assert forwarded.json()["error"]["code"] == "token_needed"
+CROSS = (403, "cross_origin", "requests from pages of other sites are not answered.")
 
 
-def test_a_token_opens_everything_but_the_empty_pages(served):
-    asks = client(served, token="secret")
-    for path in ("/v1/about", "/metrics", "/openapi.json", "/v1/recommendations?user=u0002"):
-        for given in (None, "Bearer wrong", "secret", "Bearer sécret".encode()):
-            answer = asks.get(path, headers={"authorization": given} if given else None)
-            assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
+def test_pages_of_other_sites_cannot_change_anything():
+    for origin in (b"http://evil.example", b"null", b"http://localhost:9", b"http://[", b"http://\xff"):
+        assert asks(made(), "/reload", "POST", [(b"origin", origin)]).error == CROSS
+        for method in ("GET", "HEAD"):  # they change nothing, and no other site can read the answer
+            assert asks(made(), method=method, headers=[(b"origin", origin)]).status == 200
+    for origin, host in ((b"http://LOCALHOST:1", b"localhost:1"), (b"http://localhost:1", b"LOCALHOST:1")):
+        assert asks(made(), "/reload", "POST", [(b"origin", origin)], parts(b""), host=host).status == 200
+
+
+@pytest.mark.parametrize("header", [b"forwarded", b"x-forwarded-for"])
+def test_a_run_is_reloaded_through_a_proxy_only_with_a_token(header):
+    headers = [(header, b"10.0.0.1")]
+    needed = (403, "token_needed", "through a proxy this works only on a server with a token.")
+    assert asks(made(), "/reload", "POST", headers, parts(b"")).error == needed
+    assert asks(made(), "/v1/about", headers=headers).status == 200
+    with_token = [*headers, (b"authorization", b"Bearer secret")]
+    assert asks(made(token="secret"), "/reload", "POST", with_token, parts(b"")).status == 200
+
+
+def test_a_token_opens_everything_but_the_empty_pages():
+    guarded = made(token="secret")
+    for path in ("/v1/about", "/metrics", "/openapi.json", "/reload", "/statically"):
+        for given in (b"", b"Bearer wrong", b"secret", "Bearer sécret".encode()):
+            answer = asks(guarded, path, headers=[(b"authorization", given)])
+            assert answer.error == (401, "unauthorized", "send the header 'Authorization: Bearer TOKEN'.")
             assert answer.headers["www-authenticate"] == "Bearer"
-        assert asks.get(path, headers={"authorization": "Bearer secret", "host": "any.example"}).status_code == 200
-    assert asks.post("/reload").status_code == 401
-    assert asks.post("/reload", headers={"authorization": "Bearer secret"}).status_code == 200
+        assert asks(guarded, path).status == 401
+        opened = [(b"authorization", b"Bearer secret")]
+        assert asks(guarded, path, headers=opened, host=b"any.example").status == 200
     for path in ("/", "/docs", "/static/page.css", "/healthz", "/readyz"):
-        assert asks.get(path).status_code == 200
+        assert asks(guarded, path).status == 200
 
 
 # --- how much
 
 
-def call(app, method="GET", path="/", headers=(), messages=()):
-    """Status and body of one request to an ASGI application; the body arrives in the messages given, or never."""
-    sent = []
-    left = list(messages)
-
-    async def receive():
-        return left.pop(0) if left else await asyncio.Future()
-
-    async def send(message):
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "method": method,
-        "path": path,
-        "query_string": b"",
-        "headers": [(b"host", b"localhost"), *headers],
-    }
-    return scope, receive, send, sent
+WAIT = (503, "overloaded", "too many requests at once; try again in a second.")
 
 
-def test_more_requests_than_wait_are_refused_and_health_is_not(served):
-    app = make_app(served, Rules(most_waiting=4))
+def test_more_requests_than_wait_are_refused_and_health_is_not():
+    guarded = made(most_waiting=4)
 
     async def crowd():
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as asks:
-            paths = ["/v1/recommendations?user=u0002"] * 20 + ["/healthz"]
-            return await asyncio.gather(*(asks.get(path) for path in paths))
+        paths = ["/v1/about"] * 20 + ["/healthz", "/readyz"]
+        return await asyncio.gather(*(ask(guarded, path) for path in paths))
 
-    *answers, health = asyncio.run(crowd())
-    refused = [answer for answer in answers if answer.status_code == 503]
-    assert len(refused) == 16
-    assert all(answer.headers["retry-after"] == "1" for answer in refused)
-    assert refused[0].json()["error"]["code"] == "overloaded"
-    assert sum(answer.status_code == 200 for answer in answers) == 4
-    assert health.status_code == 200
-    assert client(served).get("/v1/about").status_code == 200  # nothing stays counted
+    *answers, health, ready = asyncio.run(crowd())
+    assert [answer.status for answer in answers] == [200] * 4 + [503] * 16
+    assert {answer.error for answer in answers[4:]} == {WAIT}
+    assert all(answer.headers["retry-after"] == "1" for answer in answers[4:])
+    assert health.status == ready.status == 200
+    assert b"accord_refused_total 16.0" in guarded.meters.text()
+    assert asks(guarded).status == 200, "nothing stays counted"
 
 
-def test_an_answer_that_takes_too_long_is_given_up():
+def test_who_is_being_answered_is_counted():
+    seen = []
+
+    async def counts(scope, receive, send):
+        seen.append(guarded.meters.waiting._value.get())
+        await echo(scope, receive, send)
+
+    guarded = made(counts)
+
+    async def both():
+        await asyncio.gather(ask(guarded), ask(guarded))
+
+    asyncio.run(both())
+    assert seen == [2, 1]
+    assert guarded.meters.waiting._value.get() == 0
+
+
+def test_requests_take_turns_with_other_work_in_between():
+    turns, done, after_each = guard._Turns(), [], []
+
+    async def take(name):
+        await turns.take()
+        done.append(name)
+
+    async def crowd():
+        waiting = [asyncio.ensure_future(take(name)) for name in "abcd"]
+        await asyncio.sleep(0)
+        waiting[2].cancel()
+        for _ in range(20):
+            after_each.append(len(done))
+            await asyncio.sleep(0)
+        assert all(one.done() for one in waiting)
+
+    asyncio.run(crowd())
+    assert done == ["a", "b", "d"], "in the order in which they came; who went away is passed over"
+    assert all(later - one <= 1 for one, later in itertools.pairwise(after_each)), "one at a time"
+
+
+def test_an_answer_that_takes_too_long_is_given_up_but_a_reload_is_not():
     async def sleeps(scope, receive, send):
-        await asyncio.sleep(30)
+        await asyncio.sleep(0.1)
+        await echo(scope, receive, send)
 
-    scope, receive, send, sent = call(None)
-    asyncio.run(Guard(sleeps, Rules(seconds=0.05), Meters())(scope, receive, send))
-    assert sent[0]["status"] == 503
-    assert json.loads(sent[1]["body"])["error"]["code"] == "timeout"
+    guarded = made(sleeps, seconds=0.05)
+    assert asks(guarded).error == (503, "timeout", "no answer within 0.05 seconds; ask for less.")
+    assert asks(guarded, "/reload", "POST", (), parts(b"")).status == 200
+
+
+def test_an_answer_that_has_begun_is_not_followed_by_an_error():
+    async def breaks(scope, receive, send):
+        await send(dict(START))
+        raise RuntimeError
+
+    assert len(asks(made(breaks)).sent) == 1
+
+
+LARGE = (413, "too_large", "a body may have at most 100 bytes.")
+SLOW = (408, "too_slow", "the body did not arrive within 0.05 seconds.")
+CUT_SHORT = (400, "cut_short", "the connection ended before the body.")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+def test_what_has_no_body_waits_for_none(method):
+    assert asks(made(), method=method).status == 200
+
+
+@pytest.mark.parametrize("length", [b"101", b"-1", b"many", b""])
+def test_a_body_is_refused_by_the_length_that_it_claims(length):
+    assert asks(made(most_bytes=100), "/", "POST", [(b"content-length", length)]).error == LARGE
 
 
 @pytest.mark.parametrize(
-    ("headers", "messages", "status", "code"),
+    ("messages", "error"),
     [
-        ([], [], 408, "too_slow"),
-        ([], [{"type": "http.request", "body": b"a", "more_body": True}], 408, "too_slow"),
-        ([], [{"type": "http.request", "body": b"a" * 60, "more_body": True}] * 2, 413, "too_large"),
-        ([(b"content-length", b"101")], [], 413, "too_large"),
-        ([(b"content-length", b"-1")], [], 413, "too_large"),
-        ([], [{"type": "http.disconnect"}], 400, "cut_short"),
+        ([], SLOW),
+        (parts(b"a", b"")[:1], SLOW),
+        (parts(b"a" * 60, b"a" * 41), LARGE),
+        ([*parts(b"a", b"")[:1], {"type": "http.disconnect"}], CUT_SHORT),
     ],
 )
-def test_bodies_are_bounded_in_size_and_time(headers, messages, status, code):
+def test_bodies_are_bounded_in_size_and_time(messages, error):
     async def never(scope, receive, send):
         raise AssertionError("the body is not whole")
 
-    scope, receive, send, sent = call(None, "POST", "/v1/recommendations", headers, messages)
-    asyncio.run(Guard(never, Rules(seconds=0.05, most_bytes=100), Meters())(scope, receive, send))
-    assert sent[0]["status"] == status
-    assert json.loads(sent[1]["body"])["error"]["code"] == code
+    guarded = made(never, seconds=0.05, most_bytes=100)
+    assert asks(guarded, "/v1/recommendations", "POST", (), messages).error == error
+    assert guarded.arriving == 0
+
+
+def test_a_body_arrives_whole_and_what_follows_is_of_the_connection():
+    received = []
+
+    async def listens(scope, receive, send):
+        received.extend([await receive(), await receive()])
+        await echo({"method": "GET"}, receive, send)
+
+    gone = {"type": "http.disconnect"}
+    messages = [*parts(b"a" * 60, b"b" * 40), gone]
+    length = [(b"content-length", b"100")]
+    assert asks(made(listens, most_bytes=100), "/", "POST", length, messages).status == 200
+    assert received == [{"type": "http.request", "body": b"a" * 60 + b"b" * 40, "more_body": False}, gone]
+    assert asks(made(), "/", "POST", (), [{"type": "http.request"}]).body == b"", "both keys may be left out"
+
+
+def test_bodies_on_their_way_are_bounded_all_together():
+    guarded = made(most_arriving=100)
+    assert posts(guarded, b"a" * 100, b"a" * 50).status == 200, "what is whole is not on its way"
+    answer = posts(guarded, b"a" * 60, b"a" * 41, b"a")
+    assert answer.error == (503, "overloaded", "too many large bodies at once; try again in a second.")
+    assert b"accord_refused_total 1.0" in guarded.meters.text()
+
+    async def two():
+        slow = asyncio.ensure_future(ask(guarded, "/", "POST", (), parts(b"a" * 60, b"")[:1]))
+        await asyncio.sleep(0)
+        other = await ask(guarded, "/", "POST", (), parts(b"a" * 41, b""))
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+        return other
+
+    assert asyncio.run(two()).status == 503
+    assert guarded.arriving == 0
+
+
+def test_paths_and_headers_are_bounded_however_they_arrive():
+    guarded = made(most_header_bytes=100)
+    assert asks(guarded, query=b"x" * 40, raw_path=b"/" * 60).status == 200
+    answer = asks(guarded, query=b"x" * 41, raw_path=b"/" * 60)
+    assert answer.error == (414, "too_long", "the path may have at most 100 bytes; send what is long in a body.")
+    assert answer.headers["connection"] == "close"
+    assert asks(guarded, query=b"x" * 101, raw_path=None).status == 414
+    assert asks(guarded, headers=[(b"x-long", b"x" * 81)]).status == 200, "with the name of the host"
+    answer = asks(guarded, headers=[(b"x-long", b"x" * 82)])
+    assert answer.error == (431, "too_long", "the headers may have at most 100 bytes.")
+    assert answer.headers["connection"] == "close"
+
+
+def test_two_lengths_are_refused():
+    both = [(b"transfer-encoding", b"chunked"), (b"content-length", b"1")]
+    answer = posts(made(), b"a", headers=both)
+    assert answer.error == (
+        400, "bad_request", "a request has a Content-Length or a Transfer-Encoding, not both.",
+    )  # fmt: skip
+    assert answer.headers["connection"] == "close"
+    assert all(posts(made(), b"a", headers=[one]).status == 200 for one in both)
+
+
+# --- what is said, and what is not
+
+
+def test_what_every_answer_carries_is_all_text_and_stands_once():
+    assert all(isinstance(name, bytes) and isinstance(value, bytes) for name, value in guard.HEADERS)
+
+    async def caches(scope, receive, send):
+        await send(START | {"headers": [(b"cache-control", b"max-age=60")]})
+
+    names = [name.lower() for name in guard.SECURITY]
+    assert sorted(name.decode() for name, _ in asks(made(caches)).sent[0]["headers"]) == sorted(names)
+    assert asks(made(caches)).headers["cache-control"] == "max-age=60"
+    refused = asks(made(token="secret"))
+    assert refused.headers.keys() == {*names, "content-type", "content-length", "www-authenticate"}
+    assert refused.headers["content-type"] == "application/json"
+    assert refused.headers["content-length"] == str(len(refused.body))
+    assert [message["type"] for message in refused.sent] == ["http.response.start", "http.response.body"]
 
 
 def test_an_error_of_our_own_tells_nothing_of_itself(caplog):
@@ -142,82 +322,53 @@ def test_an_error_of_our_own_tells_nothing_of_itself(caplog):
     async def breaks(scope, receive, send):
         raise RuntimeError(id_)
 
-    scope, receive, send, sent = call(None)
-    asyncio.run(Guard(breaks, Rules(), Meters())(scope, receive, send))
-    assert sent[0]["status"] == 500
-    assert b"secret" not in sent[1]["body"]
-    assert "in breaks\n" in caplog.text  # the log says where
-    assert "RuntimeError" in caplog.text
-    assert "secret" not in caplog.text  # what an error says may have ids in it
-    scope, receive, send, sent = call(None)
-    asyncio.run(Guard(breaks, Rules(log_requests=True), Meters())(scope, receive, send))
-    assert "RuntimeError: secret" in caplog.text
+    assert asks(made(breaks)).error == (500, "internal", "an error of the server; its log says more.")
+    first, *where, last = caplog.messages[0].splitlines()
+    assert first == "an error of the server itself:"
+    assert where[-2].endswith("in breaks")
+    assert all(line.startswith("  ") for line in where)
+    assert last == "RuntimeError", "what an error says may have ids in it"
+    caplog.clear()
+    asks(made(breaks, log_requests=True))
+    assert caplog.messages[0].endswith("RuntimeError: secret")
 
 
-def test_requests_are_logged_only_when_asked(served, caplog):
+def test_requests_are_logged_only_when_asked(caplog, monkeypatch):
     caplog.set_level("INFO", "accord.serve")
-    client(served).get("/v1/recommendations?user=u0002")
-    assert "u0002" not in caplog.text
-    client(served, log_requests=True).get("/v1/recommendations?user=u0002%0Anext")
-    assert "user=u0002%0Anext" in caplog.text
-    assert "\nnext" not in caplog.text
+    asks(made(), query=b"user=u0002")
+    assert not caplog.messages
+    clock = iter([5.0, 5.25, 6.0, 6.5])
+    monkeypatch.setattr(guard, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    asks(made(log_requests=True), query=b"user=u0002%0Anext\n\xff")
+    asks(made(log_requests=True, token="secret"))
+    assert caplog.messages == [
+        "GET '/v1/about?user=u0002%0Anext\\n\N{REPLACEMENT CHARACTER}' 200 250.0 ms",
+        "GET '/v1/about' 401 500.0 ms",
+    ]
 
 
-def test_connections_that_send_half_a_request_are_closed(served, monkeypatch):
-    import socket
+def test_answers_are_counted_by_route_and_status(monkeypatch):
+    async def routes(scope, receive, send):
+        if scope["path"] == "/v1/about":
+            scope["route"] = SimpleNamespace(path="/v1/{name}")
+            await echo(scope, receive, send)
 
-    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.3)
-    with serving(served) as address:
-        place = ("127.0.0.1", int(address.rpartition(":")[2]))
-        with socket.create_connection(place, 90) as silent, socket.create_connection(place, 90) as half:
-            half.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-")
-            assert httpx.get(f"{address}/healthz").status_code == 200
-            began = time.monotonic()
-            assert silent.recv(100) == b""
-            assert half.recv(100) == b""
-            assert time.monotonic() - began < 60
-        with httpx.Client() as kept:  # a connection that does its work is not closed
-            kept.get(f"{address}/healthz")
-            time.sleep(0.5)
-            assert kept.get(f"{address}/healthz").status_code == 200
+    guarded, clock = made(routes), iter([5.0, 5.25, 6.0, 6.5])
+    monkeypatch.setattr(guard, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    asks(guarded)
+    asks(guarded, "/silent")
+    said = guarded.meters.text().decode().splitlines()
+    assert 'accord_requests_total{route="/v1/{name}",status="200"} 1.0' in said
+    assert 'accord_request_seconds_sum{route="/v1/{name}"} 0.25' in said
+    assert 'accord_requests_total{route="none",status="500"} 1.0' in said, "it sent nothing"
 
 
-def test_what_every_answer_carries_is_all_text():
-    assert all(isinstance(name, bytes) and isinstance(value, bytes) for name, value in guard.HEADERS)
+def test_what_is_no_request_is_passed_on():
+    passed = []
 
+    async def lives(*arguments):
+        passed.append(arguments)
 
-# --- what is not one request
-
-
-def test_two_lengths_are_refused(served):
-    answer = client(served).post(
-        "/v1/recommendations",
-        content=b'{"users": ["u0002"]}',
-        headers={"transfer-encoding": "chunked", "content-length": "20"},
-    )
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_request")
-    assert answer.headers["connection"] == "close"
-
-
-def test_paths_and_headers_are_bounded_however_they_arrive(served):
-    asks = client(served, most_header_bytes=2000)
-    long = "x" * 2000
-    answer = asks.get(f"/v1/about?{long}")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (414, "too_long")
-    answer = asks.get("/v1/about", headers={"x-long": long})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (431, "too_long")
-    assert asks.get("/v1/about", headers={"x-long": long[:1500]}).status_code == 200
-
-
-def test_the_same_over_a_connection(served):
-    """In one piece, which is read whole before anything is counted."""
-    for head, status in (
-        (b"GET /v1/about?" + b"x" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"414"),
-        (b"GET /v1/about HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 70_000 + b"\r\n\r\n", b"431"),
-        (b"POST /v1/recommendations HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
-         b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
-    ):  # fmt: skip
-        with serving(served) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as client_side:
-            client_side.sendall(head)
-            answer = client_side.recv(2**16)
-        assert answer.startswith((b"HTTP/1.1 " + status, b"HTTP/1.1 400")), answer[:80]
+    arguments = ({"type": "lifespan"}, object(), object())
+    asyncio.run(made(lives)(*arguments))
+    assert passed == [arguments]

@@ -1,16 +1,23 @@
-"""A training that was interrupted, resumed, refused or damaged."""
+"""Checkpoints of one process and of several, and a training that was interrupted, resumed, refused or damaged."""
 
 from __future__ import annotations
 
 import functools
+import os
+import shutil
+import signal
+import traceback
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from accord.errors import InputError
 from accord.io.tensors import read_tensors, write_tensors
-from accord.training import validation
+from accord.nn.ranks import ALONE, SeveralRanks, Share
+from accord.training import checkpoints, validation
 from accord.training.stack import Bench, train_stack
 from accord.training.stopping import Stopping
 from accord.training.trainer import Diverged, Trainer
@@ -18,6 +25,143 @@ from contracts import TwoTower
 from helpers import CPU, assert_same_weights, plan_small, small_data
 
 EPOCHS = 3
+
+
+# --- the files themselves
+
+
+USERS = torch.arange(2 * 5 * 3, dtype=torch.float32).view(2, 5, 3)  # a table whose rows may be split
+OTHERS_TOO = {"item": torch.rand(2, 4, 3), "stream": torch.arange(7, dtype=torch.uint8), "step": torch.tensor(9)}
+HEADER = {"stage": "1/1", "state": "{}"}
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def assert_stored(found, tensors, header=HEADER):
+    assert found[1] == header
+    assert_same_weights(found[0], tensors)
+    assert {name: tensor.dtype for name, tensor in found[0].items()} == {name: t.dtype for name, t in tensors.items()}
+
+
+def together(folder, work):
+    """What `work` gives rank 0, which is this process, where a fork of it is rank 1."""
+    import torch.distributed.checkpoint.hf_storage
+    import torch.distributed.tensor  # seconds, once and not in both
+
+    child = os.fork()
+    rank = 0 if child else 1
+    try:
+        torch.set_num_threads(1)
+        place, patience = f"file://{folder}/meeting", timedelta(seconds=60)
+        dist.init_process_group("gloo", init_method=place, rank=rank, world_size=2, timeout=patience)
+        found = work(SeveralRanks(rank, 2))
+        dist.destroy_process_group()
+    except BaseException:
+        if child:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            if dist.is_initialized():
+                dist.destroy_process_group()
+            raise
+        traceback.print_exc()
+        os._exit(1)
+    if not child:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    return found
+
+
+def test_one_process_reads_what_it_wrote_and_each_of_several_its_rows(tmp_path):
+    path, tensors = tmp_path / "checkpoint-1.safetensors", {"user": USERS, **OTHERS_TOO}
+    assert checkpoints.read(path, {}, ALONE) is None
+    checkpoints.write(path, {"user": USERS + 1}, {"stage": "0"}, {}, ALONE)
+    checkpoints.write(path, tensors, HEADER, {"user": Share(0, 5, 5)}, ALONE)
+    assert names(tmp_path) == [path.name]
+    assert_stored(checkpoints.read(path, {}, ALONE), tensors)
+    found = checkpoints.read(path, {"user": Share(3, 2, 5)}, SeveralRanks(1, 2))
+    assert_stored(found, tensors | {"user": USERS[:, 3:]})
+    other = checkpoints.read(path, {"user": Share(3, 2, 6), "lost": Share(0, 1, 2)}, SeveralRanks(1, 2))
+    assert_stored(other, tensors)  # a table of another size: who asked refuses it
+
+
+def test_several_processes_write_a_folder_that_any_number_reads(tmp_path, monkeypatch):
+    path, tensors = tmp_path / "runs" / "checkpoint-1.safetensors", {"user": USERS, **OTHERS_TOO}
+    path.parent.mkdir()
+    (path.parent / "checkpoint-1-at-8").mkdir()  # of processes that were killed: it has no state.json
+    (path.parent / "checkpoint-2-at-3").mkdir()  # of another stage
+    path.write_bytes(b"of one process, before")
+
+    def write_twice_and_read(ranks):
+        if ranks.rank:  # the first writes what makes it whole: it goes on only then, and removes the older ones
+            monkeypatch.setattr(checkpoints, "write_json", None)
+        share = Share(*ranks.share(5), 5)
+        own = USERS[:, share.first : share.first + share.size]
+        seen = []
+        for times in (2, 1):
+            checkpoints.write(path, OTHERS_TOO | {"user": own * times}, HEADER, {"user": share}, ranks)
+            dist.barrier()
+            seen.append(names(path.parent))
+            dist.barrier()
+        found = checkpoints.read(path, {"user": share}, ranks)
+        assert_stored(found, tensors | {"user": own})
+        other = checkpoints.read(path, {"lost": share}, ranks)
+        assert_stored(other, tensors)  # every process reads all of what it does not split
+        return seen
+
+    assert together(tmp_path, write_twice_and_read) == [
+        ["checkpoint-1-at-9", "checkpoint-2-at-3"], ["checkpoint-1-at-10", "checkpoint-2-at-3"],
+    ]  # fmt: skip
+    assert_stored(checkpoints.read(path, {"user": Share(0, 5, 5)}, ALONE), tensors)
+
+    older = path.parent / "checkpoint-1-at-9"  # as after a crash before it was removed
+    shutil.copytree(path.parent / "checkpoint-1-at-10", older)
+    (older / "state.json").write_text("damaged")
+    assert_stored(checkpoints.read(path, {}, ALONE), tensors)
+    checkpoints.write(path, tensors, HEADER, {}, ALONE)
+    assert names(path.parent) == [path.name, "checkpoint-2-at-3"]
+
+
+def test_a_damaged_folder_is_said_in_a_sentence(tmp_path):
+    path = tmp_path / "checkpoint-1.safetensors"
+
+    def write(ranks):
+        checkpoints.write(path, {"user": USERS[:, :3] if ranks.rank == 0 else USERS[:, 3:]}, HEADER,
+                          {"user": Share(*ranks.share(5), 5)}, ranks)  # fmt: skip
+
+    together(tmp_path, write)
+    folder = tmp_path / "checkpoint-1-at-1"
+    for part in folder.glob("*.safetensors"):
+        part.write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match=rf"^{folder} is damaged \((?s:.+)\); train again\.$"):
+        checkpoints.read(path, {}, ALONE)
+
+
+def test_checkpoints_are_found_and_removed_and_nothing_else(tmp_path):
+    kept, gone = ["config.json", "checkpoint-1.txt"], ["checkpoint-1.safetensors", "checkpoint-2.safetensors"]
+    for name in (*kept, *gone):
+        (tmp_path / name).touch()
+    folder = tmp_path / "checkpoint-2-at-13"
+    folder.mkdir()
+    (folder / "state.json").touch()
+    found = checkpoints.found(tmp_path)
+    assert sorted(path.name for path in found) == ["checkpoint-1.safetensors", folder.name, "checkpoint-2.safetensors"]
+    for _ in range(2):  # another process may have been quicker
+        checkpoints.remove(found)
+        assert names(tmp_path) == sorted(kept)
+
+
+def test_an_old_checkpoint_that_cannot_be_removed_ends_no_training(tmp_path, monkeypatch):
+    def refuses(*_, **__):
+        raise PermissionError
+
+    (tmp_path / "checkpoint-1-at-1").mkdir()
+    monkeypatch.setattr(os, "rmdir", refuses)
+    checkpoints.remove(checkpoints.found(tmp_path))
+
+
+# --- trainings
 
 
 class Interrupted(Exception):

@@ -106,7 +106,7 @@ def members_table(metrics: dict[str, Any]) -> None:
 
 @contextmanager
 def training_progress() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar with the loss, the speed and the validation metric."""
+    """A progress bar with the loss, the speed and the validation metric; without a terminal one line of a search."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
@@ -122,6 +122,8 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
         tasks: dict[str, Any] = {}
 
         def watch(progress: Progress) -> None:
+            if progress.plan is not None and not screen.is_terminal:  # where no bar shows that something is done
+                say(progress.plan)
             figures = progress.unit
             if progress.step:
                 figures += f" · loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s"

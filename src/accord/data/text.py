@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -280,12 +281,23 @@ def _start(path: Path, label: str) -> bytes:
             if start.startswith(magic):
                 raise InputError(f"{label} is {what}.")
         if b"\0" in start:
-            raise InputError(f"{label} is not UTF-8 text; save it as UTF-8, or as Parquet in a file named *.parquet.")
+            raise InputError(f"{label} {_not_text(start)}")
         while b"\n" not in start.lstrip() and (more := stream.read(START)):
             start += more
             if len(start) > LONGEST_LINE:
                 raise InputError(f"{label}: the first line is longer than {LONGEST_LINE // 2**20} MB; is it a log?")
     return start
+
+
+def _not_text(start: bytes) -> str:
+    """What is wrong with the beginning of a file that has a NUL byte in it."""
+    before, _, _ = start.partition(b"\0")
+    utf16 = start[:2].count(0) == 1  # one of every two bytes of plain letters; with a mark before them it is no UTF-8
+    with suppress(UnicodeDecodeError):
+        line = before.decode().count("\n") + 1
+        if not utf16:
+            return f"has a NUL byte in line {line:,}; {untrusted.NO_NULS}."
+    return "is not UTF-8 text; save it as UTF-8, or as Parquet in a file named *.parquet."
 
 
 def _split(line: str, quoted: bool) -> tuple[str, list[str]]:

@@ -25,6 +25,7 @@ IN_NO_ZIP = (".parquet", ".pq", ".orc", ".xlsx", ".xlsm", ".xls", ".zip", ".db",
 CELL = re.compile(rb"""\br\s*=\s*["']([A-Z]{0,3})([0-9]{1,9})["']""")
 MANY_ROWS, FEW_ROWS = 2**20, 2**7  # of Parquet or ORC, read at once
 MOST_CELLS = 2**25  # of a sheet, the empty ones among them
+NO_NULS = "take it out, or make or copy the file again if a crash left it there"
 
 
 def require_file(path: Path, label: str) -> None:
@@ -232,14 +233,16 @@ def as_written(
     seen: dict[str, dict[str, str]] = {
         name: {} for name in ids
     }  # the first id that would run as a formula, and the first with a ' before it
+    before = 0
     for batch in batches:
         for name in ids:
             column = batch.column(name)
             texts = column.dictionary
             if pc.any(nul := pc.match_substring(texts, "\0")).as_py():
-                damaged = shown(texts[pc.index(nul, True).as_py()].as_py())
+                place = pc.index(nul, True).as_py()
+                row = before + pc.index(column.indices, place).as_py() + 1
                 raise InputError(
-                    f"{label}: column '{name}' has NUL characters in {damaged}: the file is damaged; repair it."
+                    f"{label}: column '{name}' has a NUL byte in {shown(texts[place].as_py())}, row {row:,}; {NO_NULS}."
                 )
             odd = suspects(texts)
             for kind, found in (("bare", odd.filter(is_bare(odd))), ("guarded", odd.filter(is_guarded(odd)))):
@@ -258,4 +261,5 @@ def as_written(
             if "guarded" in seen[name]:
                 texts = pa.DictionaryArray.from_arrays(column.indices, unguarded(texts))
                 batch = batch.set_column(batch.schema.get_field_index(name), name, texts)
+        before += batch.num_rows
         yield batch

@@ -114,7 +114,7 @@ class Screen:
             self.say(f"{name}: {what}")
         elif self.watch is not None and job not in self.ended:
             stage = f"{job + 1}: {name.partition(' · ')[0]} {what['stage']}"
-            bar = Progress(**what | {"stage": stage})
+            bar = Progress(**what | {"stage": stage, "plan": None})  # that a job begins was said
             if job in self.bars and self.bars[job].stage != bar.stage:
                 self._close(job)
             self.bars[job] = bar

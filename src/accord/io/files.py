@@ -127,7 +127,7 @@ def only_writer(folder: Path | None) -> Iterator[None]:
 
 def write_json(path: Path, content: Any) -> None:
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        temporary.write_bytes(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
 def own_file(path: Path) -> Path:
@@ -141,7 +141,7 @@ def own_file(path: Path) -> Path:
 
 def read_json(path: Path) -> Any:
     try:
-        return parsed(own_file(path).read_text(encoding="utf-8"))
+        return parsed(own_file(path).read_bytes().decode())
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
@@ -229,7 +229,7 @@ def _unfolded_bytes(column: Any) -> int:
             continue
         lengths = np.asarray(pc.binary_length(part.dictionary).fill_null(0), dtype=np.int64)
         places = np.asarray(part.indices.drop_null())
-        size += int(lengths @ np.bincount(places, minlength=len(lengths))) if len(lengths) else 0
+        size += int(lengths @ np.bincount(places, minlength=len(lengths)))
     return size
 
 

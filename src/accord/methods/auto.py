@@ -90,7 +90,8 @@ class SearchMembers(FromMembers):
         best: Candidate | None = None
         members, total = family.trials(trials), len(self.search.families) * trials
         for number, member in enumerate(members):
-            lab.report(f"{member.label} {number + 1}/{len(members)}", place * trials + number, total)
+            plan = self.search.sentence(self.target.config.budget) if place == number == 0 else None
+            lab.report(f"{member.label} {number + 1}/{len(members)}", place * trials + number, total, plan)
             found = self.attempt(lab, member)
             if found is None and number == 0:
                 break  # what fails with its defaults fails with all options

@@ -107,8 +107,8 @@ class Lab(TypingProtocol):
     def train_pairs(self) -> Csr:
         """The training interactions."""
 
-    def report(self, what: str, done: int, of: int) -> None:
-        """Tell whoever watches what is being done."""
+    def report(self, what: str, done: int, of: int, plan: str | None = None) -> None:
+        """Tell whoever watches what is being done, and at the beginning what all of it will be."""
 
 
 class Method(Trainable):

@@ -148,6 +148,14 @@ class Search:
     seconds: float  # by the cost model
     left_out: tuple[str, ...]  # one sentence for each family that is not tried
 
+    def sentence(self, budget: float) -> str:
+        names = ", ".join(family.name for family in self.families)
+        options = "1 option" if self.trials == 1 else f"{self.trials} options"
+        seconds = f"{max(1, round(self.seconds)):,} s"
+        return (
+            f"auto tries {names}, {options} of each at most: {seconds} by its cost model, of a budget of {budget:,g} s"
+        )
+
 
 def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILIES, has_times: bool = False) -> Search:
     """The families that fit into a budget with their defaults, in their order; then as many trials as it allows."""

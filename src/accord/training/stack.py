@@ -259,9 +259,9 @@ class Bench:
         ranker = replace(self.ranker(method), score_all=partial(as_run, method), scores_are_logits=False)
         return float(evaluate(ranker, self.relevant, [20]).per_user["ndcg@20"].mean())
 
-    def report(self, what: str, done: int, of: int) -> None:
+    def report(self, what: str, done: int, of: int, plan: str | None = None) -> None:
         if self.watch is not None:
-            self.watch(Progress(what, done, of, 0, float("nan"), 0.0, None, "tried"))
+            self.watch(Progress(what, done, of, 0, float("nan"), 0.0, None, "tried", plan))
 
     def trainer(self, stage: Method) -> Trainer:
         """What trains the next stage."""

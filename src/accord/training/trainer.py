@@ -73,6 +73,7 @@ class Progress:
     steps_per_second: float
     value: float | None  # of the last check, mean over runs
     unit: str = "epochs"  # what is counted; a model that is solved takes no steps
+    plan: str | None = None  # of a search, once: what it tries, and about how long that takes
 
 
 @dataclass
