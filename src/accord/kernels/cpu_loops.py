@@ -141,7 +141,7 @@ def best_items(
     reach = np.empty(columns + 1, np.uint64)  # columns whose largest score is large enough
     few, few_items = np.empty(columns + deep, np.float32), np.empty(columns + deep, np.int32)
     first, places = np.empty(columns + deep, np.int32), np.empty(columns + deep, np.int32)
-    by_priority = np.empty(0, np.int64)
+    by_priority = np.empty(0, np.int32)
     for row in range(len(scores)):
         for item in range(num_items):
             score = scores[row, item]
@@ -199,8 +199,10 @@ def best_items(
                 least, level = best[row, k - 1], np.bool_(True)
         if level:
             continue
-        if not len(by_priority):
-            by_priority = np.argsort(priority)
+        if not len(by_priority):  # not by np.argsort: loaded from numba's cache it may be another kernel's np.sort
+            by_priority = np.empty(num_items, np.int32)
+            for item in range(num_items):
+                by_priority[priority[item]] = item
         at = 0
         while found < np.uint64(k):
             item = by_priority[at]

@@ -23,7 +23,8 @@ class Seen(NamedTuple):
 
 
 def top_k(scores: Tensor, k: int, priority: Tensor, seen: Seen | None = None) -> tuple[Tensor, Tensor]:
-    """The k best items of each row and their scores, equal scores in the order of `priority`: [..., I] -> [..., k].
+    """The k best items of each row and their scores, equal scores in the order of `priority`, in which each of the
+    items has a place of its own, from 0: [..., I] -> [..., k].
 
     Of [R, B, I], what the owners [B] have seen comes behind all other items, with the score -inf.
     """
