@@ -20,6 +20,14 @@ FIXTURES = {"shared_data"}
 
 # Single tests of a second or more elsewhere. `make quick` ends with those that are missing here.
 NAMES = {
+    "test_a_family_that_fails_is_left_out",
+    "test_kernels_that_were_compiled_before_do_not_mix",
+    "test_labelled_validation_pairs_say_how_far_labels_are_trusted",
+    "test_our_source_runs_nothing_that_it_reads",
+    "test_text_that_arrow_cannot_read_as_dictionaries",
+    "test_the_same_search_gives_the_same_result",
+    "test_the_share_of_a_known_mixture",
+    "test_what_is_labelled_as_noise_judges_no_member",
     "test_a_folded_in_history_ranks_like_the_user_it_was_taken_from",
     "test_a_long_sum_is_the_same_with_any_number_of_threads",
     "test_cells_are_uniform_over_the_unseen_cells_of_the_batch",
@@ -43,7 +51,7 @@ NAMES = {
 }
 
 # Of a test with more sets of parameters than this, so many are run, evenly spread over all.
-MOST = 10
+MOST = 5
 
 T = TypeVar("T")
 
