@@ -150,7 +150,7 @@ def test_a_saved_run_is_evaluated_as_it_was_when_trained(shared_data, tmp_path, 
 
 LANDING = [  # cells whose seeds differ little: three standard deviations are at most 4.5% of the mean
     ("ml-100k", "gmf", "normal", {"recall@20": 0.095, "ndcg@20": 0.059}),
-    ("modcloth", "gmf", "deca", {"recall@20": 0.245, "ndcg@20": 0.099}),
+    pytest.param("modcloth", "gmf", "deca", {"recall@20": 0.245, "ndcg@20": 0.099}, marks=pytest.mark.heavy),
 ]
 
 
