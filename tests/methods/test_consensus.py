@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from accord.errors import InputError
 from accord.fitting import fit
+from accord.training import stack
 from helpers import dataset, small_data
 
 EASE, POPULAR = {"model": "ease"}, {"model": "popularity"}
@@ -55,3 +58,22 @@ def test_a_learned_member_keeps_the_epochs_that_were_best():
     first, second = given.run.config.model_options["members"]
     assert "epochs" not in first
     assert 1 <= second["epochs"] <= 4
+
+
+def test_a_learned_member_keeps_its_epochs_through_every_fit_of_a_log_with_times(monkeypatch):
+    """It is fitted three times: on train, with the validation, and on everything."""
+    rng = np.random.default_rng(0)
+    log = pd.DataFrame({"user": rng.integers(0, 60, 1500), "item": rng.integers(0, 40, 1500)}).drop_duplicates()
+    log["time"] = rng.permutation(len(log))
+    epochs, train_stack = [], stack.train_stack
+
+    def watched(data, run, *rest, **more):
+        trained, states = train_stack(data, run, *rest, **more)
+        epochs.extend(state.epoch for state in states if run.config.model == "mf")
+        return trained, states
+
+    monkeypatch.setattr(stack, "train_stack", watched)
+    members = [{"model": "mf", "method": "normal", "weight": 0.5}, {"model": "popularity", "weight": 0.5}]
+    made = fit(log, "consensus", options={"model.members": members, "train.patience": 1})
+    best = made.run.members[0].epochs
+    assert epochs == [best + 1, best, best], "the first goes on until it gets no better"

@@ -70,7 +70,8 @@ class FromMembers(Solve):
             why = str(error) if isinstance(error, InputError) else "it does not fit into memory."
             self.notes.append(f"{member.label} is left out: {why}")
             return None
-        return self.judged(lab, member.model_copy(update={"epochs": epochs}), trained)
+        # where nothing stopped it, it had those that were best before, and the next fit is to have them too
+        return self.judged(lab, member.model_copy(update={"epochs": epochs or member.epochs}), trained)
 
     def judged(self, lab: Lab, member: Member, trained: Method) -> Candidate:
         return Candidate(member, trained, lab.validate(trained))
