@@ -308,10 +308,12 @@ def campaign() -> tuple[Found, list[str]]:
 
 
 def not_pinned() -> list[str]:
+    """What we need and constraints.txt does not pin. Torch's build for CUDA names its libraries' versions itself."""
     project = our_project()
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {plain(line) for line in lines if "==" in line and not line.startswith("#")}
-    return sorted(needed(project, project["optional-dependencies"]) - pinned - {"setuptools"})  # which pip brings
+    ours = needed(project, project["optional-dependencies"]) - {"setuptools", "triton"}  # pip and torch bring these
+    return sorted(name for name in ours - pinned if not name.startswith(("nvidia-", "cuda-")))
 
 
 def main() -> int:

@@ -74,3 +74,18 @@ def test_compiled_and_plain_take_the_same_steps_and_threads_change_nothing(monke
     assert np.array_equal(found(2, threads=3), compiled)
     monkeypatch.setattr(cpu, "_compiled", lambda: None)
     np.testing.assert_allclose(found(2), compiled, atol=1e-5)
+
+
+@pytest.mark.usefixtures("_each_way")
+def test_vectors_so_small_that_products_vanish_stay_numbers():
+    """As of users with one item each at the start of iALS on a large log: what is left to go after two steps has a
+    square that is no number, and the third step was infinite."""
+    rng, count = np.random.default_rng(0), 2_000
+    columns = rng.integers(0, 50, count)
+    x = sp.csr_matrix((np.ones(count, np.float32), (np.arange(count), columns)), shape=(count, 50))
+    rows, penalty, spectrum = SparseRows(x, torch.device("cpu")), torch.full((count,), 19.8), torch.linspace(0, 1, 16)
+    for size in range(-12, -3):
+        vectors, own = (torch.tensor(rng.standard_normal((n, 16)) * 10.0**size).float() for n in (50, count))
+        made, expected = rows.closer(vectors, spectrum, penalty, own.clone(), 3, 1), vectors[columns] / 19.8
+        assert made.isfinite().all()
+        torch.testing.assert_close(made, expected, atol=0.1 * 10.0**size, rtol=0)

@@ -284,6 +284,8 @@ def closer_rows(
             length, before = np.float32(0), size
             for d in range(dim):
                 length += direction[d] * image[d]
+            if length == 0:  # all that is left to go is too small for a number
+                break
             length = size / length
             size = np.float32(0)
             for d in range(dim):

@@ -28,8 +28,10 @@ def closer(vectors: Tensor, counts: Tensor, diagonal: Tensor, found: Tensor, ste
     direction = residual / diagonal
     size = (residual * direction).sum(1, keepdim=True)
     for _ in range(steps):
-        image, there = times(direction), size == 0
-        length = (size / (direction * image).sum(1, keepdim=True)).masked_fill(there, 0)
+        image = times(direction)
+        square = (direction * image).sum(1, keepdim=True)
+        there = (size == 0) | (square == 0)  # where the rest is too small for a number, one may be 0 and not the other
+        length = (size / square).masked_fill(there, 0)
         found, residual = found + length * direction, residual - length * image
         scaled, before = residual / diagonal, size
         size = (residual * scaled).sum(1, keepdim=True)
