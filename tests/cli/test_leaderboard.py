@@ -32,6 +32,7 @@ def command(monkeypatch, capsys, words):
         ("leaderboard demo --methods dca", "did you mean 'deca'"),
         ("leaderboard nowhere.csv", "nowhere.csv"),
         ("leaderboard demo --from nowhere", "no such folder"),
+        ("leaderboard demo --cluster auto --processes 2", "give one of them"),
         ("leaderboard --render-only", "nothing was finished"),
         ("injected --render-only", "nothing was finished"),
         ("partners --render-only", "nothing was finished"),
@@ -75,13 +76,13 @@ def test_killed_at_any_moment_it_ends_with_the_same_results(tmp_path, monkeypatc
             time.sleep(0.002)
         assert process.returncode == -signal.SIGKILL, process.communicate()[1]
         process.stderr.close()
-    for folder in ("cut", "whole"):
+    for folder in ("cut", "whole", "shared --processes 2"):
         code, _, err = command(monkeypatch, capsys, words + folder)
         assert code == 0, err
-    for name in ("tuning.jsonl", "leaderboard.jsonl"):
-        assert without_times(tmp_path / "cut" / name) == without_times(tmp_path / "whole" / name)
-    for name in ("leaderboard.json", "leaderboard.md"):
-        assert (tmp_path / "cut" / name).read_text() == (tmp_path / "whole" / name).read_text()
-    assert {path.name for path in (tmp_path / "cut").iterdir()} == {
-        path.name for path in (tmp_path / "whole").iterdir()
-    }
+    whole = tmp_path / "whole"
+    for other in (tmp_path / "cut", tmp_path / "shared"):
+        for name in ("tuning.jsonl", "leaderboard.jsonl"):
+            assert without_times(other / name) == without_times(whole / name)
+        for name in ("leaderboard.json", "leaderboard.md"):
+            assert (other / name).read_text() == (whole / name).read_text()
+        assert {path.name for path in other.iterdir()} == {path.name for path in whole.iterdir()}

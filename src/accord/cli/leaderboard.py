@@ -27,6 +27,7 @@ Epochs = Annotated[int | None, typer.Option(help="passes over the training data,
 Known = Annotated[
     list[Path] | None, typer.Option("--from", help="reuse finished runs of another --out; may be given more than once")
 ]
+AtOnce = Annotated[int, typer.Option("--processes", min=1, help="rows that train at once, which may share a GPU")]
 RenderOnly = Annotated[bool, typer.Option("--render-only", help="only write the page again, from the results")]
 
 
@@ -39,6 +40,7 @@ def leaderboard(
     epochs: Epochs = None,
     device: Device = "auto",
     cluster: Cluster = None,
+    processes: AtOnce = 1,
     out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard"),
     known: Known = None,
     render_only: RenderOnly = False,
@@ -54,7 +56,13 @@ def leaderboard(
     loaded = _load(datasets, ("ml-100k", "modcloth", "adressa"))
     show(
         _watched(
-            lambda request: board.run(loaded, request, out, trials=tune, **given), seeds, epochs, device, cluster, known
+            lambda request: board.run(loaded, request, out, trials=tune, **given),
+            seeds,
+            epochs,
+            device,
+            cluster,
+            processes,
+            known,
         )
     )
 
@@ -70,6 +78,7 @@ def injected(
     epochs: Epochs = None,
     device: Device = "auto",
     cluster: Cluster = None,
+    processes: AtOnce = 1,
     out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard"),
     known: Known = None,
     render_only: RenderOnly = False,
@@ -91,6 +100,7 @@ def injected(
             epochs,
             device,
             cluster,
+            processes,
             known,
         )
     )
@@ -104,6 +114,7 @@ def partners(
     epochs: Epochs = None,
     device: Device = "auto",
     cluster: Cluster = None,
+    processes: AtOnce = 1,
     out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard"),
     known: Known = None,
     render_only: RenderOnly = False,
@@ -117,7 +128,12 @@ def partners(
     _check(seeds, 0)
     given = partners.split(",")
     loaded = _load(datasets, ("demo", "ml-100k", "modcloth"))
-    show(_watched(lambda request: page.run(loaded, request, out, model, given), seeds, epochs, device, cluster, known))
+    show(
+        _watched(
+            lambda request: page.run(loaded, request, out, model, given),
+            seeds, epochs, device, cluster, processes, known,
+        )
+    )  # fmt: skip
 
 
 def _check(seeds: int, tune: int) -> None:
@@ -145,17 +161,22 @@ def _watched(
     epochs: int | None,
     device: str,
     cluster: str | None,
+    processes: int,
     known: list[Path] | None,
 ) -> list[Table | Figure]:
     """Run with a progress bar; nothing is lost by an interruption."""
     from accord.cli.display import say, training_progress
     from accord.experiments.compare import Request
+    from accord.experiments.processes import Processes
     from accord.experiments.ray_executor import workers_on
 
     for folder in known or []:
         if not folder.is_dir():
             raise InputError(f"--from {folder}: there is no such folder.")
-    with continuing(), workers_on(cluster, say) as workers, training_progress() as watch:
+    if cluster is not None and processes > 1:
+        raise InputError("--cluster and --processes each say where rows train; give one of them.")
+    where = workers_on(cluster, say) if processes == 1 else Processes(processes, share_gpu=True)
+    with continuing(), where as workers, training_progress() as watch:
         return run(
             lambda data: Request(
                 data,

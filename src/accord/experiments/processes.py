@@ -29,10 +29,10 @@ SECONDS_BETWEEN_NEWS = 0.3
 
 class Processes(Here):
     """At most so many at once; fewer where there are fewer jobs, or memory for fewer. They are started by the first
-    jobs, and ended with the block of a `with`. A GPU has one process: this one."""
+    jobs, and ended with the block of a `with`. A GPU has one process, this one, unless it is to be shared."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, number: int, share_gpu: bool = False) -> None:
+        self.number, self.share_gpu = number, share_gpu
         self._there: list[tuple[Any, Connection]] = []
 
     def __enter__(self) -> Processes:
@@ -54,7 +54,7 @@ class Processes(Here):
     ) -> Iterator[tuple[int, Found]]:
         largest = max((job.memory for job in jobs), default=0) + BYTES_OF_A_PROCESS
         number = min(self.number, len(jobs), self.room(device) // largest)
-        if number < 2 or device.type != "cpu":
+        if number < 2 or (device.type != "cpu" and not self.share_gpu):
             yield from super().each(work, data, jobs, device, watch, say)
             return
         screen, waiting = Screen(jobs, watch, say), list(enumerate(jobs))[::-1]
