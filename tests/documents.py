@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,8 @@ def run(language: str, code: str, folder: Path, started: bool = False) -> str:
 def assert_same(shown: str, printed: str) -> None:
     """The words equal, and decimal numbers near: other processors round otherwise."""
     texts = [[" ".join(line.split()) for line in text.strip().splitlines()] for text in (shown, printed)]
-    assert [DECIMAL.sub("#", line) for line in texts[0]] == [DECIMAL.sub("#", line) for line in texts[1]]
+    words = [[DECIMAL.sub("#", line) for line in text] for text in texts]
+    assert words[0] == words[1], "\n".join(unified_diff(*words, "shown", "printed", lineterm=""))
     for one, other in zip(*texts, strict=True):
         numbers = [[float(number) for number in DECIMAL.findall(line)] for line in (one, other)]
         assert numbers[0] == pytest.approx(numbers[1], abs=0.02, rel=0.05), f"shown: {one}\nprinted: {other}"
