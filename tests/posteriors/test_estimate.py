@@ -48,8 +48,18 @@ def test_a_few_labels_make_it_sharp_and_calibrated(log):
     labelled = ~rest
     assert np.array_equal(found.believed[labelled], real[labelled])
     assert np.array_equal(found.believed[rest], found.p_real[rest])
-    # out of sample: as sharp for labelled pairs as for the others, not sharper
-    assert noise.auc(found.p_real[labelled], real[labelled]) < auc_of_rest(found, real) + 0.05
+
+
+def test_labelled_pairs_are_judged_out_of_sample(log):
+    """As sharp as the others, not sharper: a pair's own label is not behind its p_real."""
+    train, real = log
+    own, others = [], []
+    for seed in range(4):
+        found = estimate(train, some(real, 0.2, seed))
+        labelled = ~np.isnan(found.label)
+        own.append(noise.auc(found.p_real[labelled], real[labelled]))
+        others.append(auc_of_rest(found, real))
+    assert np.mean(own) < np.mean(others) + 0.03
 
 
 def test_the_same_bits_every_time(log):

@@ -19,7 +19,7 @@ from accord.posteriors.logistic import MOST, Pairs, best_penalties, calibrated, 
 LEAST_LABELS, LEAST_OF_A_CLASS = 100, 10  # fewer teach nothing that could be checked
 LEAST_TOGETHER = 20  # users, or items, that have labels where most have none: of fewer, chance decides what is learned
 FOLDS = 5
-MOST_SEARCHED = 5_000  # labelled pairs that the penalties are chosen by
+MOST_SEARCHED = 20_000  # labelled pairs that the penalties are chosen by
 MOST_FITTED = 1_000_000  # labelled pairs that are learned from
 SURE = 1.64  # standard errors by which the labels must improve the held-out log loss to be used
 LEVEL = 0.95
@@ -101,7 +101,7 @@ def _learned(features: Features, known: Floats, rows: Rows, without: tuple[Float
     fold = folds[-1][1]
     penalties, logits = best_penalties(few, features.groups, folds, shape)
     nothing = Pairs(few.features[:, :1], few.users, few.items, few.labels)
-    base = held_out(nothing, features.groups[:0], (MOST, MOST), fold, shape)
+    base = held_out(nothing, features.groups[:0], (MOST,) * 4, fold, shape)
     gain = losses(base, few.labels) - losses(logits, few.labels)
     error = _standard_error(gain, {"pair": np.arange(len(few)), "user": few.users, "item": few.items}[kind])
     real = few.labels > 0.5

@@ -11,16 +11,21 @@ import numpy.typing as npt
 from scipy.special import expit
 
 START_WEIGHT, START_PENALTY = 0.3, 10.0  # of the label-free column: where its weight is drawn to, and how strongly
-PENALTIES = (30.0, 100.0, 100.0, 100.0, 3.0, 3.0)  # where the search starts: the groups of features, users, items
 LEAST, MOST = 0.1, 3e4  # penalties
+OFF, ON = MOST, 100.0  # of tastes: none are learned, and where the search goes from there
+PENALTIES = (30.0, 100.0, 100.0, 100.0, 3.0, 3.0, OFF, OFF)  # where it starts: see `Penalties`
+OF_USERS, OF_ITEMS = 1, 2  # the groups of features that are factors of users, and of items
+TASTES = 8  # factors along which a user, or an item, has weights of its own
 STEPS = (4.0, 2.0)  # factors that a penalty is moved by
 ENOUGH = 1e-4  # of log loss that a move must gain
+SURE = 2.0  # standard errors that one to more of a taste must gain: of few labels, chance has many to offer
 ITERATIONS = 200
 ROWS_AT_ONCE = 2**17
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.integer[Any]]
 Penalties = tuple[float, ...]
+"""Of each group of features, of the effects of users and of items, of the tastes of users and of items."""
 
 
 @dataclass(frozen=True)
@@ -41,30 +46,55 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Fitted:
-    """logit = intercept + features weights + effect of the user + effect of the item."""
+    """logit = intercept + features weights + effect and taste of the user + effect and taste of the item.
+
+    A user's taste is weights of its own for the factors of items, an item's for those of users.
+    """
 
     intercept: float
     weights: Floats  # [1 + p]
-    user: Floats  # [U], 0 for who has no label
-    item: Floats  # [I]
+    user: Floats  # [U, 1 + k]: effect and taste, 0 for who has no label
+    item: Floats  # [I, 1 + k]
+    along: tuple[Rows, Rows]  # the columns of the features that are the factors
 
     def logits(self, features: Floats, users: Rows, items: Rows) -> Floats:
-        return np.asarray(self.intercept + features @ self.weights + self.user[users] + self.item[items])
+        own = (
+            _weighed(features, *part) for part in zip(self.along, (self.user, self.item), (users, items), strict=True)
+        )
+        return np.asarray(self.intercept + features @ self.weights + sum(own))
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How unsure a fit is, by Laplace's approximation with the effects taken as independent."""
+    """How unsure a fit is, by Laplace's approximation with effects and tastes taken as independent."""
 
     covariance: Floats  # [2 + p, 2 + p] of intercept and weights
-    user: Floats  # [U] variance of the effect
-    item: Floats  # [I]
+    user: Floats  # [U, 1 + k] variances of effect and taste
+    item: Floats  # [I, 1 + k]
+    along: tuple[Rows, Rows]
 
     def variances(self, features: Floats, users: Rows, items: Rows) -> Floats:
         """Of the logits."""
         ones = np.column_stack([np.ones(len(features)), features])
-        own = np.einsum("ij,ij->i", ones @ self.covariance, ones)
-        return np.asarray(own + self.user[users] + self.item[items])
+        whole = np.einsum("ij,ij->i", ones @ self.covariance, ones)
+        own = (
+            _weighed(features**2, *part)
+            for part in zip(self.along, (self.user, self.item), (users, items), strict=True)
+        )
+        return np.asarray(whole + sum(own))
+
+
+def _weighed(features: Floats, along: Rows, table: Floats, rows: Rows) -> Floats:
+    """Effect and taste of each row of the table, [rows, 1 + k], at these features: [n]."""
+    own = table[rows]
+    return np.asarray(own[:, 0] + np.einsum("nk,nk->n", features[:, along], own[:, 1:]))
+
+
+def _along(groups: Rows, penalties: Penalties) -> tuple[Rows, Rows]:
+    """The columns of the features that tastes of users, and of items, are along; none where they are off."""
+    sides = zip((OF_ITEMS, OF_USERS), penalties[-2:], strict=True)
+    first, second = (1 + np.flatnonzero(groups == side)[: TASTES if own < OFF else 0] for side, own in sides)
+    return first, second
 
 
 def fit(
@@ -74,45 +104,59 @@ def fit(
 
     `near`: a fit to start from.
     """
-    z, y, p = pairs.features, pairs.labels, pairs.features.shape[1]
-    users, of_user = np.unique(pairs.users, return_inverse=True)
-    items, of_item = np.unique(pairs.items, return_inverse=True)
-    ends = np.cumsum([1, p, len(users), len(items)])
-    penalty = np.concatenate(
-        [_of_features(groups, penalties), np.full(len(users), penalties[-2]), np.full(len(items), penalties[-1])]
-    )
+    from scipy.optimize import minimize  # slow to import
+    from scipy.sparse import csr_matrix
+
+    z, y, size = pairs.features, pairs.labels, len(pairs)
+    along = _along(groups, penalties)
+    sides = [np.unique(rows, return_inverse=True) for rows in (pairs.users, pairs.items)]
+    own = [np.column_stack([np.ones(size), z[:, columns]]) for columns in along]  # [n, 1 + k]
+    adding = [csr_matrix((np.ones(size), (place, np.arange(size))), shape=(len(rows), size)) for rows, place in sides]
+    shapes = [(len(rows), values.shape[1]) for (rows, _), values in zip(sides, own, strict=True)]
+    ends = np.cumsum([1, z.shape[1], *(rows * width for rows, width in shapes)])
+    penalty = np.concatenate([_of_features(groups, penalties), *(
+        np.broadcast_to(_of_own(penalties, side, shape[1]), shape).ravel() for side, shape in enumerate(shapes)
+    )])  # fmt: skip
     middle = np.zeros(ends[-1])
     middle[1] = START_WEIGHT
     start = middle.copy()
-    share = (y.sum() + 0.5) / (len(y) + 1)
+    share = (y.sum() + 0.5) / (size + 1)
     start[0] = np.log(share / (1 - share))
     if near is not None:
-        start = np.concatenate([[near.intercept], near.weights, near.user[users], near.item[items]])
+        before = (
+            _widened(table[rows], width).ravel()
+            for table, (rows, _), (_, width) in zip((near.user, near.item), sides, shapes, strict=True)
+        )
+        start = np.concatenate([[near.intercept], near.weights, *before])
 
-    def sums(values: Floats, features: Floats) -> Floats:
+    def tables(w: Floats) -> list[Floats]:
+        return [w[ends[1 + side] : ends[2 + side]].reshape(shape) for side, shape in enumerate(shapes)]
+
+    def sums(values: Floats, features: Floats, own: list[Floats]) -> Floats:
         """Of values over the pairs of each coefficient."""
-        effects = np.bincount(of_user, values, len(users)), np.bincount(of_item, values, len(items))
-        return np.concatenate([[values.sum()], features.T @ values, *effects])
+        each = (np.asarray(add @ (values[:, None] * part)).ravel() for add, part in zip(adding, own, strict=True))
+        return np.concatenate([[values.sum()], features.T @ values, *each])
 
-    scale = 1 / np.sqrt(penalty + sums(np.full(len(y), share * (1 - share)), z * z))
+    curvature = np.full(size, share * (1 - share))
+    scale = 1 / np.sqrt(penalty + sums(curvature, z * z, [part * part for part in own]))
 
     def loss(scaled: Floats) -> tuple[float, Floats]:
         w = scaled * scale
-        eta = w[0] + z @ w[1 : ends[1]] + w[ends[1] : ends[2]][of_user] + w[ends[2] :][of_item]
+        eta = w[0] + z @ w[1 : ends[1]]
+        for part, table, (_, place) in zip(own, tables(w), sides, strict=True):
+            eta += np.einsum("nk,nk->n", part, table[place])
         away = w - middle
         value = np.sum(np.logaddexp(0, eta) - y * eta) + 0.5 * np.sum(penalty * away**2)
-        return float(value), (sums(expit(eta) - y, z) + penalty * away) * scale
+        return float(value), (sums(expit(eta) - y, z, own) + penalty * away) * scale
 
-    options = {"maxiter": ITERATIONS, "maxfun": ITERATIONS + 20, "gtol": 1e-3 * np.sqrt(len(y)), "ftol": 1e-8}
-    from scipy.optimize import minimize  # slow to import
-
+    options = {"maxiter": ITERATIONS, "maxfun": ITERATIONS + 20, "gtol": 1e-3 * np.sqrt(size), "ftol": 1e-8}
     found = minimize(loss, start / scale, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
     best = found.x * scale
-    effects = (
-        _laid_out(users, best[ends[1] : ends[2]], num_users, 0.0),
-        _laid_out(items, best[ends[2] :], num_items, 0.0),
+    user, item = (
+        _laid_out(rows, table, number)
+        for (rows, _), table, number in zip(sides, tables(best), (num_users, num_items), strict=True)
     )
-    return Fitted(float(best[0]), best[1 : ends[1]], *effects)
+    return Fitted(float(best[0]), best[1 : ends[1]], user, item, along)
 
 
 def spread(model: Fitted, pairs: Pairs, groups: Rows, penalties: Penalties) -> Spread:
@@ -124,24 +168,35 @@ def spread(model: Fitted, pairs: Pairs, groups: Rows, penalties: Penalties) -> S
         part = slice(start, start + ROWS_AT_ONCE)
         ones = np.column_stack([np.ones(len(curvature[part])), pairs.features[part]])
         hessian += (ones * curvature[part, None]).T @ ones
-    variances = (
-        1 / (penalty + np.bincount(rows, curvature, len(effects)))
-        for rows, effects, penalty in (
-            (pairs.users, model.user, penalties[-2]),
-            (pairs.items, model.item, penalties[-1]),
-        )
-    )
-    return Spread(np.linalg.inv(hessian).astype(np.float64), *variances)
+    own = []
+    for side, (rows, table) in enumerate(((pairs.users, model.user), (pairs.items, model.item))):
+        squares = [np.ones(len(pairs)), *(pairs.features[:, column] ** 2 for column in model.along[side])]
+        known = np.column_stack([np.bincount(rows, curvature * square, len(table)) for square in squares])
+        own.append(1 / (_of_own(penalties, side, len(squares)) + known))
+    return Spread(np.linalg.inv(hessian).astype(np.float64), own[0], own[1], model.along)
 
 
 def _of_features(groups: Rows, penalties: Penalties) -> Floats:
     """Penalties of the intercept, of the label-free column and of every other feature: [2 + p]."""
-    return np.concatenate([[1e-6, START_PENALTY], np.asarray(penalties[:-2])[groups]])
+    return np.concatenate([[1e-6, START_PENALTY], np.asarray(penalties[:-4])[groups]])
 
 
-def _laid_out(rows: Rows, values: Floats, size: int, otherwise: float) -> Floats:
-    found = np.full(size, otherwise)
+def _of_own(penalties: Penalties, side: int, width: int) -> Floats:
+    """Penalties of the effect and the taste of a user (side 0) or an item (1): [1 + k]."""
+    effect, taste = penalties[side - 4], penalties[side - 2]
+    return np.array([effect, *[taste] * (width - 1)])
+
+
+def _laid_out(rows: Rows, values: Floats, size: int) -> Floats:
+    found = np.zeros((size, values.shape[1]))
     found[rows] = values
+    return found
+
+
+def _widened(table: Floats, width: int) -> Floats:
+    """With so many columns: 0 in those that are new."""
+    found, kept = np.zeros((len(table), width)), min(width, table.shape[1])
+    found[:, :kept] = table[:, :kept]
     return found
 
 
@@ -185,12 +240,17 @@ def best_penalties(
         for place in range(len(best)):
             for factor in (step, 1 / step):
                 while True:
-                    moved = float(np.clip(best[place] * factor, LEAST, MOST))
+                    off = place >= len(best) - 2 and best[place] == OFF
+                    moved = ON if off and factor < 1 else float(np.clip(best[place] * factor, LEAST, MOST))
                     if moved == best[place]:
                         break
                     tried = (*best[:place], moved, *best[place + 1 :])
                     loss, found = judged(tried)
-                    if loss >= least - ENOUGH:
+                    enough = ENOUGH
+                    if place >= len(best) - 2 and factor < 1:
+                        gains = losses(logits, pairs.labels) - losses(found, pairs.labels)
+                        enough = max(ENOUGH, SURE * float(gains.std()) / np.sqrt(len(pairs)))
+                    if loss >= least - enough:
                         break
                     best, least, logits = tried, loss, found
     return best, logits
