@@ -229,7 +229,7 @@ def page(
     results: Results, gpu_lines: list[Results], released: Results, optimisers: list[Results], versions: Results
 ) -> str:  # fmt: skip
     on, lines, cold = gpu_runs(gpu_lines)
-    checks = targets.every(results, lines)
+    checks = targets.every(results, lines, ONCE)
     loads = [load for part in results.values() for load in part["load"]]
     looks = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return looks.from_string((HERE / "page.md.j2").read_text(encoding="utf-8")).render(
