@@ -29,6 +29,20 @@ def test_blanks_between_columns(tmp_path: Path) -> None:
     assert "no header line; its columns were read as user, item, value, time" in notes[0]
 
 
+@pytest.mark.parametrize(
+    ("third", "role"),
+    [
+        ("874965758", "time"), ("1700000000", "time"), ("1700000000000", "time"), ("1700000000.5", "time"),
+        ("2024-03-01", "time"), ("2024-03-01T10:00:00Z", "time"), ("2024/3/1 10:00", "time"),
+        ("5", "value"), ("4.5", "value"), ("12000", "value"), ("99999999", "value"),
+    ],
+)  # fmt: skip
+def test_a_third_column_without_a_name_holds_times_where_it_is_a_moment(tmp_path: Path, third: str, role: str) -> None:
+    found, notes = read_table(write(tmp_path / "a.csv", f"1,7,{third}\n2,8,{third}\n"))
+    assert f"its columns were read as user, item, {role}." in notes[0]
+    assert len(rows(found)) == 2
+
+
 def test_blanks_are_squeezed_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.txt", "user  item\n" + "".join(f"u{n}   i{n % 7}  \n" for n in range(500)))
     monkeypatch.setattr(text, "TEXT_BLOCK", 64)
