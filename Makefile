@@ -20,8 +20,9 @@ lint: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
+# three at once keep two cores busy: tests wait for the processes, servers and browsers that they start
 test: lint
-	.venv/bin/pytest --numprocesses 2 --dist worksteal
+	.venv/bin/pytest --numprocesses 3 --dist worksteal
 
 # the tests worth running at every save, by the rules of tests/quick.py; ends with those that took more than a second
 quick: setup

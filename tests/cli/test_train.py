@@ -186,12 +186,11 @@ def test_run_folders_half_written_damaged_or_of_another_model(clicks, monkeypatc
 
 
 def test_killed_and_resumed_gives_the_very_same_weights(clicks, monkeypatch, capsys):
-    epochs = 60
-    process = start_long_training("cut", "--no-refit", epochs=epochs)
+    epochs = 40
+    process, whole = (start_long_training(name, "--no-refit", epochs=epochs) for name in ("cut", "whole"))
     wait_for(clicks / "cut/checkpoint-1.safetensors", process)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    whole = start_long_training("whole", "--no-refit", epochs=epochs)
     assert whole.wait() == 0
     assert not (clicks / "cut/metrics.json").exists()
     again = [
