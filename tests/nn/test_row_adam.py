@@ -31,15 +31,15 @@ def table(rows, dim=5, runs=2, seed=0):
 @pytest.mark.parametrize("decay", [[0.0, 0.0], [0.03, 2.0]])
 @pytest.mark.parametrize("gaps", [False, True])
 def test_rows_end_where_dense_adam_ends(decay, gaps, decoupled):
-    """A thousand steps; with gaps, most rows are left alone for hundreds of steps, and one for ever."""
+    """Five hundred steps; with gaps, most rows are left alone for hundreds of them, and one for ever."""
     rows, generator = 40, torch.Generator().manual_seed(1)
     mine, usual = table(rows), table(rows)
     factors = torch.tensor(decay)
     optimizer, dense = Adam([mine.weight], 0.01, [mine], decoupled), Adam([usual.weight], 0.01, [], decoupled)
     optimizer.start()
-    for step in range(1000):
+    for step in range(500):
         if gaps:
-            ids = torch.stack([torch.tensor([step // 100, 10 + step % 29, 3]) for _ in range(2)])
+            ids = torch.stack([torch.tensor([step // 50, 10 + step % 29, 3]) for _ in range(2)])
         else:
             ids = torch.randint(0, rows, (2, 30), generator=generator)
         slopes = torch.randn(*ids.shape, 5, generator=generator)
@@ -49,11 +49,11 @@ def test_rows_end_where_dense_adam_ends(decay, gaps, decoupled):
             (looked_up * slopes).sum().backward()
         optimizer.step({mine.weight: factors})
         dense.step({usual.weight: factors})
-    assert mine.rows.last.min() < 1000 or not gaps
+    assert mine.rows.last.min() < 500 or not gaps
     optimizer.release()
     torch.testing.assert_close(mine.weight, usual.weight, rtol=1e-4, atol=1e-4)
     state, other = optimizer.state[mine.weight], dense.state[usual.weight]
-    assert state["step"] == other["step"] == 1000
+    assert state["step"] == other["step"] == 500
     for name in optimizer.remembers[1:]:
         torch.testing.assert_close(state[name], other[name], rtol=1e-3, atol=1e-6)
 
