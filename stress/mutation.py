@@ -48,9 +48,12 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ranking": (("evaluation/ranking.py",), ("evaluation/test_ranking.py", "evaluation/test_evaluate.py")),
     "tuning": (("experiments/tuning.py",), ("experiments/test_tuning.py",)),
     "significance": (("evaluation/significance.py",), ("evaluation/test_significance.py",)),
-    "files": (("io/files.py",), ("io/test_files.py",)),
+    "files": (("io/files.py",), ("io/test_files.py", "io/test_files_parquet.py")),
     "guard": (("serve/guard.py",), ("serve/test_guard.py",)),
-    "sampling": (("data/sampling.py",), ("data/test_sampling.py", "data/test_user_shard.py")),
+    "sampling": (
+        ("data/sampling.py",),
+        ("data/test_sampling.py", "data/test_sampling_draws.py", "data/test_user_shard.py"),
+    ),
     "splits": (("data/split.py",), ("data/test_split.py",)),
     "checkpoints": (("training/checkpoints.py",), ("training/test_checkpoints.py",)),
 }  # fmt: skip

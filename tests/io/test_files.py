@@ -8,26 +8,18 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from accord.errors import InputError
 from accord.io import files
 from accord.io.files import (
-    Unfolding,
-    check_footer,
-    check_rows,
     make_folder,
     only_writer,
     own_file,
-    read_batches,
     read_json,
-    read_table,
     replacing,
     staged,
     sync,
-    unfoldable,
     write_json,
 )
 from lossy_disk import recorded
@@ -222,199 +214,3 @@ def test_a_file_that_leads_out_of_its_folder_is_not_read(tmp_path):
     (tmp_path / "run" / "inside").write_text("{}")
     (tmp_path / "run" / "metrics.json").symlink_to(tmp_path / "run" / "inside")
     assert read_json(tmp_path / "run" / "metrics.json") == {}
-
-
-# --- Parquet
-
-
-def test_parquet_whole_and_in_parts(tmp_path, monkeypatch):
-    table = pa.table({"user": range(25), "item": ["a"] * 25})
-    pq.write_table(table, tmp_path / "a.parquet")
-    assert read_table(tmp_path / "a.parquet").equals(table)
-    monkeypatch.setattr(files, "BATCH_ROWS", 10)
-    batches = list(read_batches(tmp_path / "a.parquet", {"user", "item"}))
-    assert [batch.num_rows for batch in batches] == [0, 10, 10, 5]
-    assert all(batch.schema.equals(table.schema) for batch in batches)
-    pq.write_table(table[:0], tmp_path / "empty.parquet")
-    assert read_table(tmp_path / "empty.parquet").equals(table[:0])
-    with pytest.raises(InputError, match=r"a\.parquet is damaged \(it has no column 'score'\)"):
-        list(read_batches(tmp_path / "a.parquet", {"user", "score"}))
-    (tmp_path / "a.parquet").write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(InputError, match=r"a\.parquet is damaged"):
-        read_table(tmp_path / "a.parquet")
-
-
-def test_more_rows_than_so_few_bytes_can_mean_are_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MANY_ROWS", 1000)
-    monkeypatch.setattr(files, "MOST_ROWS_A_BYTE", 2)
-    path = tmp_path / "bomb.parquet"
-    path.write_bytes(b"x" * 400)
-    check_rows(path, 1000)
-    with pytest.raises(InputError, match=r"^\S+bomb\.parquet claims 1,001 rows in 400 bytes, so it is not read\.$"):
-        check_rows(path, 1001)
-    path.write_bytes(b"x" * 600)
-    check_rows(path, 1200)
-    pq.write_table(pa.table({"user": pa.array([1] * 10_000)}), path)
-    with pytest.raises(InputError, match=r"bomb\.parquet claims 10,000 rows in [\d,]+ bytes"):
-        read_table(path)
-
-
-def footer_of(path, **claims):
-    """What a Parquet file says of itself, some of it changed."""
-    real = pq.read_metadata(path)
-    kept = {name: getattr(real, name) for name in ("row_group", "num_row_groups", "num_rows", "num_columns", "schema")}
-    return SimpleNamespace(**kept | claims)
-
-
-def test_a_parquet_file_that_contradicts_itself_is_damaged(tmp_path, monkeypatch):
-    path = tmp_path / "log.parquet"
-    pq.write_table(pa.table({"user": range(25), "items": [[1, 2]] * 25}), path, row_group_size=10)
-    check_footer(path, footer_of(path))
-    for rows in (24, 26):
-        with pytest.raises(
-            InputError,
-            match=rf"^\S+log\.parquet is damaged \(it claims {rows} rows and holds 25\); write it again\.$",
-        ):
-            check_footer(path, footer_of(path, num_rows=rows))
-    monkeypatch.setattr(files, "MANY_ROWS", 1000)
-    monkeypatch.setattr(files, "MOST_ROWS_A_BYTE", 0)
-    with pytest.raises(InputError, match="claims 1,234,567 rows"):
-        check_footer(path, footer_of(path, num_rows=1_234_567))
-    monkeypatch.setattr(files, "MANY_ROWS", 24)
-    with pytest.raises(InputError, match="claims 25 rows"):
-        check_footer(path, footer_of(path, num_rows=1))
-    pq.write_table(pa.table({"user": range(25), "item": range(25)}), path)
-    real = pq.read_metadata(path).row_group(0)
-
-    def other(number):
-        columns = [real.column(place) for place in range(2)]
-        columns[number] = SimpleNamespace(num_values=24, total_uncompressed_size=1)
-        group = SimpleNamespace(num_rows=25, num_columns=2, column=columns.__getitem__)
-        return footer_of(path, row_group=lambda _: group)
-
-    monkeypatch.setattr(files, "MANY_ROWS", 1000)
-    for number in range(2):
-        with pytest.raises(
-            InputError,
-            match=r"log\.parquet is damaged \(its columns do not have as many rows as it claims\); write it again\.$",
-        ):
-            check_footer(path, other(number))
-
-
-def test_a_column_that_unfolds_to_far_more_than_the_file_is_not_read(tmp_path, monkeypatch):
-    path = tmp_path / "log.parquet"
-    pq.write_table(pa.table({"user": range(10), "item": ["x" * 50] * 10}), path, use_dictionary=False)
-    largest = max(pq.read_metadata(path).row_group(0).column(place).total_uncompressed_size for place in range(2))
-    monkeypatch.setattr(files, "MOST_TIMES", 0)
-    monkeypatch.setattr(files, "SMALL", largest)
-    check_footer(path, pq.read_metadata(path))
-    monkeypatch.setattr(files, "SMALL", largest - 1)
-    with pytest.raises(
-        InputError, match=r"^\S+log\.parquet unfolds to more than 0 times its size, as no log does; write it again\.$"
-    ):
-        check_footer(path, pq.read_metadata(path))
-    monkeypatch.setattr(files, "MOST_TIMES", 1)  # of a file that is longer than each of its columns
-    check_footer(path, pq.read_metadata(path))
-
-
-def test_a_file_of_more_columns_than_any_log_has_is_not_read(tmp_path, monkeypatch):
-    path = tmp_path / "wide.parquet"
-    pq.write_table(pa.table({f"c{number}": [1] for number in range(20)}), path)
-    footer = pq.read_metadata(path)
-    monkeypatch.setattr(files, "MOST_LISTED", 10)
-    with pytest.raises(InputError, match=r"wide\.parquet is damaged"):
-        read_table(path)
-    with pytest.raises(OSError, match=r"."):
-        check_footer(path, footer)
-
-
-def test_a_damaged_page_of_any_row_group_is_found_before_it_is_used(tmp_path):
-    path = tmp_path / "log.parquet"
-    pq.write_table(pa.table({"user": range(40)}), path, row_group_size=20, compression="none", use_dictionary=False)
-    footer = pq.read_metadata(path)
-    check_footer(path, footer)
-    content = bytearray(path.read_bytes())
-    start = footer.row_group(1).column(0).data_page_offset
-    content[start : start + 20] = b"\xff" * 20
-    path.write_bytes(content)
-    with pytest.raises(OSError, match=r"."):
-        check_footer(path, footer)
-    with pytest.raises(InputError, match=r"^\S+log\.parquet is damaged \((?s:.+)\); train again\.$"):
-        read_table(path)
-
-
-def test_which_columns_cannot_be_read_as_dictionaries(tmp_path):
-    path = tmp_path / "log.parquet"
-    columns = {"user": ["a", "b"], "item": ["x", "y"], "title": ["t", "u"]}
-    pq.write_table(
-        pa.table(columns),
-        path,
-        use_dictionary=["title"],
-        column_encoding={"item": "DELTA_BYTE_ARRAY"},
-        row_group_size=1,
-    )
-    assert unfoldable(pq.read_metadata(path)) == {"item"}
-    assert read_table(path).to_pydict() == columns
-    assert [batch.to_pydict() for batch in read_batches(path, set())][-1] == {
-        name: values[-1:] for name, values in columns.items()
-    }
-
-
-def codes(*texts, **more):
-    return pa.array(texts, **more).dictionary_encode()
-
-
-def test_text_is_unfolded_up_to_a_size_of_all_batches_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "SMALL", 10)
-    monkeypatch.setattr(files, "MOST_TIMES", 2)
-    (tmp_path / "a").write_bytes(b"123")
-    (tmp_path / "b").write_bytes(b"1234")
-    batch = pa.record_batch({"item": codes("xyz", "xyz", "z", "z"), "user": codes("ab", "c", "ab", None)})
-    unfolding = Unfolding([tmp_path / "a"])
-    kept = unfolding.plain(batch, but={"item"})
-    assert kept.schema.types == [batch.schema.field("item").type, pa.string()]
-    assert kept.to_pydict() == batch.to_pydict()
-    assert unfolding.size == 5
-    unfolding.plain(batch, but={"item"})
-    assert unfolding.size == 10, "as much as may be"
-    sentence = r"unfolds to more than 2 times its size, as no log does; write it again\.$"
-    with pytest.raises(InputError, match=rf"^{tmp_path}/a {sentence}"):
-        unfolding.plain(pa.record_batch({"user": codes("a")}))
-    folder = Unfolding([tmp_path / "a", tmp_path / "b"])
-    folder.plain(batch)
-    assert folder.size == 13
-    folder.plain(pa.record_batch({"user": codes("a")}))
-    with pytest.raises(InputError, match=rf"^{tmp_path} {sentence}"):
-        folder.plain(pa.record_batch({"user": codes("a")}))
-
-
-def test_what_counts_as_text_that_is_unfolded(tmp_path):
-    (tmp_path / "a").touch()
-    field = pa.field("user", pa.dictionary(pa.int32(), pa.string()), metadata={"kept": "yes"})
-    table = pa.table(
-        [pa.chunked_array([codes("ab", None), codes("c", "c")]), codes(1, 2, 2, 1), codes(b"ab", b"", None, b"c"),
-         pa.array([1.0, 2.0, 3.0, 4.0]), pa.array(["abcd", "", "", ""])],
-        schema=pa.schema([field, ("number", pa.dictionary(pa.int32(), pa.int64())),
-                          ("bytes", pa.dictionary(pa.int32(), pa.binary())), ("value", pa.float64()),
-                          ("text", pa.string())]),
-    )  # fmt: skip
-    unfolding = Unfolding([tmp_path / "a"])
-    plain = unfolding.plain(table)
-    assert unfolding.size == 4 + 0 + 3 + table.column("text").nbytes
-    assert plain.to_pydict() == table.to_pydict()
-    assert plain.schema.types == [pa.string(), pa.int64(), pa.binary(), pa.float64(), pa.string()]
-    assert plain.schema.field("user").metadata == {b"kept": b"yes"}
-    before = unfolding.size
-    nothing = pa.DictionaryArray.from_arrays(pa.array([0, None]), pa.array([None], pa.string()))
-    for empty in (codes(None, None, type=pa.string()), nothing):
-        assert unfolding.plain(pa.record_batch({"user": empty})).to_pydict() == {"user": [None, None]}
-    assert unfolding.size == before
-
-
-def test_text_that_is_no_text_is_found(tmp_path):
-    path = tmp_path / "log.parquet"
-    text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
-    pq.write_table(pa.table({"user": text}), path, use_dictionary=False)
-    for read in (read_table, lambda path: list(read_batches(path, {"user"}))):
-        with pytest.raises(InputError, match=r"log\.parquet is damaged \((?s:.+)UTF8(?s:.+)\); train again\.$"):
-            read(path)
