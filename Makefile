@@ -1,5 +1,7 @@
 # The two commands: make demo, make test. Both set everything up first. While you work: make quick.
 PYTHON ?= python3
+# a worker for each core: threads of numpy's own would only wait for each other
+PYTEST = OPENBLAS_NUM_THREADS=1 .venv/bin/pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
@@ -20,13 +22,12 @@ lint: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-# three at once keep two cores busy: tests wait for the processes, servers and browsers that they start
 test: lint
-	.venv/bin/pytest --numprocesses 3 --dist worksteal
+	$(PYTEST) --numprocesses 2 --dist worksteal
 
 # the tests worth running at every save, by the rules of tests/quick.py; ends with those that took more than a second
 quick: setup
-	.venv/bin/pytest --quick --numprocesses 2 --dist worksteal --durations 5 --durations-min 1
+	$(PYTEST) --quick --numprocesses 2 --dist worksteal --durations 5 --durations-min 1
 
 # tests that take minutes each and are not among the others
 heavy: setup

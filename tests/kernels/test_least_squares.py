@@ -77,9 +77,10 @@ def test_compiled_and_plain_take_the_same_steps_and_threads_change_nothing(monke
 
 
 @pytest.mark.usefixtures("_each_way")
-def test_vectors_so_small_that_products_vanish_stay_numbers():
+def test_vectors_so_small_that_products_vanish_stay_numbers(monkeypatch):
     """As of users with one item each at the start of iALS on a large log: what is left to go after two steps has a
     square that is no number, and the third step was infinite."""
+    monkeypatch.setattr(least_squares, "NUMBERS_AT_ONCE", 2**20)
     rng, count = np.random.default_rng(0), 2_000
     columns = rng.integers(0, 50, count)
     x = sp.csr_matrix((np.ones(count, np.float32), (np.arange(count), columns)), shape=(count, 50))
