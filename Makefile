@@ -1,6 +1,6 @@
 # The two commands: make demo, make test. Both set everything up first. While you work: make quick.
 PYTHON ?= python3
-# workers keep all cores busy: threads of numpy's own would only wait for each other
+# a worker for each of two cores: threads of numpy's own would only wait for each other
 PYTEST = OPENBLAS_NUM_THREADS=1 .venv/bin/pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
@@ -22,9 +22,8 @@ lint: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-# three at once keep two cores busy: tests wait for processes, servers and browsers that they start
 test: lint
-	$(PYTEST) --numprocesses 3 --dist worksteal
+	$(PYTEST) --numprocesses 2 --dist worksteal
 
 # the tests worth running at every save, by the rules of tests/quick.py; ends with those that took more than a second
 quick: setup

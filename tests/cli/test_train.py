@@ -186,7 +186,7 @@ def test_run_folders_half_written_damaged_or_of_another_model(clicks, monkeypatc
 
 
 def test_killed_and_resumed_gives_the_very_same_weights(clicks, monkeypatch, capsys):
-    epochs = 40
+    epochs = 25
     process, whole = (start_long_training(name, "--no-refit", epochs=epochs) for name in ("cut", "whole"))
     wait_for(clicks / "cut/checkpoint-1.safetensors", process)
     process.send_signal(signal.SIGKILL)
