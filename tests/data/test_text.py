@@ -34,6 +34,7 @@ def test_blanks_between_columns(tmp_path: Path) -> None:
     [
         ("874965758", "time"), ("1700000000", "time"), ("1700000000000", "time"), ("1700000000.5", "time"),
         ("2024-03-01", "time"), ("2024-03-01T10:00:00Z", "time"), ("2024/3/1 10:00", "time"),
+        ("1 Mar 2024", "time"), ("13.03.2024", "time"), ("2024", "value"), ("nan", "value"), ("inf", "value"),
         ("5", "value"), ("4.5", "value"), ("12000", "value"), ("99999999", "value"),
     ],
 )  # fmt: skip

@@ -54,17 +54,8 @@ def leaderboard(
     _check(seeds, tune)
     given = _named(models, methods)
     loaded = _load(datasets, ("ml-100k", "modcloth", "adressa"))
-    show(
-        _watched(
-            lambda request: board.run(loaded, request, out, trials=tune, **given),
-            seeds,
-            epochs,
-            device,
-            cluster,
-            processes,
-            known,
-        )
-    )
+    asked = seeds, epochs, device, cluster, processes, known
+    show(_watched(lambda request: board.run(loaded, request, out, trials=tune, **given), *asked))
 
 
 def injected(
@@ -93,17 +84,12 @@ def injected(
     given = _named(models, methods)
     which, shares = kinds.split(","), parse_numbers(rates, "--rates", float)
     loaded = _load(datasets, ("demo", "ml-100k", "modcloth"))
-    show(
-        _watched(
-            lambda request: noise.run(loaded, request, out, trials=tune, kinds=which, rates=shares, **given),
-            seeds,
-            epochs,
-            device,
-            cluster,
-            processes,
-            known,
-        )
-    )
+    asked = seeds, epochs, device, cluster, processes, known
+
+    def run(request: Callable[[Dataset], Request]) -> list[Table | Figure]:
+        return noise.run(loaded, request, out, trials=tune, kinds=which, rates=shares, **given)
+
+    show(_watched(run, *asked))
 
 
 def partners(
@@ -128,12 +114,8 @@ def partners(
     _check(seeds, 0)
     given = partners.split(",")
     loaded = _load(datasets, ("demo", "ml-100k", "modcloth"))
-    show(
-        _watched(
-            lambda request: page.run(loaded, request, out, model, given),
-            seeds, epochs, device, cluster, processes, known,
-        )
-    )  # fmt: skip
+    asked = seeds, epochs, device, cluster, processes, known
+    show(_watched(lambda request: page.run(loaded, request, out, model, given), *asked))
 
 
 def _check(seeds: int, tune: int) -> None:

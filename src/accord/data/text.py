@@ -17,13 +17,11 @@ import pyarrow.csv
 
 from accord.data import columns as col
 from accord.data import untrusted
+from accord.data.times import is_moment
 from accord.errors import InputError, shown
 
 DELIMITERS = ("::", "\t", ",", ";", "|")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-MOMENT = re.compile(
-    r"([5-9]\d{8}|[1-9]\d{9}|[1-9]\d{12})(\.\d+)?|\d{4}[-/]\d\d?[-/]\d\d?\D?.*"
-)  # since 1985, or a date
 RECBOLE_FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
 TEXT_BLOCK = 2**24  # bytes of text that are read at once
 START, LONGEST_LINE = 2**16, 2**24  # bytes that are looked at first, and at most, for the first line
@@ -273,7 +271,7 @@ def unnamed(label: str, row: Sequence[Any]) -> tuple[str, ...]:
     """Names for the columns of a table that has none: a third one that is a moment holds times, else values."""
     if len(row) > len(col.GUESSED):
         raise InputError(f"{label} has {len(row)} columns and no header line; add one that names them.")
-    if len(row) == 3 and MOMENT.fullmatch(str(row[2]).strip()):
+    if len(row) == 3 and is_moment(str(row[2])):
         return "user", "item", "time"
     return tuple(col.GUESSED[: len(row)])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,7 @@ KINDS: tuple[Kind, ...] = (
     *FORMS,
 )
 FOUR_DIGITS = -61_000_000_000_000_000  # microseconds: years before this were written with two digits
+LEAST_SECONDS = 500_000_000  # in 1985
 YEARS = (-62_135_596_800, 253_402_300_799)  # seconds: a date lies in the years 1 to 9999
 
 
@@ -65,6 +68,13 @@ def times(
         f"{source}: time column '{name}' has {cell(column[wrong])} in row {start + wrong + 1}, which is neither a"
         f" number nor a date like 2021-12-31 23:59:59; correct it or give another --time-col."
     )
+
+
+def is_moment(text: str) -> bool:
+    """Whether a cell is a date, or a number that is larger than values are: seconds since 1970, or smaller units."""
+    with suppress(ValueError):
+        return LEAST_SECONDS <= float(text) < math.inf
+    return any(_parsed(pa.array([text.strip()]), kind) is not None for kind in KINDS[2:])
 
 
 def described(kinds: Sequence[Kind]) -> str | None:

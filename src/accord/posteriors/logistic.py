@@ -18,7 +18,7 @@ OF_USERS, OF_ITEMS = 1, 2  # the groups of features that are factors of users, a
 TASTES = 8  # factors along which a user, or an item, has weights of its own
 STEPS = (4.0, 2.0)  # factors that a penalty is moved by
 ENOUGH = 1e-4  # of log loss that a move must gain
-SURE = 2.0  # standard errors that one to more of a taste must gain: of few labels, chance has many to offer
+SURE_OF_TASTES = 2.0  # standard errors that a move to more of them must gain: with few labels chance offers many
 ITERATIONS = 200
 ROWS_AT_ONCE = 2**17
 
@@ -249,7 +249,7 @@ def best_penalties(
                     enough = ENOUGH
                     if place >= len(best) - 2 and factor < 1:
                         gains = losses(logits, pairs.labels) - losses(found, pairs.labels)
-                        enough = max(ENOUGH, SURE * float(gains.std()) / np.sqrt(len(pairs)))
+                        enough = max(ENOUGH, SURE_OF_TASTES * float(gains.std()) / np.sqrt(len(pairs)))
                     if loss >= least - enough:
                         break
                     best, least, logits = tried, loss, found
