@@ -172,6 +172,8 @@ class Soaked:
         found += [f"health check failed: {what}" for what in watch.failed]
         found += [f"{kind}: {what}" for kind, what in self.bad.wrong]
         found += [f"reload: {what}" for what in self.folder.wrong]
+        if self.folder.wrong:
+            found += [f"the server's log: {line}" for line in log.splitlines() if "reload" in line][-20:]
         if "Traceback" in log:
             found.append(f"the server's log has a trace: {log[log.index('Traceback') :][:2000]}")
         if self.seconds >= 60 and not (counts["right"] and counts["refused"]):

@@ -94,7 +94,7 @@ def test_a_watched_folder_is_reloaded_by_itself(tmp_path, run, monkeypatch):  # 
     shutil.copytree(run, folder)
     with serving(make_holder(folder), watch=True) as address:
         assert httpx.get(f"{address}/v1/about").json()["model"] == "gmf"
-        (folder / "metrics.json").write_text("{")  # broken: tried once, and not again and again
+        (folder / "metrics.json").write_text("{")  # broken: tried once, and not again every second
         time.sleep(0.5)
         assert httpx.get(f"{address}/v1/about").json()["model"] == "gmf"
         assert 'accord_reloads_total{result="failed"} 1.0' in httpx.get(f"{address}/metrics").text
@@ -104,6 +104,34 @@ def test_a_watched_folder_is_reloaded_by_itself(tmp_path, run, monkeypatch):  # 
                 break
             time.sleep(0.1)
         assert now == "popularity"
+
+
+def test_a_watched_run_that_could_not_be_loaded_for_the_moment_is_tried_again(tmp_path, run, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(holder, "WATCH_SECONDS", 0.05)
+    monkeypatch.setattr(holder, "AGAIN_SECONDS", 0.2)
+    folder, other = tmp_path / "run", train(tmp_path / "other", "popularity")
+    folder.symlink_to(run)
+    held = make_holder(folder)
+    load, failures = held._load, iter([OSError(24, "Too many open files"), MemoryError()])
+
+    def short_of_something():
+        for error in failures:
+            raise error
+        return load()
+
+    monkeypatch.setattr(held, "_load", short_of_something)
+    with serving(held, watch=True) as address:
+        folder.unlink()
+        folder.symlink_to(other)
+        for _ in range(100):
+            if (now := httpx.get(f"{address}/v1/about").json()["model"]) == "popularity":
+                break
+            time.sleep(0.1)
+        assert now == "popularity"
+        said = httpx.get(f"{address}/metrics").text
+        assert all(
+            f'accord_reloads_total{{result="{how}"}} {times}' in said for how, times in (("failed", 2.0), ("done", 1.0))
+        )
 
 
 def test_reloads_do_not_pile_up(served, monkeypatch):

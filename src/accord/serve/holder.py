@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from pathlib import Path
 
 from accord.errors import InputError
@@ -11,6 +12,7 @@ from accord.serve.meters import Meters
 from accord.serve.snapshots import Snapshot, identity_of
 
 WATCH_SECONDS = 1.0
+AGAIN_SECONDS = 60.0  # after which a run that could not be loaded is tried again
 log = logging.getLogger("accord.serve")
 
 
@@ -47,12 +49,17 @@ class Holder:
         return True
 
     async def watch(self) -> None:
-        """Reload when there is another run in the folder that is no longer written to; a broken one is tried once."""
-        tried = before = self.snapshot.identity
+        """Reload when there is another run in the folder that is no longer written to.
+
+        One that cannot be loaded is tried again later: memory or open files may have been short only then.
+        """
+        before, tried, again = self.snapshot.identity, None, 0.0
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             identity = identity_of(self.folder)
-            if identity is not None and identity == before and identity not in (tried, self.snapshot.identity):
+            another = identity is not None and identity == before and identity != self.snapshot.identity
+            if another and (identity != tried or time.monotonic() >= again):
                 tried = identity
-                await self.reload()
+                if not await self.reload():
+                    again = time.monotonic() + AGAIN_SECONDS
             before = identity
