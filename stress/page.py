@@ -37,8 +37,8 @@ One process at a time writes to a folder (a lock that ends with the process, how
 The same seed on the same machine gives the same bits, without being asked to. Three things were in the way: MKL's
 matrix products depend on the number of threads unless `MKL_CBWR` is set, which `import accord` does (`AUTO,STRICT`; set
 it yourself to have it otherwise; MKL keeps this promise on processors with AVX2 and more); so does LAPACK's inverse,
-which EASE now takes with one thread; and two long sums. Another processor, another version of torch, or training with
-and without numba may give other last bits.
+which EASE takes with one thread, and where there are many items in blocks, each by one thread; and two long sums.
+Another processor, another version of torch, or training with and without numba may give other last bits.
 """,
     "determinism-cuda": """
 On CUDA `--deterministic` (in Python: `accord.deterministic()` before CUDA is used) has torch add up in one order,

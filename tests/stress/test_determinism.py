@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 import accord
 from accord.cli.app import app
 from accord.errors import InputError
+from accord.methods import METHODS
+from accord.models import MODELS
 from accord.models.lightgcn import interaction_graph
 from accord.recommender.recommender import Recommender
 from accord.training.stack import train_stack
@@ -44,6 +46,12 @@ def test_one_thread_and_two_give_the_same_bits(case, clicks):
             torch.set_num_threads(1)
     assert determinism.same(found[0], found[1]), "with one thread"
     assert determinism.same(found[0], found[2]), "with two"
+
+
+def test_every_model_and_method_is_trained():
+    closed = {"quality", "consensus"}  # parts of what auto finds
+    assert {*determinism.LEARNED, *determinism.CLOSED} == {*MODELS} - closed
+    assert {*determinism.METHODS} == {*METHODS}
 
 
 def test_a_difference_is_noticed():
