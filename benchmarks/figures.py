@@ -11,6 +11,7 @@ import gpu
 import numpy as np
 
 from accord.evaluation.significance import holm
+from accord.training.plan import LONG
 
 NAMES = {
     "ours": "Accord",
@@ -94,10 +95,22 @@ def epoch_of(found: Results) -> tuple[float, float]:
 
 
 def sizes_of(results: Results) -> dict[str, list[Results]]:
-    """The logs of several sizes by kind: with tables that grow, by both optimisers where both were measured."""
+    """The logs of several sizes by kind: with tables that grow, by both optimisers."""
     size = results["size"]
-    decoupled = [one | one["decoupled"] for one in size["growing"] if "decoupled" in one]
-    return {"fixed": size["fixed"], "growing": size["growing"], **({"decoupled": decoupled} if decoupled else {})}
+    return {
+        "fixed": size["fixed"],
+        "growing": size["growing"],
+        "decoupled": [one | one["decoupled"] for one in size["growing"]],
+    }
+
+
+def by_default(results: Results) -> list[Results]:
+    """Those with tables that grow, by the optimiser that the corrected protocol has for each."""
+    found, case = sizes_of(results), results["size"]["case"]
+    return [
+        apart if max(one["users"], one["items"]) / case["batch"] > LONG else one
+        for one, apart in zip(found["growing"], found["decoupled"], strict=True)
+    ]
 
 
 def slope(sizes: Sequence[Results]) -> float:

@@ -1,6 +1,7 @@
 """Whether the decoupled optimiser recommends as well as Adam: both equally tuned, with the same seeds, tested by user.
 
     ACCORD_DATA=... python benchmarks/optimiser.py DATASET MODEL [--methods NAME ...] [--results FILE]
+    python benchmarks/optimiser.py DATASET MODEL --leaderboards ADAM DECOUPLED      of two that are there already
 
 One line of results for each method: NDCG@20 and the time of both, and the paired test of their difference. Lines are
 added to the file, so a process for each dataset and model can run at once; of a cell that is there twice, the last
@@ -57,6 +58,24 @@ def trained(request: Request, cell: Cell, trials: int) -> tuple[dict[str, Any], 
     return found | {"device": line["device"]}, users
 
 
+def on_leaderboard(folder: Path, dataset: str, model: str) -> dict[str, tuple[dict[str, Any], np.ndarray]]:
+    """The same of each method of a model on a finished leaderboard."""
+    results = Results(folder, "leaderboard")
+    per_user, rows = results.per_user(METRIC), {}
+    for key, line in results.by_key().items():
+        if (line["dataset"], line["model"]) == (dataset, model):
+            rows.setdefault(line["method"], {})[line["seed"]] = line, per_user[key]
+    found = {}
+    for method, by_seed in rows.items():
+        lines, values = zip(*(by_seed[seed] for seed in sorted(by_seed)), strict=True)
+        users, options = np.stack(values), {"train.l2": lines[0]["settings"]["train.l2"]}
+        mean, sd = mean_and_sd(users.mean(1))
+        valid, epochs = (float(np.mean([line[name] for line in lines])) for name in ("valid_ndcg@20", "epochs"))
+        known = {"mean": mean, "sd": sd, "valid": valid, "epochs": epochs, "options": options}
+        found[method] = known | {"device": lines[0]["device"]}, users
+    return found
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("dataset")
@@ -65,34 +84,39 @@ def main() -> None:
     options.add_argument("--trials", type=int, default=16)
     options.add_argument("--seeds", type=int, default=10)
     options.add_argument("--epochs", type=int)
+    options.add_argument("--leaderboards", type=Path, nargs=2, metavar=("ADAM", "DECOUPLED"))
     options.add_argument("--results", type=Path, default=RESULTS)
     given, rests_on = options.parse_args(), when.measured()  # now: the code that is loaded is of this commit
+    if given.leaderboards:
+        before, after = (on_leaderboard(folder, given.dataset, given.model) for folder in given.leaderboards)
+        for method, found in after.items():
+            write(given, rests_on, method, {OLD: before[method], NEW: found})
+        return
     data = load_named(given.dataset)
     request = Request(data, seeds=given.seeds, epochs=given.epochs, ks=(20,), say=lambda _text: None)
+    by = {kind: replace(request, common=(("protocol.optimiser", kind),)) for kind in (OLD, NEW)}
     for method in given.methods:
-        cell = Cell(given.model, method)
-        sides = {
-            kind: trained(replace(request, common=(("protocol.optimiser", kind),)), cell, given.trials)
-            for kind in (OLD, NEW)
-        }
-        test = compare_to(sides[OLD][1], {NEW: sides[NEW][1]})[NEW]
-        line = {
-            "dataset": data.name,
-            "model": given.model,
-            "method": method,
-            "trials": given.trials,
-            "seeds": given.seeds,
-            **rests_on,
-            **{kind: found for kind, (found, _) in sides.items()},
-            "test": asdict(test),
-        }
-        with given.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        print(
-            f"{data.name} {given.model} + {method}: {sides[OLD][0]['mean']:.4f} with {OLD}, "
-            f"{sides[NEW][0]['mean']:.4f} with {NEW}, p = {test.p:.2g}",
-            flush=True,
-        )
+        sides = {kind: trained(own, Cell(given.model, method), given.trials) for kind, own in by.items()}
+        write(given, rests_on, method, sides)
+
+
+def write(
+    given: argparse.Namespace,
+    rests_on: dict[str, Any],
+    method: str,
+    sides: dict[str, tuple[dict[str, Any], np.ndarray]],
+) -> None:
+    test = compare_to(sides[OLD][1], {NEW: sides[NEW][1]})[NEW]
+    cell = {name: getattr(given, name) for name in ("dataset", "model")} | {"method": method}
+    how = {"trials": given.trials, "seeds": len(sides[NEW][1])}
+    line = cell | how | rests_on | {kind: found for kind, (found, _) in sides.items()} | {"test": asdict(test)}
+    with given.results.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    print(
+        f"{given.dataset} {given.model} + {method}: {sides[OLD][0]['mean']:.4f} with {OLD}, "
+        f"{sides[NEW][0]['mean']:.4f} with {NEW}, p = {test.p:.2g}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -42,6 +42,8 @@ from figures import (
     table,
 )
 
+from accord.training.plan import LONG
+
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 PARTS = {
@@ -265,6 +267,7 @@ def page(
         limits_table=limits_table(results, lines),
         slopes={SIZES[kind]: slope(found) for kind, found in sizes_of(results).items()},
         linear=targets.LINEAR,
+        long=LONG,
         copy=max(results["electronics"]["copy"]),
         gpu_copy=GPU_COPY,
         by_rows_share=dense_share(results),

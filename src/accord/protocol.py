@@ -104,11 +104,11 @@ class Protocol(BaseModel):
     negatives: Literal["all", "unseen"] = rule(
         "all", "unseen", "negatives are drawn from all items, or exactly from those the user has not in train"
     )
-    optimiser: Literal["adam", "decoupled"] = rule(
+    optimiser: Literal["adam", "decoupled", "by-size"] = rule(
         "adam",
-        "adam",
-        "Adam with the penalty in its gradient; or Adam without momentum, whose weights decay apart from the gradient,"
-        " so that the steps in which a row is not looked up cost nothing",
+        "by-size",
+        "Adam with the penalty in its gradient; or without momentum and with the penalty apart, so that the steps in"
+        " which a row is not looked up cost nothing; or this only where rows wait long, see below",
         before="adam",
     )
     early_stop: Literal["loss-rise", "best-ndcg"] = rule(

@@ -52,30 +52,51 @@ def test_a_row_that_missed_steps_catches_up_with_dense_adam(decay):
     assert (weight[0, 0], mean[0, 0], spread[0, 0]) == (9, 9, 9), "the other row is not touched"
 
 
-@pytest.mark.parametrize("keep", [1.0, 0.97, 0.0])
-def test_a_row_of_the_decoupled_form_fades_at_once(keep):
+def decoupled(decay, gradients, lr=0.1, beta2=0.999, eps=1e-8, weight=2.0, spread=0.0, step=0):
+    """The same under the decoupled form: the weight and spread after each step."""
+    found = []
+    for number, gradient in enumerate(gradients, step + 1):
+        spread = beta2 * spread + (1 - beta2) * gradient**2
+        divisor = max(np.sqrt(spread / (1 - beta2**number)), eps)
+        weight = weight * np.exp(-lr * decay / divisor) - lr * gradient / divisor
+        found.append((weight, spread))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # what has decayed to nothing; numba's loops do not warn
+@pytest.mark.parametrize("base", [0, 500])
+@pytest.mark.parametrize("decay", [0.0, 0.05, 3.0, 1e9])
+def test_a_row_of_the_decoupled_form_fades_at_once(decay, base):
     weight, spread, missed, ahead = floats([9], [2]), floats([9], [0]), np.zeros(1, np.int64), floats(0)
-    marks, rows, gradient = np.array([[0, 0], [0, 1]], np.int32), np.array([1]), floats([-0.5])
-    settings = keep, missed, ahead, 0.1, 0.999, 1e-8, gradient
-    optimiser_loops.move(weight, spread, marks, rows, 1, *settings)
-    moved, wide = keep * 2 + 0.1, 0.001 * 0.25
-    assert (weight[1, 0], spread[1, 0]) == pytest.approx((moved, wide), rel=1e-4)
+    marks, rows, gradient = np.array([[0, 0], [base, 1]], np.int32), np.array([1]), floats([-0.5])
+    since = np.arange(100, dtype=np.float64)
+    roots = 0.999 ** (since / 2)
+    sums = np.cumsum(np.append(0, (np.sqrt(1 - 0.999 ** (base + since)) / roots)[1:]))
+    how, more = (base, 0.1 * decay, 1e-8, sums, roots), (missed, ahead, 0.1, 0.999, gradient)
+    expected = decoupled(decay, [-0.5, *[0.0] * 31], step=base)
+    optimiser_loops.move(weight, spread, marks, rows, base + 1, 0.1 * decay, 1e-8, *more)
+    assert (weight[1, 0], spread[1, 0]) == pytest.approx(expected[0], rel=1e-4)
     assert gradient[0, 0] == 0, "used up"
-    with np.errstate(divide="ignore"):  # log(0)
-        for _ in range(2):  # the second time there is nothing to do
-            optimiser_loops.fade(weight, spread, marks, rows, 21, keep, 0.999)
-            assert weight[1, 0] == pytest.approx(keep**20 * moved, rel=1e-4)
-            assert spread[1, 0] == pytest.approx(0.999**20 * wide, rel=1e-4)
-            assert marks.tolist() == [[0, 0], [21, 0]]
-        optimiser_loops.fade_weight(weight, marks, rows, 31, keep, missed, ahead)
-    assert (missed[0], marks[1, 0]) == (10, 31)
-    assert spread[1, 0] == pytest.approx(0.999**20 * wide, rel=1e-4), "not yet"
-    before = float(weight[1, 0])
-    assert before == pytest.approx(keep**30 * moved, rel=1e-4)
-    optimiser_loops.move(weight, spread, marks, rows, 32, *settings)
-    assert spread[1, 0] == pytest.approx(0.999**31 * wide, rel=1e-4)
-    assert weight[1, 0] == pytest.approx(keep * before, rel=1e-4), "there was no gradient"
+    for _ in range(2):  # the second time there is nothing to do
+        optimiser_loops.fade(weight, spread, marks, rows, base + 21, *how)
+        assert (weight[1, 0], spread[1, 0]) == pytest.approx(expected[20], rel=1e-4, abs=1e-5)
+        assert marks.tolist() == [[0, 0], [base + 21, 0]]
+    optimiser_loops.fade_weight(weight, spread, marks, rows, base + 31, *how, missed, ahead)
+    assert (missed[0], marks[1, 0]) == (10, base + 31)
+    assert spread[1, 0] == pytest.approx(expected[20][1], rel=1e-4), "not yet"
+    assert weight[1, 0] == pytest.approx(expected[30][0], rel=1e-4, abs=1e-5)
+    optimiser_loops.move(weight, spread, marks, rows, base + 32, 0.1 * decay, 1e-8, *more)
+    assert (weight[1, 0], spread[1, 0]) == pytest.approx(expected[31], rel=1e-4, abs=1e-5)
     assert (weight[0, 0], spread[0, 0]) == (9, 9), "the other row is not touched"
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize(("decay", "left"), [(0.0, 2.0), (1e-8, 2 * np.exp(-0.5)), (1.0, 0.0)])
+def test_a_row_that_never_had_a_gradient_decays_as_fast_as_any_can(decay, left):
+    weight, spread, marks = floats([2]), floats([0]), np.zeros((1, 2), np.int32)
+    sums, roots = np.arange(6, dtype=np.float64), np.ones(6)
+    optimiser_loops.fade(weight, spread, marks, np.array([0]), 5, 0, 0.1 * decay, 1e-8, sums, roots)
+    assert weight[0, 0] == pytest.approx(left, rel=1e-5)
 
 
 def test_every_loop_is_compiled():

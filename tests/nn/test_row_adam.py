@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from accord.kernels import cpu
-from accord.nn import layers
+from accord.nn import layers, row_adam
 from accord.nn.adam import Adam
 from accord.nn.layers import Embedding
 from accord.training.stack import train_stack
@@ -30,8 +30,10 @@ def table(rows, dim=5, runs=2, seed=0):
 @pytest.mark.parametrize("decoupled", [False, True])
 @pytest.mark.parametrize("decay", [[0.0, 0.0], [0.03, 2.0]])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_rows_end_where_dense_adam_ends(decay, gaps, decoupled):
+@pytest.mark.parametrize("counted", [2**17, 70])
+def test_rows_end_where_dense_adam_ends(counted, decay, gaps, decoupled, monkeypatch):
     """Five hundred steps; with gaps, most rows are left alone for hundreds of them, and one for ever."""
+    monkeypatch.setattr(row_adam, "COUNTED", counted)
     rows, generator = 40, torch.Generator().manual_seed(1)
     mine, usual = table(rows), table(rows)
     factors = torch.tensor(decay)

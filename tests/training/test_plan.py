@@ -11,6 +11,8 @@ import torch
 from accord.errors import InputError
 from accord.training import plan as planning
 from accord.training.plan import find_device, plan
+from accord.training.run import in_a_batch
+from accord.training.trainer import TrainConfig
 from contracts import TwoTower
 from helpers import small_data
 
@@ -35,6 +37,29 @@ def test_own_rules_are_written_out():
     """With the preset's values, also of models that are not trained here: results name all rules."""
     extra = plan(small_data(), protocol="published").config.protocol.model_extra
     assert (extra["first_step"], extra["cdae_reduction"]) == ("both", "sum")
+
+
+MANY = {"train.batch_size": 1}  # steps that a row waits to be looked up again
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, "adam"),
+        ({"options": MANY}, "decoupled"),
+        ({"options": MANY, "model": "auto"}, "decoupled"),
+        ({"options": MANY, "model": "ease"}, "adam"),
+        ({"options": MANY, "protocol": "published"}, "adam"),
+        ({"options": MANY | {"protocol.optimiser": "adam"}}, "adam"),
+        ({"options": {"protocol.optimiser": "decoupled"}}, "decoupled"),
+    ],
+)
+def test_the_optimiser_goes_by_how_long_a_row_waits(asked, expected):
+    data = small_data()
+    assert planning.LONG < len(data.users) < planning.LONG * in_a_batch(TrainConfig(), len(data.train))
+    rules = plan(data, **asked).config.protocol
+    assert rules.optimiser == expected
+    assert ("optimiser" in rules.model_dump()) == (expected != "adam"), "or results would have other keys than before"
 
 
 def test_the_papers_settings_are_taken_where_it_has_them():

@@ -138,14 +138,17 @@ if triton is not None:
         v = tl.load(v_at + at, mask=inside)
         if DECAYED:
             factor = tl.load(decay_at + run)
-            if DECOUPLED:
-                w *= factor
-            else:
+            if not DECOUPLED:
                 g += factor * w
         step = tl.load(step_at).to(tl.float64)
         v = BETA2 * v + (1 - BETA2) * g * g
-        spread = tl.sqrt(v) / tl.sqrt((1 - tl.exp(step * LOG2)).to(tl.float32)) + eps
-        if not DECOUPLED:
+        spread = tl.sqrt(v) / tl.sqrt((1 - tl.exp(step * LOG2)).to(tl.float32))
+        if DECOUPLED:
+            spread = tl.maximum(spread, eps)
+            if DECAYED:
+                w *= tl.exp(-lr * factor / spread)
+        else:
+            spread += eps
             g = BETA1 * tl.load(m_at + at, mask=inside) + (1 - BETA1) * g
             tl.store(m_at + at, g, mask=inside)
             lr = lr / (1 - tl.exp(step * LOG1)).to(tl.float32)
@@ -272,14 +275,14 @@ def agreement_terms(
 
 
 def adam(
-    weight: Tensor, gradient: Tensor, mean: Tensor, spread: Tensor, step: Tensor, decay: Tensor | None,
-    lr: float, betas: tuple[float, float], eps: float, decoupled: bool,
+    weight: Tensor, gradient: Tensor, mean: Tensor | None, spread: Tensor, step: Tensor, decay: Tensor | None,
+    lr: float, betas: tuple[float, float], eps: float,
 ) -> None:  # fmt: skip
-    """One step of Adam on [R, ...] in place; `decay` [R] times the weight is added to the gradient first, or decoupled
-    is what the weight becomes first, and `mean` is left alone."""
-    runs, size = len(weight), weight[0].numel()
+    """One step of Adam on [R, ...] in place; `decay` [R] times the weight is added to the gradient first. Without a
+    `mean`, it is the decoupled form."""
+    runs, size, decoupled = len(weight), weight[0].numel(), mean is None
     _adam[_grid(runs, size, PLACES)](
-        weight, gradient, mean, spread, step, step if decay is None else decay, size, lr, eps,
-        BETA1=betas[0], BETA2=betas[1], LOG1=0.0 if decoupled else math.log(betas[0]), LOG2=math.log(betas[1]),
+        weight, gradient, spread if mean is None else mean, spread, step, step if decay is None else decay, size, lr,
+        eps, BETA1=betas[0], BETA2=betas[1], LOG1=0.0 if decoupled else math.log(betas[0]), LOG2=math.log(betas[1]),
         DECAYED=decay is not None, DECOUPLED=decoupled, PLACES=PLACES,
     )  # fmt: skip

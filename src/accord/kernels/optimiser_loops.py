@@ -14,6 +14,11 @@ from accord.kernels.cpu_loops import Floats, Ints
 
 Marks = npt.NDArray[np.int32]  # of each row the step up to which it is, and one more than its place among those touched
 
+Doubles = npt.NDArray[np.float64]
+
+# e^x is (1 + z + z^2 / 2 + z^3 / 6 + z^4 / 24)^16 with z = x / 16, which unlike exp uses the processor's full width
+ONE, HALF, SIXTH, LAST = np.float32(1), np.float32(1 / 2), np.float32(1 / 6), np.float32(1 / 24)
+SIXTEENTH, TINY = np.float32(1 / 16), np.float32(1e-30)
 AT_ONCE, LINE = 16, 16  # rows that are read ahead, and numbers that come with one from memory
 
 
@@ -101,61 +106,80 @@ def update(
 
 
 def fade(
-    weight: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, keep: float, beta2: float
+    weight: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, base: int, decay: float, eps: float,
+    sums: Doubles, roots: Doubles,
 ) -> None:  # fmt: skip
-    """`replay` of the decoupled form: weights and spread have faded, by a factor to the power of the steps missed."""
+    """`replay` of the decoupled form: all steps missed at once.
+
+    From step s to step t a weight decays by exp(-decay * (sums[t] - sums[s]) * roots[s] / sqrt(spread)), and the spread
+    by (roots[t] / roots[s])^2; places in both arrays count from step `base`.
+    """
     dim = weight.shape[1]
-    log_keep, log_beta = np.log(keep), np.log(beta2)
     for k in range(len(rows)):
         row = np.uint64(rows[k])
-        missed = step - marks[row, 0]
-        if missed == 0:
+        last = marks[row, 0]
+        if last == step:
             continue
         marks[row, 0] = step
-        if keep != 1:
-            factor = np.float32(np.exp(missed * log_keep))
+        if decay != 0:
+            rate = np.float32(decay * (sums[step - base] - sums[last - base]) * roots[last - base])
+            most = np.float32(decay * (step - last) / eps)
             for d in range(dim):
-                weight[row, d] *= factor
-        factor = np.float32(np.exp(missed * log_beta))
+                part = min(rate / max(np.sqrt(spread[row, d]), TINY), most) * SIXTEENTH
+                grown = ONE + part * (ONE + part * (HALF + part * (SIXTH + part * LAST)))
+                grown *= grown
+                grown *= grown
+                grown *= grown
+                weight[row, d] /= grown * grown
+        factor = np.float32((roots[step - base] / roots[last - base]) ** 2)
         for d in range(dim):
             v = spread[row, d] * factor
             spread[row, d] = v if v > 1e-30 else np.float32(0)  # what is nearly 0 is slow
 
 
-def fade_weight(weight: Floats, marks: Marks, rows: Ints, step: int, keep: float, missed: Ints, ahead: Floats) -> None:
+def fade_weight(
+    weight: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, base: int, decay: float, eps: float,
+    sums: Doubles, roots: Doubles, missed: Ints, ahead: Floats,
+) -> None:  # fmt: skip
     """`fade` of the weights alone, where the spread is at once to be changed by `move`: it is told how many steps
     were `missed`."""
     dim, total = weight.shape[1], np.float32(0)
-    log_keep = np.log(keep)
     for start in range(0, len(rows), AT_ONCE):
         end = min(start + AT_ONCE, len(rows))
-        if keep != 1:
-            for k in range(start, end):
+        if decay != 0:
+            for k in range(start, end):  # of many rows at once, or each would be waited for
                 row = np.uint64(rows[k])
                 for d in range(0, dim, LINE):
-                    total += weight[row, d]
+                    total += weight[row, d] + spread[row, d]
         for k in range(start, end):
             row = np.uint64(rows[k])
-            missed[k] = step - marks[row, 0]
+            last = marks[row, 0]
+            missed[k] = step - last
             marks[row, 0] = step
-            if keep != 1 and missed[k] > 0:
-                factor = np.float32(np.exp(missed[k] * log_keep))
+            if decay != 0 and last < step:
+                rate = np.float32(decay * (sums[step - base] - sums[last - base]) * roots[last - base])
+                most = np.float32(decay * (step - last) / eps)
                 for d in range(dim):
-                    weight[row, d] *= factor
+                    part = min(rate / max(np.sqrt(spread[row, d]), TINY), most) * SIXTEENTH
+                    grown = ONE + part * (ONE + part * (HALF + part * (SIXTH + part * LAST)))
+                    grown *= grown
+                    grown *= grown
+                    grown *= grown
+                    weight[row, d] /= grown * grown
     ahead[0] = total  # or the compiler would not read
 
 
 def move(
-    weight: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, keep: float, missed: Ints, ahead: Floats,
-    size: float, beta2: float, eps: float, gradient: Floats,
+    weight: Floats, spread: Floats, marks: Marks, rows: Ints, step: int, decay: float, eps: float,
+    missed: Ints, ahead: Floats, size: float, beta2: float, gradient: Floats,
 ) -> None:  # fmt: skip
     """`update` of the decoupled form, on rows whose weights alone are up to date."""
     dim, total = weight.shape[1], np.float32(0)
-    log_beta, rest2, factor, small = np.log(beta2), np.float32(1 - beta2), np.float32(keep), np.float32(eps)
-    lr, root = np.float32(size), np.float32(1 / np.sqrt(1 - beta2**step))
+    log_beta, rest2, small = np.log(beta2), np.float32(1 - beta2), np.float32(eps)
+    lr, rate, root = np.float32(size), np.float32(decay), np.float32(1 / np.sqrt(1 - beta2**step))
     for start in range(0, len(rows), AT_ONCE):
         end = min(start + AT_ONCE, len(rows))
-        for k in range(start, end):  # of many rows at once, or each would be waited for
+        for k in range(start, end):
             row = np.uint64(rows[k])
             for d in range(0, dim, LINE):
                 total += spread[row, d] + weight[row, d]
@@ -167,7 +191,13 @@ def move(
                 g = gradient[k, d]
                 v = b2 * spread[row, d] + rest2 * g * g
                 spread[row, d], gradient[k, d] = v, 0
-                weight[row, d] = factor * weight[row, d] - lr * g / (np.sqrt(v) * root + small)
+                by = ONE / max(np.sqrt(v) * root, small)
+                part = rate * by * SIXTEENTH
+                grown = ONE + part * (ONE + part * (HALF + part * (SIXTH + part * LAST)))
+                grown *= grown
+                grown *= grown
+                grown *= grown
+                weight[row, d] = weight[row, d] / (grown * grown) - lr * g * by
     ahead[0] = total
 
 

@@ -1,16 +1,17 @@
 """Adam in two forms, each as it suits the device and the size of a table.
 
-With the penalty in the gradient, as the paper has it, every row moves at every step. Decoupled, it has no momentum and
-weights decay apart from the gradient: with factor k = 1 - lr * decay,
+With the penalty in the gradient, as the paper has it, every row moves at every step, and mean and spread know of it.
+Decoupled, there is no mean, and the penalty is divided by the spread of the gradient, of which it is no part:
 
-    v <- beta2 * v + (1 - beta2) * g^2,    w <- k * w - lr * g / (sqrt(v / (1 - beta2^t)) + eps)
+    v <- beta2 * v + (1 - beta2) * g^2,    d = max(sqrt(v / (1 - beta2^t)), eps),
+    w <- exp(-lr * decay / d) * w - lr * g / d
 
-so n steps without a gradient are w <- k^n * w and v <- beta2^n * v, however many they are.
+so all steps without a gradient are one factor, however many they are: v fades by the same beta2 in each, and the sum of
+1 / d over them is a number of the row's two steps alone, over sqrt(v).
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -22,18 +23,7 @@ from accord.kernels import cuda
 from accord.nn.layers import Embedding
 from accord.nn.row_adam import RowsAtOnce, RowsStepByStep
 
-AS_STRONG = 15.0  # see `strength_apart`
 LARGE = 2**17  # elements from which a parameter is worth a kernel of its own
-
-
-def strength_apart(pairs: float, users: int) -> float:
-    """What l2 is multiplied by where weights decay apart from the gradient, so that it is as strong as under Adam.
-
-    Adam divides the penalty's gradient, l2 / users, by the root mean square of the whole. Where a step has so many
-    pairs, a row is in `pairs / users` of them, and then its gradient is a small number over `pairs`; so l2 would count
-    `sqrt(pairs * users)` times, and that number, found on MovieLens, is in AS_STRONG.
-    """
-    return AS_STRONG * math.sqrt(pairs * users)
 
 
 class Adam:
@@ -89,23 +79,22 @@ class Adam:
 
     @torch.no_grad()
     def step(self, decay: Mapping[nn.Parameter, Tensor]) -> None:
-        """Update what has a gradient; `decay` [R] times the parameter is part of it, or decoupled what it decays by."""
-        if self.decoupled:  # what is left of the parameter instead
-            decay = {parameter: (1 - self.lr * own).clamp(min=0) for parameter, own in decay.items()}
+        """Update what has a gradient; `decay` [R] is the penalty's: times the parameter, it is part of the gradient."""
         usual, large = [], []
         for parameter in self.parameters:
             if parameter.grad is None:
                 continue
-            if parameter.numel() >= LARGE and cuda.usable(parameter) and self.state.get(parameter):
+            worth = self.decoupled or parameter.numel() >= LARGE
+            if worth and cuda.usable(parameter) and self.state.get(parameter):
                 large.append(parameter)
                 continue
+            scale = decay[parameter].view(-1, *[1] * (parameter.dim() - 1)) if parameter in decay else None
+            if self.decoupled:
+                self._update_apart(parameter, parameter.grad, scale)
+                continue
             usual.append(parameter)
-            if parameter in decay:
-                scale = decay[parameter].view(-1, *[1] * (parameter.dim() - 1))
-                if self.decoupled:
-                    parameter.mul_(scale)
-                else:
-                    parameter.grad.addcmul_(parameter, scale)
+            if scale is not None:
+                parameter.grad.addcmul_(parameter, scale)
         states = [self._started(parameter, ("step", "exp_avg", "exp_avg_sq")) for parameter in usual]
         means, spreads, steps = ([own[name] for own in states] for name in ("exp_avg", "exp_avg_sq", "step"))
         gradients = [parameter.grad for parameter in usual if parameter.grad is not None]
@@ -119,13 +108,24 @@ class Adam:
             assert table.rows is not None
             table.rows.update(decay.get(table.weight))
 
+    def _update_apart(self, parameter: nn.Parameter, gradient: Tensor, decay: Tensor | None) -> None:
+        """A step of the decoupled form, as it is stated above."""
+        state, beta = self._started(parameter, self.remembers), self.betas[1]
+        state["step"] += 1
+        state["exp_avg_sq"].mul_(beta).addcmul_(gradient, gradient, value=1 - beta)
+        root = (1 - beta ** state["step"].double()).sqrt().float()
+        divisor = (state["exp_avg_sq"].sqrt() / root).clamp_(min=self.eps)
+        if decay is not None:
+            parameter.mul_((-self.lr * decay / divisor).exp_())
+        parameter.addcdiv_(gradient, divisor, value=-self.lr)
+
     def _update_large(self, parameters: list[nn.Parameter], decay: Mapping[nn.Parameter, Tensor]) -> None:
-        states = [self._started(parameter, ("step", "exp_avg", "exp_avg_sq")) for parameter in parameters]
+        states = [self._started(parameter, self.remembers) for parameter in parameters]
         if states:
             torch._foreach_add_([state["step"] for state in states], 1)  # one kernel for all
         for parameter, state in zip(parameters, states, strict=True):
             assert parameter.grad is not None
             cuda.adam(
-                parameter.detach(), parameter.grad.contiguous(), state["exp_avg"], state["exp_avg_sq"], state["step"],
-                decay.get(parameter), self.lr, self.betas, self.eps, self.decoupled,
+                parameter.detach(), parameter.grad.contiguous(), state.get("exp_avg"), state["exp_avg_sq"],
+                state["step"], decay.get(parameter), self.lr, self.betas, self.eps,
             )  # fmt: skip

@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from accord.kernels import cpu
 
+COUNTED = 2**17  # steps, after which sums are begun anew: they grow beyond what a number can be
+
 
 class Rows(ABC):
     """The state of a table [R, rows, dim] under Adam, with the rows' last steps."""
@@ -121,34 +123,56 @@ class RowsStepByStep(Rows):
 
 
 class RowsAtOnce(Rows):
-    """Decoupled: the steps missed are two powers. The spread is looked at only in `move`, so it waits until then."""
+    """Decoupled: the steps missed are one factor of each weight. The spread is changed only in `move`, so it waits."""
 
     def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], *settings: Any) -> None:
         super().__init__(weight, state, *settings)
-        self.keep = [1.0] * len(self.weight)
+        self.decay = [0.0] * len(self.weight)
         self.missed = np.empty_like(self.touched)
         self._ahead = np.zeros(1, dtype=np.float32)
+        self._count_from_here()
 
     def catch_up(self, rows: list[cpu.Ints]) -> None:
         cpu.call("fade", [
-            (self.weight[run], self.spread[run], self.marks[run], rows[run][part], self.step, self.keep[run],
-             self.betas[1])
+            (self.weight[run], self.spread[run], self.marks[run], rows[run][part], *self._how(run), *self._sums())
             for run, part in cpu.shares(rows)
         ])  # fmt: skip
 
     def get_ready(self, before: cpu.Ints) -> None:
         rows = self.rows_touched(before)
         cpu.call("fade_weight", [
-            (self.weight[run], self.marks[run], rows[run][part], self.step, self.keep[run],
+            (self.weight[run], self.spread[run], self.marks[run], rows[run][part], *self._how(run), *self._sums(),
              self.missed[run, before[run] :][part], self._ahead)
             for run, part in cpu.shares(rows)
         ])  # fmt: skip
 
     def move(self, decay: Tensor | None) -> None:
-        self.keep = self.keep if decay is None else decay.tolist()
+        self.decay = self.decay if decay is None else (self.lr * decay.double()).tolist()
         rows = self.rows_touched([0] * len(self.weight))
         cpu.call("move", [
-            (self.weight[run], self.spread[run], self.marks[run], rows[run][part], self.step, self.keep[run],
-             self.missed[run, part], self._ahead, self.lr, self.betas[1], self.eps, self.gradient[run, part])
+            (self.weight[run], self.spread[run], self.marks[run], rows[run][part], self.step, self.decay[run], self.eps,
+             self.missed[run, part], self._ahead, self.lr, self.betas[1], self.gradient[run, part])
             for run, part in cpu.shares(rows)
         ])  # fmt: skip
+
+    def update(self, decay: Tensor | None) -> None:
+        super().update(decay)
+        if self.step - self._base == COUNTED:
+            self.settle()
+            self._count_from_here()
+
+    def _how(self, run: int) -> tuple[int, int, float, float]:
+        return self.step, self._base, self.decay[run], self.eps
+
+    def _count_from_here(self) -> None:
+        self._base, self._kept = self.step, (np.zeros(1), np.ones(1))
+
+    def _sums(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Of each step since `_base`: sqrt(1 - beta2^t) / beta2^(t / 2), summed up, and beta2^(t / 2)."""
+        if len(self._kept[0]) <= self.step - self._base:
+            since = np.arange(min(2 * (self.step - self._base) + 1000, COUNTED + 1), dtype=np.float64)
+            roots = self.betas[1] ** (since / 2)
+            terms = np.sqrt(1 - self.betas[1] ** (self._base + since)) / roots
+            terms[0] = 0  # of the step before the first
+            self._kept = np.cumsum(terms), roots
+        return self._kept

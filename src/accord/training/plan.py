@@ -24,6 +24,8 @@ from accord.training.run import (
     RunSpec,
     by_section,
     check_rules,
+    in_a_batch,
+    is_of_members,
     recorded_rules,
     reference,
 )
@@ -32,6 +34,7 @@ from accord.training.trainer import TrainConfig
 FIRST_SEED = 2019  # the paper's seeds are 2019, 2020 and 2021
 KS = {"electronics": (5, 10, 20, 50)}  # the paper ranks deeper there
 DEFAULT_KS = (3, 5, 10, 20)
+LONG = 32  # steps that a row may wait to be looked up again; taking so many one by one costs about as much as the rest
 DEFAULT_LEARNED, DEFAULT_METHOD = "gmf", "deca"
 
 
@@ -86,12 +89,16 @@ def plan(
             )
         rules = rules.model_copy(update={"test_history": "train"})
     train_options |= given["train"] | ({} if epochs is None else {"epochs": epochs})
+    settings = make_config(TrainConfig, train_options, "train")
+    if rules.optimiser == "by-size":
+        learns = kind.learns or is_of_members(model)
+        rules = rules.model_copy(update={"optimiser": _optimiser(data, settings) if learns else "adam"})
     config = RunConfig(
         model=reference(model),
         method=reference(method) if kind.learns else None,
         model_options=given["model"],
         method_options=method_options,
-        train=make_config(TrainConfig, train_options, "train"),
+        train=settings,
         protocol=rules,
         seeds=_seeds(seeds)[: None if has_seeds(model) else 1],
         ks=_ks(ks, data.name),
@@ -118,6 +125,12 @@ def _rules(protocol: str | Protocol, given: Mapping[str, Any], model: ModelSpec,
     rules = Protocol(**rules.model_dump() | own)
     kinds = [kind.Rules for kind in (own_class(model), method_for(model, method)) if kind is not None]
     return Protocol(**recorded_rules(check_rules(rules, kinds), kinds))
+
+
+def _optimiser(data: Dataset, settings: TrainConfig) -> str:
+    """Adam where a row is looked up again within some steps, and what costs nothing meanwhile where it waits longer."""
+    steps = max(len(data.users), len(data.items)) / in_a_batch(settings, len(data.train))
+    return "decoupled" if steps > LONG else "adam"
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:

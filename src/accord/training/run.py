@@ -28,6 +28,7 @@ from accord.training.trainer import TrainConfig, TrainState
 
 MOST_SEEDS = 1000
 MOST_K = 10**6
+LEAST_IN_A_BATCH, MOST_IN_A_BATCH = 64, 2048
 SECTIONS = ("model", "method", "train", "protocol")
 
 
@@ -223,6 +224,11 @@ def by_section(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return sections
 
 
+def in_a_batch(settings: TrainConfig, size: int) -> int:
+    """How many of so many positives, or users, a batch has."""
+    return settings.batch_size or min(MOST_IN_A_BATCH, max(LEAST_IN_A_BATCH, size // 40))
+
+
 def reference(spec: Any) -> str:
     """The name or dotted path by which a result says what it was made with."""
     return spec if isinstance(spec, str) else f"{spec.__module__}:{spec.__qualname__}"
@@ -265,8 +271,8 @@ def is_recorded(kind: type[OwnRules], name: str, value: Any, preset: str, own: b
 
 
 def preset_rules(name: str, kinds: Iterable[type[OwnRules]] = ()) -> dict[str, Any]:
-    """The same of a preset, for a log without times."""
-    return recorded_rules(PRESETS[name].model_copy(update={"test_history": "train"}), kinds)
+    """The same of a preset, for a small log without times."""
+    return recorded_rules(PRESETS[name].model_copy(update={"test_history": "train", "optimiser": "adam"}), kinds)
 
 
 def run_entries(

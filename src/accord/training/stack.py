@@ -32,16 +32,14 @@ from accord.methods.known import note
 from accord.models import ModelSpec
 from accord.models.base import Model
 from accord.models.consensus import Member, as_run
-from accord.nn.adam import strength_apart
 from accord.nn.ranks import ALONE, Ranks
 from accord.random import generators
 from accord.training import checkpoints
-from accord.training.run import RunSpec
+from accord.training.run import RunSpec, in_a_batch
 from accord.training.stopping import Stopping
 from accord.training.trainer import STEADIER, Diverged, Progress, Trainer, TrainState
 from accord.training.validation import by_loss, by_ndcg
 
-LEAST_IN_A_BATCH, MOST_IN_A_BATCH = 64, 2048
 SCORED_AT_ONCE = 2**24
 
 
@@ -276,7 +274,7 @@ class Bench:
             train,
             pairs,
             generators(seeds, f"sampling {name}", device),
-            settings.batch_size or min(MOST_IN_A_BATCH, max(LEAST_IN_A_BATCH, size // 40)),
+            in_a_batch(settings, size),
             negatives=rules.negatives,
             batching=stage.target.batching,
             user_negatives=stage.rules.user_negatives,
@@ -284,13 +282,11 @@ class Bench:
         )
         stops = settings.early_stop if last else settings.pretrain_early_stop
         own = [options.get("l2", settings.l2) for options in config.own_options("train")]
-        decoupled = rules.optimiser == "decoupled"
-        strength = strength_apart(int(ptr[-1]) / sampler.num_batches, train.all_users) if decoupled else 1.0
         return Trainer(
             stage,
             sampler,
             settings,
-            strength * torch.tensor(own * (len(seeds) // len(own)), device=device),
+            torch.tensor(own * (len(seeds) // len(own)), device=device),
             self._stopping(stage, pairs, sampler.num_batches) if stops else None,
             name,
             watch=self.watch,
@@ -298,7 +294,7 @@ class Bench:
             checkpoint=None if self.folder is None else self.folder / f"checkpoint-{number}.safetensors",
             identity=self.identity,
             ranks=self.ranks,
-            decoupled=decoupled,
+            decoupled=rules.optimiser == "decoupled",
         )
 
     @cached_property

@@ -36,9 +36,7 @@ class TrainConfig(BaseModel):
         None, ge=1, description="positives in a batch (users, for cdae); 2048, or a fortieth of a smaller log"
     )
     lr: float = Field(0.003, gt=0, description="learning rate of Adam")
-    l2: float = Field(
-        0.01, ge=0, description="penalty l2 / 2 * sum(theta^2) / users on the target model, or decay as strong"
-    )
+    l2: float = Field(0.01, ge=0, description="penalty l2 / 2 * sum(theta^2) / users on the target model")
     early_stop: bool = Field(True, description="stop when validation gets no better")
     patience: int = Field(10, ge=1, description="checks without a new best before stopping (best-ndcg)")
     checkpoint_seconds: float = Field(
