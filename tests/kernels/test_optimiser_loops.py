@@ -63,7 +63,6 @@ def decoupled(decay, gradients, lr=0.1, beta2=0.999, eps=1e-8, weight=2.0, sprea
     return found
 
 
-@pytest.mark.filterwarnings("ignore:overflow")  # what has decayed to nothing; numba's loops do not warn
 @pytest.mark.parametrize("base", [0, 500])
 @pytest.mark.parametrize("decay", [0.0, 0.05, 3.0, 1e9])
 def test_a_row_of_the_decoupled_form_fades_at_once(decay, base):
@@ -79,24 +78,23 @@ def test_a_row_of_the_decoupled_form_fades_at_once(decay, base):
     assert gradient[0, 0] == 0, "used up"
     for _ in range(2):  # the second time there is nothing to do
         optimiser_loops.fade(weight, spread, marks, rows, base + 21, *how)
-        assert (weight[1, 0], spread[1, 0]) == pytest.approx(expected[20], rel=1e-4, abs=1e-5)
+        assert (weight[1, 0], spread[1, 0]) == pytest.approx(expected[20], rel=1e-4, abs=3e-5)
         assert marks.tolist() == [[0, 0], [base + 21, 0]]
     optimiser_loops.fade_weight(weight, spread, marks, rows, base + 31, *how, missed, ahead)
     assert (missed[0], marks[1, 0]) == (10, base + 31)
     assert spread[1, 0] == pytest.approx(expected[20][1], rel=1e-4), "not yet"
-    assert weight[1, 0] == pytest.approx(expected[30][0], rel=1e-4, abs=1e-5)
+    assert weight[1, 0] == pytest.approx(expected[30][0], rel=1e-4, abs=3e-5)
     optimiser_loops.move(weight, spread, marks, rows, base + 32, 0.1 * decay, 1e-8, *more)
-    assert (weight[1, 0], spread[1, 0]) == pytest.approx(expected[31], rel=1e-4, abs=1e-5)
+    assert (weight[1, 0], spread[1, 0]) == pytest.approx(expected[31], rel=1e-4, abs=3e-5)
     assert (weight[0, 0], spread[0, 0]) == (9, 9), "the other row is not touched"
 
 
-@pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize(("decay", "left"), [(0.0, 2.0), (1e-8, 2 * np.exp(-0.5)), (1.0, 0.0)])
 def test_a_row_that_never_had_a_gradient_decays_as_fast_as_any_can(decay, left):
     weight, spread, marks = floats([2]), floats([0]), np.zeros((1, 2), np.int32)
     sums, roots = np.arange(6, dtype=np.float64), np.ones(6)
     optimiser_loops.fade(weight, spread, marks, np.array([0]), 5, 0, 0.1 * decay, 1e-8, sums, roots)
-    assert weight[0, 0] == pytest.approx(left, rel=1e-5)
+    assert weight[0, 0] == pytest.approx(left, rel=1e-5, abs=1e-6)
 
 
 def test_every_loop_is_compiled():
