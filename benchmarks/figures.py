@@ -24,12 +24,14 @@ NAMES = {
 HERE = Path(__file__).parent
 ONCE = json.loads((HERE / "once.json").read_text(encoding="utf-8"))
 GPU_COPY: float = ONCE["gpu_copy"]["bytes_per_second"]  # read and written
+GPU_PRODUCTS: float = ONCE["gpu_products"]["per_second"]
 GPU_SHAPES = {  # of the training pairs, where the tables are larger than the caches: users, items, pairs, runs
     "adressa-gmf-deca": (212_231, 6_596, 419_491, 1),
     "grid-144": (944, 1_611, 79_619, 144),
     "electronics-shape": (1_157_633, 9_560, 1_030_000, 1),
 }
 DIM, BATCH = 32, 2048  # of these cases
+WIDE = 128  # of the tables of NeuMF's MLP
 Results = dict[str, Any]
 Times = Sequence[Sequence[float]]  # [wall, CPU] of each turn
 
@@ -168,6 +170,49 @@ def gpu_limits(lines: Sequence[Results]) -> list[Limit]:
             epochs, later = gpu.TARGETS[line["case"]][3], line.get("later")
             took = line["train"] / epochs / batches
             found.append(Limit(line["case"], moved, moved / GPU_COPY, took, later and later / batches))
+    return found
+
+
+class Bound(NamedTuple):
+    what: str
+    by: str  # what takes longest at the full speed of the device
+    least: float  # seconds
+    took: float
+
+
+def _bound(what: str, moved: float, operations: float, took: float) -> Bound:
+    times = {"bytes": moved / GPU_COPY, "products": operations / GPU_PRODUCTS}
+    by = max(times, key=lambda name: times[name])
+    return Bound(what, by, times[by], took)
+
+
+def other_bounds(lines: Sequence[Results]) -> list[Bound]:
+    """Of DeCA(p) and NeuMF, a whole training; of every case whose ranking was measured with its sizes, that.
+
+    A training moves what is stated for the limit of GMF with DeCA: of DeCA(p), first one network and then two, with the
+    frozen one's rows; NeuMF has the MLP's tables, and its products once forward and twice back. Ranking writes a score
+    of each item for each user and reads it once.
+    """
+    users, items, pairs, _ = GPU_SHAPES["grid-144"]
+    steps, found = -(-pairs // BATCH), []
+    every, looked_up = 32 * (users + items), 32 * 2 * BATCH  # bytes a step, for each number of a row
+    hidden = WIDE * WIDE // 2 + WIDE // 2 * WIDE // 4  # of the MLP, after its first layer
+    per_pair = 2 * (2 * WIDE * WIDE + hidden)
+    for line in lines:
+        case, epochs = line["case"], gpu.TARGETS[line["case"]][3]
+        if case == "gmf-deca-p":
+            moved = 3 * DIM * (every + looked_up) + 8 * DIM * 2 * BATCH
+            found.append(_bound(f"`{case}`, training", epochs * steps * moved, 0, line["train"]))
+        if case == "neumf-deca":
+            moved, operations = (3 * DIM + WIDE) * (every + looked_up), 3 * per_pair * 2 * BATCH
+            found.append(
+                _bound(f"`{case}`, training", epochs * steps * moved, epochs * steps * operations, line["train"])
+            )
+    for line in lines:
+        if "ranked" in line:
+            cells = line["ranked"] * line["items"] * GPU_SHAPES.get(line["case"], (0, 0, 0, 1))[3]
+            each = 2 * DIM + (2 * hidden if line["case"] == "neumf-deca" else 0)
+            found.append(_bound(f"`{line['case']}`, ranking", 8 * cells, each * cells, line["rank"]))
     return found
 
 

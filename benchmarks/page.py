@@ -32,6 +32,7 @@ from figures import (
     gpu_runs,
     median,
     optimisers_of,
+    other_bounds,
     peers_of,
     products_share,
     ratio,
@@ -227,6 +228,14 @@ def limits_table(results: Results, lines: list[Results]) -> str:
     return table(["GMF with DeCA", "bytes a step", "limit, ms a step", "measured, ms a step", "of the limit"], cells)
 
 
+def bounds_table(lines: list[Results]) -> str:
+    cells = [
+        [one.what, one.by, f"{1e3 * one.least:.3g}", f"{1e3 * one.took:.3g}", f"{one.least / one.took:.1%}"]
+        for one in other_bounds(lines)
+    ]
+    return table(["on the GPU", "bound by", "limit, ms", "measured, ms", "of the limit"], cells)
+
+
 def page(
     results: Results, gpu_lines: list[Results], released: Results, optimisers: list[Results], versions: Results
 ) -> str:  # fmt: skip
@@ -265,6 +274,8 @@ def page(
         size_table=size_table(results),
         electronics_table=electronics_table(results),
         limits_table=limits_table(results, lines),
+        bounds_table=bounds_table(lines),
+        products_peak=ONCE["gpu_products"]["per_second"],
         slopes={SIZES[kind]: slope(found) for kind, found in sizes_of(results).items()},
         linear=targets.LINEAR,
         long=LONG,

@@ -135,3 +135,19 @@ def test_versions_are_compared_by_the_median_of_their_rounds(page: ModuleType, g
     shown = page.versions_table(versions)
     assert "| CPU | EASE | 2.00 | 2.00 | 1.00 | **other** |" in shown
     assert "| GPU | `gmf-deca`, training | 0.300 | 0.150 | 0.50 |  |" in shown
+
+
+def test_limits_of_the_gpu_by_hand(page: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    import figures
+
+    monkeypatch.setattr(figures, "GPU_COPY", 1e9)
+    monkeypatch.setattr(figures, "GPU_PRODUCTS", 1e12)
+    lines = [{"case": "neumf-deca", "train": 10.0, "rank": 2.0, "ranked": 100, "items": 1000}]
+    training, ranking = page.other_bounds(lines)
+    steps = 20 * 39  # of 79,619 pairs, 2,048 at once
+    moved = (3 * 32 + 128) * 32 * (944 + 1611 + 2 * 2048)
+    operations = 3 * 2 * (256 * 128 + 128 * 64 + 64 * 32) * 2 * 2048
+    assert training.least == pytest.approx(steps * max(moved / 1e9, operations / 1e12))
+    assert (training.by, training.took) == ("bytes", 10.0)
+    assert ranking.least == pytest.approx(100 * 1000 * (2 * 32 + 2 * (128 * 64 + 64 * 32)) / 1e12)
+    assert (ranking.by, ranking.took) == ("products", 2.0)
