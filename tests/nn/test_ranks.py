@@ -40,6 +40,8 @@ CASES = [
     {"model": "neumf", "method": "deca", "large": 10, "protocol": "published"},
     {"model": "lightgcn", "method": "deca"},
     {"model": "lightgcn", "method": "deca-p", "seeds": 2, "batch": 43, "protocol": "published"},
+    {"model": "gmf", "method": "deca", "options": {"protocol.optimiser": "decoupled"}},
+    {"model": "neumf", "method": "deca-p", "large": 10, "options": {"protocol.optimiser": "decoupled"}},
     {"model": "mf", "method": "normal", "epochs": 30, "options": {"train.patience": 1, "train.lr": 0.1}},  # stops early
 ]  # fmt: skip
 RANKS = 3
