@@ -127,6 +127,7 @@ def test_gradients_of_what_all_processes_hold_are_summed():
     optimizer = torch.optim.SGD(method.parameters(), 1.0)
     steps = Steps(method, optimizer, torch.zeros(1), ranks)
     optimizer.step = lambda _decay, step=optimizer.step: step()
+    optimizer.taken = lambda: None
     steps.take(BATCH._replace(mask=torch.ones(2, 4)), 0)
     assert ranks.summed == [["item.weight"]], "not the rows of its own users, nor what has no gradient"
     assert method.item.weight.flatten().tolist() == [-1, -1, -1]

@@ -78,16 +78,17 @@ def cross_fit(
     memory = [bytes_of_a_run(run, log.data) * len(run.config.seeds) for run in plans]
     waiting: list[tuple[IntArray, Path | None]] = []  # for each job: the rows of `places` it fills, and its file
     jobs: list[Job] = []
-    cuts = cut(log.users, log.items, len(log.data.users), len(log.data.items), folds)
-    for number, fold in enumerate(cuts, 1):
+    cuts = list(cut(log.users, log.items, len(log.data.users), len(log.data.items), folds))
+    for fold in cuts:
         counts = np.bincount(log.items[~fold.held], minlength=len(log.data.items))
         popularity[fold.held] = counts[log.items[fold.held]]
         # a model knows neither a user nor an item that it has not trained on
         trained = ~fold.held & ~fold.valid
         seen = [np.bincount(rows[trained], minlength=1 + rows.max())[rows] > 0 for rows in (log.users, log.items)]
         known[fold.held] = (seen[0] & seen[1])[fold.held]
-        for run, end, bytes_ in zip(plans, ends, memory, strict=True):
-            rows = np.arange(end - len(run.config.seeds), end)
+    for run, end, bytes_ in list(zip(plans, ends, memory, strict=True))[::-1]:  # what takes longest first
+        rows = np.arange(end - len(run.config.seeds), end)
+        for number, fold in enumerate(cuts, 1):
             kept = None if work is None else work / f"{_key(log, run, fold)}.safetensors"
             if kept is not None and kept.exists():
                 places[np.ix_(rows, fold.held)] = read_tensors(kept)[0]["percentiles"].numpy()

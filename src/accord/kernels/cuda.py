@@ -155,6 +155,49 @@ if triton is not None:
         tl.store(w_at + at, w - lr * g / spread, mask=inside)
         tl.store(v_at + at, v, mask=inside)
 
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _fade(  # type: ignore[no-untyped-def]
+        w_at, v_at, last_at, ids_at, step_at, decay_at, base_at, sums_at, roots_at, size, num_rows, dim, eps,
+        EVERY: tl.constexpr, DIM: tl.constexpr,
+    ):  # fmt: skip
+        run, place = tl.program_id(1).to(tl.int64), tl.program_id(0).to(tl.int64)
+        row = run * num_rows + (place if EVERY else tl.load(ids_at + run * size + place))
+        step = tl.load(step_at).to(tl.int32)
+        last = tl.atomic_xchg(last_at + row, step)
+        if last < step:  # of those that look up the same row, the first
+            base = tl.load(base_at).to(tl.int32)
+            root, decay = tl.load(roots_at + last - base), tl.load(decay_at + run)
+            missed = tl.load(sums_at + step - base) - tl.load(sums_at + last - base)
+            kept = tl.load(roots_at + step - base) / root
+            column = tl.arange(0, DIM)
+            at, inside = row * dim + column, column < dim
+            w, v = tl.load(w_at + at, mask=inside), tl.load(v_at + at, mask=inside)
+            rate = (decay * missed * root).to(tl.float32) / tl.maximum(tl.sqrt(v), 1e-30)
+            w *= tl.exp(-tl.minimum(rate, decay * (step - last) / eps))
+            v *= (kept * kept).to(tl.float32)
+            tl.store(w_at + at, w, mask=inside)
+            tl.store(v_at + at, tl.where(v > 1e-30, v, 0.0), mask=inside)
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _move(  # type: ignore[no-untyped-def]
+        w_at, v_at, last_at, ids_at, step_at, decay_at, g_at, size, num_rows, dim, lr, eps,
+        BETA: tl.constexpr, LOG: tl.constexpr, DIM: tl.constexpr,
+    ):  # fmt: skip
+        run, place = tl.program_id(1).to(tl.int64), tl.program_id(0).to(tl.int64)
+        row = run * num_rows + tl.load(ids_at + run * size + place)
+        step = tl.load(step_at)
+        if tl.atomic_xchg(last_at + row, step.to(tl.int32)) < step.to(tl.int32):
+            column = tl.arange(0, DIM)
+            at, inside = row * dim + column, column < dim
+            w, g = tl.load(w_at + at, mask=inside), tl.load(g_at + at, mask=inside)
+            v = BETA * tl.load(v_at + at, mask=inside) + (1 - BETA) * g * g
+            spread = tl.sqrt(v) / tl.sqrt((1 - tl.exp(step.to(tl.float64) * LOG)).to(tl.float32))
+            spread = tl.maximum(spread, eps)
+            w = w * tl.exp(-tl.load(decay_at + run) / spread) - lr * g / spread
+            tl.store(w_at + at, w, mask=inside)
+            tl.store(v_at + at, v, mask=inside)
+            tl.store(g_at + at, tl.zeros_like(g), mask=inside)
+
 
 def _grid(runs: int, size: int, block: int) -> tuple[int, int]:
     return -(-size // block), runs
@@ -166,7 +209,7 @@ def _wide(dim: int) -> int:
 
 class _TakeRows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, table: Tensor, ids: Tensor, layout: tuple[int, int, int]) -> Tensor:
+    def forward(ctx: Any, table: Tensor, ids: Tensor, layout: tuple[int, int, int], into: Tensor | None) -> Tensor:
         runs, size = ids.shape
         dim = table.shape[-1]
         out = table.new_empty(runs, size, dim)
@@ -174,7 +217,7 @@ class _TakeRows(torch.autograd.Function):
             table, ids, out, size, *layout, dim, BACKWARD=False, DIM=_wide(dim), PAIRS=PAIRS
         )
         ctx.save_for_backward(ids)
-        ctx.shape, ctx.layout = table.shape, layout
+        ctx.shape, ctx.layout, ctx.into = table.shape, layout, into
         return out
 
     @staticmethod
@@ -182,40 +225,51 @@ class _TakeRows(torch.autograd.Function):
         (ids,) = ctx.saved_tensors
         gradient = gradients[0].contiguous()
         runs, size, dim = gradient.shape
-        table = gradient.new_zeros(ctx.shape)
+        table = gradient.new_zeros(ctx.shape) if ctx.into is None else ctx.into
         grid = _grid(runs, size, PAIRS)
         _take[grid](table, ids, gradient, size, *ctx.layout, dim, BACKWARD=True, DIM=_wide(dim), PAIRS=PAIRS)
-        return table, None, None
+        return table if ctx.into is None else None, None, None, None
 
 
-def take_rows(table: Tensor, ids: Tensor, stride: int, offset: int, shift: int = 0) -> Tensor:
-    """Rows `id * stride + run * offset + shift` of a table whose last dimension is a row: ids [R, B] -> [R, B, dim]."""
-    rows: Tensor = _TakeRows.apply(table.contiguous(), ids.contiguous(), (stride, offset, shift))  # type: ignore[no-untyped-call]
+def take_rows(
+    table: Tensor, ids: Tensor, stride: int, offset: int, shift: int = 0, into: Tensor | None = None
+) -> Tensor:
+    """Rows `id * stride + run * offset + shift` of a table whose last dimension is a row: ids [R, B] -> [R, B, dim].
+
+    With `into`, that is where the table's gradient is added.
+    """
+    rows: Tensor = _TakeRows.apply(  # type: ignore[no-untyped-call]
+        table.contiguous(), ids.contiguous(), (stride, offset, shift), into
+    )
     return rows
 
 
 class _PairDot(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, a: Tensor, b: Tensor, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor, layout: tuple[int, ...]
-    ) -> Tensor:
+        ctx: Any, a: Tensor, b: Tensor, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor, layout: tuple[int, ...],
+        into: tuple[Tensor | None, Tensor | None],
+    ) -> Tensor:  # fmt: skip
         runs, size = a_ids.shape
         out = a.new_empty(runs, size)
         ctx.save_for_backward(a, b, weight, a_ids, b_ids)
-        ctx.layout = layout
+        ctx.layout, ctx.into = layout, into
         _launch_dot(a, b, weight, a_ids, b_ids, layout, out, None)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         a, b, weight, a_ids, b_ids = ctx.saved_tensors
-        tables = [table for table in (a, b, weight) if table is not None]
-        filled = a.new_zeros(sum(table.numel() for table in tables))  # one kernel, where each of them takes one
-        parts = filled.split([table.numel() for table in tables])
-        da, db, *dw = (part.view_as(table) for part, table in zip(parts, tables, strict=True))
-        slopes = da, db, dw[0] if dw else None
-        _launch_dot(a, b, weight, a_ids, b_ids, ctx.layout, gradients[0].contiguous(), slopes)
-        return (*slopes, None, None, None)
+        kept = dict(enumerate(ctx.into))
+        tables = {k: table for k, table in enumerate((a, b, weight)) if table is not None and kept.get(k) is None}
+        filled = a.new_zeros(sum(table.numel() for table in tables.values()))  # one kernel, where each takes one
+        parts = filled.split([table.numel() for table in tables.values()])
+        own = {k: part.view_as(table) for part, (k, table) in zip(parts, tables.items(), strict=True)}
+        da, db, dw = (own.get(k, kept.get(k)) for k in range(3))
+        assert da is not None
+        assert db is not None
+        _launch_dot(a, b, weight, a_ids, b_ids, ctx.layout, gradients[0].contiguous(), (da, db, dw))
+        return (*(own.get(k) for k in range(3)), None, None, None, None)
 
 
 def _launch_dot(
@@ -233,15 +287,17 @@ def _launch_dot(
 
 
 def pair_dot(
-    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None, layout: tuple[int, int, int, int]
-) -> Tensor:
+    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None, layout: tuple[int, int, int, int],
+    into: tuple[Tensor | None, Tensor | None] = (None, None),
+) -> Tensor:  # fmt: skip
     """Dot products of rows of two tables, weighted by [R, dim]: ids [R, B] -> [R, B].
 
-    `layout` is (stride, offset of a, offset of b, shift of b): an id's row is id * stride + run * offset + shift.
+    `layout` is (stride, offset of a, offset of b, shift of b): an id's row is id * stride + run * offset + shift. With
+    `into`, that is where the gradients of the tables are added.
     """
     weight = None if weight is None else weight.contiguous()
     out: Tensor = _PairDot.apply(  # type: ignore[no-untyped-call]
-        a.contiguous(), b.contiguous(), weight, a_ids.contiguous(), b_ids.contiguous(), layout
+        a.contiguous(), b.contiguous(), weight, a_ids.contiguous(), b_ids.contiguous(), layout, into
     )
     return out
 
@@ -285,4 +341,31 @@ def adam(
         weight, gradient, spread if mean is None else mean, spread, step, step if decay is None else decay, size, lr,
         eps, BETA1=betas[0], BETA2=betas[1], LOG1=0.0 if decoupled else math.log(betas[0]), LOG2=math.log(betas[1]),
         DECAYED=decay is not None, DECOUPLED=decoupled, PLACES=PLACES,
+    )  # fmt: skip
+
+
+def fade(
+    weight: Tensor, spread: Tensor, last: Tensor, ids: Tensor | None, step: Tensor, decay: Tensor, base: Tensor,
+    sums: Tensor, roots: Tensor, eps: float,
+) -> None:  # fmt: skip
+    """Bring rows [R, B] of a table, or all, up to date in place: `optimiser_loops.fade`, with the number of the step
+    on the device. `last` [R, rows]: the step up to which each row is."""
+    runs, num_rows, dim = weight.shape
+    size = num_rows if ids is None else ids.shape[1]
+    _fade[size, runs](
+        weight, spread, last, last if ids is None else ids, step, decay, base, sums, roots, size, num_rows, dim, eps,
+        EVERY=ids is None, DIM=_wide(dim), num_warps=1,
+    )  # fmt: skip
+
+
+def move(
+    weight: Tensor, spread: Tensor, last: Tensor, ids: Tensor, step: Tensor, decay: Tensor, gradient: Tensor,
+    lr: float, beta: float, eps: float,
+) -> None:  # fmt: skip
+    """A step of the decoupled form on rows [R, B] that are up to date, each once; their gradient is used up."""
+    runs, num_rows, dim = weight.shape
+    size = ids.shape[1]
+    _move[size, runs](
+        weight, spread, last, ids, step, decay, gradient, size, num_rows, dim, lr, eps,
+        BETA=beta, LOG=math.log(beta), DIM=_wide(dim), num_warps=1,
     )  # fmt: skip

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from accord.kernels import cpu, cuda
 
+Into = cpu.Into | Tensor  # where gradients belong, on a CPU and on CUDA
+
 
 def run_offsets(runs: int, rows: int, device: torch.device) -> Tensor:
     """[R, 1]: where each run's rows begin in the [R * rows, dim] view."""
@@ -21,13 +23,23 @@ def plain_rows(table: Tensor, ids: Tensor) -> Tensor:
     return table.reshape(runs * rows, dim).index_select(0, flat.view(-1)).view(*ids.shape, dim)
 
 
-def take_rows(table: Tensor, ids: Tensor, into: cpu.Into | None = None) -> Tensor:
+def take_rows(table: Tensor, ids: Tensor, into: Into | None = None) -> Tensor:
     """`plain_rows` in the form that suits the device; with `into`, that is where the rows' gradient is added."""
     if cuda.usable(table):
-        return cuda.take_rows(table, ids, 1, table.shape[1])
+        return cuda.take_rows(table, ids, 1, table.shape[1], into=_on_cuda(into))
     if cpu.usable(table):
-        return cpu.take_rows(table, ids, into)
+        return cpu.take_rows(table, ids, _on_cpu(into))
     return plain_rows(table, ids)
+
+
+def _on_cuda(into: Into | None) -> Tensor | None:
+    assert into is None or isinstance(into, Tensor)
+    return into
+
+
+def _on_cpu(into: Into | None) -> cpu.Into | None:
+    assert not isinstance(into, Tensor)
+    return into
 
 
 def plain_dot(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -38,13 +50,14 @@ def plain_dot(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor
 
 def row_dot(
     a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None = None,
-    into: tuple[cpu.Into | None, cpu.Into | None] = (None, None),
+    into: tuple[Into | None, Into | None] = (None, None),
 ) -> Tensor:  # fmt: skip
     """`plain_dot` in the form that suits the device; with `into`, that is where the rows' gradients are added."""
     if cuda.usable(a):
-        return cuda.pair_dot(a, b, a_ids, b_ids, weight, (1, a.shape[1], b.shape[1], 0))
+        kept = _on_cuda(into[0]), _on_cuda(into[1])
+        return cuda.pair_dot(a, b, a_ids, b_ids, weight, (1, a.shape[1], b.shape[1], 0), kept)
     if cpu.usable(a):
-        return cpu.pair_dot(a, b, a_ids, b_ids, weight, into)
+        return cpu.pair_dot(a, b, a_ids, b_ids, weight, (_on_cpu(into[0]), _on_cpu(into[1])))
     return plain_dot(a, b, a_ids, b_ids, weight)
 
 

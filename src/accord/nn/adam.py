@@ -22,6 +22,7 @@ from torch.optim.adam import adam
 from accord.kernels import cuda
 from accord.nn.layers import Embedding
 from accord.nn.row_adam import RowsAtOnce, RowsStepByStep
+from accord.nn.row_adam_cuda import RowsOnCuda
 
 LARGE = 2**17  # elements from which a parameter is worth a kernel of its own
 
@@ -49,7 +50,7 @@ class Adam:
         """Begin, or go on from the state that was put in place."""
         for table in self.by_rows:
             state = self._started(table.weight, self.remembers)
-            kind = RowsAtOnce if self.decoupled else RowsStepByStep
+            kind = RowsOnCuda if table.weight.is_cuda else RowsAtOnce if self.decoupled else RowsStepByStep
             table.rows = kind(table.weight, state, self.lr, self.betas, self.eps)
 
     def _started(self, parameter: nn.Parameter, names: Sequence[str]) -> dict[str, Tensor]:
@@ -66,16 +67,24 @@ class Adam:
         for table in self.by_rows:
             if table.rows is not None:
                 table.rows.settle()
-                self.state[table.weight]["step"].fill_(table.rows.step)
 
     def release(self) -> None:
         self.settle()
         for table in self.by_rows:
             table.rows = None
 
+    def taken(self) -> None:
+        """A step was taken, or a recording of one repeated."""
+        for table in self.by_rows:
+            if isinstance(table.rows, RowsOnCuda):
+                table.rows.taken()
+
     def zero_grad(self) -> None:
         for parameter in self.parameters:
             parameter.grad = None
+        for table in self.by_rows:
+            if isinstance(table.rows, RowsOnCuda):
+                table.rows.touched.clear()  # by a recording that failed
 
     @torch.no_grad()
     def step(self, decay: Mapping[nn.Parameter, Tensor]) -> None:

@@ -10,14 +10,16 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from accord.kernels import cpu
-from accord.kernels.lookups import row_dot, take_rows
+from accord.kernels import cpu, cuda
+from accord.kernels.lookups import Into, row_dot, take_rows
 from accord.nn.ranks import ALONE, Ranks, Share
 from accord.nn.remote_rows import fetch
 from accord.nn.row_adam import Rows
+from accord.nn.row_adam_cuda import RowsOnCuda
 from accord.random import DRAWN_AT_ONCE, drawn_part, generators
 
 WORTH_ROWS = 2  # times the pairs of a step: a table of more rows is trained row by row
+WORTH_ROWS_ON_CUDA = 8  # where a table is passed over at the speed of memory, and rows are not
 
 
 class Trainable(nn.Module):
@@ -61,7 +63,7 @@ class Embedding(RunLayer):
         self.share = None if isinstance(rows, int) else rows
         self.weight = nn.Parameter(torch.empty(runs, rows if isinstance(rows, int) else rows.size, dim))
         self.std, self.bound = std, bound
-        self.rows: Rows | None = None  # while it is trained row by row
+        self.rows: Rows | RowsOnCuda | None = None  # while it is trained row by row
         self.ranks = ALONE  # the processes that have the other rows, where these are fetched
         self.every: Tensor | None = None  # see `whole_tables`
 
@@ -92,7 +94,7 @@ class Embedding(RunLayer):
             return fetch(self.weight, ids, self.share.first, self.share.whole, self.ranks, "items")
         return take_rows(self.weight, ids, self._looked_up(ids))
 
-    def _looked_up(self, ids: Tensor) -> cpu.Into | None:
+    def _looked_up(self, ids: Tensor) -> Into | None:
         """Bring rows up to date where they are trained row by row; where their gradient then belongs."""
         return None if self.rows is None else self.rows.look_up(ids, torch.is_grad_enabled())
 
@@ -153,15 +155,21 @@ class Streams(nn.Module):
 
 
 def tables_by_rows(module: nn.Module, pairs: int, decoupled: bool = False) -> list[Embedding]:
-    """Tables that are worth training row by row when a step looks up so many pairs: large, on a CPU, and read by
-    lookups alone, which a model promises by `only_looks_up = True`. Taking missed steps one by one is worth it later.
+    """Tables that are worth training row by row when a step looks up so many pairs: large, and read by lookups alone,
+    which a model promises by `only_looks_up = True`. Taking missed steps one by one is worth it later, and on a CPU.
     """
     least = WORTH_ROWS * pairs * (1 if decoupled else 2)
+    least_on_cuda = WORTH_ROWS_ON_CUDA * pairs
     found = []
     for model in module.modules():
         if getattr(model, "only_looks_up", False):
             found += [layer for layer in model.children() if isinstance(layer, Embedding)]
-    return [table for table in found if table.weight.shape[1] >= least and cpu.usable(table.weight)]
+    return [
+        table
+        for table in found
+        if (cpu.usable(table.weight) and table.weight.shape[1] >= least)
+        or (decoupled and cuda.usable(table.weight) and table.weight.shape[1] >= least_on_cuda)
+    ]
 
 
 def join(module: nn.Module, ranks: Ranks) -> None:

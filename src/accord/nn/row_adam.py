@@ -28,7 +28,7 @@ class Rows(ABC):
     ) -> None:
         """`state`: as torch's Adam has it."""
         self.weight, self.spread = weight.detach().numpy(), state["exp_avg_sq"].numpy()
-        self.step = int(state["step"])
+        self.step, self.told = int(state["step"]), state["step"]
         self.lr, self.betas, self.eps = lr, betas, eps
         runs, size, _ = self.weight.shape
         self.marks = np.zeros((runs, size, 2), dtype=np.int32)
@@ -59,6 +59,7 @@ class Rows(ABC):
         assert not self.number.any(), "the step of those that were touched is not taken yet"
         every = np.arange(self.weight.shape[1])
         self.catch_up([every] * len(self.weight))
+        self.told.fill_(self.step)
 
     def update(self, decay: Tensor | None) -> None:
         """A step on the rows that were touched; the others are late now. `decay` [R]: as `Adam` has it."""

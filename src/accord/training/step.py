@@ -51,9 +51,13 @@ class Steps:
 
     def take(self, batch: Batch, step: int) -> None:
         """One step on a batch."""
-        kind = self.method.begin_step(step)
+        self._choose(self.method.begin_step(step), batch)
+        self.optimizer.taken()
+
+    def _choose(self, kind: str, batch: Batch) -> None:
         if not self.records:
-            return self._take(batch)
+            self._take(batch)
+            return
         key = (kind, batch.users.shape, batch.mask is None)
         if key in self.graphs:
             graph, place = self.graphs[key]
