@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import page
+import reaching
 import solved
 import start
 import torch
@@ -146,6 +147,7 @@ def main() -> None:
     parts |= {f"solved-{name}": lambda folder, name=name: solved.size(name, folder) for name in solved.SIZES}
     parts["solved-ranking"] = solved.ranking
     parts |= {f"peer-{name}": lambda folder, name=name: solved.peer(name, rounds, folder) for name in solved.PEERS}
+    parts["mf-quality"] = lambda folder: reaching.reaching(rounds, folder)
     parts["start"] = start.start
     unknown = set(given.only) - set(parts)
     if unknown:
