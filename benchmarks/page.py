@@ -15,6 +15,7 @@ from pathlib import Path
 import jinja2
 import numpy as np
 import plots
+import rows_page
 import solved_page
 import targets
 from figures import (
@@ -43,6 +44,7 @@ from figures import (
     table,
 )
 
+from accord.nn.layers import WORTH_ROWS_ON_CUDA
 from accord.training.plan import LONG
 
 HERE = Path(__file__).parent
@@ -273,6 +275,11 @@ def page(
         stack_table=stack_table(results),
         size_table=size_table(results),
         electronics_table=electronics_table(results),
+        rows_on=rows_page.measured()[0],
+        rows_table=rows_page.rows_table(),
+        rows_sentence=rows_page.sentence(),
+        worth_on_cuda=WORTH_ROWS_ON_CUDA,
+        mf_quality=targets.mf_quality(results),
         limits_table=limits_table(results, lines),
         bounds_table=bounds_table(lines),
         products_peak=ONCE["gpu_products"]["per_second"],
