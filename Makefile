@@ -5,7 +5,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 .venv/bin/pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test quick heavy mutants mutation lint bench stress docs dist wheel-check sbom licences audit-deps clean
+.PHONY: setup demo test suite quick heavy mutants mutation lint style types bench stress docs dist wheel-check sbom licences audit-deps clean
 
 setup: .venv/.ready
 
@@ -17,12 +17,20 @@ setup: .venv/.ready
 demo: setup
 	.venv/bin/accord demo
 
-lint: setup
+lint: style types
+
+style: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+
+types: setup
 	.venv/bin/mypy
 
-test: lint
+# mypy takes most of a minute, in which tests wait for each other anyway
+test: style
+	$(MAKE) --no-print-directory --jobs 2 types suite
+
+suite: setup
 	$(PYTEST) --numprocesses 2 --dist worksteal
 
 # the tests worth running at every save, by the rules of tests/quick.py; ends with those that took more than a second
