@@ -27,9 +27,9 @@ def test_against_a_dense_computation(train, power):
     np.testing.assert_allclose(model.fold_in(torch.tensor([2, 9])).numpy(), expected[[2, 9]].sum(0)[None], rtol=1e-5)
 
 
-def test_columns_in_parts_are_the_columns_at_once(monkeypatch):
+def test_rows_in_parts_are_the_rows_at_once(monkeypatch):
     whole = make_model("graph-filter", weighted(PLAIN)).weight
-    monkeypatch.setattr(graph_filter, "COLUMNS_AT_ONCE", 4)
+    monkeypatch.setattr(graph_filter, "ROWS_AT_ONCE", 4)
     assert torch.equal(make_model("graph-filter", weighted(PLAIN)).weight, whole)
 
 

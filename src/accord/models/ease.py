@@ -14,12 +14,12 @@ from torch import Tensor
 
 from accord.data.csr import Csr
 from accord.errors import InputError
-from accord.kernels.cpu import in_threads
 from accord.kernels.inverse import BLOCK, sweep
 from accord.kernels.neighbour_loops import Doubles, Floats
 from accord.models.histories import (
     DenseItemToItem,
     HistoryConfig,
+    by_blocks_of_gram,
     clean_target,
     interaction_matrix,
     one_thread,
@@ -56,10 +56,18 @@ def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> npt.NDArray[np.floa
 
     D = l2 I + p / (1 - p) diag(G), p being `dropout`: what dropping that share of every input at random adds up to.
     """
-    gram = (x.T @ x).toarray().astype(np.float64)
+    gram = np.empty((x.shape[1], x.shape[1]))
+    _fill_with_gram(gram, x)
     diagonal = np.diag_indices(len(gram))
     gram[diagonal] += l2 + dropout / (1 - dropout) * gram[diagonal]
     return _inverse(torch.from_numpy(gram)).numpy()
+
+
+def _fill_with_gram(matrix: Doubles | Floats, x: Any) -> None:
+    def fill(rows: slice, own: Any) -> None:
+        matrix[rows] = own.toarray()
+
+    by_blocks_of_gram(x, fill, BLOCK)
 
 
 def _inverse(matrix: Tensor) -> Tensor:
@@ -77,16 +85,11 @@ def _weights_by_blocks(x: Any, l2: float, dropout: float, told: Callable[[float]
     In float32, which takes half of the time, where the penalty is large beside the largest row of G, and with that
     beside its largest eigenvalue: then rounding cannot grow.
     """
-    size, by_item, x = x.shape[1], x.T.tocsr(), x.tocsr()
-    largest = (by_item @ x.sum(1)).max() + l2
+    size = x.shape[1]
+    largest = (x.T @ x.sum(1)).max() + l2
     single = largest * np.finfo(np.float32).eps < ROUNDED * l2
     matrix = np.empty((size, size), dtype=np.float32 if single else np.float64)
-    blocks = [slice(start, start + BLOCK) for start in range(0, size, BLOCK)]
-
-    def multiply(rows: slice) -> None:
-        matrix[rows] = (by_item[rows] @ x).toarray()
-
-    in_threads(multiply, [(rows,) for rows in blocks])
+    _fill_with_gram(matrix, x)
     diagonal = np.diag_indices(size)
     matrix[diagonal] += l2 + dropout / (1 - dropout) * matrix[diagonal]
     try:
@@ -95,7 +98,8 @@ def _weights_by_blocks(x: Any, l2: float, dropout: float, told: Callable[[float]
         raise InputError(TOO_SMALL) from None
     norms = -matrix[diagonal]
     matrix[diagonal] = 0
-    for rows in blocks:  # what is above the diagonal is what is below it
+    for start in range(0, size, BLOCK):  # what is above the diagonal is what is below it
+        rows = slice(start, start + BLOCK)
         above = matrix[rows, rows.start :]
         matrix[rows, rows.start :] = np.tril(matrix[rows.start :, rows]).T + np.tril(above, -1)
     matrix /= norms

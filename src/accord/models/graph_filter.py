@@ -12,15 +12,21 @@ from pydantic import Field
 
 from accord.data.csr import Csr
 from accord.models.base import Cost, Shape
-from accord.models.histories import DenseItemToItem, HistoryConfig, interaction_matrix, power_or_zero
+from accord.models.histories import (
+    DenseItemToItem,
+    HistoryConfig,
+    by_blocks_of_gram,
+    interaction_matrix,
+    power_or_zero,
+)
 
-COLUMNS_AT_ONCE = 2**10
+ROWS_AT_ONCE = 2**10
 
 
 class GraphFilter(DenseItemToItem):
     """Scores X P, P = (R'R)^s elementwise, R = Du^-1/2 X Di^-1/2 with the degrees of users and items.
 
-    Memory: 4 bytes for each of I^2 weights, 12 more for each of I * `COLUMNS_AT_ONCE` while fitting.
+    Memory: 4 bytes for each of I^2 weights, 12 more for each of I * `ROWS_AT_ONCE` while fitting.
     """
 
     name = "graph-filter"
@@ -33,20 +39,19 @@ class GraphFilter(DenseItemToItem):
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = interaction_matrix(train, weight)
         users, items = (sp.diags_array(power_or_zero(x.sum(axis).A1, -0.5)) for axis in (1, 0))
-        scaled = (users @ x @ items).tocsc()
         found = np.empty((self.num_items, self.num_items), dtype=np.float32)
-        for start in range(0, self.num_items, COLUMNS_AT_ONCE):
-            some = slice(start, start + COLUMNS_AT_ONCE)
-            tied = scaled.T @ scaled[:, some]
+
+        def take(rows: slice, tied: Any) -> None:
             tied.data **= self.config.power
-            found[:, some] = tied.toarray()
-            if self.told is not None:
-                self.told(min(1, some.stop / self.num_items))
+            found[rows] = tied.toarray()
+
+        at_once = max(1, ROWS_AT_ONCE // torch.get_num_threads())  # by all threads together
+        by_blocks_of_gram(users @ x @ items, take, at_once, self.told)
         self.weight = torch.from_numpy(found)
 
     @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:
         items, pairs = shape.num_items, shape.num_interactions
         entries = min(shape.by_user, items**2)
-        memory = items * (4 * items + 24 * min(COLUMNS_AT_ONCE, items)) + 48 * pairs
+        memory = items * (4 * items + 24 * min(ROWS_AT_ONCE, items)) + 48 * pairs
         return Cost(5e-9 * shape.by_user + 3e-8 * entries + 3e-9 * items**2, super().cost(config, shape).rank, memory)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.csr import Csr, IntArray
 from accord.errors import InputError
+from accord.kernels.cpu import in_threads
 from accord.kernels.lookups import places_of
 from accord.kernels.neighbours import history_scores
 from accord.models.base import Model, Setup
@@ -52,6 +54,22 @@ def power_or_zero(sums: npt.NDArray[np.float64], power: float) -> npt.NDArray[np
     found = np.zeros(len(sums))
     np.power(sums, power, out=found, where=sums > 0)
     return found
+
+
+def by_blocks_of_gram(
+    x: Any, take: Callable[[slice, Any], None], at_once: int, told: Callable[[float], None] | None = None
+) -> None:
+    """Give `take` the rows of x'x, sparse, a block of so many items at a time; threads share them out."""
+    by_item, x = x.T.tocsr(), x.tocsr()
+    starts, finished = range(0, x.shape[1], at_once), count(1)
+
+    def multiply(start: int) -> None:
+        rows = slice(start, start + at_once)
+        take(rows, by_item[rows] @ x)
+        if told is not None:
+            told(next(finished) / len(starts))
+
+    in_threads(multiply, [(start,) for start in starts])
 
 
 @contextmanager
