@@ -276,6 +276,7 @@ def page(
         size_table=size_table(results),
         electronics_table=electronics_table(results),
         rows_on=rows_page.measured()[0],
+        rows_most=max(line["taken"] for line in rows_page.measured()[1]),
         rows_table=rows_page.rows_table(),
         rows_sentence=rows_page.sentence(),
         worth_on_cuda=WORTH_ROWS_ON_CUDA,

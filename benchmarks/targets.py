@@ -200,7 +200,11 @@ def mf_quality(results: Results) -> str:
 def _mf(results: Results) -> Check:
     ours, theirs = _reached(results)
     what = "MF, CPU seconds to the quality that implicit's BPR reaches"
-    bound = "An epoch of ours takes Adam's steps, and fewer epochs are needed; together that is nearly level."
+    epochs = [results["mf-quality"][who]["points"][0][3] for who in ("ours", "implicit")]
+    bound = (
+        f"It is {epochs[0]} epochs of ours, in Adam's steps on batches, against {epochs[1]} of implicit's, pair by"
+        f" pair: {seconds(ours / epochs[0])} and {seconds(theirs / epochs[1])} CPU seconds each."
+    )
     return Check(what, "no more", f"{ours / theirs:.2f} times", ours <= theirs, bound)
 
 
@@ -237,7 +241,7 @@ def _two_cores(once: Results) -> list[Check]:
     spent = ", ".join(f"{name} {took:.0f} s" for name, took in auto["profile"].items())
     bound = (
         f"Solved models are fitted on the CPU, to give the same bits everywhere: {spent}, of {auto['profiled']:.0f} s"
-        " in a profile. Learned members are not tried, as they would not fit into the budget."
+        f" in a profile. Not tried, as they would not fit into the budget: {', '.join(auto['left_out'])}."
     )
     checks.append(Check(f"{what}, two cores", "under 300 s", f"{auto['cpu']:.0f} s ({XEON})", auto["cpu"] < 300, ""))
     checks.append(Check(f"GPU: {what}", "under 10 s", f"{on_gpu:.0f} s", on_gpu < 10, bound))

@@ -217,3 +217,21 @@ def script(path: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def assert_same_training(
+    trained: tuple[Method, Sequence[TrainState]],
+    expected: tuple[Method, Sequence[TrainState]],
+    losses: tuple[float, float],
+    weights: tuple[float, float],
+) -> None:
+    """What `train_stack` gave two times: the losses of every epoch and the weights are alike, within (rtol, atol)."""
+    for state, other in zip(trained[1], expected[1], strict=True):
+        both = [torch.tensor([entry["loss"] for entry in one.history]) for one in (state, other)]
+        torch.testing.assert_close(*both, rtol=losses[0], atol=losses[1])
+    found, wanted = (one[0].state_dict() for one in (trained, expected))
+    for name, tensor in found.items():
+        torch.testing.assert_close(
+            tensor, wanted[name], rtol=weights[0], atol=weights[1], msg=lambda text, n=name: f"{n}: {text}"
+        )
+    assert found.keys() == wanted.keys()

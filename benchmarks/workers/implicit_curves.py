@@ -2,10 +2,10 @@
 
 import os
 
-import numpy as np
 from curves import serve
 from implicit.cpu.bpr import BayesianPersonalizedRanking
-from turns import TOP, work
+from implicit_lists import rank
+from turns import work
 
 
 def train(pairs, case, turns):
@@ -16,12 +16,6 @@ def train(pairs, case, turns):
             factors=case["dim"], iterations=case["epochs"], num_threads=threads, random_state=0, **options
         )
         model.fit(x, show_progress=False, callback=lambda *_: epoch_done(model))
-
-    def rank(model, x, users):
-        return np.concatenate([
-            model.recommend(some, x[some], N=TOP, filter_already_liked_items=True)[0]
-            for some in np.array_split(users, -(-len(users) // 256))
-        ])  # fmt: skip
 
     serve(pairs, case, turns, fit, rank)
 

@@ -2,11 +2,11 @@
 
 import os
 
-import numpy as np
 from implicit.cpu.als import AlternatingLeastSquares
 from implicit.nearest_neighbours import CosineRecommender
+from implicit_lists import rank
 from quality import serve
-from turns import TOP, work
+from turns import work
 
 KINDS = {"als": AlternatingLeastSquares, "cosine": CosineRecommender}
 
@@ -19,12 +19,6 @@ def train(pairs, case, turns):
         model = KINDS[case["model"]](num_threads=threads, **seed, **case.get("options", {}), **options)
         model.fit(x, show_progress=False)
         return model
-
-    def rank(model, x, users):
-        return np.concatenate([
-            model.recommend(some, x[some], N=TOP, filter_already_liked_items=True)[0]
-            for some in np.array_split(users, -(-len(users) // 256))
-        ])  # fmt: skip
 
     serve(pairs, case, turns, fit, rank)
 

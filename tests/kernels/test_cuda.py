@@ -22,7 +22,7 @@ from accord.nn.layers import Embedding, pair_dot
 from accord.training import step
 from accord.training.stack import train_stack
 from accord.training.trainer import Trainer
-from helpers import finish, make_method, plan_small, random_csr, small_data, spread, start_ranks
+from helpers import assert_same_training, finish, make_method, plan_small, random_csr, small_data, spread, start_ranks
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 CUDA = torch.device("cuda")
@@ -54,11 +54,7 @@ def test_recorded_steps_do_what_steps_do(model, method, protocol, monkeypatch):
     recorded, states, graphs = trained(run, True, monkeypatch)
     assert sum(none) == 0
     assert all(graphs)
-    for state, other in zip(states, expected, strict=True):
-        losses, others = ([entry["loss"] for entry in s.history] for s in (state, other))
-        torch.testing.assert_close(torch.tensor(losses), torch.tensor(others), rtol=2e-3, atol=1e-4)
-    for (name, tensor), other in zip(recorded.state_dict().items(), eager.state_dict().values(), strict=True):
-        torch.testing.assert_close(tensor, other, rtol=2e-2, atol=5e-3, msg=lambda text, n=name: f"{n}: {text}")
+    assert_same_training((recorded, states), (eager, expected), losses=(2e-3, 1e-4), weights=(2e-2, 5e-3))
 
 
 @pytest.mark.parametrize("model", ["gmf", "cdae"])

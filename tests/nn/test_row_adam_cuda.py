@@ -9,7 +9,7 @@ from accord.nn import layers, row_adam_cuda
 from accord.nn.adam import Adam
 from accord.nn.layers import Embedding, pair_dot
 from accord.training.stack import train_stack
-from helpers import plan_small, small_data
+from helpers import assert_same_training, plan_small, small_data
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 CUDA = torch.device("cuda")
@@ -69,16 +69,12 @@ def test_training_by_rows_is_training(model, method, monkeypatch):
     """Recorded, and where that is not possible (PLD) step by step."""
     run = plan_small(model, method, (3, 5), epochs=4, protocol__optimiser="decoupled")
     made, tables_by_rows = [], layers.tables_by_rows
-    expected, states = train_stack(small_data(), run, CUDA)
+    expected = train_stack(small_data(), run, CUDA)
     monkeypatch.setattr(layers, "WORTH_ROWS_ON_CUDA", 0)
     monkeypatch.setattr(
         "accord.training.trainer.tables_by_rows", lambda *given: made.append(tables_by_rows(*given)) or made[-1]
     )
-    found, others = train_stack(small_data(), run, CUDA)
+    found = train_stack(small_data(), run, CUDA)
     assert all(made)
-    for state, other in zip(states, others, strict=True):
-        losses = [torch.tensor([entry["loss"] for entry in s.history]) for s in (state, other)]
-        torch.testing.assert_close(*losses, rtol=2e-3, atol=1e-4)
-    for (name, tensor), other in zip(found.state_dict().items(), expected.state_dict().values(), strict=True):
-        torch.testing.assert_close(tensor, other, rtol=2e-2, atol=5e-3, msg=lambda text, n=name: f"{n}: {text}")
-    assert all(module.rows is None for module in found.modules() if isinstance(module, Embedding))
+    assert_same_training(found, expected, losses=(2e-3, 1e-4), weights=(2e-2, 5e-3))
+    assert all(module.rows is None for module in found[0].modules() if isinstance(module, Embedding))

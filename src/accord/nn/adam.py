@@ -76,15 +76,15 @@ class Adam:
     def taken(self) -> None:
         """A step was taken, or a recording of one repeated."""
         for table in self.by_rows:
-            if isinstance(table.rows, RowsOnCuda):
+            if table.rows is not None:
                 table.rows.taken()
 
     def zero_grad(self) -> None:
         for parameter in self.parameters:
             parameter.grad = None
         for table in self.by_rows:
-            if isinstance(table.rows, RowsOnCuda):
-                table.rows.touched.clear()  # by a recording that failed
+            if table.rows is not None:
+                table.rows.forget()
 
     @torch.no_grad()
     def step(self, decay: Mapping[nn.Parameter, Tensor]) -> None:

@@ -15,7 +15,6 @@ from accord.kernels.lookups import Into, row_dot, take_rows
 from accord.nn.ranks import ALONE, Ranks, Share
 from accord.nn.remote_rows import fetch
 from accord.nn.row_adam import Rows
-from accord.nn.row_adam_cuda import RowsOnCuda
 from accord.random import DRAWN_AT_ONCE, drawn_part, generators
 
 WORTH_ROWS = 2  # times the pairs of a step: a table of more rows is trained row by row
@@ -63,7 +62,7 @@ class Embedding(RunLayer):
         self.share = None if isinstance(rows, int) else rows
         self.weight = nn.Parameter(torch.empty(runs, rows if isinstance(rows, int) else rows.size, dim))
         self.std, self.bound = std, bound
-        self.rows: Rows | RowsOnCuda | None = None  # while it is trained row by row
+        self.rows: Rows | None = None  # while it is trained row by row
         self.ranks = ALONE  # the processes that have the other rows, where these are fetched
         self.every: Tensor | None = None  # see `whole_tables`
 

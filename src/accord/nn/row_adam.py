@@ -1,4 +1,5 @@
-"""Adam on a table of which a step touches few rows, on the CPU: each row is changed only when it is next looked at.
+"""Adam on a table of which a step touches few rows: each row is changed only when it is next looked at. Here on a CPU,
+in `row_adam_cuda` on a GPU.
 
 That is not "lazy Adam", which forgets the steps between and is another optimiser: a row that is looked at again first
 takes every step that it has missed, with no gradient but the penalty's: one by one, or decoupled all at once. The
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from accord.kernels import cpu
+from accord.kernels.lookups import Into
 
 COUNTED = 2**17  # steps, after which sums are begun anew: they grow beyond what a number can be
 
@@ -23,12 +25,36 @@ COUNTED = 2**17  # steps, after which sums are begun anew: they grow beyond what
 class Rows(ABC):
     """The state of a table [R, rows, dim] under Adam, with the rows' last steps."""
 
+    @abstractmethod
+    def look_up(self, ids: Tensor, to_train: bool) -> Into | None:
+        """Bring rows [R, B] up to date; where their gradient belongs, if they are to have one."""
+
+    @abstractmethod
+    def update(self, decay: Tensor | None) -> None:
+        """A step on the rows that were touched; the others are late now. `decay` [R]: as `Adam` has it."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Bring all rows up to date."""
+
+    @abstractmethod
+    def taken(self) -> None:
+        """A step of the training was taken, or a recording of one repeated."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Rows were touched by a recording that failed: their step is not taken."""
+
+
+class RowsOnCpu(Rows):
+    """In compiled loops that are told which rows were touched."""
+
     def __init__(
         self, weight: nn.Parameter, state: Mapping[str, Tensor], lr: float, betas: tuple[float, float], eps: float
     ) -> None:
         """`state`: as torch's Adam has it."""
         self.weight, self.spread = weight.detach().numpy(), state["exp_avg_sq"].numpy()
-        self.step, self.told = int(state["step"]), state["step"]
+        self.step, self._kept_step = int(state["step"]), state["step"]
         self.lr, self.betas, self.eps = lr, betas, eps
         runs, size, _ = self.weight.shape
         self.marks = np.zeros((runs, size, 2), dtype=np.int32)
@@ -44,7 +70,6 @@ class Rows(ABC):
         return self.marks[:, :, 0]
 
     def look_up(self, ids: Tensor, to_train: bool) -> cpu.Into | None:
-        """Bring rows [R, B] up to date; where their gradient belongs, if they are to have one."""
         rows = ids.contiguous().numpy()
         if not to_train:
             self.catch_up([np.unique(own) for own in rows])
@@ -55,19 +80,23 @@ class Rows(ABC):
         return self.gradient, places
 
     def settle(self) -> None:
-        """Bring all rows up to date."""
         assert not self.number.any(), "the step of those that were touched is not taken yet"
         every = np.arange(self.weight.shape[1])
         self.catch_up([every] * len(self.weight))
-        self.told.fill_(self.step)
+        self._kept_step.fill_(self.step)
 
     def update(self, decay: Tensor | None) -> None:
-        """A step on the rows that were touched; the others are late now. `decay` [R]: as `Adam` has it."""
         if not self.number.any():
             return
         self.step += 1
         self.move(decay)
         self.number[:] = 0
+
+    def taken(self) -> None:
+        """Nothing to count."""
+
+    def forget(self) -> None:
+        """Nothing to forget: steps on a CPU are not recorded."""
 
     def rows_touched(self, before: Sequence[int] | cpu.Ints) -> list[cpu.Ints]:
         """Of each run, those that came after so many."""
@@ -86,7 +115,7 @@ class Rows(ABC):
         """Take a step on the rows touched."""
 
 
-class RowsStepByStep(Rows):
+class RowsStepByStep(RowsOnCpu):
     """With the penalty in the gradient: the steps missed are taken one by one."""
 
     def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], *settings: Any) -> None:
@@ -123,7 +152,7 @@ class RowsStepByStep(Rows):
         return *self.betas, self.eps, self._sizes, self._roots
 
 
-class RowsAtOnce(Rows):
+class RowsAtOnce(RowsOnCpu):
     """Decoupled: the steps missed are one factor of each weight. The spread is changed only in `move`, so it waits."""
 
     def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], *settings: Any) -> None:
@@ -156,8 +185,7 @@ class RowsAtOnce(Rows):
             for run, part in cpu.shares(rows)
         ])  # fmt: skip
 
-    def update(self, decay: Tensor | None) -> None:
-        super().update(decay)
+    def taken(self) -> None:
         if self.step - self._base == COUNTED:
             self.settle()
             self._count_from_here()

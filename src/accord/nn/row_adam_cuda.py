@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from accord.kernels import cuda
+from accord.nn.row_adam import COUNTED, Rows
 
-COUNTED = 2**17  # steps, after which sums are begun anew: there is room for so many
 
-
-class RowsOnCuda:
-    """The state of a table [R, rows, dim] under Adam, with the rows' last steps."""
+class RowsOnCuda(Rows):
+    """In kernels that find out themselves which rows are late."""
 
     def __init__(
         self, weight: nn.Parameter, state: Mapping[str, Tensor], lr: float, betas: tuple[float, float], eps: float
@@ -30,13 +29,11 @@ class RowsOnCuda:
         self.decay = self.weight.new_zeros(len(weight))  # of each run, times lr
         self.touched: list[Tensor] = []  # ids that were looked up since the last step
         self.base = self.step.clone()
-        since = torch.arange(COUNTED + 1, device=weight.device, dtype=torch.float64)
-        self.roots = self.beta ** (since / 2)
-        self.sums = torch.empty_like(since)
+        self.since = torch.arange(COUNTED + 1, device=weight.device, dtype=torch.float64)  # steps since `base`
+        self.roots, self.sums = self.beta ** (self.since / 2), torch.empty_like(self.since)
         self._count_from_here()
 
     def look_up(self, ids: Tensor, to_train: bool) -> Tensor | None:
-        """Bring rows [R, B] up to date; where their gradient belongs, if they are to have one."""
         ids = ids.contiguous()
         self._fade(ids)
         if not to_train:
@@ -45,7 +42,6 @@ class RowsOnCuda:
         return self.gradient
 
     def update(self, decay: Tensor | None) -> None:
-        """A step on the rows that were touched; the others are late now. `decay` [R]: as `Adam` has it."""
         if not self.touched:
             return
         self.step += 1
@@ -59,13 +55,14 @@ class RowsOnCuda:
         self.touched.clear()
 
     def taken(self) -> None:
-        """A step was taken, or its recording repeated."""
         self.counted += 1
         if self.counted == COUNTED:
             self.settle()
 
+    def forget(self) -> None:
+        self.touched.clear()
+
     def settle(self) -> None:
-        """Bring all rows up to date."""
         assert not self.touched, "the step of those that were touched is not taken yet"
         self._fade(None)
         self._count_from_here()
@@ -79,7 +76,6 @@ class RowsOnCuda:
         """Sum up sqrt(1 - beta^t) / beta^(t / 2) over steps from this one on, of which all rows are."""
         self.counted = 0
         self.base.copy_(self.step)
-        since = torch.arange(len(self.sums), device=self.sums.device, dtype=torch.float64)
-        terms = (1 - self.beta ** (self.base.double() + since)).sqrt_().div_(self.roots)
+        terms = (1 - self.beta ** (self.base.double() + self.since)).sqrt_().div_(self.roots)
         terms[0] = 0  # of the step before the first
         torch.cumsum(terms, 0, out=self.sums)
