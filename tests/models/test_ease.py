@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from accord.models.ease import EASE
 from accord.training.stack import train_stack
 from helpers import CPU, make_model, plan_small, random_csr, small_data
 from oracles import EMPTY, PLAIN, dense, each_case, scores_of
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 
 def ridge(x, penalties):
@@ -151,3 +154,28 @@ def test_a_clean_target_is_regressed_on_noisy_histories(train, power):
     np.testing.assert_allclose(
         make_model("ease", train, l2=2, clean=True).weight, make_model("ease", train, l2=2).weight, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+@pytest.mark.parametrize("clean", [False, True])
+def test_what_a_gpu_solves_is_what_the_cpu_solves(device, clean):
+    rng = np.random.default_rng(0)
+    x = sp.csr_matrix((rng.random((200, 60)) < 0.1).astype(float))
+    target = sp.csr_matrix((rng.random(x.nnz), x.indices, x.indptr), shape=x.shape) if clean else None
+    expected = ease.item_weights(x, 5.0, 0.3, target)
+    found = ease.weights_on(torch.device(device), x, 5.0, 0.3, target)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found.cpu().numpy(), expected, atol=1e-7)
+
+
+def test_a_gpu_that_cannot_solve_it_says_what_the_cpu_says():
+    with pytest.raises(InputError, match=r"raise model\.l2"):
+        ease.weights_on(torch.device("cpu"), sp.csr_matrix(np.ones((3, 3))), 0.0)
+
+
+def test_a_matrix_that_is_too_large_for_a_gpu_is_solved_by_the_cpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=8 * 2**30))
+    cuda, fits = torch.device("cuda"), 8 * 2**30 // 48
+    assert ease.fits_on(cuda, int(fits**0.5))
+    assert not ease.fits_on(cuda, int(fits**0.5) + 1)
+    assert not ease.fits_on(torch.device("cpu"), 10)

@@ -9,7 +9,6 @@ import sys
 import determinism
 import pytest
 import torch
-import torch.nn.functional as F
 from typer.testing import CliRunner
 
 import accord
@@ -17,10 +16,9 @@ from accord.cli.app import app
 from accord.errors import InputError
 from accord.methods import METHODS
 from accord.models import MODELS
-from accord.models.lightgcn import interaction_graph
 from accord.recommender.recommender import Recommender
 from accord.training.stack import train_stack
-from helpers import plan_small, random_csr, small_data
+from helpers import plan_small, small_data
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
@@ -98,15 +96,6 @@ def test_deterministic_is_said_before_anything_runs(command):
     assert isinstance(found.exception, InputError)
     assert torch.are_deterministic_algorithms_enabled()
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
-
-
-def test_the_graph_is_multiplied_the_same_by_bags():
-    """What stands in for cuSPARSE where bits must repeat."""
-    graph = interaction_graph(random_csr(30, 20, 0.2))
-    nodes = torch.randn(50, 12, generator=torch.Generator().manual_seed(1))
-    starts, columns, values = graph.crow_indices(), graph.col_indices(), graph.values()
-    found = F.embedding_bag(columns, nodes, starts[:-1], mode="sum", per_sample_weights=values)
-    torch.testing.assert_close(found, torch.sparse.mm(graph, nodes))
 
 
 @cuda

@@ -15,6 +15,7 @@ from accord.kernels import cpu
 from accord.kernels.neighbours import shares
 
 NUMBERS_AT_ONCE = 2**20  # of the vectors, and of the matrices, of rows that are solved together
+NUMBERS_ON_CUDA = 2**25  # where a block of few takes as long as one of many
 
 
 def closer(vectors: Tensor, counts: Tensor, diagonal: Tensor, found: Tensor, steps: int) -> Tensor:
@@ -70,11 +71,12 @@ class SparseRows:
     def blocks(self, dim: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Rows [B], their columns [B, L] and what they count for [B, L], 0 where a row has ended; empty rows never.
         Rows that are about as long come together."""
+        at_once = NUMBERS_ON_CUDA if self.ends.is_cuda else NUMBERS_AT_ONCE
         lengths = 2 ** np.ceil(np.log2(np.maximum(self.counts, 1))).astype(np.int64)
         for length in np.unique(lengths[self.counts > 0]).tolist():
             rows = torch.from_numpy(np.flatnonzero((lengths == length) & (self.counts > 0))).to(self.ends.device)
             within = torch.arange(length, device=rows.device)
-            for part in torch.split(rows, max(1, NUMBERS_AT_ONCE // (max(dim, length) * dim))):
+            for part in torch.split(rows, max(1, at_once // (max(dim, length) * dim))):
                 starts, ends = self.ends[part].unsqueeze(1), self.ends[part + 1].unsqueeze(1)
                 places = (starts + within).clamp(max=len(self.columns) - 1)
                 there = starts + within < ends

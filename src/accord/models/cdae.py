@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from accord.config import BaseConfig
+from accord.kernels import cuda
+from accord.kernels.cuda_sums import history_sums
 from accord.kernels.lookups import entries_of, row_dot, run_offsets
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, Streams
@@ -67,6 +69,7 @@ class CDAE(Model):
     ptr: Tensor
     items: Tensor
     item_counts: Tensor
+    scales: Tensor
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
@@ -85,21 +88,38 @@ class CDAE(Model):
         self.dropout = Streams(setup.seeds, "cdae dropout")
         for name, array in (("ptr", train.ptr), ("items", train.items), ("item_counts", train.popularity())):
             self.register_buffer(name, torch.from_numpy(array), persistent=False)
+        # sqrt(|x_u| * |x_i|) of each interaction: the fourth root of the counts' product
+        counts = self.ptr.diff().repeat_interleave(self.ptr.diff()) * self.item_counts[self.items.long()]
+        self.register_buffer("scales", counts.float().pow(-0.25), persistent=False)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        if cuda.usable(self.encoder.weight) and not self.norms_of_batch:
+            hidden, place = self.encode_pairs(users)
+        else:
+            hidden, place = self.encode_each(users)
+        bias: Tensor = self.decoder_bias(items).squeeze(-1)
+        return row_dot(hidden, self.decoder.weight, place, items) + bias
+
+    def encode_pairs(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden vectors of users [R, B], in whose order and number they lie; and where each user's is found."""
+        factors = self.scales.expand(len(users), -1)
+        if self.training or self.scoring_dropout:
+            factors = factors * self._kept([len(self.items)] * len(users), users.device).view(len(users), -1)
+        summed, place = history_sums(self.encoder.weight, self.ptr, self.items, factors, users)
+        return torch.tanh(summed + self.encoder.bias.unsqueeze(1) + self.user(users)), place
+
+    def encode_each(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden vectors of the users among [R, B], or of all; and where each user's is found: [R, B]."""
         runs = len(users)
         keys = (users + run_offsets(runs, self.num_users, users.device)).view(-1)
         present = torch.zeros(runs * self.num_users, dtype=torch.long, device=users.device).index_fill_(0, keys, 1)
         if users.is_cuda:  # all users are encoded, so that shapes stay the same and the step can be recorded
-            hidden, place = self.encode_all(present.float()).view(runs, self.num_users, -1), users
-        else:
-            everyone = present.nonzero().squeeze(1)  # each user is encoded once
-            among = present.view(runs, -1)
-            flat = self.encode(everyone // self.num_users, everyone % self.num_users)
-            hidden = pad_sequence(list(torch.split(flat, among.sum(1).tolist())), batch_first=True)
-            place = (among.cumsum(1) - 1).gather(1, users)
-        bias: Tensor = self.decoder_bias(items).squeeze(-1)
-        return row_dot(hidden, self.decoder.weight, place, items) + bias
+            return self.encode_all(present.float()).view(runs, self.num_users, -1), users
+        everyone = present.nonzero().squeeze(1)  # each user is encoded once
+        among = present.view(runs, -1)
+        flat = self.encode(everyone // self.num_users, everyone % self.num_users)
+        hidden = pad_sequence(list(torch.split(flat, among.sum(1).tolist())), batch_first=True)
+        return hidden, (among.cumsum(1) - 1).gather(1, users)
 
     def encode_all(self, present: Tensor) -> Tensor:
         """Hidden vectors of every user of every run, [R * U, dim]; `present` [R * U] is 1 for those of the batch."""

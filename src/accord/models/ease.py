@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ from accord.models.histories import (
     power_or_zero,
 )
 
+M = TypeVar("M", Doubles, Floats, Tensor)
+
 TOO_SMALL = "ease cannot be fitted: the penalty is too small for this data; raise model.l2."
 SMALL = 4_096  # items up to which one call of LAPACK inverts the matrix; beyond, blocks of it by several threads
 ROUNDED = 1e-3  # by so much of itself, at most, may rounding change an inverse that is made in float32
@@ -42,7 +44,7 @@ def item_weights(
         return _weights_by_blocks(x, l2, dropout, told)
     inverse = inverse_gram(x, l2, dropout)
     if target is not None:
-        product = inverse @ (x.T @ target).toarray()
+        product = inverse @ _fill_with_gram(np.empty_like(inverse), x, target)
         found: npt.NDArray[np.float64] = product - inverse * (np.diag(product) / np.diag(inverse))
         np.fill_diagonal(found, 0)
         return found
@@ -56,18 +58,21 @@ def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> npt.NDArray[np.floa
 
     D = l2 I + p / (1 - p) diag(G), p being `dropout`: what dropping that share of every input at random adds up to.
     """
-    gram = np.empty((x.shape[1], x.shape[1]))
-    _fill_with_gram(gram, x)
+    gram = _fill_with_gram(np.empty((x.shape[1], x.shape[1])), x)
     diagonal = np.diag_indices(len(gram))
     gram[diagonal] += l2 + dropout / (1 - dropout) * gram[diagonal]
     return _inverse(torch.from_numpy(gram)).numpy()
 
 
-def _fill_with_gram(matrix: Doubles | Floats, x: Any) -> None:
-    def fill(rows: slice, own: Any) -> None:
-        matrix[rows] = own.toarray()
+def _fill_with_gram(matrix: M, x: Any, y: Any = None) -> M:
+    """Lay x'x, or x'y, out in a matrix."""
 
-    by_blocks_of_gram(x, fill, BLOCK)
+    def fill(rows: slice, own: Any) -> None:
+        dense = own.toarray()
+        matrix[rows] = torch.from_numpy(dense).to(matrix.device) if isinstance(matrix, Tensor) else dense
+
+    by_blocks_of_gram(x, fill, BLOCK, y=y)
+    return matrix
 
 
 def _inverse(matrix: Tensor) -> Tensor:
@@ -88,8 +93,7 @@ def _weights_by_blocks(x: Any, l2: float, dropout: float, told: Callable[[float]
     size = x.shape[1]
     largest = (x.T @ x.sum(1)).max() + l2
     single = largest * np.finfo(np.float32).eps < ROUNDED * l2
-    matrix = np.empty((size, size), dtype=np.float32 if single else np.float64)
-    _fill_with_gram(matrix, x)
+    matrix = _fill_with_gram(np.empty((size, size), dtype=np.float32 if single else np.float64), x)
     diagonal = np.diag_indices(size)
     matrix[diagonal] += l2 + dropout / (1 - dropout) * matrix[diagonal]
     try:
@@ -104,6 +108,30 @@ def _weights_by_blocks(x: Any, l2: float, dropout: float, told: Callable[[float]
         matrix[rows, rows.start :] = np.tril(matrix[rows.start :, rows]).T + np.tril(above, -1)
     matrix /= norms
     return matrix
+
+
+def fits_on(device: torch.device, size: int) -> bool:
+    """Whether it is a GPU whose memory holds twice what `weights_on` takes."""
+    if device.type != "cuda":
+        return False
+    most: int = torch.cuda.get_device_properties(device).total_memory
+    return 2 * 3 * 8 * size**2 <= most
+
+
+def weights_on(device: torch.device, x: Any, l2: float, dropout: float = 0.0, target: Any = None) -> Tensor:
+    """What `item_weights` gives, but for rounding, by a GPU, in the memory of three matrices of float64: [I, I]."""
+    size = x.shape[1]
+    matrix = _fill_with_gram(torch.empty(size, size, dtype=torch.float64, device=device), x)
+    matrix.diagonal().mul_(1 / (1 - dropout)).add_(l2)
+    try:
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky(matrix, out=matrix))
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        raise InputError(TOO_SMALL) from None
+    norms = inverse.diagonal().clone()
+    if target is None:
+        return inverse.div_(-norms).fill_diagonal_(0).float()
+    product = inverse @ _fill_with_gram(matrix, x, target)
+    return product.sub_(inverse.mul_(product.diagonal() / norms)).fill_diagonal_(0).float()
 
 
 class EASE(DenseItemToItem):
@@ -131,5 +159,8 @@ class EASE(DenseItemToItem):
         if self.config.user_norm:
             scale = sp.diags_array(power_or_zero(x.sum(1).A1, -self.config.user_norm))
             x, target = scale @ x, None if target is None else scale @ target
+        if fits_on(self.weight.device, self.num_items):
+            self.weight = weights_on(self.weight.device, x, self.config.l2, self.config.dropout, target)
+            return
         weights = item_weights(x, self.config.l2, self.config.dropout, target, self.told)
         self.weight = torch.from_numpy(weights.astype(np.float32, order="C"))  # rows, as scoring reads them

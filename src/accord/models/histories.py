@@ -57,15 +57,15 @@ def power_or_zero(sums: npt.NDArray[np.float64], power: float) -> npt.NDArray[np
 
 
 def by_blocks_of_gram(
-    x: Any, take: Callable[[slice, Any], None], at_once: int, told: Callable[[float], None] | None = None
+    x: Any, take: Callable[[slice, Any], None], at_once: int, told: Callable[[float], None] | None = None, y: Any = None
 ) -> None:
-    """Give `take` the rows of x'x, sparse, a block of so many items at a time; threads share them out."""
-    by_item, x = x.T.tocsr(), x.tocsr()
+    """Give `take` the rows of x'x, or of x'y, sparse, a block of so many items at a time; threads share them out."""
+    by_item, other = x.T.tocsr(), (x if y is None else y).tocsr()
     starts, finished = range(0, x.shape[1], at_once), count(1)
 
     def multiply(start: int) -> None:
         rows = slice(start, start + at_once)
-        take(rows, by_item[rows] @ x)
+        take(rows, by_item[rows] @ other)
         if told is not None:
             told(next(finished) / len(starts))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.kernels.lookups import node_dot
 from accord.models.base import MOST_WIDE, Model, Setup
-from accord.nn.graph import propagate
+from accord.nn.graph import Graph, propagate
 from accord.nn.layers import Embedding
 
 
@@ -29,13 +28,11 @@ class LightGCN(Model):
         dim: int = Field(64, ge=1, le=MOST_WIDE, description="width of the embeddings")
         num_layers: int = Field(3, ge=1, description="propagation steps")
 
-    graph: Tensor
-
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         self.user = Embedding(setup.runs, setup.users, config.dim, std=0.1)
         self.item = Embedding(setup.runs, setup.num_items, config.dim, std=0.1)
-        self.register_buffer("graph", interaction_graph(setup.train), persistent=False)
+        self.graph = interaction_graph(setup.train)
         self._cached: tuple[tuple[int, int], dict[int | None, Tensor]] | None = None
         self._item_counts = torch.from_numpy(setup.train.popularity())
 
@@ -88,20 +85,15 @@ class LightGCN(Model):
         return torch.einsum("rd,rid->ri", vector, self._vectors()[:, self.num_users :])
 
 
-def interaction_graph(train: Csr) -> Tensor:
-    """The symmetric adjacency of users and items, each edge 1 / sqrt(degree * degree): [U + I, U + I] in CSR."""
+def interaction_graph(train: Csr) -> Graph:
+    """The users, then the items, and an edge for each interaction, which weighs 1 / sqrt(degree * degree)."""
     users, items = train.users, train.items
     weights = 1 / np.sqrt(train.counts[users] * train.popularity()[items].astype(np.float64))
     rows = np.concatenate([users, items + train.num_users])
     columns = np.concatenate([items + train.num_users, users])
     order = np.lexsort((columns, rows))
-    size = train.num_users + train.num_items
-    ptr = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=size), out=ptr[1:])
+    starts = np.zeros(train.num_users + train.num_items + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=len(starts) - 1), out=starts[1:])
     values = np.concatenate([weights, weights])[order].astype(np.float32)
-    start, column, value = (torch.from_numpy(part) for part in (ptr, columns[order], values))
-    with warnings.catch_warnings():
-        # nothing a user could act on: what is beta, and that what was just sorted is not checked to be
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta|Sparse invariant checks are implicitly")
-        kind = torch.get_default_dtype()  # as of the vectors
-        return torch.sparse_csr_tensor(start, column, value.to(kind), (size, size), check_invariants=False)
+    kind = torch.get_default_dtype()  # as of the vectors
+    return Graph(torch.from_numpy(starts), torch.from_numpy(columns[order]), torch.from_numpy(values).to(kind))
