@@ -216,8 +216,7 @@ def _of_products(results: Results) -> Check:
 
 
 def _two_cores(once: Results) -> list[Check]:
-    found = once["two_cores"]
-    audit, auto = found["audit"], found["auto"]
+    found, audit, auto = once["two_cores"], once["audit"], once["auto_gpu"]
     checks = []
     for items, (most, case) in {"9,000": (15, "whole"), "16,000": (60, "fit")}.items():
         took = found["ease"][items][case]
@@ -237,14 +236,11 @@ def _two_cores(once: Results) -> list[Check]:
         )
     )
     what = f"`auto` on a generated log of MovieLens-1M's shape ({auto['interactions']:,} interactions)"
-    on_gpu = float(np.median(auto["gpu"]))
-    spent = ", ".join(f"{name} {took:.0f} s" for name, took in auto["profile"].items())
-    bound = (
-        f"Solved models are fitted on the CPU, to give the same bits everywhere: {spent}, of {auto['profiled']:.0f} s"
-        f" in a profile. Not tried, as they would not fit into the budget: {', '.join(auto['left_out'])}."
-    )
-    checks.append(Check(f"{what}, two cores", "under 300 s", f"{auto['cpu']:.0f} s ({XEON})", auto["cpu"] < 300, ""))
-    checks.append(Check(f"GPU: {what}", "under 10 s", f"{on_gpu:.0f} s", on_gpu < 10, bound))
+    took, later = found["auto"]["seconds"], float(np.median(auto["later"]))
+    checks.append(Check(f"{what}, two cores", "under 300 s", f"{took:.0f} s ({XEON})", took < 300, ""))
+    said = f"{later:.1f} s; the first in a process {min(auto['first']):.0f} to {max(auto['first']):.0f} s"
+    bound = f"Not tried, as they would not fit into the budget: {', '.join(auto['left_out'])}."
+    checks.append(Check(f"GPU: {what}", "under 10 s", said, later < 10, bound))
     return checks
 
 
