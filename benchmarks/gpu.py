@@ -50,8 +50,8 @@ TARGETS = {  # case: (dataset, model, method, epochs, seconds of training asked 
 }
 KINDS = {  # what a kernel's time is counted as: the first whose pattern is in its name
     "Adam": "_adam|FusedOptimizer|FusedAdam",
-    "rows and their products": "_dot|_take",
-    "matrix products": "gemm|cutlass|splitK|cublas|spmm|cusparse",
+    "rows and their products": "_dot|_take|_over_",
+    "matrix products": "_two_layers|gemm|cutlass|splitK|cublas|spmm|cusparse",
     "zero gradients": "FillFunctor|Memset",
     "drawing epochs": "radix_sort|random|distribution|arange|gather|index_elementwise|CatArray|searchsorted|sort",
     "the loss": "_agreement|reduce_kernel|sigmoid",

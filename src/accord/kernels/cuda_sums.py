@@ -54,15 +54,13 @@ if triton is not None:
 
     @triton.jit  # type: ignore[untyped-decorator]
     def _over_neighbours(  # type: ignore[no-untyped-def]
-        table_at, ptr_at, columns_at, factors_at, part_at, out_at, dim,
-        LONGEST: tl.constexpr, DIM: tl.constexpr, ENTRIES: tl.constexpr,
+        table_at, columns_at, factors_at, part_at, out_at, dim,
+        DIM: tl.constexpr, ENTRIES: tl.constexpr,
     ):  # fmt: skip
-        own = tl.load(part_at + 2 * tl.program_id(0))
-        start = tl.load(part_at + 2 * tl.program_id(0) + 1)
+        part = part_at + 4 * tl.program_id(0)
+        own, start, stop, alone = tl.load(part), tl.load(part + 1), tl.load(part + 2), tl.load(part + 3)
         column = tl.program_id(1) * DIM + tl.arange(0, DIM)
         inside = column < dim
-        begin, end = tl.load(ptr_at + own), tl.load(ptr_at + own + 1)
-        stop = tl.minimum(start + LONGEST, end)
         total = tl.zeros([DIM], tl.float32)
         for first in range(start, stop, ENTRIES):
             entry = first + tl.arange(0, ENTRIES)
@@ -71,10 +69,10 @@ if triton is not None:
             row = tl.load(columns_at + entry, mask=known, other=0)
             there = table_at + row[:, None] * dim + column[None, :]
             total += tl.sum(factor * tl.load(there, mask=known[:, None] & inside[None, :], other=0.0), axis=0)
-        if end - begin > LONGEST:
-            tl.atomic_add(out_at + own * dim + column, total, mask=inside, sem="relaxed")
-        else:
+        if alone:
             tl.store(out_at + own * dim + column, total, mask=inside)
+        else:
+            tl.atomic_add(out_at + own * dim + column, total, mask=inside, sem="relaxed")
 
 
 def _wide(dim: int) -> int:
@@ -125,22 +123,23 @@ def history_sums(table: Tensor, ptr: Tensor, items: Tensor, factors: Tensor, use
 
 
 def parts_of(ptr: Tensor) -> Tensor:
-    """The lists of a CSR in parts that are short enough to be summed by themselves: of each part its list, and where it
-    starts [P, 2]. Lists that are empty have none."""
+    """The lists of a CSR in parts that are short enough to be summed by themselves: of each part its list, where it
+    starts and ends, and whether it is the whole list [P, 4]. Lists that are empty have none."""
     counts = ptr.diff()
     parts = (counts + LONGEST - 1) // LONGEST
     own = torch.repeat_interleave(torch.arange(len(counts), device=ptr.device), parts)
     number = torch.arange(len(own), device=ptr.device) - (parts.cumsum(0) - parts)[own]
-    return torch.stack([own, ptr[own] + LONGEST * number], 1)
+    starts = ptr[own] + LONGEST * number
+    return torch.stack([own, starts, torch.minimum(starts + LONGEST, ptr[own + 1]), parts[own] == 1], 1)
 
 
-def neighbour_sums(table: Tensor, ptr: Tensor, columns: Tensor, factors: Tensor, parts: Tensor) -> Tensor:
-    """Rows [rows, dim] of a table, times `factors` [n], summed over the lists columns[ptr[i]:ptr[i + 1]]: [lists, dim].
-    It has no gradient."""
+def neighbour_sums(table: Tensor, columns: Tensor, factors: Tensor, parts: Tensor) -> Tensor:
+    """Rows [rows, dim] of a table, times `factors` [n], summed over as many lists of `columns` [n], which `parts_of`
+    has cut: [rows, dim]. It has no gradient."""
     table, dim = table.contiguous(), table.shape[1]
-    out = table.new_zeros(len(ptr) - 1, dim)
+    out = torch.zeros_like(table)
     wide = min(COLUMNS, _wide(dim))
     _over_neighbours[len(parts), -(-dim // wide)](
-        table, ptr, columns, factors, parts, out, dim, LONGEST=LONGEST, DIM=wide, ENTRIES=ENTRIES, num_warps=1
+        table, columns, factors, parts, out, dim, DIM=wide, ENTRIES=ENTRIES, num_warps=1
     )
     return out

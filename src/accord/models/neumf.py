@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from accord.config import BaseConfig
-from accord.kernels import cpu
+from accord.kernels import cpu, cuda, cuda_mlp
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, pair_dot
 
@@ -78,6 +78,8 @@ class NeuMF(Model):
         of_mlp = self.out.weight[:, self.user.weight.shape[-1] :]
         if cpu.usable(from_users):
             return cpu.mlp_of_all(from_users, from_items, rest, of_mlp)
+        if cuda.usable(from_users) and cuda_mlp.fits([from_users.shape[-1], *(weight.shape[2] for weight, _ in rest)]):
+            return cuda_mlp.two_layers(from_users, from_items, rest, of_mlp)
         runs, num_users = from_users.shape[:2]
         mlp = from_users.new_empty(runs, num_users, self.num_items)
         block = max(1, (PAIRS_AT_ONCE if from_users.is_cuda else WITHIN_CACHE) // (self.num_items * runs))

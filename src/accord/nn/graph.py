@@ -32,7 +32,7 @@ class Graph(nn.Module):
         if cuda.usable(nodes):
             if self.parts is None or self.parts.device != nodes.device:
                 self.parts = parts_of(self.starts)
-            return neighbour_sums(nodes, self.starts, self.columns, self.values, self.parts)
+            return neighbour_sums(nodes, self.columns, self.values, self.parts)
         return F.embedding_bag(self.columns, nodes, self.starts[:-1], mode="sum", per_sample_weights=self.values)
 
 
