@@ -48,4 +48,4 @@ def test_neumf_scores_all_items_as_it_scores_pairs():
     pairs = users.repeat_interleave(70).expand(2, -1), torch.arange(70, device="cuda").repeat(30).expand(2, -1)
     with torch.no_grad():
         found, expected = model.score_all(users), model(*pairs).view(2, 30, 70)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-3)  # of scores up to 1,330
