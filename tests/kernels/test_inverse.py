@@ -46,6 +46,22 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch, dtype):
     assert len(set(made)) == 1
 
 
+def test_threads_share_the_rows(monkeypatch):
+    """As many as torch has, though torch itself has one while it goes on."""
+    asked, shared = [], inverse.cpu.in_threads
+
+    def counting(work, calls, threads=None):
+        asked.append(threads or torch.get_num_threads())
+        shared(work, calls, threads)
+
+    monkeypatch.setattr(inverse, "BLOCK", 16)
+    monkeypatch.setattr(inverse.cpu, "in_threads", counting)
+    torch.set_num_threads(3)
+    inverse.sweep(positive(100))
+    torch.set_num_threads(1)
+    assert set(asked) == {3}
+
+
 def test_it_says_how_far_it_is(monkeypatch):
     monkeypatch.setattr(inverse, "BLOCK", 5)
     told = []

@@ -115,6 +115,26 @@ def test_a_large_catalogue_is_exact_where_its_penalty_is_small(monkeypatch):
     np.testing.assert_allclose(found, exact, atol=1e-8)
 
 
+@pytest.mark.parametrize(("l2", "kind", "within"), [(5.0, np.float32, 1e-6), (1e-4, np.float64, 1e-8)])
+def test_a_large_catalogue_has_a_clean_target_too(monkeypatch, l2, kind, within):
+    rng = np.random.default_rng(0)
+    x = sp.csr_matrix(dense(random_csr(60, 30, 0.4)))
+    target = sp.csr_matrix((rng.random(x.nnz), x.indices, x.indptr), shape=x.shape)
+    exact = ease.item_weights(x, l2, 0.3, target)
+    for module in (ease, inverse):
+        monkeypatch.setattr(module, "BLOCK", 8)
+    monkeypatch.setattr(ease, "SMALL", 5)
+    made = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        made.append(ease.item_weights(x, l2, 0.3, target))
+        assert torch.get_num_threads() == threads
+    torch.set_num_threads(1)
+    assert made[0].dtype == kind
+    np.testing.assert_allclose(made[0], exact, atol=within)
+    assert len({one.tobytes() for one in made}) == 1
+
+
 def test_a_large_catalogue_says_how_far_it_is(monkeypatch):
     monkeypatch.setattr(ease, "SMALL", 5)
     monkeypatch.setattr(inverse, "BLOCK", 4)

@@ -42,6 +42,12 @@ def test_the_page_and_the_command_line_show_the_same_members(consensus, capsys):
     assert {line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]} == set(shown)
 
 
+@pytest.mark.parametrize(("trials", "said"), [(1, "1 option of each"), (8, "8 options of each")])
+def test_how_much_was_tried_is_said_first(consensus, capsys, trials, said):
+    members_table({**consensus.metrics, "search": {"tried": [{}] * 5, "trials": trials}})
+    assert capsys.readouterr().err.startswith(f"tried 5 settings of 3 families, {said} at most;")
+
+
 def test_agreement_counts_the_members_that_have_an_item_too(consensus):
     """The same from the table of `Recommender.agreement`, which places every pair by itself."""
     shares = agreement(consensus, 5)

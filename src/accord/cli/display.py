@@ -94,8 +94,9 @@ def members_table(metrics: dict[str, Any]) -> None:
     search = metrics.get("search")
     if search is not None:
         tried, most = len(search["tried"]), search["trials"]
+        options = "1 option" if most == 1 else f"{most} options"
         families = len({(entry["model"], entry.get("method")) for entry in metrics["members"]})
-        say(f"tried {tried} settings of {families} families, {most} options of each at most; the best of each:")
+        say(f"tried {tried} settings of {families} families, {options} of each at most; the best of each:")
     if "members" in metrics:
         from accord.report.members import member_columns, member_rows
 

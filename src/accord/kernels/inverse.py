@@ -46,7 +46,7 @@ def sweep(matrix: Doubles | Floats, done: Callable[[float], None] | None = None)
             others = [rows for rows in blocks if rows != pivot]
             for rows in others:
                 torch.mm(column[rows, :wide], inverse, out=scaled[rows, :wide])
-            cpu.in_threads(change, [(rows, pivot) for rows in reversed(others)])  # the longest rows first
+            cpu.in_threads(change, [(rows, pivot) for rows in reversed(others)], threads)  # the longest rows first
             table[pivot, : pivot.start] = scaled[: pivot.start, :wide].T
             table[pivot.stop :, pivot] = scaled[pivot.stop :, :wide]
             table[pivot, pivot] = -inverse

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from accord.data.csr import Csr
 from accord.errors import InputError
+from accord.kernels.cpu import in_threads
 from accord.kernels.inverse import BLOCK, sweep
 from accord.kernels.neighbour_loops import Doubles, Floats
 from accord.models.histories import (
@@ -40,8 +41,8 @@ def item_weights(
 
     Of y ≈ x B, y being the `target`: B = M - P diag(M) / diag(P), M = P x'y.
     """
-    if target is None and x.shape[1] > SMALL:
-        return _weights_by_blocks(x, l2, dropout, told)
+    if x.shape[1] > SMALL:
+        return _weights_by_blocks(x, l2, dropout, target, told)
     inverse = inverse_gram(x, l2, dropout)
     if target is not None:
         product = inverse @ _fill_with_gram(np.empty_like(inverse), x, target)
@@ -84,8 +85,10 @@ def _inverse(matrix: Tensor) -> Tensor:
             raise InputError(TOO_SMALL) from None
 
 
-def _weights_by_blocks(x: Any, l2: float, dropout: float, told: Callable[[float], None] | None) -> Doubles | Floats:
-    """The same in the memory of one matrix, by several threads; their number changes no bit.
+def _weights_by_blocks(
+    x: Any, l2: float, dropout: float, target: Any, told: Callable[[float], None] | None
+) -> Doubles | Floats:
+    """The same in the memory of one matrix, or of two with a target, by several threads; their number changes no bit.
 
     In float32, which takes half of the time, where the penalty is large beside the largest row of G, and with that
     beside its largest eigenvalue: then rounding cannot grow.
@@ -101,13 +104,33 @@ def _weights_by_blocks(x: Any, l2: float, dropout: float, told: Callable[[float]
     except np.linalg.LinAlgError:
         raise InputError(TOO_SMALL) from None
     norms = -matrix[diagonal]
-    matrix[diagonal] = 0
+    if target is None:
+        matrix[diagonal] = 0
     for start in range(0, size, BLOCK):  # what is above the diagonal is what is below it
         rows = slice(start, start + BLOCK)
         above = matrix[rows, rows.start :]
         matrix[rows, rows.start :] = np.tril(matrix[rows.start :, rows]).T + np.tril(above, -1)
-    matrix /= norms
+    if target is None:
+        matrix /= norms
+    else:
+        _towards(torch.from_numpy(matrix), torch.from_numpy(norms), _fill_with_gram(np.empty_like(matrix), x, target))
     return matrix
+
+
+def _towards(matrix: Tensor, norms: Tensor, product: Doubles | Floats) -> None:
+    """From -P, in its place, the weights towards a target of which `product` is x'y."""
+    dense, blocks, threads = torch.from_numpy(product), range(0, len(matrix), BLOCK), torch.get_num_threads()
+    diagonal = torch.cat([(matrix[n : n + BLOCK] * dense[:, n : n + BLOCK].T).sum(1) for n in blocks])
+    scale = -diagonal / norms  # diag(M) / diag(P)
+
+    def change(start: int) -> None:
+        torch.set_num_threads(1)
+        rows = matrix[start : start + BLOCK]
+        rows.copy_(rows * scale - rows @ dense)
+
+    with one_thread():  # of each thread
+        in_threads(change, [(start,) for start in blocks], threads)
+    matrix.fill_diagonal_(0)
 
 
 def fits_on(device: torch.device, size: int) -> bool:
