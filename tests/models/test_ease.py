@@ -135,6 +135,17 @@ def test_a_large_catalogue_has_a_clean_target_too(monkeypatch, l2, kind, within)
     assert len({one.tobytes() for one in made}) == 1
 
 
+def test_the_inverse_of_a_large_catalogue(monkeypatch):
+    x = sp.csr_matrix(dense(random_csr(60, 30, 0.4)))
+    exact = ease.inverse_gram(x, 5.0, 0.3)
+    monkeypatch.setattr(ease, "SMALL", 5)
+    for module in (ease, inverse):
+        monkeypatch.setattr(module, "BLOCK", 8)
+    found = ease.inverse_gram(x, 5.0, 0.3)
+    np.testing.assert_allclose(found, exact, atol=1e-12)
+    assert not np.array_equal(found, exact)  # it went the other way
+
+
 def test_a_large_catalogue_says_how_far_it_is(monkeypatch):
     monkeypatch.setattr(ease, "SMALL", 5)
     monkeypatch.setattr(inverse, "BLOCK", 4)

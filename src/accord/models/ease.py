@@ -28,9 +28,11 @@ from accord.models.histories import (
 )
 
 M = TypeVar("M", Doubles, Floats, Tensor)
+Array = TypeVar("Array", Doubles, Floats)
 
 TOO_SMALL = "ease cannot be fitted: the penalty is too small for this data; raise model.l2."
 SMALL = 4_096  # items up to which one call of LAPACK inverts the matrix; beyond, blocks of it by several threads
+NUMBERS_AT_ONCE = 2**25  # of users by items, on the way to a target
 ROUNDED = 1e-3  # by so much of itself, at most, may rounding change an inverse that is made in float32
 
 
@@ -59,7 +61,10 @@ def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> npt.NDArray[np.floa
 
     D = l2 I + p / (1 - p) diag(G), p being `dropout`: what dropping that share of every input at random adds up to.
     """
-    gram = _fill_with_gram(np.empty((x.shape[1], x.shape[1])), x)
+    gram = np.empty((x.shape[1], x.shape[1]))
+    if len(gram) > SMALL:
+        return np.negative(_swept(gram, x, l2, dropout), out=gram)
+    _fill_with_gram(gram, x)
     diagonal = np.diag_indices(len(gram))
     gram[diagonal] += l2 + dropout / (1 - dropout) * gram[diagonal]
     return _inverse(torch.from_numpy(gram)).numpy()
@@ -96,41 +101,48 @@ def _weights_by_blocks(
     size = x.shape[1]
     largest = (x.T @ x.sum(1)).max() + l2
     single = largest * np.finfo(np.float32).eps < ROUNDED * l2
-    matrix = _fill_with_gram(np.empty((size, size), dtype=np.float32 if single else np.float64), x)
+    matrix = _swept(np.empty((size, size), dtype=np.float32 if single else np.float64), x, l2, dropout, told)
+    if target is not None:
+        return _towards(matrix, x, target)
     diagonal = np.diag_indices(size)
-    matrix[diagonal] += l2 + dropout / (1 - dropout) * matrix[diagonal]
-    try:
-        sweep(matrix, told)  # -P below the diagonal
-    except np.linalg.LinAlgError:
-        raise InputError(TOO_SMALL) from None
     norms = -matrix[diagonal]
-    if target is None:
-        matrix[diagonal] = 0
-    for start in range(0, size, BLOCK):  # what is above the diagonal is what is below it
-        rows = slice(start, start + BLOCK)
-        above = matrix[rows, rows.start :]
-        matrix[rows, rows.start :] = np.tril(matrix[rows.start :, rows]).T + np.tril(above, -1)
-    if target is None:
-        matrix /= norms
-    else:
-        _towards(torch.from_numpy(matrix), torch.from_numpy(norms), _fill_with_gram(np.empty_like(matrix), x, target))
+    matrix[diagonal] = 0
+    matrix /= norms
     return matrix
 
 
-def _towards(matrix: Tensor, norms: Tensor, product: Doubles | Floats) -> None:
-    """From -P, in its place, the weights towards a target of which `product` is x'y."""
-    dense, blocks, threads = torch.from_numpy(product), range(0, len(matrix), BLOCK), torch.get_num_threads()
-    diagonal = torch.cat([(matrix[n : n + BLOCK] * dense[:, n : n + BLOCK].T).sum(1) for n in blocks])
-    scale = -diagonal / norms  # diag(M) / diag(P)
+def _swept(matrix: Array, x: Any, l2: float, dropout: float, told: Callable[[float], None] | None = None) -> Array:
+    """Fills a matrix with -P, P = `inverse_gram`, by several threads; their number changes no bit."""
+    _fill_with_gram(matrix, x)
+    diagonal = np.diag_indices(len(matrix))
+    matrix[diagonal] += l2 + dropout / (1 - dropout) * matrix[diagonal]
+    try:
+        sweep(matrix, told)  # below the diagonal
+    except np.linalg.LinAlgError:
+        raise InputError(TOO_SMALL) from None
+    for start in range(0, len(matrix), BLOCK):  # what is above the diagonal is what is below it
+        rows = slice(start, start + BLOCK)
+        above = matrix[rows, rows.start :]
+        matrix[rows, rows.start :] = np.tril(matrix[rows.start :, rows]).T + np.tril(above, -1)
+    return matrix
 
-    def change(start: int) -> None:
-        torch.set_num_threads(1)
-        rows = matrix[start : start + BLOCK]
-        rows.copy_(rows * scale - rows @ dense)
 
-    with one_thread():  # of each thread
-        in_threads(change, [(start,) for start in blocks], threads)
-    matrix.fill_diagonal_(0)
+def _towards(matrix: Array, x: Any, target: Any) -> Array:
+    """From -P, the weights towards a target y: with M = P x'y, by way of the users, of whom few have an item."""
+    by_user, by_item = x.tocsr().astype(matrix.dtype), target.T.tocsr().astype(matrix.dtype)
+    found = np.empty_like(matrix)
+    at_once = max(1, min(BLOCK, NUMBERS_AT_ONCE // x.shape[0]))
+
+    def multiply(start: int) -> None:
+        rows = slice(start, start + at_once)
+        found[rows] = (by_item @ (by_user @ np.ascontiguousarray(matrix[rows].T))).T  # -M
+
+    in_threads(multiply, [(start,) for start in range(0, len(matrix), at_once)])
+    scale: Doubles | Floats = found.diagonal() / matrix.diagonal()
+    np.multiply(matrix, scale, out=matrix)  # -P diag(M) / diag(P)
+    np.subtract(matrix, found, out=found)
+    np.fill_diagonal(found, 0)
+    return found
 
 
 def fits_on(device: torch.device, size: int) -> bool:
