@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 
 SIZE = 2**20
@@ -40,11 +41,7 @@ def serve(place: str) -> None:
     """Import everything, say so, and then fork a process for every command until standard input ends."""
     import select
 
-    import accord.cli.app
-    import accord.fitting
-    import accord.methods.auto
-    import accord.report.run_report  # noqa: F401
-
+    _warm()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place)
         listener.listen()
@@ -56,6 +53,25 @@ def serve(place: str) -> None:
                 _watch(made)
             made.close()
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them here: the one who asked is told
+
+
+def _warm() -> None:
+    """Import what commands need, and train for a moment, which loads what is imported late and the compiled kernels."""
+    import pandas  # noqa: F401
+    import scipy.stats  # noqa: F401
+    import vl_convert  # noqa: F401
+
+    import accord.cli.app
+    import accord.cli.display
+    import accord.methods.auto
+    import accord.report.run_report  # noqa: F401
+    from accord.data.simulate import simulate
+    from accord.fitting import fit
+
+    fit(simulate(users=60, items=40, interactions=500).dataset, "gmf", "deca", epochs=1, device="cpu").recommend(
+        None, 3
+    )
+    assert threading.active_count() == 1, "no thread is there after a fork"
 
 
 def _watch(made: socket.socket) -> None:
@@ -89,7 +105,6 @@ def _answer(made: socket.socket) -> None:
 
 def _run(program: str, words: list[str]) -> int:
     import atexit
-    import threading
     import traceback
     import types
 
