@@ -7,6 +7,7 @@ follow from others are left out, so that what is left can be read.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping, Sequence
 from graphlib import TopologicalSorter
 from itertools import pairwise
@@ -31,6 +32,7 @@ def main() -> None:
 # --- what imports what
 
 
+@functools.cache
 def imports(source: Path = SOURCE) -> dict[str, set[str]]:
     """The rooms that each room imports, anywhere in its files."""
     files = {

@@ -1,18 +1,26 @@
-"""Where the real data is, for the tests that need it; `--quick`; how hypothesis behaves."""
+"""Where the real data is, for the tests that need it; `--quick`; their order; how hypothesis behaves."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+import order
 import quick
+
+TESTS = Path(__file__).parent
 
 hypothesis.settings.register_profile("accord", deadline=None)  # a busy machine is no reason to fail
 hypothesis.settings.load_profile("accord")
+
+# Else every worker compiles all tests anew, and every process that a test starts all of accord.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,9 +31,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.getoption("--quick") and quick.skips_file(collection_path) else None
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--quick"):
-        return
+    if config.getoption("--quick"):
+        _leave_out(config, items)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        items[:] = order.dealt(items, [item.path.relative_to(TESTS).parts[0] for item in items], workers)
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if not quick.skips_test(getattr(item, "originalname", item.name), set(getattr(item, "fixturenames", ()))):

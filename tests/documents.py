@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import os
 import re
 import subprocess
 import sys
-import tempfile
 from difflib import unified_diff
 from pathlib import Path
 
 import pytest
 
+from started import environment, programs
+
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DECIMAL = re.compile(r"-?\d+\.\d+")
-
-
-SHIM = """#!/bin/sh
-case "{program} $1" in
-accord*|"python -c"|python*.py) exec {python} -IS {forked} ask {socket} {program} "$@" ;;
-*) exec {python} "$@" ;;
-esac
-"""
-
-
-@functools.cache
-def programs() -> Path:
-    """A folder with an `accord` and a `python` that are forked from one process, for as long as this one lives."""
-    folder = tempfile.TemporaryDirectory()
-    forked, place = Path(__file__).with_name("forked.py"), Path(folder.name) / "socket"
-    words = [sys.executable, str(forked), "serve", str(place)]
-    server = subprocess.Popen(
-        words, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder.name, text=True
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    assert server.stdout.readline() == "ready\n"
-    atexit.register(folder.cleanup)
-    atexit.register(server.wait)
-    atexit.register(server.stdin.close)  # the first of the three to be called
-    for program in ("accord", "python"):
-        shim = Path(folder.name) / program
-        shim.write_text(SHIM.format(program=program, python=sys.executable, forked=forked, socket=place))
-        shim.chmod(0o755)
-    return Path(folder.name)
-
-
-def environment() -> dict[str, str]:
-    """One thread, so that the numbers do not depend on the machine's cores; nothing of the terminal."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", "TERM": "dumb"}
 
 
 def run(language: str, code: str, folder: Path, started: bool = False) -> str:

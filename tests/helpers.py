@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -31,6 +29,7 @@ from accord.training.plan import plan
 from accord.training.run import RunSpec
 from accord.training.stack import train_stack
 from accord.training.trainer import TrainState
+from started import Started, environment
 
 torch.set_num_threads(1)  # threads that wait for each other make tiny steps fifty times slower on a busy machine
 
@@ -182,24 +181,20 @@ def assert_same_weights(one: dict[str, Tensor], other: dict[str, Tensor]) -> Non
         assert torch.equal(tensor, other[name]), f"{name} differs by {(tensor - other[name]).abs().max()}"
 
 
-def start_ranks(size: int, *words: Any) -> list[subprocess.Popen[str]]:
-    """Processes with the environment variables of torchrun."""
+def start_ranks(size: int, program: str, *words: Any) -> list[Started]:
+    """Processes of `accord`, or of `python` and a script, with the environment variables of torchrun."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    shared = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1"}
+    shared = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
     shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     return [
-        subprocess.Popen(
-            [sys.executable, *map(str, words)], text=True, stderr=subprocess.PIPE,
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": paths},
-        )
+        Started(program, *words, env={**environment(), **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
         for rank in range(size)
-    ]  # fmt: skip
+    ]
 
 
-def finish(processes: list[subprocess.Popen[str]], seconds: float = 300) -> list[tuple[int, str]]:
+def finish(processes: Sequence[subprocess.Popen[str]], seconds: float = 300) -> list[tuple[int, str]]:
     """Their codes and what they said; none outlives the test."""
     try:
         said = [process.communicate(timeout=seconds)[1] for process in processes]

@@ -13,7 +13,17 @@ TESTS = Path(__file__).parent
 FOLDERS = {"auditing", "cli", "docs", "experiments", "report", "serve", "stress"}
 
 # Modules with which a test file starts browsers, servers or other processes.
-STARTERS = {"browser", "buckets", "documents", "multiprocessing", "postgres", "rank_worker", "ray", "serving"}
+STARTERS = {
+    "browser",
+    "buckets",
+    "documents",
+    "multiprocessing",
+    "postgres",
+    "rank_worker",
+    "ray",
+    "serving",
+    "started",
+}
 
 # Fixtures that read the paper's datasets.
 FIXTURES = {"shared_data"}

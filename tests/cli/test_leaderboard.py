@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -14,6 +12,7 @@ import pytest
 
 import helpers  # noqa: F401 -- one thread, as the killed process has: bits are equal then
 from accord.cli.app import main
+from started import Started
 
 
 def command(monkeypatch, capsys, words):
@@ -65,11 +64,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_results(tmp_path, monkeypatc
     (tmp_path / "small.csv").write_text("user,item,rating\n" + rows)
     written = [tmp_path / "cut" / f"{name}.jsonl" for name in ("tuning", "leaderboard")]
     for count in (3, 12):  # lines of results after which it is killed: 10 are of tuning, 6 of the runs
-        process = subprocess.Popen(
-            [sys.executable, "-m", "accord", *words.split(), "cut"],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stderr=subprocess.PIPE,
-        )
+        process = Started("accord", *words.split(), "cut")
         while process.poll() is None:
             if sum(file.read_text().count("\n") for file in written if file.exists()) >= count:
                 process.send_signal(signal.SIGKILL)

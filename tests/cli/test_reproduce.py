@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from accord.cli.app import main
+from started import Started
 
 SMALL = "--dataset electronics --epochs 1 --device cpu"
 
@@ -80,11 +80,7 @@ def test_all_of_it_in_one_command(electronics, monkeypatch):
 
 def killed(words, at):
     """Start the command, and kill it when it says that it begins this stack."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "accord", "reproduce", *words.split()]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment
-    ) as job:
+    with Started("accord", "reproduce", *words.split(), stdout=subprocess.DEVNULL) as job:
         assert job.stderr is not None
         said = next(line for line in job.stderr if line.startswith(f"{at} of "))
         job.kill()

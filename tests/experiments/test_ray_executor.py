@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from subprocess import PIPE
 from threading import Thread
 from typing import Any
 
@@ -32,6 +33,7 @@ from accord.experiments.compare import Request, cells_of, compare
 from accord.experiments.executor import Job, Workers
 from accord.experiments.ray_executor import workers_on
 from accord.experiments.results import Results
+from started import Started
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -169,10 +171,10 @@ def test_more_ranks_than_there_is_room_for(workers: Any, monkeypatch: pytest.Mon
 def test_one_run_in_ranks_on_both_nodes(address: str, tmp_path: Path) -> None:
     """As torchrun would start them: the same run folder as of one process."""
     words = "train demo --model mf --method deca --epochs 2 --device cpu --set train.early_stop=false --out two"
-    command = [sys.executable, "-m", "accord", *words.split(), "--cluster", address, "--ranks", "2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "recall@20" in done.stdout
+    with Started("accord", *words.split(), "--cluster", address, "--ranks", 2, cwd=tmp_path, stdout=PIPE) as job:
+        printed, said = job.communicate()
+    assert job.returncode == 0, said
+    assert "recall@20" in printed
     one = accord.fit("demo", "mf", "deca", epochs=2, device="cpu", options={"train.early_stop": False}).metrics
     two = json.loads((tmp_path / "two" / "metrics.json").read_text())
     assert two["ranks"] == 2

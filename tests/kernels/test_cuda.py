@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -196,7 +195,7 @@ def test_ranks_on_gpus_give_what_one_process_gives(size, tmp_path):
         {"model": "gmf", "method": "deca-p", "seeds": 2, "batch": 43, "large": 10, "device": "cuda"},
     ]
     (tmp_path / "cases.json").write_text(json.dumps(cases))
-    for code, said in finish(start_ranks(size, Path(rank_worker.__file__), tmp_path)):
+    for code, said in finish(start_ranks(size, "python", rank_worker.__file__, tmp_path)):
         assert code == 0, said
     torch.set_default_dtype(torch.float64)  # as in the ranks
     try:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What three ranks made of every case."""
     place = tmp_path_factory.mktemp("ranks")
     (place / "cases.json").write_text(json.dumps(CASES))
-    for code, said in finish(start_ranks(RANKS, Path(rank_worker.__file__), place)):
+    for code, said in finish(start_ranks(RANKS, "python", rank_worker.__file__, place)):
         assert code == 0, said
     return place
 
@@ -145,7 +146,7 @@ def test_one_process_has_everything_already():
 
 # --- a rank that is killed
 
-COMMAND = ["-m", "accord", "train", "demo", "--model", "gmf", "--method", "deca", "--epochs", "3", "--device", "cpu"]
+COMMAND = ["accord", "train", "demo", "--model", "gmf", "--method", "deca", "--epochs", "3", "--device", "cpu"]
 COMMAND += ["--set", "train.early_stop=false", "--set", "train.checkpoint_seconds=0", "--set", "train.batch_size=256"]
 COMMAND += ["--set", "model.dim=8", "--out"]
 
@@ -189,7 +190,7 @@ def test_a_killed_rank_ends_the_job_which_goes_on_with_any_number(tmp_path):
     assert not checkpoints.found(cut), "a finished run keeps no checkpoint"
 
 
-def wait_for(what: Any, processes: list[subprocess.Popen[str]], seconds: float = 90) -> None:
+def wait_for(what: Any, processes: Sequence[subprocess.Popen[str]], seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert all(process.poll() is None for process in processes), [p.stderr and p.stderr.read() for p in processes]

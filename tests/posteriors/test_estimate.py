@@ -19,10 +19,14 @@ def log():
     return train, train.columns["value"] == 1
 
 
+@pytest.fixture(scope="module")
+def features(log):
+    return module.Features.of(module.interaction_matrix(log[0]))
+
+
 @pytest.fixture(autouse=True)
-def _features_once(log, monkeypatch):
-    found = _features_once.__dict__.setdefault("found", module.Features.of(module.interaction_matrix(log[0])))
-    monkeypatch.setattr(module.Features, "of", lambda _: found)
+def _features_once(features, monkeypatch):
+    monkeypatch.setattr(module.Features, "of", lambda _: features)
 
 
 def some(real, share, seed=0):
