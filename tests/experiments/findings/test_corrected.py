@@ -77,13 +77,13 @@ def test_what_the_readme_of_the_project_says_of_the_default():
     ]
     ((own,),) = {(dataset,) for dataset, _ in above}
     (auto,) = raw("corrected/leaderboard.jsonl", dataset=own, model="auto")
-    (most,) = {f"{100 * difference / auto['metrics']['ndcg@20']:.1f}" for _, difference in above}
+    by = sorted(100 * difference / auto["metrics"]["ndcg@20"] for _, difference in above)
     ease = sum(own["EASE"]["p_holm"] < 0.05 and own["EASE"]["difference"] < 0 for own in tests.values())
     assert (len(tests), ease, own) == (4, 3, "adressa")
     said = " ".join((FOLDER.parents[1] / "README.md").read_text(encoding="utf-8").split())
     assert (
         f"it is significantly above EASE on three; of {rows} other rows {len(above)} are significantly above it, "
-        f"both on Adressa, by {most}%."
+        f"all on Adressa, by {by[0]:.1f} to {by[-1]:.1f}%."
     ) in said
     assert "On [four logs, with every row tuned]" in said
 
