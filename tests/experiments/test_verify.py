@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +111,11 @@ def test_pages_of_labels_are_made_again_and_their_lines_are_no_runs(tmp_path):
     page = tmp_path / "chosen.md"
     page.write_text(page.read_text().replace("0.5500", "0.9500"))
     assert outcomes(tmp_path)["chosen.md"][0]
+
+
+@pytest.mark.parametrize("folder", ["corrected", "corrected/adressa-20-epochs"])
+def test_what_was_tested_is_what_ran(folder):
+    """Of the results in this repository: their differences by user are those of their runs."""
+    file = Path(__file__).parents[2] / "docs" / "reproduction" / folder / "leaderboard.json"
+    found = check_tests(file.parent, file)
+    assert not found.wrong, found.why

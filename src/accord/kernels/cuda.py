@@ -203,7 +203,8 @@ def _grid(runs: int, size: int, block: int) -> tuple[int, int]:
     return -(-size // block), runs
 
 
-def _wide(dim: int) -> int:
+def padded(dim: int) -> int:
+    """The width of a row in a kernel: a power of two."""
     return int(triton.next_power_of_2(dim))
 
 
@@ -214,7 +215,7 @@ class _TakeRows(torch.autograd.Function):
         dim = table.shape[-1]
         out = table.new_empty(runs, size, dim)
         _take[_grid(runs, size, PAIRS)](
-            table, ids, out, size, *layout, dim, BACKWARD=False, DIM=_wide(dim), PAIRS=PAIRS
+            table, ids, out, size, *layout, dim, BACKWARD=False, DIM=padded(dim), PAIRS=PAIRS
         )
         ctx.save_for_backward(ids)
         ctx.shape, ctx.layout, ctx.into = table.shape, layout, into
@@ -227,7 +228,7 @@ class _TakeRows(torch.autograd.Function):
         runs, size, dim = gradient.shape
         table = gradient.new_zeros(ctx.shape) if ctx.into is None else ctx.into
         grid = _grid(runs, size, PAIRS)
-        _take[grid](table, ids, gradient, size, *ctx.layout, dim, BACKWARD=True, DIM=_wide(dim), PAIRS=PAIRS)
+        _take[grid](table, ids, gradient, size, *ctx.layout, dim, BACKWARD=True, DIM=padded(dim), PAIRS=PAIRS)
         return table if ctx.into is None else None, None, None, None
 
 
@@ -282,7 +283,7 @@ def _launch_dot(
     _dot[_grid(runs, size, PAIRS)](
         a, b, a_ids, b_ids, a if weight is None else weight, out, da, db, out if dw is None else dw,
         size, *layout, dim,
-        WEIGHTED=weight is not None, BACKWARD=slopes is not None, DIM=_wide(dim), PAIRS=PAIRS,
+        WEIGHTED=weight is not None, BACKWARD=slopes is not None, DIM=padded(dim), PAIRS=PAIRS,
     )  # fmt: skip
 
 
@@ -354,7 +355,7 @@ def fade(
     size = num_rows if ids is None else ids.shape[1]
     _fade[size, runs](
         weight, spread, last, last if ids is None else ids, step, decay, base, sums, roots, size, num_rows, dim, eps,
-        EVERY=ids is None, DIM=_wide(dim), num_warps=1,
+        EVERY=ids is None, DIM=padded(dim), num_warps=1,
     )  # fmt: skip
 
 
@@ -367,5 +368,5 @@ def move(
     size = ids.shape[1]
     _move[size, runs](
         weight, spread, last, ids, step, decay, gradient, size, num_rows, dim, lr, eps,
-        BETA=beta, LOG=math.log(beta), DIM=_wide(dim), num_warps=1,
+        BETA=beta, LOG=math.log(beta), DIM=padded(dim), num_warps=1,
     )  # fmt: skip

@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from accord.kernels.cuda import padded
+from accord.kernels.lookups import run_offsets
+
 try:
     import triton
     import triton.language as tl
@@ -75,10 +78,6 @@ if triton is not None:
             tl.atomic_add(out_at + own * dim + column, total, mask=inside, sem="relaxed")
 
 
-def _wide(dim: int) -> int:
-    return int(triton.next_power_of_2(dim))
-
-
 class _HistorySums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, *where: Tensor) -> Tensor:
@@ -102,7 +101,7 @@ def _launch(table: Tensor, where: tuple[Tensor, ...], out: Tensor, backward: boo
     runs, size, dim = out.shape
     _over_histories[size, runs](
         table, ptr, items, factors, users, place, out, size, table.shape[1], len(items), dim,
-        BACKWARD=backward, DIM=_wide(dim), ENTRIES=ENTRIES, num_warps=1,
+        BACKWARD=backward, DIM=padded(dim), ENTRIES=ENTRIES, num_warps=1,
     )  # fmt: skip
 
 
@@ -112,7 +111,7 @@ def history_sums(table: Tensor, ptr: Tensor, items: Tensor, factors: Tensor, use
     """
     runs, size = users.shape
     num_users, device = len(ptr) - 1, users.device
-    keys = users + torch.arange(0, runs * num_users, num_users, device=device).unsqueeze(1)
+    keys = users + run_offsets(runs, num_users, device)
     own = torch.arange(size, device=device).expand(runs, -1)
     place = torch.empty(runs * num_users, dtype=torch.long, device=device)
     place = place.scatter_(0, keys.view(-1), own.reshape(-1))[keys]  # any place of a user is as good as another
@@ -138,7 +137,7 @@ def neighbour_sums(table: Tensor, columns: Tensor, factors: Tensor, parts: Tenso
     has cut: [rows, dim]. It has no gradient."""
     table, dim = table.contiguous(), table.shape[1]
     out = torch.zeros_like(table)
-    wide = min(COLUMNS, _wide(dim))
+    wide = min(COLUMNS, padded(dim))
     _over_neighbours[len(parts), -(-dim // wide)](
         table, columns, factors, parts, out, dim, DIM=wide, ENTRIES=ENTRIES, num_warps=1
     )

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from accord.config import BaseConfig
 from accord.kernels import cuda
 from accord.kernels.cuda_sums import history_sums
-from accord.kernels.lookups import entries_of, row_dot, run_offsets
+from accord.kernels.lookups import places_of, row_dot, run_offsets
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, Streams
 from accord.protocol import OwnRules, rule
@@ -88,9 +88,8 @@ class CDAE(Model):
         self.dropout = Streams(setup.seeds, "cdae dropout")
         for name, array in (("ptr", train.ptr), ("items", train.items), ("item_counts", train.popularity())):
             self.register_buffer(name, torch.from_numpy(array), persistent=False)
-        # sqrt(|x_u| * |x_i|) of each interaction: the fourth root of the counts' product
-        counts = self.ptr.diff().repeat_interleave(self.ptr.diff()) * self.item_counts[self.items.long()]
-        self.register_buffer("scales", counts.float().pow(-0.25), persistent=False)
+        counts = self.ptr.diff().repeat_interleave(self.ptr.diff())
+        self.register_buffer("scales", self._scaled(counts, self.item_counts[self.items.long()]), persistent=False)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         if cuda.usable(self.encoder.weight) and not self.norms_of_batch:
@@ -129,12 +128,10 @@ class CDAE(Model):
         owner = torch.repeat_interleave(torch.arange(self.num_users, device=device), counts, output_size=size)
         owners = (owner + run_offsets(num_runs, self.num_users, device)).view(-1)
         places = (self.items + run_offsets(num_runs, num_items, device)).view(-1)
+        values = self.scales.repeat(num_runs)
         if self.norms_of_batch:
             within = torch.zeros(num_runs * num_items, device=device).index_add_(0, places, present[owners])
-            popularity = within[places].clamp(min=1)
-        else:
-            popularity = self.item_counts[self.items].repeat(num_runs)
-        values = (counts[owner].repeat(num_runs) * popularity).to(self.encoder.weight).pow(-0.25)
+            values = self._scaled(counts[owner].repeat(num_runs), within[places].clamp(min=1))
         if self.training or self.scoring_dropout:
             values = values * self._kept([size] * num_runs, device)
         rows = self.encoder.weight.view(-1, dim).index_select(0, places) * values.unsqueeze(1)
@@ -144,16 +141,13 @@ class CDAE(Model):
 
     def encode(self, runs: Tensor, users: Tensor) -> Tensor:
         """Hidden vectors [n, dim] of users [n] in runs [n], sorted by run."""
-        owner, items, starts = entries_of(self.ptr, self.items, users)
-        counts = self.ptr[users + 1] - self.ptr[users]
-        places = items + runs[owner] * self.num_items
+        owner, entries, starts = places_of(self.ptr, users)
+        places = self.items[entries].long() + runs[owner] * self.num_items
         num_runs, _, dim = self.encoder.weight.shape
+        values = self.scales[entries]
         if self.norms_of_batch:
-            popularity = torch.bincount(places, minlength=num_runs * self.num_items)[places]
-        else:
-            popularity = self.item_counts[items]
-        # sqrt(|x_u| * |x_i|): the fourth root of the counts' product
-        values = (counts[owner] * popularity).to(self.encoder.weight).pow(-0.25)
+            counts = (self.ptr[users + 1] - self.ptr[users])[owner]
+            values = self._scaled(counts, torch.bincount(places, minlength=num_runs * self.num_items)[places])
         if self.training or self.scoring_dropout:
             values = values * self._kept(torch.bincount(runs[owner], minlength=num_runs).tolist(), values.device)
         summed = F.embedding_bag(
@@ -162,6 +156,10 @@ class CDAE(Model):
         own = F.embedding(users + runs * self.num_users, self.user.weight.view(-1, dim))
         # not bias[runs]: threads would add up its gradient in any order
         return torch.tanh(summed + self.encoder.bias.index_select(0, runs) + own)
+
+    def _scaled(self, of_user: Tensor, of_item: Tensor) -> Tensor:
+        """1 / sqrt(|x_u| * |x_i|), the norms being roots of these counts."""
+        return (of_user * of_item).to(self.encoder.weight).pow(-0.25)
 
     def _kept(self, counts: list[int], device: torch.device) -> Tensor:
         keep: float = 1 - self.config.dropout
@@ -175,8 +173,7 @@ class CDAE(Model):
         return (hidden @ self.decoder.weight.mT).add_(self.decoder_bias.weight.mT)  # in place: it may be large
 
     def fold_in(self, history: Tensor) -> Tensor:
-        popularity = self.item_counts[history].clamp(min=1)
-        values = (len(history) * popularity).to(self.encoder.weight).pow(-0.25)
+        values = self._scaled(torch.tensor(len(history)), self.item_counts[history].clamp(min=1))
         hidden = torch.tanh(torch.einsum("rnd,n->rd", self.encoder.weight[:, history], values) + self.encoder.bias)
         return torch.einsum("rd,rid->ri", hidden, self.decoder.weight) + self.decoder_bias.weight.squeeze(-1)
 
