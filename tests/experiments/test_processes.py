@@ -53,6 +53,15 @@ def test_too_little_for_two(two):
         assert {process for _, process in found if isinstance(process, int)} == {os.getpid()}
 
 
+def test_a_stack_is_cut_so_that_all_processes_have_room(two, monkeypatch):
+    monkeypatch.setattr(Here, "room", lambda *_: 2**32)
+    share = two.room(CPU)
+    largest = [Job(f"job {n}", n, memory=share) for n in range(4)]
+    found = list(two.each(work, 1, largest, CPU, lambda _: None, lambda _: None))
+    assert 2**30 < share < 2**31
+    assert len({process for _, process in found if isinstance(process, int)}) == 2
+
+
 @pytest.mark.parametrize(("task", "kind", "said"), [("broken", RuntimeError, "broken"), ("gone", InputError, "memory")])
 def test_what_goes_wrong_there_is_told_here(two, task, kind, said):
     with pytest.raises(kind, match=said) as caught:

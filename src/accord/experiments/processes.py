@@ -28,8 +28,9 @@ SECONDS_BETWEEN_NEWS = 0.3
 
 
 class Processes(Here):
-    """At most so many at once; fewer where there are fewer jobs, or memory for fewer. They are started by the first
-    jobs, and ended with the block of a `with`. A GPU has one process, this one, unless it is to be shared."""
+    """At most so many at once, which share the memory; fewer where there are fewer jobs, or a job takes more than its
+    share. They are started by the first jobs, and ended with the block of a `with`. A GPU has one process, this one,
+    unless it is to be shared."""
 
     def __init__(self, number: int, share_gpu: bool = False) -> None:
         self.number, self.share_gpu = number, share_gpu
@@ -49,12 +50,19 @@ class Processes(Here):
                 line.close()
         self._there = [(process, line) for process, line in self._there if line not in lines]
 
+    def room(self, device: torch.device) -> int:
+        whole = super().room(device)
+        return max(1, whole // self.number - BYTES_OF_A_PROCESS) if self._shares(device) else whole
+
+    def _shares(self, device: torch.device) -> bool:
+        return self.number > 1 and (device.type == "cpu" or self.share_gpu)
+
     def each(
         self, work: Work[Found], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch | None, say: Say
     ) -> Iterator[tuple[int, Found]]:
         largest = max((job.memory for job in jobs), default=0) + BYTES_OF_A_PROCESS
-        number = min(self.number, len(jobs), self.room(device) // largest)
-        if number < 2 or (device.type != "cpu" and not self.share_gpu):
+        number = min(self.number, len(jobs), super().room(device) // largest)
+        if number < 2 or not self._shares(device):
             yield from super().each(work, data, jobs, device, watch, say)
             return
         screen, waiting = Screen(jobs, watch, say), list(enumerate(jobs))[::-1]
