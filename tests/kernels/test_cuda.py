@@ -15,6 +15,7 @@ from accord.data.interactions import Interactions
 from accord.data.sampling import Batch
 from accord.io.tensors import read_tensors
 from accord.kernels import agreement, cuda
+from accord.kernels.lookups import row_dot
 from accord.methods import METHODS
 from accord.nn import adam
 from accord.nn.layers import Embedding, pair_dot
@@ -136,6 +137,18 @@ def test_dot_products_of_rows_and_their_gradient(dim, weighted, monkeypatch):
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     for ours, theirs in zip(gradients, torch.autograd.grad((expected * slopes).sum(), wanted), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_dot_products_of_rows_of_one_table(monkeypatch):
+    nodes = torch.randn(3, 50, 20, device=CUDA, requires_grad=True)
+    ids = torch.randint(0, 50, (2, 3, 777), device=CUDA)
+    slopes = torch.randn(3, 777, device=CUDA)
+    found = row_dot(nodes, nodes, *ids)
+    (gradient,) = torch.autograd.grad((found * slopes).sum(), nodes)
+    as_if_without_kernels(monkeypatch)
+    expected = row_dot(nodes, nodes, *ids)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gradient, *torch.autograd.grad((expected * slopes).sum(), nodes), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dim", [1, 33, 128])

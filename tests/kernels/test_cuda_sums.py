@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from accord.kernels.cuda_sums import LONGEST, history_sums, neighbour_sums, parts_of
+from accord.kernels.cuda_sums import LONGEST, SHORT, history_sums, lists_of, neighbour_sums
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-LENGTHS = (0, 3, LONGEST, 1, LONGEST + 1, 4 * LONGEST + 7, 17, 0)
+LENGTHS = (0, 3, LONGEST, 1, LONGEST + 1, 4 * LONGEST + 7, SHORT + 1, SHORT, 0)
 
 
 def lists(rows, device="cpu"):
@@ -25,29 +25,29 @@ def sums_of(table, ptr, items, factors, wanted):
     )
 
 
-def test_parts_cover_every_list_once():
+def test_lists_are_whole_or_in_parts_and_every_entry_is_in_one():
     ptr, items = lists(5)
-    covered = [
-        (own, place)
-        for own, start, stop, alone in parts_of(ptr).tolist()
-        for place in range(start, stop)
-        if alone == (LENGTHS[own] <= LONGEST) and stop - start <= LONGEST
-    ]
-    assert [place for _, place in covered] == list(range(len(items)))
-    assert all(ptr[own] <= place < ptr[own + 1] for own, place in covered)
+    short, parts, long = lists_of(ptr)
+    assert [stop - start for _, start, stop in short.tolist()] == sorted(n for n in LENGTHS if n <= SHORT)
+    assert long.tolist() == [own for own, length in enumerate(LENGTHS) if length > SHORT]
+    assert max(stop - start for _, start, stop in parts.tolist()) == LONGEST
+    covered = sorted((n, own) for own, start, stop in [*short.tolist(), *parts.tolist()] for n in range(start, stop))
+    assert [place for place, _ in covered] == list(range(len(items)))
+    assert all(ptr[own] <= place < ptr[own + 1] for place, own in covered)
 
 
 @needs_cuda
 @pytest.mark.parametrize("dim", [5, 64, 200])
-def test_sums_over_neighbours(dim):
-    ptr, items = lists(len(LENGTHS), "cuda")
+@pytest.mark.parametrize("added", [False, True])
+def test_sums_over_neighbours(dim, added):
+    runs, rows = 2, len(LENGTHS)
+    ptr, items = lists(rows, "cuda")
     generator = torch.Generator("cuda").manual_seed(0)
-    table = torch.randn(len(LENGTHS), dim, generator=generator, device="cuda")
+    table, more = torch.randn(2, runs, rows, dim, generator=generator, device="cuda")
     factors = torch.rand(len(items), generator=generator, device="cuda")
-    found = neighbour_sums(table, items, factors, parts_of(ptr))
-    torch.testing.assert_close(
-        found, sums_of(table, ptr, items, factors, torch.arange(len(LENGTHS))), rtol=1e-4, atol=1e-4
-    )
+    found = neighbour_sums(table, items, factors, lists_of(ptr), more if added else None, 3)
+    expected = torch.stack([sums_of(own, ptr, items, factors, torch.arange(rows)) for own in table])
+    torch.testing.assert_close(found, (expected + more * added) / 3, rtol=1e-4, atol=1e-4)
 
 
 @needs_cuda

@@ -8,7 +8,6 @@ import torch
 from accord.kernels import cpu
 from accord.kernels.lookups import (
     entries_of,
-    node_dot,
     places_of,
     plain_dot,
     plain_rows,
@@ -73,10 +72,15 @@ def test_dots_and_their_gradients(weighted):
 
 
 @pytest.mark.usefixtures("form")
-def test_nodes_hold_users_and_then_items():
-    a, b, users, items = tables(2)
-    nodes = torch.cat([a, b], 1).detach()
-    torch.testing.assert_close(node_dot(nodes, users, items, ROWS), plain_dot(a, b, users, items).detach())
+def test_both_rows_may_be_of_one_table():
+    """As the nodes of a graph are, users and items; here some rows are even of both."""
+    nodes, _, a_ids, b_ids = tables(2)
+    plain = nodes.detach().clone().requires_grad_()
+    found, expected = row_dot(nodes, nodes, a_ids, b_ids), plain_dot(plain, plain, a_ids, b_ids)
+    torch.testing.assert_close(found, expected)
+    for dots in (found, expected):
+        (dots**2).sum().backward()
+    torch.testing.assert_close(nodes.grad, plain.grad)
 
 
 def test_entries_of_some_users_lie_end_to_end():

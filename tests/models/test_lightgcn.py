@@ -34,7 +34,7 @@ def test_scores_and_their_gradient(seeds):
 
 def test_the_graph_is_symmetric_and_normalised():
     train = with_strangers()
-    dense = interaction_graph(train).times(torch.eye(30))
+    (dense,) = interaction_graph(train).times(torch.eye(30).unsqueeze(0))
     assert torch.equal(dense, dense.T)
     user, item = int(train.users[0]), int(train.items[0])
     assert dense[user, 18 + item].item() == pytest.approx((train.counts[user] * train.popularity()[item]) ** -0.5)

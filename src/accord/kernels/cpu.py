@@ -128,11 +128,11 @@ def take_rows(table: Tensor, ids: Tensor, into: Into | None = None) -> Tensor:
 class _PairDot(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, a: Tensor, b: Tensor, weight: Tensor, a_ids: Tensor, b_ids: Tensor,
+        ctx: Any, a: Tensor, b: Tensor | None, weight: Tensor, a_ids: Tensor, b_ids: Tensor,
         into: tuple[Into | None, Into | None],
     ) -> Tensor:  # fmt: skip
         out = a.new_empty(a_ids.shape)
-        arrays = [_array(x) for x in (a, b, a_ids, b_ids, weight)]
+        arrays = [_array(x) for x in (a, a if b is None else b, a_ids, b_ids, weight)]
         for_each_run("dot", len(a), *arrays, out.numpy())
         ctx.save_for_backward(a, b, weight, a_ids, b_ids)
         ctx.into = into
@@ -141,16 +141,15 @@ class _PairDot(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         a, b, weight, a_ids, b_ids = ctx.saved_tensors
-        slopes: list[Tensor | None] = []
+        of_a = torch.zeros_like(a) if ctx.into[0] is None else None
+        of_b = of_a if b is None else torch.zeros_like(b) if ctx.into[1] is None else None
         into: list[Any] = []
-        for table, ids, kept in ((a, a_ids, ctx.into[0]), (b, b_ids, ctx.into[1])):
-            slope = torch.zeros_like(table) if kept is None else None
-            slopes.append(slope)
+        for slope, ids, kept in ((of_a, a_ids, ctx.into[0]), (of_b, b_ids, ctx.into[1])):
             into += kept if slope is None else (slope.numpy(), _array(ids))
         own = torch.zeros_like(weight)
-        arrays = [_array(x) for x in (a, b, a_ids, b_ids, weight, gradients[0])]
+        arrays = [_array(x) for x in (a, a if b is None else b, a_ids, b_ids, weight, gradients[0])]
         for_each_run("dot_slopes", len(a), *arrays, *into, own.numpy())
-        return (*slopes, own, None, None, None)
+        return of_a, None if b is None else of_b, own, None, None, None
 
 
 def pair_dot(
@@ -163,7 +162,8 @@ def pair_dot(
     """
     if weight is None:
         weight = a.new_empty(len(a), 0)
-    out: Tensor = _PairDot.apply(a, b, weight, a_ids, b_ids, into)  # type: ignore[no-untyped-call]
+    other = None if b is a else b
+    out: Tensor = _PairDot.apply(a, other, weight, a_ids, b_ids, into)  # type: ignore[no-untyped-call]
     return out
 
 

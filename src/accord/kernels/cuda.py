@@ -32,14 +32,14 @@ if triton is not None:
 
     @triton.jit  # type: ignore[untyped-decorator]
     def _take(  # type: ignore[no-untyped-def]
-        table_at, ids_at, out_at, size, stride, offset, shift, dim,
+        table_at, ids_at, out_at, size, num_rows, dim,
         BACKWARD: tl.constexpr, DIM: tl.constexpr, PAIRS: tl.constexpr,
     ):  # fmt: skip
         run = tl.program_id(1).to(tl.int64)
         place = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
         inside = place < size
         column = tl.arange(0, DIM)
-        rows = tl.load(ids_at + run * size + place, mask=inside, other=0) * stride + run * offset + shift
+        rows = tl.load(ids_at + run * size + place, mask=inside, other=0) + run * num_rows
         there = rows[:, None] * dim + column[None, :]
         here = (run * size + place)[:, None] * dim + column[None, :]
         mask = inside[:, None] & (column < dim)[None, :]
@@ -51,15 +51,15 @@ if triton is not None:
     @triton.jit  # type: ignore[untyped-decorator]
     def _dot(  # type: ignore[no-untyped-def]
         a_at, b_at, a_ids_at, b_ids_at, w_at, out_at, da_at, db_at, dw_at,
-        size, stride, a_offset, b_offset, b_shift, dim,
+        size, num_a, num_b, dim,
         WEIGHTED: tl.constexpr, BACKWARD: tl.constexpr, DIM: tl.constexpr, PAIRS: tl.constexpr,
     ):  # fmt: skip
         run = tl.program_id(1).to(tl.int64)
         place = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
         inside = place < size
         column = tl.arange(0, DIM)
-        a_rows = tl.load(a_ids_at + run * size + place, mask=inside, other=0) * stride + run * a_offset
-        b_rows = tl.load(b_ids_at + run * size + place, mask=inside, other=0) * stride + run * b_offset + b_shift
+        a_rows = tl.load(a_ids_at + run * size + place, mask=inside, other=0) + run * num_a
+        b_rows = tl.load(b_ids_at + run * size + place, mask=inside, other=0) + run * num_b
         mask = inside[:, None] & (column < dim)[None, :]
         a_there, b_there = a_rows[:, None] * dim + column[None, :], b_rows[:, None] * dim + column[None, :]
         a = tl.load(a_at + a_there, mask=mask, other=0.0)
@@ -210,52 +210,44 @@ def padded(dim: int) -> int:
 
 class _TakeRows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, table: Tensor, ids: Tensor, layout: tuple[int, int, int], into: Tensor | None) -> Tensor:
-        runs, size = ids.shape
-        dim = table.shape[-1]
-        out = table.new_empty(runs, size, dim)
-        _take[_grid(runs, size, PAIRS)](
-            table, ids, out, size, *layout, dim, BACKWARD=False, DIM=padded(dim), PAIRS=PAIRS
-        )
+    def forward(ctx: Any, table: Tensor, ids: Tensor, into: Tensor | None) -> Tensor:
+        out = table.new_empty(*ids.shape, table.shape[-1])
+        _launch_take(table, ids, out, backward=False)
         ctx.save_for_backward(ids)
-        ctx.shape, ctx.layout, ctx.into = table.shape, layout, into
+        ctx.shape, ctx.into = table.shape, into
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (ids,) = ctx.saved_tensors
         gradient = gradients[0].contiguous()
-        runs, size, dim = gradient.shape
         table = gradient.new_zeros(ctx.shape) if ctx.into is None else ctx.into
-        grid = _grid(runs, size, PAIRS)
-        _take[grid](table, ids, gradient, size, *ctx.layout, dim, BACKWARD=True, DIM=padded(dim), PAIRS=PAIRS)
-        return table if ctx.into is None else None, None, None, None
+        _launch_take(table, ids, gradient, backward=True)
+        return table if ctx.into is None else None, None, None
 
 
-def take_rows(
-    table: Tensor, ids: Tensor, stride: int, offset: int, shift: int = 0, into: Tensor | None = None
-) -> Tensor:
-    """Rows `id * stride + run * offset + shift` of a table whose last dimension is a row: ids [R, B] -> [R, B, dim].
+def _launch_take(table: Tensor, ids: Tensor, out: Tensor, backward: bool) -> None:
+    runs, size, dim = out.shape
+    grid = _grid(runs, size, PAIRS)
+    _take[grid](table, ids, out, size, table.shape[1], dim, BACKWARD=backward, DIM=padded(dim), PAIRS=PAIRS)
 
-    With `into`, that is where the table's gradient is added.
-    """
-    rows: Tensor = _TakeRows.apply(  # type: ignore[no-untyped-call]
-        table.contiguous(), ids.contiguous(), (stride, offset, shift), into
-    )
+
+def take_rows(table: Tensor, ids: Tensor, into: Tensor | None = None) -> Tensor:
+    """table [R, rows, dim], ids [R, B] -> [R, B, dim]. With `into`, that is where the table's gradient is added."""
+    rows: Tensor = _TakeRows.apply(table.contiguous(), ids.contiguous(), into)  # type: ignore[no-untyped-call]
     return rows
 
 
 class _PairDot(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, a: Tensor, b: Tensor, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor, layout: tuple[int, ...],
+        ctx: Any, a: Tensor, b: Tensor | None, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor,
         into: tuple[Tensor | None, Tensor | None],
     ) -> Tensor:  # fmt: skip
-        runs, size = a_ids.shape
-        out = a.new_empty(runs, size)
+        out = a.new_empty(a_ids.shape)
         ctx.save_for_backward(a, b, weight, a_ids, b_ids)
-        ctx.layout, ctx.into = layout, into
-        _launch_dot(a, b, weight, a_ids, b_ids, layout, out, None)
+        ctx.into = into
+        _launch_dot(a, a if b is None else b, weight, a_ids, b_ids, out, None)
         return out
 
     @staticmethod
@@ -267,14 +259,16 @@ class _PairDot(torch.autograd.Function):
         parts = filled.split([table.numel() for table in tables.values()])
         own = {k: part.view_as(table) for part, (k, table) in zip(parts, tables.items(), strict=True)}
         da, db, dw = (own.get(k, kept.get(k)) for k in range(3))
+        if b is None:
+            b, db = a, da
         assert da is not None
         assert db is not None
-        _launch_dot(a, b, weight, a_ids, b_ids, ctx.layout, gradients[0].contiguous(), (da, db, dw))
-        return (*(own.get(k) for k in range(3)), None, None, None, None)
+        _launch_dot(a, b, weight, a_ids, b_ids, gradients[0].contiguous(), (da, db, dw))
+        return (*(own.get(k) for k in range(3)), None, None, None)
 
 
 def _launch_dot(
-    a: Tensor, b: Tensor, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor, layout: tuple[int, ...], out: Tensor,
+    a: Tensor, b: Tensor, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor, out: Tensor,
     slopes: tuple[Tensor, Tensor, Tensor | None] | None,
 ) -> None:  # fmt: skip
     runs, size = a_ids.shape
@@ -282,23 +276,22 @@ def _launch_dot(
     da, db, dw = slopes or (out, out, out)  # where there is none, nothing is written
     _dot[_grid(runs, size, PAIRS)](
         a, b, a_ids, b_ids, a if weight is None else weight, out, da, db, out if dw is None else dw,
-        size, *layout, dim,
+        size, a.shape[1], b.shape[1], dim,
         WEIGHTED=weight is not None, BACKWARD=slopes is not None, DIM=padded(dim), PAIRS=PAIRS,
     )  # fmt: skip
 
 
 def pair_dot(
-    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None, layout: tuple[int, int, int, int],
+    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None,
     into: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> Tensor:  # fmt: skip
-    """Dot products of rows of two tables, weighted by [R, dim]: ids [R, B] -> [R, B].
+    """Dot products of rows of [R, rows, dim], weighted by [R, dim]: ids [R, B] -> [R, B].
 
-    `layout` is (stride, offset of a, offset of b, shift of b): an id's row is id * stride + run * offset + shift. With
-    `into`, that is where the gradients of the tables are added.
+    With `into`, that is where the gradients of the tables are added.
     """
-    weight = None if weight is None else weight.contiguous()
+    weight, other = None if weight is None else weight.contiguous(), None if b is a else b.contiguous()
     out: Tensor = _PairDot.apply(  # type: ignore[no-untyped-call]
-        a.contiguous(), b.contiguous(), weight, a_ids.contiguous(), b_ids.contiguous(), layout, into
+        a.contiguous(), other, weight, a_ids.contiguous(), b_ids.contiguous(), into
     )
     return out
 

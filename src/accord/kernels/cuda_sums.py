@@ -4,7 +4,7 @@ users, and over the neighbours of every node of a graph. The plain torch beside 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,9 +18,11 @@ try:
 except ImportError:
     triton = None
 
-ENTRIES = 16  # of a list, at once
+SHORT = 16  # entries of a list, at most, that are taken one after another, with those of other lists
+ENTRIES = 16  # of a longer one, at once
 LONGEST = 128  # part of a list that is summed by itself
-COLUMNS = 128  # of a row, at most, by one part
+COLUMNS = 128  # of a row, at most, at once
+NUMBERS = 1024  # of the rows of short lists, at once
 
 
 if triton is not None:
@@ -56,26 +58,54 @@ if triton is not None:
             tl.store(here, tl.zeros([DIM], tl.float32), mask=inside)
 
     @triton.jit  # type: ignore[untyped-decorator]
-    def _over_neighbours(  # type: ignore[no-untyped-def]
-        table_at, columns_at, factors_at, part_at, out_at, dim,
+    def _over_lists(  # type: ignore[no-untyped-def]
+        table_at, columns_at, factors_at, lists_at, more_at, out_at, num_lists, num_rows, dim, divisor,
+        MORE: tl.constexpr, DIM: tl.constexpr, LISTS: tl.constexpr,
+    ):  # fmt: skip
+        """Short lists, many at once, an entry of each after another."""
+        run = tl.program_id(1).to(tl.int64) * num_rows
+        own = tl.program_id(0) * LISTS + tl.arange(0, LISTS)
+        known = own < num_lists
+        list_at = lists_at + 3 * own
+        here = run + tl.load(list_at, mask=known, other=0)
+        start = tl.load(list_at + 1, mask=known, other=0)
+        stop = tl.load(list_at + 2, mask=known, other=0)
+        column = tl.program_id(2) * DIM + tl.arange(0, DIM)
+        inside = (column < dim)[None, :]
+        place = here[:, None] * dim + column[None, :]
+        total = tl.zeros([LISTS, DIM], tl.float32)
+        for number in range(0, tl.max(stop - start, axis=0)):
+            entry = start + number
+            left = entry < stop
+            factor = tl.load(factors_at + entry, mask=left, other=0.0)[:, None]
+            row = run + tl.load(columns_at + entry, mask=left, other=0)
+            there = table_at + row[:, None] * dim + column[None, :]
+            total += factor * tl.load(there, mask=left[:, None] & inside, other=0.0)
+        mask = known[:, None] & inside
+        if MORE:
+            total += tl.load(more_at + place, mask=mask, other=0.0)
+        tl.store(out_at + place, total / divisor, mask=mask)
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _over_parts(  # type: ignore[no-untyped-def]
+        table_at, columns_at, factors_at, part_at, out_at, num_rows, dim, divisor,
         DIM: tl.constexpr, ENTRIES: tl.constexpr,
     ):  # fmt: skip
-        part = part_at + 4 * tl.program_id(0)
-        own, start, stop, alone = tl.load(part), tl.load(part + 1), tl.load(part + 2), tl.load(part + 3)
-        column = tl.program_id(1) * DIM + tl.arange(0, DIM)
+        """A part of a long list, many entries at once."""
+        run = tl.program_id(1).to(tl.int64) * num_rows
+        part = part_at + 3 * tl.program_id(0)
+        here, start, stop = run + tl.load(part), tl.load(part + 1), tl.load(part + 2)
+        column = tl.program_id(2) * DIM + tl.arange(0, DIM)
         inside = column < dim
         total = tl.zeros([DIM], tl.float32)
         for first in range(start, stop, ENTRIES):
             entry = first + tl.arange(0, ENTRIES)
             known = entry < stop
             factor = tl.load(factors_at + entry, mask=known, other=0.0)[:, None]
-            row = tl.load(columns_at + entry, mask=known, other=0)
+            row = run + tl.load(columns_at + entry, mask=known, other=0)
             there = table_at + row[:, None] * dim + column[None, :]
             total += tl.sum(factor * tl.load(there, mask=known[:, None] & inside[None, :], other=0.0), axis=0)
-        if alone:
-            tl.store(out_at + own * dim + column, total, mask=inside)
-        else:
-            tl.atomic_add(out_at + own * dim + column, total, mask=inside, sem="relaxed")
+        tl.atomic_add(out_at + here * dim + column, total / divisor, mask=inside, sem="relaxed")
 
 
 class _HistorySums(torch.autograd.Function):
@@ -121,24 +151,46 @@ def history_sums(table: Tensor, ptr: Tensor, items: Tensor, factors: Tensor, use
     return sums, place
 
 
-def parts_of(ptr: Tensor) -> Tensor:
-    """The lists of a CSR in parts that are short enough to be summed by themselves: of each part its list, where it
-    starts and ends, and whether it is the whole list [P, 4]. Lists that are empty have none."""
+class Lists(NamedTuple):
+    """The lists of a CSR as two kernels take them: [n, 3] are the list, where it starts and where it ends."""
+
+    short: Tensor  # whole lists, the shorter first, so that those at once are about as long; empty ones are among them
+    parts: Tensor  # of long lists
+    long: Tensor  # the long lists themselves
+
+
+def lists_of(ptr: Tensor) -> Lists:
+    """The lists of which each is cut into parts that are short enough to be summed by themselves."""
     counts = ptr.diff()
-    parts = (counts + LONGEST - 1) // LONGEST
-    own = torch.repeat_interleave(torch.arange(len(counts), device=ptr.device), parts)
-    number = torch.arange(len(own), device=ptr.device) - (parts.cumsum(0) - parts)[own]
+    short = torch.stack([torch.arange(len(counts), device=ptr.device), ptr[:-1], ptr[1:]], 1)
+    short = short[counts.argsort(stable=True)][: int((counts <= SHORT).sum())]
+    long = (counts > SHORT).nonzero().view(-1)
+    parts = (counts[long] + LONGEST - 1) // LONGEST
+    own = torch.repeat_interleave(long, parts)
+    number = torch.arange(len(own), device=ptr.device) - torch.repeat_interleave(parts.cumsum(0) - parts, parts)
     starts = ptr[own] + LONGEST * number
-    return torch.stack([own, starts, torch.minimum(starts + LONGEST, ptr[own + 1]), parts[own] == 1], 1)
+    return Lists(short, torch.stack([own, starts, torch.minimum(starts + LONGEST, ptr[own + 1])], 1), long)
 
 
-def neighbour_sums(table: Tensor, columns: Tensor, factors: Tensor, parts: Tensor) -> Tensor:
-    """Rows [rows, dim] of a table, times `factors` [n], summed over as many lists of `columns` [n], which `parts_of`
-    has cut: [rows, dim]. It has no gradient."""
-    table, dim = table.contiguous(), table.shape[1]
-    out = torch.zeros_like(table)
+def neighbour_sums(
+    table: Tensor, columns: Tensor, factors: Tensor, lists: Lists, more: Tensor | None, divisor: float
+) -> Tensor:
+    """Rows of a table [R, rows, dim], times `factors` [n], summed over as many lists of `columns` [n], which `lists_of`
+    has found; with `more` [R, rows, dim], if given, added to them, and divided: [R, rows, dim]. It has no gradient."""
+    table, more = table.contiguous(), None if more is None else more.contiguous()
+    runs, num_rows, dim = table.shape
+    out = torch.empty_like(table)
     wide = min(COLUMNS, padded(dim))
-    _over_neighbours[len(parts), -(-dim // wide)](
-        table, columns, factors, parts, out, dim, DIM=wide, ENTRIES=ENTRIES, num_warps=1
-    )
+    if len(lists.short):
+        at_once = NUMBERS // wide
+        _over_lists[-(-len(lists.short) // at_once), runs, -(-dim // wide)](
+            table, columns, factors, lists.short, table if more is None else more, out, len(lists.short), num_rows, dim,
+            float(divisor), MORE=more is not None, DIM=wide, LISTS=at_once, num_warps=4,
+        )  # fmt: skip
+    if len(lists.long):
+        out[:, lists.long] = 0 if more is None else more[:, lists.long] / divisor
+        _over_parts[len(lists.parts), runs, -(-dim // wide)](
+            table, columns, factors, lists.parts, out, num_rows, dim, float(divisor),
+            DIM=wide, ENTRIES=ENTRIES, num_warps=1,
+        )  # fmt: skip
     return out

@@ -26,7 +26,7 @@ def plain_rows(table: Tensor, ids: Tensor) -> Tensor:
 def take_rows(table: Tensor, ids: Tensor, into: Into | None = None) -> Tensor:
     """`plain_rows` in the form that suits the device; with `into`, that is where the rows' gradient is added."""
     if cuda.usable(table):
-        return cuda.take_rows(table, ids, 1, table.shape[1], into=_on_cuda(into))
+        return cuda.take_rows(table, ids, _on_cuda(into))
     if cpu.usable(table):
         return cpu.take_rows(table, ids, _on_cpu(into))
     return plain_rows(table, ids)
@@ -43,7 +43,7 @@ def _on_cpu(into: Into | None) -> cpu.Into | None:
 
 
 def plain_dot(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Dot products of rows of two tables, each dimension weighted by [R, dim] if given: [R, B]."""
+    """Dot products of rows of two tables, or of one, each dimension weighted by [R, dim] if given: [R, B]."""
     product = plain_rows(a, a_ids) * plain_rows(b, b_ids)
     return product.sum(-1) if weight is None else (product @ weight.unsqueeze(-1)).squeeze(-1)
 
@@ -54,19 +54,10 @@ def row_dot(
 ) -> Tensor:  # fmt: skip
     """`plain_dot` in the form that suits the device; with `into`, that is where the rows' gradients are added."""
     if cuda.usable(a):
-        kept = _on_cuda(into[0]), _on_cuda(into[1])
-        return cuda.pair_dot(a, b, a_ids, b_ids, weight, (1, a.shape[1], b.shape[1], 0), kept)
+        return cuda.pair_dot(a, b, a_ids, b_ids, weight, (_on_cuda(into[0]), _on_cuda(into[1])))
     if cpu.usable(a):
         return cpu.pair_dot(a, b, a_ids, b_ids, weight, (_on_cpu(into[0]), _on_cpu(into[1])))
     return plain_dot(a, b, a_ids, b_ids, weight)
-
-
-def node_dot(nodes: Tensor, users: Tensor, items: Tensor, num_users: int) -> Tensor:
-    """Dot products of the vectors of users and of items, which lie behind them in nodes [R, U + I, dim]: [R, B]."""
-    if cuda.usable(nodes):  # where they lie node by node
-        runs, by_node = len(nodes), nodes.transpose(0, 1)
-        return cuda.pair_dot(by_node, by_node, users, items, None, (runs, 1, 1, num_users * runs))
-    return row_dot(nodes, nodes, users, items + num_users)
 
 
 def places_of(ptr: Tensor, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
-from accord.kernels.lookups import node_dot
+from accord.kernels.lookups import row_dot
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.graph import Graph, propagate
 from accord.nn.layers import Embedding
@@ -47,7 +47,7 @@ class LightGCN(Model):
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         vectors = self.propagated() if self.training or torch.is_grad_enabled() else self._vectors()
-        return node_dot(vectors, users, items, self.num_users)
+        return row_dot(vectors, vectors, users, items + self.num_users)
 
     def score_all(self, users: Tensor) -> Tensor:
         vectors = self._vectors()

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.kernels import cuda
-from accord.kernels.cuda_sums import neighbour_sums, parts_of
+from accord.kernels.cuda_sums import Lists, lists_of, neighbour_sums
 from accord.nn.ranks import ALONE, Ranks
 
 
@@ -25,15 +25,21 @@ class Graph(nn.Module):
         super().__init__()
         for name, tensor in (("starts", starts), ("columns", columns), ("values", values)):
             self.register_buffer(name, tensor, persistent=False)
-        self.parts: Tensor | None = None  # where a GPU multiplies
+        self.lists: Lists | None = None  # where a GPU multiplies
 
-    def times(self, nodes: Tensor) -> Tensor:
-        """What its neighbours send to every node: [N, dim] -> [N, dim]."""
+    def times(self, nodes: Tensor, more: Tensor | None = None, divisor: float = 1.0) -> Tensor:
+        """What its neighbours send to every node, with `more` added to it, and divided: [R, N, dim] -> [R, N, dim]."""
         if cuda.usable(nodes):
-            if self.parts is None or self.parts.device != nodes.device:
-                self.parts = parts_of(self.starts)
-            return neighbour_sums(nodes, self.columns, self.values, self.parts)
-        return F.embedding_bag(self.columns, nodes, self.starts[:-1], mode="sum", per_sample_weights=self.values)
+            if self.lists is None or self.lists.short.device != nodes.device:
+                self.lists = lists_of(self.starts)
+            return neighbour_sums(nodes, self.columns, self.values, self.lists, more, divisor)
+        sent = [
+            F.embedding_bag(self.columns, own, self.starts[:-1], mode="sum", per_sample_weights=self.values)
+            for own in nodes
+        ]
+        found = sent[0].unsqueeze(0) if len(sent) == 1 else torch.stack(sent)
+        found = found if more is None else found.add_(more)
+        return found if divisor == 1 else found.div_(divisor)
 
 
 class _Propagate(torch.autograd.Function):
@@ -55,24 +61,26 @@ class _Propagate(torch.autograd.Function):
 
 def _horner(graph: Graph, nodes: Tensor, num_layers: int, ranks: Ranks, num_users: int) -> Tensor:
     z = nodes
-    for _ in range(num_layers):
-        z = graph.times(z)
-        ranks.sum({"items of a layer": z[num_users:]})  # what the users of each process send to the items
-        z.add_(nodes)
-    return z / (num_layers + 1)
+    for layer in range(num_layers):
+        divisor = num_layers + 1 if layer == num_layers - 1 else 1
+        if ranks is ALONE:
+            z = graph.times(z, nodes, divisor)
+        else:
+            z = graph.times(z)
+            ranks.sum({"items of a layer": z[:, num_users:]})  # what the users of each process send to the items
+            z.add_(nodes).div_(divisor)
+    return z
 
 
 def propagate(graph: Graph, nodes: Tensor, num_layers: int, ranks: Ranks = ALONE, num_users: int = 0) -> Tensor:
     """LightGCN's propagation over a symmetric graph: nodes [R, N, dim] -> [R, N, dim].
 
-    On a GPU the graph is read once for all runs. On a CPU each run's vectors stay in the cache if they go alone.
-    The first `num_users` nodes are this process's own; what is sent to the others, the items, is summed over all.
+    On a CPU each run's vectors stay in the cache if they go alone. The first `num_users` nodes are this process's own;
+    what is sent to the others, the items, is summed over all.
     """
-    runs, num_nodes, dim = nodes.shape
-    rest = num_layers, ranks, num_users
-    if not nodes.is_cuda:
-        found = [_Propagate.apply(graph, own, *rest) for own in nodes]  # type: ignore[no-untyped-call]
-        return found[0].unsqueeze(0) if runs == 1 else torch.stack(found)
-    flat = nodes.transpose(0, 1).reshape(num_nodes, runs * dim)
-    out: Tensor = _Propagate.apply(graph, flat, *rest)  # type: ignore[no-untyped-call]
-    return out.view(num_nodes, runs, dim).transpose(0, 1)
+    parts = [nodes] if nodes.is_cuda else torch.split(nodes, 1)
+    found: list[Tensor] = [
+        _Propagate.apply(graph, part, num_layers, ranks, num_users)  # type: ignore[no-untyped-call]
+        for part in parts
+    ]
+    return found[0] if len(found) == 1 else torch.cat(found)

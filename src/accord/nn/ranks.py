@@ -74,7 +74,8 @@ class Ranks:
         return values.mean(1)
 
     def sum_rows(self, tensor: Tensor, first: int, name: str) -> Tensor:
-        """The tensor with the sums over all processes in its rows from `first` on, which every process has."""
+        """The tensor [R, rows, dim] with the sums over all processes in its rows from `first` on, which every process
+        has."""
         return tensor
 
     def divide_rows(self, tensor: Tensor, first: int) -> None:
@@ -158,11 +159,11 @@ class SeveralRanks(Ranks):
 
     def sum_rows(self, tensor: Tensor, first: int, name: str) -> Tensor:
         tensor = tensor.clone()
-        self.sum({name: tensor[first:]})
+        self.sum({name: tensor[:, first:]})
         return tensor
 
     def divide_rows(self, tensor: Tensor, first: int) -> None:
-        tensor[first:] /= self.size
+        tensor[:, first:] /= self.size
 
     def draw(self, draws: Sequence[Draw], counts: Sequence[int], device: torch.device) -> Tensor:
         """Every process draws what one would draw alone, and keeps what belongs to its own users."""
