@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import socket
 import subprocess
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -181,17 +182,19 @@ def assert_same_weights(one: dict[str, Tensor], other: dict[str, Tensor]) -> Non
         assert torch.equal(tensor, other[name]), f"{name} differs by {(tensor - other[name]).abs().max()}"
 
 
-def start_ranks(size: int, program: str, *words: Any) -> list[Started]:
-    """Processes of `accord`, or of `python` and a script, with the environment variables of torchrun."""
+def start_ranks(size: int, program: str, *words: Any, forked: bool = True) -> list[subprocess.Popen[str]]:
+    """Processes of `accord`, or of `python` and a script, with the environment variables of torchrun. `forked` from one
+    that has imported everything, which a process that uses CUDA cannot be."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
     shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    return [
-        Started(program, *words, env={**environment(), **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-        for rank in range(size)
-    ]
+    own = [{**environment(), **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(size)]
+    if forked:
+        return [Started(program, *words, env=env) for env in own]
+    command = [sys.executable, *(["-m", "accord"] if program == "accord" else []), *map(str, words)]
+    return [subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) for env in own]
 
 
 def finish(processes: Sequence[subprocess.Popen[str]], seconds: float = 300) -> list[tuple[int, str]]:

@@ -208,7 +208,7 @@ def test_ranks_on_gpus_give_what_one_process_gives(size, tmp_path):
         {"model": "gmf", "method": "deca-p", "seeds": 2, "batch": 43, "large": 10, "device": "cuda"},
     ]
     (tmp_path / "cases.json").write_text(json.dumps(cases))
-    for code, said in finish(start_ranks(size, "python", rank_worker.__file__, tmp_path)):
+    for code, said in finish(start_ranks(size, "python", rank_worker.__file__, tmp_path, forked=False)):
         assert code == 0, said
     torch.set_default_dtype(torch.float64)  # as in the ranks
     try:
