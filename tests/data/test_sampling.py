@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from accord.data import sampling
 from accord.data.sampling import Batch, Negatives, Sampler, TrainingPairs
 from accord.errors import InputError
-from accord.kernels.cpu import rank_in_rows
+from accord.kernels import cpu
 from accord.kernels.lookups import entries_of
 from accord.random import generators
 from helpers import CPU, csr, random_csr
@@ -329,14 +329,23 @@ def test_a_copy_of_a_batch_is_its_own_and_takes_over_another():
         same(original, batch(1, masked))
 
 
-def test_places_are_found_within_a_row_as_in_the_whole():
-    ptr = torch.tensor([0, 3, 3, 9])
-    table = torch.tensor([1, 4, 4, 20, 21, 25, 25, 28, 29])
-    rows = torch.tensor([0, 0, 0, 0, 2, 2, 2, 2, 1])
-    keys = torch.tensor([[0, 1, 4, 9, 19, 20, 25, 30, 12]])
-    expected = torch.tensor([[0, 1, 3, 3, 0, 1, 4, 6, 0]])
-    assert torch.equal(rank_in_rows(table, ptr, rows, keys), expected)
-    assert torch.equal(torch.searchsorted(table, keys, right=True) - ptr[rows], expected)
+@pytest.mark.parametrize("batching", ["pairs", "users"])
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("popularity", [None, 0, 0.5])
+def test_batches_without_kernels_are_the_same(batching, whole, popularity, monkeypatch):
+    pairs = TrainingPairs.of(random_csr(30, 20, 0.3, seed=4), CPU)
+    monkeypatch.setattr(sampling, "LAID_OUT_WHOLE", 2**24 if whole else 0)
+
+    def epoch():
+        streams = [torch.Generator().manual_seed(seed) for seed in (1, 2)]
+        return list(Sampler(pairs, streams, 7, "unseen", batching, popularity=popularity).epoch())
+
+    found = epoch()
+    monkeypatch.setattr(cpu, "compiled", lambda: False)
+    for one, other in zip(found, epoch(), strict=True):
+        assert torch.equal(one.users, other.users)
+        assert torch.equal(one.items, other.items)
+        assert (one.mask is None and other.mask is None) or torch.equal(one.mask, other.mask)
 
 
 @pytest.mark.parametrize("batching", ["pairs", "users"])

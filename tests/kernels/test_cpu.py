@@ -119,14 +119,50 @@ def test_only_single_precision_on_the_cpu_is_compiled():
     assert not cpu.usable(torch.zeros(1, dtype=torch.long))
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_ranks_in_rows_of_a_table(compiled, monkeypatch):
-    """The table is sorted as a whole, so that a plain search finds the same places."""
-    if not compiled:
-        monkeypatch.setattr(cpu, "_compiled", lambda: None)
-    table, ptr = torch.tensor([1, 4, 4, 10, 15]), torch.tensor([0, 3, 3, 5])
-    keys = torch.tensor([[0, 4, 12], [1, 3, 10]])
-    assert cpu.rank_in_rows(table, ptr, torch.tensor([0, 0, 2]), keys).tolist() == [[0, 3, 1], [1, 1, 1]]
+@pytest.mark.parametrize("threads", [1, 2])
+def test_points_between_what_rows_have(threads, monkeypatch):
+    """Ten items: row 0 has 1, 4 and 5, row 1 none, row 2 item 0. Points count what is left of them."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    ptr, free = torch.tensor([0, 3, 3, 4]), torch.tensor([7, 10, 9])
+    cuts, skipped = torch.tensor([1, 3, 3, 20]), torch.tensor([1, 2, 3, 1, 0])
+    rows, numbers = torch.tensor([0, 0, 0, 0, 1, 2]), torch.tensor([[0, 1, 3, 7, 9, 8], [6, 2, 10, 14, 29, 9]])
+    found = cpu.unseen(rows, numbers, free, ptr, cuts, skipped, 10)
+    assert found.tolist() == [[0, 2, 6, 0, 9, 9], [9, 3, 6, 0, 9, 1]]
+    many = cpu.unseen(rows.repeat(3000), numbers.repeat(1, 3000), free, ptr, cuts, skipped, 10)
+    assert torch.equal(many, found.repeat(1, 3000))
+
+
+def test_histories_end_to_end():
+    ptr = torch.tensor([0, 2, 2, 3, 3])
+    owners, places = cpu.end_to_end(torch.tensor([[0, 2, 3], [3, 1, 1]]), ptr, 4)
+    assert owners.tolist() == [[0, 0, 2, 2], [1, 1, 1, 1]]
+    assert places.tolist() == [[0, 1, 2, 2], [2, 2, 2, 2]]
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_sums_over_histories_and_their_gradient(dropped):
+    """Of two runs with other users each, against one entry after another."""
+    generator = torch.Generator().manual_seed(0)
+    table = torch.randn(2, 5, 3, generator=generator, requires_grad=True)
+    ptr, items = torch.tensor([0, 3, 3, 7]), torch.tensor([0, 2, 4, 1, 2, 3, 4], dtype=torch.int32)
+    factors = torch.rand(7, generator=generator)
+    users = [torch.tensor([2, 0]), torch.tensor([1, 2])]
+    entries = [[3, 4, 5, 6, 0, 1, 2], [3, 4, 5, 6]]
+    kept = [
+        (torch.rand(len(own), generator=generator) < 0.5).float() * 2 if dropped else torch.empty(0) for own in entries
+    ]
+    found = cpu.history_sums(table, ptr, items, factors, users, kept)
+    expected = []
+    for run, own in enumerate(entries):
+        weights = factors[own] * (kept[run] if dropped else 1)
+        rows = table[run][items[own].long()] * weights.unsqueeze(1)
+        sizes = [int(ptr[user + 1] - ptr[user]) for user in users[run]]
+        expected += [part.sum(0) for part in torch.split(rows, sizes)]
+    torch.testing.assert_close(found, torch.stack(expected))
+    slopes = torch.randn(4, 3, generator=generator)
+    gradients = [torch.autograd.grad((x * slopes).sum(), table)[0] for x in (found, torch.stack(expected))]
+    assert gradients[0].abs().sum() > 0
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -86,11 +86,35 @@ def test_the_best_items_by_score_then_priority_without_the_seen():
     assert best.tolist() == [[3, 3, 2], [9, 0, 0]]
 
 
-def test_ranks_within_rows():
-    table, ptr = np.array([1, 4, 4, 9, 0, 5]), np.array([0, 4, 4, 6])
+def test_points_on_what_is_left_of_a_line():
+    """Of ten items the first row has 0, 3, 4 and 9, and the last one 5."""
+    ptr, cuts, skipped = np.array([0, 4, 4, 5]), np.array([0, 2, 2, 6, 25]), np.array([1, 2, 3, 4, 1])
     out = np.zeros(6, np.int64)
-    cpu_loops.rank(table, ptr, np.array([0, 0, 0, 1, 2, 2]), np.array([0, 4, 100, 7, 4, 5]), out)
-    assert out.tolist() == [0, 3, 4, 0, 1, 2]
+    rows, numbers = np.array([0, 0, 0, 1, 2, 2]), np.array([0, 2, 11, 7, 4, 5])
+    cpu_loops.unseen(rows, numbers, np.array([6, 10, 9]), ptr, cuts, skipped, 10, out)
+    assert out.tolist() == [1, 5, 8, 7, 4, 6]
+
+
+def test_histories_end_to_end_and_the_last_again():
+    owners, places = np.zeros(5, np.int64), np.zeros(5, np.int64)
+    cpu_loops.end_to_end(np.array([0, 1, 1, 3]), np.array([2, 0, 1]), owners, places)
+    assert owners.tolist() == [2, 2, 0, 0, 0]
+    assert places.tolist() == [1, 2, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("kept", "sums", "slopes"),
+    [([], [[10, 16], [21, 28]], [5, 14, 1]), ([0, 4, 0.5], [[20, 40], [10.5, 14]], [20, 7, 0])],
+)
+def test_sums_over_histories(kept, sums, slopes):
+    """User 1 has items 2 and 0, user 0 has item 1; `kept` is one more factor for each of them in this order."""
+    log = np.array([0, 1, 3]), np.array([1, 2, 0], np.int32), floats(7, 1, 5)
+    users, more = np.array([1, 0]), np.array(kept, np.float32)
+    out, table = np.zeros((2, 2), np.float32), np.zeros((3, 2), np.float32)
+    cpu_loops.sum_histories(A, *log, users, more, out)
+    assert out.tolist() == sums
+    cpu_loops.sum_histories_slopes(table, *log, users, more, floats([1, 0], [2, 0]))
+    assert table[:, 0].tolist() == slopes
 
 
 def test_every_loop_is_compiled():

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from accord.data.csr import Csr
 from accord.errors import InputError
-from accord.kernels.cpu import rank_in_rows
+from accord.kernels import cpu
 from accord.kernels.lookups import entries_of
 from accord.random import DRAWN_AT_ONCE, random_numbers
 
@@ -192,17 +192,19 @@ class Negatives:
 
     def at(self, users: Tensor, numbers: Tensor) -> Tensor:
         """The negatives that large random numbers stand for: [R, n], of user rows [n] or [R, n]."""
-        point = numbers % self.free[users].clamp(min=1)
         if self.whole is not None:
-            (cuts, skipped), ptr, place = self.whole, self.pairs.ptr, users
+            (cuts, skipped), ptr, place, free = self.whole, self.pairs.ptr, users, self.free
         else:  # only the items of these users, who are counted anew
             some, place = torch.unique(users, return_inverse=True)
             owner, items, starts = entries_of(self.pairs.ptr, self.pairs.items, some)
             ptr = torch.cat([starts, starts.new_tensor([len(owner)])])
-            cuts, skipped = self._laid_out(owner, items, ptr)
-        count = rank_in_rows(cuts, ptr, place, place * self.total + point)
-        last = ptr[place] + count - 1
-        along = torch.where(count > 0, point + skipped[last], point)
+            (cuts, skipped), free = self._laid_out(owner, items, ptr), self.free[some]
+        if cpu.compiled() and not numbers.is_cuda:
+            along = cpu.unseen(place, numbers, free, ptr, cuts, skipped, self.total)
+        else:
+            point = numbers % free[place].clamp(min=1)
+            count = torch.searchsorted(cuts, place * self.total + point, right=True) - ptr[place]
+            along = torch.where(count > 0, point + skipped[ptr[place] + count - 1], point)
         return along if self.ends is None else torch.searchsorted(self.ends, along, right=True)
 
 
@@ -295,31 +297,39 @@ class Sampler:
         """All positives of users [R, B], `sizes` of each run, and as many negatives."""
         pairs = self.pairs
         length = -(-max(1, *sizes) // self.multiple) * self.multiple
-        counts = pairs.counts[users]
-        ends = counts.cumsum(1)
-        place = torch.arange(length, device=users.device)
-        mask = place < ends[:, -1:]  # [R, length]
-        entry = torch.minimum(place, (ends[:, -1:] - 1).clamp(min=0))  # padding repeats a pair of the batch
-        at = torch.searchsorted(ends, entry, right=True).clamp(max=users.shape[1] - 1)
-        owners = users.gather(1, at)
-        within = entry - (ends - counts).gather(1, at)
-        places = (pairs.ptr[owners] + within).clamp(max=len(pairs) - 1)
+        owners, places = self._owners(users, length)
         positives = pairs.items[places].long()
         others = owners
         if self.cells:
+            counts = pairs.counts[users]
             free = torch.where(counts > 0, pairs.num_items - counts, 0).cumsum(1)
             cell = self._draws(sizes, length) % free[:, -1:].clamp(min=1)
             others = users.gather(1, torch.searchsorted(free, cell, right=True).clamp(max=users.shape[1] - 1))
         numbers = self._draws(sizes, length)
         negatives = numbers % pairs.num_items if self.negatives is None else self.negatives.at(others, numbers)
-        padded = any(size != length for size in sizes)
+        mask = None
+        if any(size != length for size in sizes):
+            mask = torch.arange(length, device=users.device) < pairs.counts[users].sum(1, keepdim=True)
         return Batch(
             torch.cat([owners, others], 1),
             torch.cat([positives, negatives], 1),
             length,
-            mask.repeat(1, 2).float() if padded else None,
+            None if mask is None else mask.repeat(1, 2).float(),
             columns={name: values[places] for name, values in pairs.columns.items()},
         )
+
+    def _owners(self, users: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """The positives of users [R, B]: whose each is, and its place among all; padding repeats one: [R, length]."""
+        pairs = self.pairs
+        if cpu.compiled() and not users.is_cuda:
+            return cpu.end_to_end(users, pairs.ptr, length)
+        counts = pairs.counts[users]
+        ends = counts.cumsum(1)
+        entry = torch.minimum(torch.arange(length, device=users.device), (ends[:, -1:] - 1).clamp(min=0))
+        at = torch.searchsorted(ends, entry, right=True).clamp(max=users.shape[1] - 1)
+        owners = users.gather(1, at)
+        within = entry - (ends - counts).gather(1, at)
+        return owners, (pairs.ptr[owners] + within).clamp(max=len(pairs) - 1)
 
     def _draws(self, sizes: list[int], length: int) -> Tensor:
         """Random numbers, of each run as many as it needs, so that no run depends on its neighbours: [R, length]."""

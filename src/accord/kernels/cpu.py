@@ -167,15 +167,62 @@ def pair_dot(
     return out
 
 
-def rank_in_rows(table: Tensor, ptr: Tensor, rows: Tensor, keys: Tensor) -> Tensor:
-    """How many of `table[ptr[row]:ptr[row + 1]]` are <= each key [R, n], of rows [n] or [R, n]; the whole is sorted."""
-    if keys.is_cuda or _compiled() is None:
-        return torch.searchsorted(table, keys, right=True) - ptr[rows]
-    out = torch.empty_like(keys)
-    sorted_table, starts = _array(table), _array(ptr)
-    own = (_array(x) for x in (rows.expand_as(keys), keys, out))
-    call("rank", [(sorted_table, starts, *run) for run in zip(*own, strict=True)])
+class _HistorySums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, log: Sequence[Tensor], users: Sequence[Tensor], kept: Sequence[Tensor]) -> Any:
+        out = table.new_zeros(sum(map(len, users)), table.shape[-1])
+        ctx.shape, ctx.given = table.shape, (log, users, kept)
+        _over_histories("sum_histories", table, log, users, kept, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        table, (log, users, kept) = gradients[0].new_zeros(ctx.shape), ctx.given
+        _over_histories("sum_histories_slopes", table, log, users, kept, gradients[0])
+        return table, None, None, None
+
+
+def _over_histories(
+    name: str, table: Tensor, log: Sequence[Tensor], users: Sequence[Tensor], kept: Sequence[Tensor], sums: Tensor
+) -> None:
+    arrays = [_array(x) for x in log]
+    own = zip(table, users, kept, torch.split(sums, [len(part) for part in users]), strict=True)
+    call(name, [(_array(rows), *arrays, *map(_array, rest)) for rows, *rest in own])
+
+
+def history_sums(
+    table: Tensor, ptr: Tensor, items: Tensor, factors: Tensor, users: Sequence[Tensor], kept: Sequence[Tensor]
+) -> Tensor:
+    """Rows of [R, rows, dim] times factors [n], summed over the histories of each run's users, which are
+    items[ptr[u]:ptr[u + 1]]: [users of all runs, dim]. `kept` of each run is one more factor for each entry of its
+    users, end to end, or empty.
+    """
+    sums: Tensor = _HistorySums.apply(table, (ptr, items, factors), users, kept)  # type: ignore[no-untyped-call]
+    return sums
+
+
+def unseen(
+    rows: Tensor, numbers: Tensor, free: Tensor, ptr: Tensor, cuts: Tensor, skipped: Tensor, total: int
+) -> Tensor:
+    """`Negatives.at` without popularity, of rows [n] or [R, n] and numbers [R, n]: [R, n]."""
+    out = torch.empty_like(numbers)
+    log = [_array(x) for x in (free, ptr, cuts, skipped)]
+    size = max(4_096, -(-numbers.shape[1] // torch.get_num_threads()))
+    parts = (torch.split(x, size, 1) for x in (rows.expand_as(numbers), numbers, out))
+    call(
+        "unseen",
+        [(_array(own), _array(drawn), *log, total, found.numpy())
+         for part in zip(*parts, strict=True) for own, drawn, found in zip(*part, strict=True)],
+    )  # fmt: skip
     return out
+
+
+def end_to_end(users: Tensor, ptr: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """The owner and the place in a CSR of each entry of users [R, B], the last repeated up to a length: [R, length]."""
+    owners, places = (torch.empty(len(users), length, dtype=torch.long) for _ in range(2))
+    starts = _array(ptr)
+    call("end_to_end", [(starts, *map(_array, own)) for own in zip(users, owners, places, strict=True)])
+    return owners, places
 
 
 def distinct(ids: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:

@@ -68,6 +68,42 @@ def add_rows(table: Floats, ids: Ints, rows: Floats) -> None:
             table[i, d] += rows[k, d]
 
 
+def sum_histories(
+    table: Floats, ptr: Ints, items: Ints, factors: Floats, users: Ints, kept: Floats, out: Floats
+) -> None:
+    """Rows of the table times factors, summed over each user's items. `kept`, where it is not empty, is one more factor
+    for each entry of these users, end to end."""
+    dim, place = table.shape[1], 0
+    for k in range(len(users)):
+        user = np.uint64(users[k])
+        for entry in range(ptr[user], ptr[user + np.uint64(1)]):
+            factor = factors[np.uint64(entry)]
+            if len(kept):
+                factor *= kept[np.uint64(place)]
+                place += 1
+            if factor != 0:
+                i = np.uint64(items[np.uint64(entry)])
+                for d in range(dim):
+                    out[k, d] += factor * table[i, d]
+
+
+def sum_histories_slopes(
+    table: Floats, ptr: Ints, items: Ints, factors: Floats, users: Ints, kept: Floats, slope: Floats
+) -> None:
+    dim, place = table.shape[1], 0
+    for k in range(len(users)):
+        user = np.uint64(users[k])
+        for entry in range(ptr[user], ptr[user + np.uint64(1)]):
+            factor = factors[np.uint64(entry)]
+            if len(kept):
+                factor *= kept[np.uint64(place)]
+                place += 1
+            if factor != 0:
+                i = np.uint64(items[np.uint64(entry)])
+                for d in range(dim):
+                    table[i, d] += factor * slope[k, d]
+
+
 def distinct(ids: Ints, known: npt.NDArray[np.int32], rows: Ints, places: Ints, number: Ints) -> None:
     """`known` is zero, one for each row of the table; `rows` ends in repetitions of its first."""
     found = 0
@@ -296,20 +332,34 @@ def closer_rows(
                 direction[d] = residual[d] / diagonal[d] + size / before * direction[d]
 
 
-def rank(table: Ints, ptr: Ints, rows: Ints, keys: Ints, out: Ints) -> None:
-    """How many of `table[ptr[row]:ptr[row + 1]]`, which is sorted, are no larger than the key."""
-    for k in range(len(keys)):
+def unseen(rows: Ints, numbers: Ints, free: Ints, ptr: Ints, cuts: Ints, skipped: Ints, total: int, out: Ints) -> None:
+    """Of each number a point on what is left of the line when a row's own items are cut out, and its place on the whole
+    line: behind those of `cuts[ptr[row]:ptr[row + 1]]`, which are sorted, that are no larger."""
+    for k in range(len(numbers)):
         row = np.uint64(rows[k])
+        point = np.int64(np.uint64(numbers[k]) % np.uint64(max(free[row], 1)))
         start = ptr[row]
-        low, size, key = start, ptr[row + np.uint64(1)] - start, keys[k]
+        low, size, key = start, ptr[row + np.uint64(1)] - start, rows[k] * total + point
         while size > 0:
             half = (size + 1) // 2
-            if table[np.uint64(low + half - 1)] <= key:
+            if cuts[np.uint64(low + half - 1)] <= key:
                 low += half
                 size -= half
             else:
                 size = half - 1
-        out[k] = low - start
+        out[k] = point + (skipped[np.uint64(low - 1)] if low > start else 0)
+
+
+def end_to_end(ptr: Ints, users: Ints, owners: Ints, places: Ints) -> None:
+    at, last = 0, users[-1]
+    for k in range(len(users)):
+        user = np.uint64(users[k])
+        for entry in range(ptr[user], ptr[user + np.uint64(1)]):
+            owners[at], places[at], last = users[k], entry, users[k]
+            at += 1
+    place = places[at - 1] if at else min(ptr[np.uint64(last)], max(ptr[-1] - 1, 0))
+    for rest in range(at, len(owners)):
+        owners[rest], places[rest] = last, place
 
 
 ALL: tuple[Callable[..., None], ...] = (
@@ -317,6 +367,8 @@ ALL: tuple[Callable[..., None], ...] = (
     dot_slopes,
     take,
     add_rows,
+    sum_histories,
+    sum_histories_slopes,
     distinct,
     add,
     add_slopes,
@@ -325,5 +377,6 @@ ALL: tuple[Callable[..., None], ...] = (
     best_items,
     add_standardised,
     closer_rows,
-    rank,
+    unseen,
+    end_to_end,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from accord.config import BaseConfig
-from accord.kernels import cuda
+from accord.kernels import cpu, cuda
 from accord.kernels.cuda_sums import history_sums
 from accord.kernels.lookups import places_of, row_dot, run_offsets
 from accord.models.base import MOST_WIDE, Model, Setup
@@ -141,6 +142,14 @@ class CDAE(Model):
 
     def encode(self, runs: Tensor, users: Tensor) -> Tensor:
         """Hidden vectors [n, dim] of users [n] in runs [n], sorted by run."""
+        compiled = cpu.usable(self.encoder.weight) and not self.norms_of_batch
+        summed = self._sums_compiled(runs, users) if compiled else self._sums(runs, users)
+        own = F.embedding(users + runs * self.num_users, self.user.weight.view(-1, summed.shape[-1]))
+        # not bias[runs]: threads would add up its gradient in any order
+        return torch.tanh(summed + self.encoder.bias.index_select(0, runs) + own)
+
+    def _sums(self, runs: Tensor, users: Tensor) -> Tensor:
+        """What the histories of users [n] in runs [n] add up to at the input: [n, dim]."""
         owner, entries, starts = places_of(self.ptr, users)
         places = self.items[entries].long() + runs[owner] * self.num_items
         num_runs, _, dim = self.encoder.weight.shape
@@ -150,12 +159,16 @@ class CDAE(Model):
             values = self._scaled(counts, torch.bincount(places, minlength=num_runs * self.num_items)[places])
         if self.training or self.scoring_dropout:
             values = values * self._kept(torch.bincount(runs[owner], minlength=num_runs).tolist(), values.device)
-        summed = F.embedding_bag(
-            places, self.encoder.weight.view(-1, dim), starts, mode="sum", per_sample_weights=values
-        )
-        own = F.embedding(users + runs * self.num_users, self.user.weight.view(-1, dim))
-        # not bias[runs]: threads would add up its gradient in any order
-        return torch.tanh(summed + self.encoder.bias.index_select(0, runs) + own)
+        return F.embedding_bag(places, self.encoder.weight.view(-1, dim), starts, mode="sum", per_sample_weights=values)
+
+    def _sums_compiled(self, runs: Tensor, users: Tensor) -> Tensor:
+        num_runs = len(self.encoder.weight)
+        of_runs = torch.split(users, torch.bincount(runs, minlength=num_runs).tolist())
+        kept: Sequence[Tensor] = [self.scales.new_empty(0)] * num_runs
+        if self.training or self.scoring_dropout:
+            sizes = [int((self.ptr[own + 1] - self.ptr[own]).sum()) for own in of_runs]
+            kept = torch.split(self._kept(sizes, users.device), sizes)
+        return cpu.history_sums(self.encoder.weight, self.ptr, self.items, self.scales, of_runs, kept)
 
     def _scaled(self, of_user: Tensor, of_item: Tensor) -> Tensor:
         """1 / sqrt(|x_u| * |x_i|), the norms being roots of these counts."""
