@@ -45,7 +45,7 @@ def neumf(rows, case):
 def lightgcn(rows, case):
     """The graph times the nodes, three times forward and three times back."""
     graph = interaction_graph(rows)
-    nodes = torch.randn(rows.num_users + rows.num_items, case["dim"])
+    nodes = torch.randn(1, rows.num_users + rows.num_items, case["dim"])
 
     def step():
         for _ in range(6):
@@ -54,7 +54,7 @@ def lightgcn(rows, case):
     def rank():
         for _ in range(3):
             graph.times(nodes)
-        nodes[: rows.num_users] @ nodes[rows.num_users :].T
+        nodes[0, : rows.num_users] @ nodes[0, rows.num_users :].T
 
     return step, rank
 

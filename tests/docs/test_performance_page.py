@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -151,3 +152,16 @@ def test_limits_of_the_gpu_by_hand(page: ModuleType, monkeypatch: pytest.MonkeyP
     assert (training.by, training.took) == ("bytes", 10.0)
     assert ranking.least == pytest.approx(100 * 1000 * (2 * 32 + 2 * (128 * 64 + 64 * 32)) / 1e12)
     assert (ranking.by, ranking.took) == ("products", 2.0)
+
+
+def test_our_own_workers_take_their_turns(page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `make bench` asks of a library, of ours and of the products alone; peers are not installed for a test."""
+    turn, data = importlib.import_module("turn"), importlib.import_module("data")
+    monkeypatch.setitem(turn.PYTHON, True, sys.executable)
+    pairs = data.write(tmp_path / "pairs.npz", *data.generated(600, 40, 30))
+    case = {"model": "lightgcn", "dim": 8, "batch": 128}
+    with turn.working({name: (name, case) for name in ("ours", "products")}, pairs) as workers:
+        found = turn.in_turn(workers, ("epoch", "rank"), 1)
+    for name, way in (("ours", "blocks by memory"), ("products", "products alone")):
+        assert found[name]["way"] == way
+        assert all(seconds >= 0 for command in ("epoch", "rank") for turns in found[name][command] for seconds in turns)
