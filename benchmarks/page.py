@@ -202,6 +202,14 @@ def optimiser_counts(cells: list[Results]) -> dict[str, dict[str, int]]:
     return found
 
 
+def peers_machines(results: Results) -> str:
+    """On which machine each row against peers was taken."""
+    parts: dict[str, list[str]] = {}
+    for name, title in PARTS.items():
+        parts.setdefault(results[name]["machine"]["processor"], []).append(title.partition(",")[0])
+    return "; ".join(f"{', '.join(dict.fromkeys(names))} on {processor}" for processor, names in parts.items())
+
+
 def machines_table(results: Results) -> str:
     """What each part rests on."""
     rows = []
@@ -264,6 +272,7 @@ def page(
         released=released,
         released_table=released_table(released, lines),
         machines_table=machines_table(results),
+        peers_machines=peers_machines(results),
         once=ONCE,
         optimiser_table=optimiser_table(optimisers_of(optimisers)),
         optimisers=optimiser_counts(optimisers_of(optimisers)),
