@@ -48,9 +48,11 @@ def test_the_bits_of_one_process(two, monkeypatch):
 
 def test_too_little_for_two(two):
     small, large = Job("small", 1), Job("large", 2, memory=2**50)
-    for jobs in ([small], [small, large]):
-        found = list(two.each(work, 1, jobs, CPU, lambda _: None, lambda _: None))
+    for jobs, told in (([small], 0), ([small, large], 1)):
+        said = []
+        found = list(two.each(work, 1, jobs, CPU, lambda _: None, said.append))
         assert {process for _, process in found if isinstance(process, int)} == {os.getpid()}
+        assert said.count("1 of 2 processes: the memory has no room for more such jobs at once") == told
 
 
 def test_a_stack_is_cut_so_that_all_processes_have_room(two, monkeypatch):

@@ -111,9 +111,9 @@ def test_sums_over_histories(kept, sums, slopes):
     log = np.array([0, 1, 3]), np.array([1, 2, 0], np.int32), floats(7, 1, 5)
     users, more = np.array([1, 0]), np.array(kept, np.float32)
     out, table = np.zeros((2, 2), np.float32), np.zeros((3, 2), np.float32)
-    cpu_loops.sum_histories(A, *log, users, more, out)
+    cpu_loops.sum_histories(A, *log, users, more, out, False)
     assert out.tolist() == sums
-    cpu_loops.sum_histories_slopes(table, *log, users, more, floats([1, 0], [2, 0]))
+    cpu_loops.sum_histories(table, *log, users, more, floats([1, 0], [2, 0]), True)
     assert table[:, 0].tolist() == slopes
 
 

@@ -61,8 +61,11 @@ class Processes(Here):
         self, work: Work[Found], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch | None, say: Say
     ) -> Iterator[tuple[int, Found]]:
         largest = max((job.memory for job in jobs), default=0) + BYTES_OF_A_PROCESS
-        number = min(self.number, len(jobs), super().room(device) // largest)
-        if number < 2 or not self._shares(device):
+        asked = min(self.number, len(jobs)) if self._shares(device) else 1
+        number = min(asked, super().room(device) // largest)
+        if number < asked:
+            say(f"{max(1, number)} of {asked} processes: the memory has no room for more such jobs at once")
+        if number < 2:
             yield from super().each(work, data, jobs, device, watch, say)
             return
         screen, waiting = Screen(jobs, watch, say), list(enumerate(jobs))[::-1]

@@ -172,22 +172,22 @@ class _HistorySums(torch.autograd.Function):
     def forward(ctx: Any, table: Tensor, log: Sequence[Tensor], users: Sequence[Tensor], kept: Sequence[Tensor]) -> Any:
         out = table.new_zeros(sum(map(len, users)), table.shape[-1])
         ctx.shape, ctx.given = table.shape, (log, users, kept)
-        _over_histories("sum_histories", table, log, users, kept, out)
+        _over_histories(table, log, users, kept, out, backward=False)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         table, (log, users, kept) = gradients[0].new_zeros(ctx.shape), ctx.given
-        _over_histories("sum_histories_slopes", table, log, users, kept, gradients[0])
+        _over_histories(table, log, users, kept, gradients[0], backward=True)
         return table, None, None, None
 
 
 def _over_histories(
-    name: str, table: Tensor, log: Sequence[Tensor], users: Sequence[Tensor], kept: Sequence[Tensor], sums: Tensor
+    table: Tensor, log: Sequence[Tensor], users: Sequence[Tensor], kept: Sequence[Tensor], sums: Tensor, backward: bool
 ) -> None:
     arrays = [_array(x) for x in log]
     own = zip(table, users, kept, torch.split(sums, [len(part) for part in users]), strict=True)
-    call(name, [(_array(rows), *arrays, *map(_array, rest)) for rows, *rest in own])
+    call("sum_histories", [(_array(rows), *arrays, *map(_array, rest), backward) for rows, *rest in own])
 
 
 def history_sums(

@@ -69,10 +69,10 @@ def add_rows(table: Floats, ids: Ints, rows: Floats) -> None:
 
 
 def sum_histories(
-    table: Floats, ptr: Ints, items: Ints, factors: Floats, users: Ints, kept: Floats, out: Floats
+    table: Floats, ptr: Ints, items: Ints, factors: Floats, users: Ints, kept: Floats, sums: Floats, backward: bool
 ) -> None:
-    """Rows of the table times factors, summed over each user's items. `kept`, where it is not empty, is one more factor
-    for each entry of these users, end to end."""
+    """Rows of the table times factors, added up over each user's items; backward, the slopes of these sums to the rows.
+    `kept`, where it is not empty, is one more factor for each entry of these users, end to end."""
     dim, place = table.shape[1], 0
     for k in range(len(users)):
         user = np.uint64(users[k])
@@ -81,27 +81,15 @@ def sum_histories(
             if len(kept):
                 factor *= kept[np.uint64(place)]
                 place += 1
-            if factor != 0:
-                i = np.uint64(items[np.uint64(entry)])
+            if factor == 0:
+                continue
+            i = np.uint64(items[np.uint64(entry)])
+            if backward:
                 for d in range(dim):
-                    out[k, d] += factor * table[i, d]
-
-
-def sum_histories_slopes(
-    table: Floats, ptr: Ints, items: Ints, factors: Floats, users: Ints, kept: Floats, slope: Floats
-) -> None:
-    dim, place = table.shape[1], 0
-    for k in range(len(users)):
-        user = np.uint64(users[k])
-        for entry in range(ptr[user], ptr[user + np.uint64(1)]):
-            factor = factors[np.uint64(entry)]
-            if len(kept):
-                factor *= kept[np.uint64(place)]
-                place += 1
-            if factor != 0:
-                i = np.uint64(items[np.uint64(entry)])
+                    table[i, d] += factor * sums[k, d]
+            else:
                 for d in range(dim):
-                    table[i, d] += factor * slope[k, d]
+                    sums[k, d] += factor * table[i, d]
 
 
 def distinct(ids: Ints, known: npt.NDArray[np.int32], rows: Ints, places: Ints, number: Ints) -> None:
@@ -368,7 +356,6 @@ ALL: tuple[Callable[..., None], ...] = (
     take,
     add_rows,
     sum_histories,
-    sum_histories_slopes,
     distinct,
     add,
     add_slopes,
