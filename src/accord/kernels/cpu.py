@@ -98,24 +98,22 @@ def shares(rows: list[Ints]) -> Iterator[tuple[int, slice]]:
 
 
 def _array(tensor: Tensor) -> Any:
-    return tensor.detach().contiguous().numpy()
+    return (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
 
 
 class _TakeRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, ids: Tensor, into: Into | None) -> Tensor:
         out = table.new_empty(*ids.shape, table.shape[-1])
-        for_each_run("take", len(ids), _array(table), _array(ids), out.numpy())
-        ctx.save_for_backward(ids)
-        ctx.shape, ctx.into = table.shape, into
+        ctx.shape, ctx.into, ctx.ids = table.shape, into, _array(ids)
+        for_each_run("take", len(ids), _array(table), ctx.ids, out.numpy())
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (ids,) = ctx.saved_tensors
         table = gradients[0].new_zeros(ctx.shape) if ctx.into is None else None
-        kept, places = (table.numpy(), _array(ids)) if table is not None else ctx.into
-        for_each_run("add_rows", len(ids), kept, places, _array(gradients[0]))
+        kept, places = (table.numpy(), ctx.ids) if table is not None else ctx.into
+        for_each_run("add_rows", len(places), kept, places, _array(gradients[0]))
         return table, None, None
 
 
@@ -132,23 +130,22 @@ class _PairDot(torch.autograd.Function):
         into: tuple[Into | None, Into | None],
     ) -> Tensor:  # fmt: skip
         out = a.new_empty(a_ids.shape)
-        arrays = [_array(x) for x in (a, a if b is None else b, a_ids, b_ids, weight)]
-        for_each_run("dot", len(a), *arrays, out.numpy())
-        ctx.save_for_backward(a, b, weight, a_ids, b_ids)
+        ctx.arrays = [_array(x) for x in (a, a if b is None else b, a_ids, b_ids, weight)]
+        for_each_run("dot", len(a), *ctx.arrays, out.numpy())
+        ctx.save_for_backward(a, b, weight)
         ctx.into = into
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        a, b, weight, a_ids, b_ids = ctx.saved_tensors
+        a, b, weight = ctx.saved_tensors
         of_a = torch.zeros_like(a) if ctx.into[0] is None else None
         of_b = of_a if b is None else torch.zeros_like(b) if ctx.into[1] is None else None
         into: list[Any] = []
-        for slope, ids, kept in ((of_a, a_ids, ctx.into[0]), (of_b, b_ids, ctx.into[1])):
-            into += kept if slope is None else (slope.numpy(), _array(ids))
+        for slope, ids, kept in zip((of_a, of_b), ctx.arrays[2:4], ctx.into, strict=True):
+            into += kept if slope is None else (slope.numpy(), ids)
         own = torch.zeros_like(weight)
-        arrays = [_array(x) for x in (a, a if b is None else b, a_ids, b_ids, weight, gradients[0])]
-        for_each_run("dot_slopes", len(a), *arrays, *into, own.numpy())
+        for_each_run("dot_slopes", len(a), *ctx.arrays, _array(gradients[0]), *into, own.numpy())
         return of_a, None if b is None else of_b, own, None, None, None
 
 
@@ -237,16 +234,18 @@ class _PairSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor) -> Tensor:
         out = a.new_empty(*a_ids.shape, a.shape[-1])
-        for_each_run("add", len(a), *(_array(x) for x in (a, b, a_ids, b_ids, out)))
-        ctx.save_for_backward(out, a_ids, b_ids)
-        ctx.shapes = a.shape, b.shape
+        ctx.ids, ctx.shapes = (_array(a_ids), _array(b_ids)), (a.shape, b.shape)
+        for_each_run("add", len(a), _array(a), _array(b), *ctx.ids, out.numpy())
+        ctx.save_for_backward(out)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        out, a_ids, b_ids = ctx.saved_tensors
+        (out,) = ctx.saved_tensors
         slopes = [out.new_zeros(shape) for shape in ctx.shapes]
-        for_each_run("add_slopes", len(out), *(_array(x) for x in (out, gradients[0], a_ids, b_ids, *slopes)))
+        for_each_run(
+            "add_slopes", len(out), _array(out), _array(gradients[0]), *ctx.ids, *(slope.numpy() for slope in slopes)
+        )
         return (*slopes, None, None)
 
 

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.optim.adam import adam
 
 from accord.kernels import cuda
 from accord.nn.layers import Embedding
@@ -107,11 +106,12 @@ class Adam:
         states = [self._started(parameter, ("step", "exp_avg", "exp_avg_sq")) for parameter in usual]
         means, spreads, steps = ([own[name] for own in states] for name in ("exp_avg", "exp_avg_sq", "step"))
         gradients = [parameter.grad for parameter in usual if parameter.grad is not None]
-        adam(
-            list[Tensor](usual), gradients, means, spreads, [], steps, fused=True,
-            capturable=any(parameter.is_cuda for parameter in usual), amsgrad=False, beta1=self.betas[0],
-            beta2=self.betas[1], lr=self.lr, weight_decay=0.0, eps=self.eps, maximize=False,
-        )  # fmt: skip
+        if usual:
+            torch._foreach_add_(steps, 1)
+            torch._fused_adam_(
+                list[Tensor](usual), gradients, means, spreads, [], steps, lr=self.lr, beta1=self.betas[0],
+                beta2=self.betas[1], weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
+            )  # fmt: skip
         self._update_large(large, decay)
         for table in self.by_rows:
             assert table.rows is not None

@@ -73,7 +73,7 @@ class Steps:
         self.optimizer.zero_grad()
         self.ranks.note_batch(batch.mask)
         losses = self.method.loss(batch)
-        torch.autograd.backward(losses.sum())
+        torch.autograd.backward(losses, torch.ones_like(losses))
         self.ranks.sum({name: p.grad for name, p in self.shared.items() if p.grad is not None})
         self.optimizer.step(self.method.decay(self.l2))
         self.total += losses.detach()
