@@ -198,6 +198,25 @@ def history_sums(
     return sums
 
 
+def neighbour_sums(
+    table: Tensor, starts: Tensor, columns: Tensor, factors: Tensor, more: Tensor | None, divisor: float
+) -> Tensor:
+    """Rows of [R, rows, dim] times factors [n], summed over each list, columns[starts[k]:starts[k + 1]], with `more`
+    added, and divided: [R, lists, dim]."""
+    found = table.new_empty(len(table), len(starts) - 1, table.shape[-1])
+    ends, *log = (_array(x) for x in (starts, columns, factors))
+    number = torch.get_num_threads()
+    cuts = np.searchsorted(ends, np.arange(number + 1) * len(columns) // number)  # as many entries for each thread
+    cuts[0], cuts[-1] = 0, found.shape[1]
+    tables, added, sums = _array(table), _array(found[:, :0] if more is None else more), _array(found)
+    call(
+        "sum_neighbours",
+        [(tables[run], ends[start : end + 1], *log, added[run, start:end], divisor, sums[run, start:end])
+         for run in range(len(table)) for start, end in pairwise(cuts.tolist())],
+    )  # fmt: skip
+    return found
+
+
 def unseen(
     rows: Tensor, numbers: Tensor, free: Tensor, ptr: Tensor, cuts: Tensor, skipped: Tensor, total: int
 ) -> Tensor:

@@ -1,4 +1,5 @@
-"""Loops over items taken together and their users, written for numba's compiler: `kernels.neighbours` calls them."""
+"""Loops over neighbours, written for numba's compiler: over items taken together and their users, which
+`kernels.neighbours` calls, and over those of a graph, for `kernels.cpu`."""
 
 from __future__ import annotations
 
@@ -250,6 +251,37 @@ def shares_below(
             out[p] = (below + 0.5 * equal) / max(free, 1)
 
 
+def sum_neighbours(
+    table: Floats, starts: Ints, columns: Ints, factors: Floats, more: Floats, divisor: float, out: Floats
+) -> None:
+    """Rows of the table times factors, summed over the lists between these starts, with `more` added unless it is
+    empty, and divided: four rows at a time, so that a sum is read and written once for them."""
+    dim, parts = table.shape[1], np.float32(divisor)
+    for n in range(len(out)):
+        for d in range(dim):
+            out[n, d] = np.float32(0)
+        at, end = np.uint64(starts[n]), np.uint64(starts[n + 1])
+        while at + np.uint64(3) < end:
+            b, c, e = at + np.uint64(1), at + np.uint64(2), at + np.uint64(3)
+            of_a, of_b, of_c, of_e = factors[at], factors[b], factors[c], factors[e]
+            i, j = np.uint64(columns[at]), np.uint64(columns[b])
+            k, m = np.uint64(columns[c]), np.uint64(columns[e])
+            for d in range(dim):
+                total = (out[n, d] + of_a * table[i, d]) + of_b * table[j, d]
+                out[n, d] = (total + of_c * table[k, d]) + of_e * table[m, d]
+            at += np.uint64(4)
+        while at < end:
+            factor, i = factors[at], np.uint64(columns[at])
+            for d in range(dim):
+                out[n, d] += factor * table[i, d]
+            at += np.uint64(1)
+        if len(more):
+            for d in range(dim):
+                out[n, d] += more[n, d]
+        for d in range(dim):
+            out[n, d] /= parts
+
+
 ALL: tuple[Callable[..., None], ...] = (
     nearest_items,
     nearest_users,
@@ -257,4 +289,5 @@ ALL: tuple[Callable[..., None], ...] = (
     history_scores,
     own_scores,
     shares_below,
+    sum_neighbours,
 )
