@@ -28,7 +28,7 @@ def usable(tensor: Tensor) -> bool:
 
 
 @cache
-def _compiled() -> dict[str, Callable[..., None]] | None:
+def _compiled() -> dict[str, Callable[..., object]] | None:
     """The kernels, None without numba. Each works on one run, and holds no lock."""
     try:
         import numba
@@ -69,7 +69,7 @@ def share_out(name: str, calls: list[tuple[Any, ...]], done: Callable[[float], N
     in_threads(work, calls)
 
 
-def in_threads(work: Callable[..., None], calls: list[tuple[Any, ...]], threads: int | None = None) -> None:
+def in_threads(work: Callable[..., object], calls: list[tuple[Any, ...]], threads: int | None = None) -> None:
     """The same of anything that holds no lock for long; on so many threads, where torch is to have one in each."""
     number = threads or torch.get_num_threads()
     if len(calls) == 1 or number == 1:
@@ -87,6 +87,22 @@ def _threads(number: int) -> ThreadPoolExecutor:
 def for_each_run(name: str, runs: int, *arrays: Any) -> None:
     """Call a kernel for every run, with each run's part of the arrays."""
     call(name, [tuple(array[run] for array in arrays) for run in range(runs)])
+
+
+def for_pairs_of_each_run(name: str, runs: int, a: Any, b: Any, ids: Any, *arrays: Any) -> None:
+    """The same of a kernel that looks up rows of two tables by ids. The tables of many runs do not stay in the cache:
+    those of each are read through first, where there are more lookups than rows."""
+    compiled = _compiled()
+    assert compiled is not None
+    read, kernel = compiled["read_through"], compiled[name]
+
+    def work(*arguments: Any) -> None:
+        for table in arguments[:2]:
+            read(table)
+        kernel(*arguments)
+
+    cold = runs > 1 and a.shape[1] + b.shape[1] <= ids.shape[1]
+    in_threads(work if cold else kernel, [tuple(x[run] for x in (a, b, ids, *arrays)) for run in range(runs)])
 
 
 def shares(rows: list[Ints]) -> Iterator[tuple[int, slice]]:
@@ -131,7 +147,7 @@ class _PairDot(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         out = a.new_empty(a_ids.shape)
         ctx.arrays = [_array(x) for x in (a, a if b is None else b, a_ids, b_ids, weight)]
-        for_each_run("dot", len(a), *ctx.arrays, out.numpy())
+        for_pairs_of_each_run("dot", len(a), *ctx.arrays, out.numpy())
         ctx.save_for_backward(a, b, weight)
         ctx.into = into
         return out
@@ -145,7 +161,7 @@ class _PairDot(torch.autograd.Function):
         for slope, ids, kept in zip((of_a, of_b), ctx.arrays[2:4], ctx.into, strict=True):
             into += kept if slope is None else (slope.numpy(), ids)
         own = torch.zeros_like(weight)
-        for_each_run("dot_slopes", len(a), *ctx.arrays, _array(gradients[0]), *into, own.numpy())
+        for_pairs_of_each_run("dot_slopes", len(a), *ctx.arrays, _array(gradients[0]), *into, own.numpy())
         return of_a, None if b is None else of_b, own, None, None, None
 
 
