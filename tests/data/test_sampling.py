@@ -276,15 +276,37 @@ def test_padded_lengths_are_whole_multiples():
 
 
 @pytest.mark.parametrize("way", [*WAYS, {"negatives": "all"}], ids=lambda way: "-".join(map(str, way.values())))
-def test_a_run_in_a_stack_draws_what_it_draws_alone(way):
+@pytest.mark.parametrize("seeds", [(5, 6, 7), (5, 6, 5, 6, 6), (5, 5)])
+def test_a_run_in_a_stack_draws_what_it_draws_alone(seeds, way):
     matrix = random_csr(30, 20, 0.25, seed=7)
-    seeds = (5, 6, 7)
     stacked = make_sampler(matrix, seeds, **way)
     alone = [make_sampler(matrix, (seed,), **way) for seed in seeds]
     for _ in range(2):
         together = list(stacked.epoch())
         for run, sampler in enumerate(alone):
             assert [real_pairs(batch, run) for batch in together] == [real_pairs(b, 0) for b in sampler.epoch()]
+
+
+@pytest.mark.parametrize(("seeds", "drawing"), [((5, 6, 7), [0, 1, 2]), ((5, 6, 5, 7, 6), [0, 1, 3]), ((5, 5), [0])])
+def test_runs_of_one_seed_are_drawn_once(seeds, drawing):
+    sampler = make_sampler(random_csr(30, 20, 0.25, seed=7), seeds)
+    assert sampler.drawing == drawing
+    assert [stream.initial_seed() for stream in sampler.streams] == [
+        stream.initial_seed() for stream in generators([seeds[run] for run in drawing], "test")
+    ]
+
+
+def test_the_batch_of_runs_has_all_that_their_rows_have():
+    row = torch.tensor([[1, 2], [3, 4]])
+    batch = Batch(row, row + 10, 1, row.float(), torch.tensor([7.0, 8.0]), {"weight": torch.tensor([[0.5], [0.25]])})
+    found = batch.of_runs(torch.tensor([1, 0, 1]))
+    assert found.users.tolist() == [[3, 4], [1, 2], [3, 4]]
+    assert found.items.tolist() == [[13, 14], [11, 12], [13, 14]]
+    assert found.mask.tolist() == [[3, 4], [1, 2], [3, 4]]
+    assert found.whole.tolist() == [8, 7, 8]
+    assert found.columns["weight"].tolist() == [[0.25], [0.5], [0.25]]
+    bare = Batch(row, row, 1).of_runs(torch.tensor([0]))
+    assert (bare.mask, bare.whole, bare.columns) == (None, None, {})
 
 
 def test_means_and_sums_of_a_batch():

@@ -246,6 +246,22 @@ def test_a_resumed_run_ends_at_the_very_same_weights(model, method, protocol, st
 
 
 @pytest.mark.usefixtures("checkpoint_always")
+@pytest.mark.parametrize("model", ["gmf", "cdae"])
+def test_runs_of_one_seed_resume_with_the_batches_that_they_share(model, tmp_path):
+    varied = tuple({"method.c1": c1} for c1 in (1.0, 10.0, 100.0))
+    run = plan_small(model, "deca", (3, 5, 7), epochs=EPOCHS).updated(varied=varied, seeds=(3, 5, 3))
+    whole, _ = train_stack(small_data(), run, CPU)
+    with pytest.raises(Interrupted):
+        train_stack(small_data(), run, CPU, folder=tmp_path, watch=interrupt_at("1/1", 2))
+    resumed, _ = train_stack(small_data(), run, CPU, folder=tmp_path, resume=True)
+    assert_same_weights(resumed.state_dict(), whole.state_dict())
+    alone = plan_small(model, "deca", (3,), epochs=EPOCHS, method__c1=100.0)
+    last, _ = train_stack(small_data(), alone, CPU)
+    for name, weights in last.state_dict().items():
+        assert torch.equal(weights[0], whole.state_dict()[name][2]), name
+
+
+@pytest.mark.usefixtures("checkpoint_always")
 def test_a_finished_run_resumes_to_itself(tmp_path):
     run = plan_small("gmf", "deca-p", (3, 5), epochs=2)
     first, _ = train_stack(small_data(), run, CPU, folder=tmp_path)

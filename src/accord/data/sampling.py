@@ -75,6 +75,16 @@ class Batch(NamedTuple):
         columns = {name: values.clone() for name, values in self.columns.items()}
         return Batch(self.users.clone(), self.items.clone(), self.num_positives, mask, columns=columns)
 
+    def of_runs(self, rows: Tensor) -> Batch:
+        """The batch of runs that have these rows of it, [R] in all."""
+        users, items, mask, whole = (
+            None if x is None else x.index_select(0, rows) for x in (self.users, self.items, self.mask, self.whole)
+        )
+        assert users is not None
+        assert items is not None
+        columns = {name: values.index_select(0, rows) for name, values in self.columns.items()}
+        return Batch(users, items, self.num_positives, mask, whole, columns)
+
     def copy_(self, other: Batch) -> None:
         """Take over the pairs of a batch of the same shape."""
         self.users.copy_(other.users)
@@ -214,7 +224,8 @@ def stacked(rows: list[Tensor]) -> Tensor:
 
 
 class Sampler:
-    """Epochs of batches for R runs, each run from its own stream."""
+    """Epochs of batches for R runs, each run from its own stream. Runs of one seed, as those of a grid, have the same
+    batches, which are drawn once."""
 
     def __init__(
         self,
@@ -227,7 +238,12 @@ class Sampler:
         popularity: float | None = None,
     ) -> None:
         """`popularity`: see `Negatives`; a user's own items are left out then, whatever `negatives` says."""
-        self.pairs, self.streams, self.batch_size, self.batching = pairs, streams, batch_size, batching
+        self.pairs, self.batch_size, self.batching = pairs, batch_size, batching
+        seeds = [stream.initial_seed() for stream in streams]
+        self.drawing = sorted({seeds.index(seed) for seed in seeds})  # the first run of each seed
+        self.streams = [streams[run] for run in self.drawing]
+        drawn = [seeds[run] for run in self.drawing]
+        self.rows = [drawn.index(seed) for seed in seeds]  # which of the batches drawn is each run's
         # a cell of the user-item matrix is unseen by its nature, whatever the rule for pairs
         self.cells = batching == "users" and user_negatives == "cells" and popularity is None
         uniform = negatives == "all" and not self.cells and popularity is None
@@ -257,7 +273,11 @@ class Sampler:
         return self.negatives.draw_each(users, self.streams)
 
     def epoch(self) -> Iterator[Batch]:
-        return self._epoch_of_pairs() if self.batching == "pairs" else self._epoch_of_users()
+        batches = self._epoch_of_pairs() if self.batching == "pairs" else self._epoch_of_users()
+        if len(self.streams) == len(self.rows):
+            return batches
+        rows = torch.tensor(self.rows, device=self.pairs.items.device)
+        return (batch.of_runs(rows) for batch in batches)
 
     def _epoch_of_pairs(self) -> Iterator[Batch]:
         pairs, device = self.pairs, self.pairs.items.device

@@ -271,7 +271,8 @@ class Trainer:
     # --- checkpoints
 
     def _streams(self) -> dict[str, torch.Generator]:
-        named = {f"sampler/{run}": stream for run, stream in enumerate(self.sampler.streams)}
+        drawing = zip(self.sampler.drawing, self.sampler.streams, strict=True)
+        named = {f"sampler/{run}": stream for run, stream in drawing}
         if self.stopping:
             named |= {f"check/{run}": stream for run, stream in enumerate(self.stopping.streams)}
         for name, module in self.method.named_modules():
