@@ -90,6 +90,22 @@ def test_what_does_not_promise_it_is_not_recorded(recordable, alone, records, mo
     assert Steps(method, optimizer, torch.zeros(2), ranks).records == records
 
 
+def test_the_second_step_of_a_kind_is_recorded_unless_the_training_ends(monkeypatch):
+    """Where a GPU would record, told by what is asked for."""
+    asked = []
+    monkeypatch.setattr(Steps, "_take", lambda _steps, batch: asked.append(("taken", batch.num_positives)))
+    monkeypatch.setattr(Steps, "_record", lambda _steps, _key, batch: asked.append(("recorded", batch.num_positives)))
+    steps = steps_of(Pull())
+    steps.records = True
+    long, short = BATCH, Batch(BATCH.users[:, :2], BATCH.items[:, :2], 1)
+    for batch in (long, long, short):
+        steps.take(batch, 0)
+    assert asked == [("taken", 2), ("recorded", 2), ("taken", 1)]
+    steps.ending = True
+    steps.take(short, 0)
+    assert asked[3:] == [("taken", 1)]
+
+
 class Noted(Ranks):
     """Another process that has the very same gradients."""
 

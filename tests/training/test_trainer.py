@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from accord.training.stack import train_stack
+from accord.training.step import Steps
 from accord.training.trainer import Diverged, TrainConfig, Trainer
 from helpers import CPU, plan_small, small_data, train_small
 from ramp import Ramp, scripted, steps_of, tiny_sampler
@@ -62,3 +63,18 @@ def test_progress_is_told_after_every_epoch():
     steps = -(-len(small_data().train) // 128)
     assert [progress.step for progress in seen] == [steps, 2 * steps] * 2
     assert all(progress.epochs == 2 and progress.loss > 0 and 0 < progress.value < 1 for progress in seen)
+
+
+@pytest.mark.parametrize(("epochs", "ending"), [(1, [False]), (3, [False, False, True])])
+def test_the_last_epoch_is_known_to_be_the_last_unless_it_is_the_first_too(epochs, ending, monkeypatch):
+    told = []
+    take = Steps.take
+
+    def noted(steps, batch, step):
+        told.append(steps.ending)
+        take(steps, batch, step)
+
+    monkeypatch.setattr(Steps, "take", noted)
+    run = plan_small("mf", "normal", (3,), epochs=epochs, train__early_stop=False)
+    train_stack(small_data(), run, CPU)
+    assert [told[len(told) // epochs * epoch] for epoch in range(epochs)] == ending

@@ -30,6 +30,7 @@ class Steps:
         self.shared = {name: p for name, p in method.named_parameters() if name not in own}  # held by all processes
         self.total = torch.zeros_like(l2)  # [R]: sum of the losses since it was last read
         self.records = l2.is_cuda and is_recordable(method) and ranks.recordable
+        self.ending = False  # whether few steps are left: too few to record what is not recorded yet
         self.seen: set[Hashable] = set()
         self.graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Batch]] = {}
         self.pool: Any = None
@@ -63,7 +64,7 @@ class Steps:
             graph, place = self.graphs[key]
             place.copy_(batch)
             graph.replay()
-        elif key not in self.seen or len(self.graphs) == MOST_GRAPHS:
+        elif key not in self.seen or self.ending or len(self.graphs) == MOST_GRAPHS:
             self.seen.add(key)
             self._take(batch)
         else:

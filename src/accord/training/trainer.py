@@ -171,6 +171,7 @@ class Trainer:
         state, began = self.state, time.perf_counter()
         steps = 0
         self.steps.total.zero_()
+        self.steps.ending = 0 < state.epoch == self.config.epochs - 1
         self.method.begin_epoch(state.epoch)
         self.method.train()
         for batch in self.sampler.epoch():
