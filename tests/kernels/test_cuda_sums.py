@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from accord.kernels import cuda_sums
 from accord.kernels.cuda_sums import LONGEST, SHORT, history_sums, lists_of, neighbour_sums
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -25,11 +26,19 @@ def sums_of(table, ptr, items, factors, wanted):
     )
 
 
-def test_lists_are_whole_or_in_parts_and_every_entry_is_in_one():
+@pytest.fixture(params=["many", "few"])
+def limit(request, monkeypatch):
+    """Entries of a list that is short: none is, where there are few."""
+    if request.param == "many":
+        monkeypatch.setattr(cuda_sums, "FEW", len(LENGTHS) - 1)
+    return SHORT if request.param == "many" else -1
+
+
+def test_lists_are_whole_or_in_parts_and_every_entry_is_in_one(limit):
     ptr, items = lists(5)
     short, parts, long = lists_of(ptr)
-    assert [stop - start for _, start, stop in short.tolist()] == sorted(n for n in LENGTHS if n <= SHORT)
-    assert long.tolist() == [own for own, length in enumerate(LENGTHS) if length > SHORT]
+    assert [stop - start for _, start, stop in short.tolist()] == sorted(n for n in LENGTHS if n <= limit)
+    assert long.tolist() == [own for own, length in enumerate(LENGTHS) if length > limit]
     assert max(stop - start for _, start, stop in parts.tolist()) == LONGEST
     covered = sorted((n, own) for own, start, stop in [*short.tolist(), *parts.tolist()] for n in range(start, stop))
     assert [place for place, _ in covered] == list(range(len(items)))
@@ -39,6 +48,7 @@ def test_lists_are_whole_or_in_parts_and_every_entry_is_in_one():
 @needs_cuda
 @pytest.mark.parametrize("dim", [5, 64, 200])
 @pytest.mark.parametrize("added", [False, True])
+@pytest.mark.usefixtures("limit")
 def test_sums_over_neighbours(dim, added):
     runs, rows = 2, len(LENGTHS)
     ptr, items = lists(rows, "cuda")

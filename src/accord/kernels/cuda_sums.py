@@ -19,6 +19,7 @@ except ImportError:
     triton = None
 
 SHORT = 16  # entries of a list, at most, that are taken one after another, with those of other lists
+FEW = 2**14  # lists: of so few none is short, as a GPU waits for the longest of them, and not for its memory
 ENTRIES = 16  # of a longer one, at once
 LONGEST = 128  # part of a list that is summed by itself
 COLUMNS = 128  # of a row, at most, at once
@@ -162,9 +163,10 @@ class Lists(NamedTuple):
 def lists_of(ptr: Tensor) -> Lists:
     """The lists of which each is cut into parts that are short enough to be summed by themselves."""
     counts = ptr.diff()
+    most = SHORT if len(counts) > FEW else -1
     short = torch.stack([torch.arange(len(counts), device=ptr.device), ptr[:-1], ptr[1:]], 1)
-    short = short[counts.argsort(stable=True)][: int((counts <= SHORT).sum())]
-    long = (counts > SHORT).nonzero().view(-1)
+    short = short[counts.argsort(stable=True)][: int((counts <= most).sum())]
+    long = (counts > most).nonzero().view(-1)
     parts = (counts[long] + LONGEST - 1) // LONGEST
     own = torch.repeat_interleave(long, parts)
     number = torch.arange(len(own), device=ptr.device) - torch.repeat_interleave(parts.cumsum(0) - parts, parts)
@@ -179,16 +181,18 @@ def neighbour_sums(
     has found; with `more` [R, rows, dim], if given, added to them, and divided: [R, rows, dim]. It has no gradient."""
     table, more = table.contiguous(), None if more is None else more.contiguous()
     runs, num_rows, dim = table.shape
-    out = torch.empty_like(table)
     wide = min(COLUMNS, padded(dim))
-    if len(lists.short):
+    if not len(lists.short):
+        out = torch.zeros_like(table) if more is None else more / divisor
+    else:
+        out = torch.empty_like(table)
+        out[:, lists.long] = 0 if more is None else more[:, lists.long] / divisor
         at_once = NUMBERS // wide
         _over_lists[-(-len(lists.short) // at_once), runs, -(-dim // wide)](
             table, columns, factors, lists.short, table if more is None else more, out, len(lists.short), num_rows, dim,
             float(divisor), MORE=more is not None, DIM=wide, LISTS=at_once, num_warps=4,
         )  # fmt: skip
-    if len(lists.long):
-        out[:, lists.long] = 0 if more is None else more[:, lists.long] / divisor
+    if len(lists.parts):
         _over_parts[len(lists.parts), runs, -(-dim // wide)](
             table, columns, factors, lists.parts, out, num_rows, dim, float(divisor),
             DIM=wide, ENTRIES=ENTRIES, num_warps=1,
