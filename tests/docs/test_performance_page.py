@@ -69,12 +69,12 @@ def test_text_follows_the_figures(page: ModuleType, results: Any, gpu: Any) -> N
 def test_each_part_says_what_it_rests_on(page: ModuleType, results: Any, gpu: Any) -> None:
     """A part that is measured again elsewhere takes nothing from the others."""
     results["mf"] |= {
-        "machine": results["mf"]["machine"] | {"processor": "Another"},
+        "machine": results["mf"]["machine"] | {"processor": "Another", "cores": 3},
         "commit": "abc",
         "when": "2030-01-02",
     }
     text = page.page(results, *gpu)
-    assert "| mf | Another, 2 cores |" in text
+    assert "| mf | Another, 3 cores |" in text
     assert row(text, "mf |").count("abc | 2030-01-02") == 1
     assert "; MF on Another. Seconds" in text
     assert text.count("Another") == 2
