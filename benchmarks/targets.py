@@ -63,6 +63,12 @@ def _faster(results: Results, part: str, command: str, factor: float, what: str)
     return Check(what, asked, f"{reached:.1f} times ({NAMES[rival]})", reached >= factor, bound + ".")
 
 
+def _cdae(results: Results, once: Results) -> Check:
+    check = _faster(results, "cdae", "epoch", 3, "CDAE, an epoch on the CPU, against RecBole")
+    shares = ", ".join(f"{share}% {what}" for what, share in once["cdae_profile"]["shares"].items())
+    return check._replace(bound=f"{check.bound} No part of it stands out: {shares}, the rest many short operations.")
+
+
 def _stack(results: Results) -> list[Check]:
     checks = []
     for key, clock, title in (("runs", 1, "CPU time of one thread"), ("shared", 0, "wall time, a thread a core")):
@@ -261,7 +267,7 @@ def every(results: Results, lines: Sequence[Results], once: Results) -> list[Che
             for part, model in models.items()
         ),
         _of_products(results),
-        _faster(results, "cdae", "epoch", 3, "CDAE, an epoch on the CPU, against RecBole"),
+        _cdae(results, once),
         _faster(results, "mf", "rank", 1, "MF, ranking all users, against implicit"),
         _mf(results),
         *_stack(results),
