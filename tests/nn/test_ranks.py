@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import json
 import shutil
@@ -24,7 +23,6 @@ import rank_worker
 from accord.errors import InputError
 from accord.io.files import only_writer
 from accord.io.tensors import read_tensors
-from accord.nn import ranks
 from accord.nn.layers import shared_out
 from accord.nn.ranks import ALONE, LOST, SeveralRanks, _share_gpus
 from accord.recommender.recommender import Recommender
@@ -144,45 +142,6 @@ def test_one_process_has_everything_already():
     assert torch.equal(ALONE.mean(own[0], 2, "mean"), own[0].mean(1))
     ALONE.sum({"own": own})
     assert torch.equal(own, torch.arange(6.0).view(1, 3, 2))
-
-
-class Asked:
-    """What the processes can all read and write: how often it was asked who reports a failure."""
-
-    times = 0
-
-    def add(self, _name, times):
-        self.times += times
-        return self.times
-
-
-@pytest.fixture
-def store(monkeypatch):
-    made = Asked()
-    monkeypatch.setattr(ranks, "_store", made)
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    return made
-
-
-@pytest.mark.parametrize(("rank", "stays"), [("0", True), ("1", False)])
-def test_one_process_reports_a_failure_and_the_first_stays_to_be_asked(rank, stays, store, monkeypatch):
-    at_the_end = []
-    monkeypatch.setattr(atexit, "register", at_the_end.append)
-    monkeypatch.setenv("RANK", rank)
-    assert ranks.reports_failure()
-    assert not ranks.reports_failure()
-    assert store.times == 2
-    assert at_the_end == [ranks._let_others_ask] * (2 * stays)
-
-
-@pytest.mark.parametrize(("patience", "times"), [(60, 2), (-1, 1)])
-def test_the_first_process_stays_until_all_but_one_have_asked_and_not_for_ever(patience, times, store, monkeypatch):
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(ranks, "ASKED_WITHIN", patience)
-    monkeypatch.setattr(time, "sleep", lambda _seconds: store.add("", 1))  # another process asks meanwhile
-    store.times = 1
-    ranks._let_others_ask()
-    assert store.times == times
 
 
 # --- a rank that is killed

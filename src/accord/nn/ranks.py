@@ -6,11 +6,9 @@ passes between several is counted here, so that what moves in a step can be look
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import signal
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +26,6 @@ from accord.random import DRAWN_AT_ONCE, drawn_part
 
 LARGE_TABLE = 100_000  # rows of an item table from which it is split between processes, too
 PATIENCE = timedelta(minutes=10)  # a process that does not answer for so long is taken for lost
-ASKED_WITHIN = 10  # seconds after a failure, in which the other processes ask who reports it
 LOST = (
     "a process of this training failed, was killed or stopped answering, so all of them stop; "
     "run the same command with --resume to continue."
@@ -256,21 +253,9 @@ def reports_failure() -> bool:
     if _store is None:
         return True
     try:
-        first = bool(_store.add("accord/said", 1) == 1)
+        return bool(_store.add("accord/said", 1) == 1)
     except RuntimeError:
         return True
-    if os.environ.get("RANK") == "0":  # whose store it is
-        atexit.register(_let_others_ask)
-    return first
-
-
-def _let_others_ask() -> None:
-    """Stay until all have asked but one, which may be what was lost; they would all report it otherwise."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    until = time.monotonic() + ASKED_WITHIN
-    with suppress(RuntimeError):
-        while _store.add("accord/said", 0) < int(os.environ["WORLD_SIZE"]) - 1 and time.monotonic() < until:
-            time.sleep(0.05)
 
 
 def _told_to_stop(*_: Any) -> None:
