@@ -249,7 +249,8 @@ _store: Any = None  # what all processes can read and write, once they have met
 
 
 def reports_failure() -> bool:
-    """Whether this process is the one to report why all stop: the first that asks."""
+    """Whether this process is the one to report why all stop: the first that asks, and any that can ask nobody, as the
+    first process has gone: rather twice than not at all."""
     if _store is None:
         return True
     try:
