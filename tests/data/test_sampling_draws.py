@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 from scipy.stats import chisquare
 
 from accord.data import sampling
-from accord.data.sampling import Negatives
+from accord.data.sampling import Negatives, Sampler
 from helpers import csr, random_csr
 from samplers import make_sampler, pairs_of, real_pairs, stream
 
@@ -75,3 +76,50 @@ def test_a_long_sum_is_the_same_with_any_number_of_threads():
     for size in (sampling.NOT_SHARED_OUT - 1, sampling.NOT_SHARED_OUT, 300_001):
         for runs in (1, 2, 3):
             assert sampling.sums(torch.ones(runs, size)).tolist() == [size] * runs
+
+
+def test_runs_of_several_are_summed_as_torch_does():
+    """One long sum is taken in parts; of several runs no thread shares a sum, and bits are those of torch."""
+    values = torch.rand(2, 3 * sampling.NOT_SHARED_OUT, generator=stream(3)) - 0.5
+    assert torch.equal(sampling.sums(values), values.sum(1))
+
+
+@pytest.mark.parametrize("negatives", ["all", "unseen"])
+@pytest.mark.parametrize("batching", ["pairs", "users"])
+@pytest.mark.parametrize("popularity", [None, 0.3])
+def test_all_is_made_on_the_device_of_the_pairs(negatives, batching, popularity, monkeypatch):
+    """What forgets to say where it is made would be on another device, as the default is one here: as on a GPU, where
+    the loops for a CPU are not used either."""
+    monkeypatch.setattr(sampling.cpu, "compiled", lambda: False)
+    matrix = random_csr(20, 30, 0.2)
+    expected = list(make_sampler(matrix, (1, 2), 7, negatives, batching=batching, popularity=popularity).epoch())
+    sampler = make_sampler(matrix, (1, 2), 7, negatives, batching=batching, popularity=popularity)
+    cpu = torch.device("cpu")
+    with torch.device("meta"):
+        if sampler.negatives is not None:
+            sampler.negatives = Negatives(sampler.pairs, popularity)
+        found = list(sampler.epoch())
+        drawn = sampler.draw(sampler.pairs.users, sampler.streams[0])
+    assert drawn.device == cpu
+    for one, other in zip(found, expected, strict=True):
+        assert one.users.device == one.items.device == cpu
+        assert torch.equal(one.users, other.users)
+        assert torch.equal(one.items, other.items)
+
+
+@pytest.mark.parametrize("kind", [torch.int32, torch.int64])
+def test_the_order_of_an_epoch_takes_no_more_than_the_items(kind, monkeypatch):
+    """Four bytes a pair and run where the items take four: of a log of 10^9 pairs an epoch's order is gigabytes."""
+    sampler = make_sampler(random_csr(20, 30, 0.3), (1, 2))
+    pairs = replace(sampler.pairs, items=sampler.pairs.items.to(kind))
+    assert len(pairs) > 62
+    made, permuted = [], torch.randperm
+
+    def recorded(*args, **options):
+        made.append(permuted(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(torch, "randperm", recorded)
+    for _ in Sampler(pairs, sampler.streams, 7, "all").epoch():
+        pass
+    assert [order.dtype for order in made] == [kind, kind]

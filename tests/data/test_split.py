@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -378,3 +379,19 @@ def test_blocks_of_users_give_what_all_at_once_give(monkeypatch: pytest.MonkeyPa
     for size in (1, 7, 100):
         monkeypatch.setattr(module, "PAIRS_AT_ONCE", size)
         assert as_sets(split(data, "chronological")) == whole
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"), [("random", 6), ("global-time", 11), ("chronological", 32), ("leave-last-out", 32)]
+)
+def test_a_split_takes_few_bytes_a_row(kind: str, most: int) -> None:
+    """The part of a row is one byte and its place in a random order four; sorting takes the rest."""
+    size = 400_000
+    rows = Interactions.of(np.arange(size) // 400, np.arange(size), time=np.arange(size) % 977)
+    assert len(rows.column("user")) == len(rows.column("time")) == size
+    tracemalloc.start()
+    part = module.assigned(rows, kind, (0.8, 0.1, 0.1), 0)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert part.dtype == np.int8
+    assert taken < most * size

@@ -316,3 +316,17 @@ def test_an_interval_of_two_seeds_draws_one_of_them():
     assert set(drawn.ravel()) == {0.0, 1.0}
     low, high = interval_of_means(values)
     assert (low[0], high[0]) == pytest.approx((0, 1))
+
+
+def test_rounding_is_no_difference_at_any_scale():
+    """The differences of three users are tied but for rounding, which grows with them; every flip comes as far."""
+    for scale in (1.0, 1e9):
+        assert only(np.zeros((1, 3)), scale * np.array([[0.1, 0.2, -0.3]])).p == 1
+
+
+def test_p_of_a_row_is_its_own():
+    """A row of large numbers beside it leaves the rounding that a row is allowed as it was."""
+    baseline, other = simulated(np.random.default_rng(2), gain=0.02)
+    alone = only(baseline, other)
+    beside = compare_to(baseline, {"other": other, "large": other * 1e14})["other"]
+    assert beside.p == alone.p < 0.05

@@ -263,7 +263,7 @@ class Sampler:
 
     def draw(self, users: Tensor, generator: torch.Generator) -> Tensor:
         if self.negatives is None:
-            return torch.randint(0, self.pairs.num_items, users.shape, generator=generator, device=users.device)
+            return torch.randint(self.pairs.num_items, users.shape, generator=generator, device=users.device)
         return self.negatives.draw(users, generator)
 
     def draw_each(self, users: Tensor) -> Tensor:

@@ -69,9 +69,8 @@ def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:
     space = space_of(cell.model)
     names = [name for name in space if has_option(cell.model, cell.method, name) and name not in given]
     rng, rest = np.random.default_rng(0), count - 1
-    shares = [(rng.permutation(rest) + 0.5) / max(1, rest) for _ in names]
-    columns = [[space[name].at(share) for share in own] for name, own in zip(names, shares, strict=True)]
-    tries = [tuple(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    shares = (np.array([rng.permutation(rest) for _ in names]).T + 0.5) / max(1, rest)  # [rest, names]
+    tries = [tuple((name, space[name].at(share)) for name, share in zip(names, own, strict=True)) for own in shares]
     return list(dict.fromkeys(replace(cell, options=cell.options + options) for options in [(), *tries]))
 
 

@@ -240,7 +240,7 @@ def _probe(path: Path, groups: int) -> None:
 
     with pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED) as file:
         for group in range(groups):
-            next(file.iter_batches(1, row_groups=[group], use_threads=False), None)
+            next(file.iter_batches(1, row_groups=[group]), None)
 
 
 def read_table(path: Path) -> Any:
