@@ -354,13 +354,16 @@ def test_a_copy_of_a_batch_is_its_own_and_takes_over_another():
 @pytest.mark.parametrize("batching", ["pairs", "users"])
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("popularity", [None, 0, 0.5])
-def test_batches_without_kernels_are_the_same(batching, whole, popularity, monkeypatch):
-    pairs = TrainingPairs.of(random_csr(30, 20, 0.3, seed=4), CPU)
+@pytest.mark.parametrize("size", [1, 7])
+def test_batches_without_kernels_are_the_same(batching, whole, popularity, size, monkeypatch):
+    some = random_csr(30, 20, 0.3, seed=4)
+    one_left = [(30, item) for item in range(20) if item != 13]  # and after this user one who has nothing
+    pairs = TrainingPairs.of(csr(32, 20, [*zip(some.users, some.items, strict=True), *one_left]), CPU)
     monkeypatch.setattr(sampling, "LAID_OUT_WHOLE", 2**24 if whole else 0)
 
     def epoch():
         streams = [torch.Generator().manual_seed(seed) for seed in (1, 2)]
-        return list(Sampler(pairs, streams, 7, "unseen", batching, popularity=popularity).epoch())
+        return list(Sampler(pairs, streams, size, "unseen", batching, popularity=popularity).epoch())
 
     found = epoch()
     monkeypatch.setattr(cpu, "compiled", lambda: False)
