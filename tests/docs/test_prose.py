@@ -67,5 +67,8 @@ def test_what_is_said_of_the_search() -> None:
     assert f"more than {NUMBERS[int(auto.FAR_OVER)]} times its budget and a minute" in told
     assert "better on the validation by more than a hundredth" in told
     assert candidates.PAYS == 1.01
-    assert (auto.CLEAN, auto.QUALITY) == (1 / 4, 1 / 5)
-    assert "a quarter each, and the quality of the items, a fifth" in told
+    assert auto.QUALITY == 1 / 5
+    assert "is the quality of the items, a fifth" in told
+    assert (auto.CLEAN, auto.OF_VOTE) == (1 / 10, 1 / 2)
+    assert "a tenth and half of the vote that it has" in told
+    assert "the best of `" + "`, `".join(auto.CLEANED[:-1]) + f"` and `{auto.CLEANED[-1]}` vote once more" in told

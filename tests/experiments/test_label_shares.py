@@ -148,38 +148,22 @@ def test_the_committed_page_is_what_its_raw_lines_say(tmp_path):
     assert (tmp_path / "labels.md").read_text() == (folder / "labels.md").read_text()
 
 
-def test_what_is_said_of_the_half_vote_is_what_its_raw_lines_say():
-    docs = Path(__file__).parents[2] / "docs"
-    raw = (docs / "reproduction" / "labels" / "half-vote.jsonl").read_text().splitlines()
-    lines = [line for line in map(json.loads, raw) if line["by"] != "random"]
-    own = {name: [line for line in lines if line["dataset"] == name] for name in ("modcloth", "ml-100k")}
-    harmed = {name: f"{sum(map(label_shares._harmed, some))} of {len(some)}" for name, some in own.items()}
-    said = " ".join((docs / "labels.md").read_text().split())
-    assert f"in {harmed['modcloth']} draws of labels that are few, wrong or of some only" in said
-    assert f"and in {harmed['ml-100k']} on ml-100k" in said
-
-
 def test_what_is_said_of_the_clean_members_is_what_their_raw_lines_say():
     docs = Path(__file__).parents[2] / "docs"
     raw = (docs / "reproduction" / "labels" / "clean-members.jsonl").read_text().splitlines()
-    own: dict[str, dict[str, list[float]]] = {}
-    sure = {}
-    for line in map(json.loads, raw):
-        sure[line["added"], line["dataset"]] = f"{line['standard_errors']:.1f}"
-        own.setdefault(line["added"], {}).setdefault(line["dataset"], []).append(line["real_valid_ndcg@20"])
-    means = {added: {name: f"{np.mean(found):.4f}"[1:] for name, found in of.items()} for added, of in own.items()}
-    none, two, target, three = (
-        means[added]
-        for added in (
-            "none",
-            "ease clean, mf by weight",
-            "ease clean, mf by target",
-            "ease clean, mf and ials by weight",
-        )
-    )
+    lines = [json.loads(line) for line in raw]
+    without_test = [line for line in lines if line["part"] != "test"]
+    better = sum(line["now"] > line["before"] for line in without_test)
+    gain = np.mean([line["now"] / line["before"] - 1 for line in without_test])
     said = " ".join((docs / "labels.md").read_text().split())
-    for name in ("ml-100k", "modcloth", "demo"):
-        assert f"{none[name]}, {two[name]} and {three[name]} on {name}" in said
-    added = [sure["ease clean, mf and ials by weight", name] for name in ("ml-100k", "modcloth", "demo")]
-    assert f"({added[0]}, {added[1]} and {added[2]} standard errors over users)" in said
-    assert f"has {target['ml-100k']}, {target['modcloth']} and {target['demo']} instead of the second figures" in said
+    assert f"better in {better} of these {len(without_test)} cases, by {100 * gain:.1f}% of NDCG@20 on average" in said
+    tests = {line["dataset"]: line for line in lines if line["part"] == "test" and line["share"] == 0.05}
+    ml, modcloth, demo = (
+        [f"{tests[name][when]:.4f}"[1:] for when in ("now", "before")] for name in ("ml-100k", "modcloth", "demo")
+    )
+    assert f"it has {ml[0]} on ml-100k where it had {ml[1]} before" in said
+    assert f"{modcloth[0]} and {modcloth[1]} on modcloth, {demo[0]} and {demo[1]} on demo" in said
+    drawn = label_shares.read_lines(docs / "reproduction" / "labels" / "labels.jsonl")
+    for name, line in tests.items():
+        own = [one["ndcg@20"] for one in drawn if (one["dataset"], one["by"], one["share"]) == (name, "random", 0.05)]
+        assert np.mean(own) == pytest.approx(line["now"], abs=1e-6)

@@ -14,6 +14,7 @@ from accord.data.interactions import Interactions
 from accord.data.simulate import simulate
 from accord.data.split import split
 from accord.fitting import fit
+from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from accord.training.callbacks import Callback
 from helpers import small_data
@@ -98,12 +99,32 @@ def labelled(share):
     return replace(data, train=train)
 
 
+def test_families_vote_once_more_told_what_is_real():
+    found = [
+        Member(model="popularity", weight=0.1),
+        Member(model="item-knn", options={"model.k": 5}, weight=0.4),
+        Member(model="item-knn", options={"model.k": 9}, weight=0.3),
+        Member(model="ials"),
+        Member(model="mf", method="normal", seeds=4, weight=0.5),
+    ]
+    knn, ials, mf, quality = auto.clean_members(found)
+    assert knn == Member(model="item-knn", options={"model.k": 5, "model.clean": True}, weight=0.3, added=True)
+    assert ials == Member(model="ials", by_p_real=True, weight=0.1, added=True)
+    assert mf == Member(model="mf", method="normal", seeds=4, by_p_real=True, weight=0.35, added=True)
+    assert quality == Member(model="quality", weight=auto.QUALITY, added=True)
+
+
 def test_labels_join_the_vote(tmp_path):
     found = fit(labelled(0.2), options={"model.budget": 8, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
     added = [member for member in found.run.config.model_options["members"] if member.get("added")]
-    assert [member["model"] for member in added] == ["ease", "mf", "quality"]
-    assert [member["weight"] for member in added] == [0.25, 0.25, 0.2]
-    assert added[0]["options"]["model.clean"] is True
+    votes = {m["model"]: m["weight"] for m in reversed(found.run.config.model_options["members"][: -len(added)])}
+    families = ["ease", "item-knn", "graph-filter", "ials", "mf"]
+    assert {m["model"]: m["weight"] for m in added} == {
+        **{name: round(0.1 + votes.get(name, 0) / 2, 4) for name in families},
+        "quality": 0.2,
+    }
+    assert [m["model"] for m in added if m.get("options", {}).get("model.clean")] == families[:3]
+    assert [m["model"] for m in added if m.get("by_p_real")] == families[3:]
     assert any("labels tell real from noise with an AUC of" in note for note in found.metrics["notes"])
     assert Recommender.load(tmp_path / "run").recommend(None, 5).equals(found.recommend(None, 5))
 
@@ -117,8 +138,13 @@ def test_labelled_validation_pairs_say_how_far_labels_are_trusted(monkeypatch):
         monkeypatch.setattr(auto, "choose_trust", lambda sides, ranker, known, trust=trust: trust)
         found = fit(replace(data, valid=valid), **asked)
         assert any(f"worth {trust:g} times their usual vote" in note for note in found.metrics["notes"])
-        votes = {member.model: member.weight for member in found.run.members if member.added}
-        assert votes == ({"ease": 4 * auto.CLEAN, "mf": 4 * auto.CLEAN, "quality": 4 * auto.QUALITY} if trust else {})
+        votes = {member.model: member.weight for member in found.run.members if not member.added}
+        added = {member.model: member.weight for member in found.run.members if member.added}
+        assert set(added) <= {*auto.CLEANED, "quality"}
+        assert bool(added) == bool(trust)
+        for name, weight in added.items():
+            usual = auto.QUALITY if name == "quality" else auto.CLEAN + auto.OF_VOTE * votes.get(name, 0)
+            assert weight == pytest.approx(trust * usual, abs=1e-3)
         assert len(found.method.target.members) == len(found.run.members)
 
 

@@ -159,3 +159,35 @@ def test_a_saved_run_scores_as_it_did(name, tmp_path):
     assert accord.Recommender.load(tmp_path / "vote").recommend(k=5).equals(vote.recommend(k=5))
     plain = accord.fit(data, name, device="cpu")
     assert not plain.recommend(k=5).equals(made.recommend(k=5))
+
+
+# --- what is real
+
+CLEAN = ("item-knn", "graph-filter")
+
+
+@pytest.mark.parametrize("name", CLEAN)
+@pytest.mark.parametrize("train", [PLAIN, weighted(PLAIN)], ids=["plain", "weights"])
+def test_in_a_clean_model_an_interaction_counts_for_its_p_real(name, train):
+    p_real = np.random.default_rng(3).random(len(train.items))
+    told = replace(train, columns={**train.columns, "p_real": p_real})
+    model = make_model(name, told, **ITEM_TO_ITEM[name], clean=True)
+    share = p_real / p_real.mean() * train.columns.get("weight", 1.0)
+    expected = make_model(name, replace(train, columns={"weight": share}), **ITEM_TO_ITEM[name])
+    np.testing.assert_allclose(scores_of(model), scores_of(expected), rtol=1e-5)
+    items, history = torch.arange(train.num_items), history_of(train, 7).long()
+    added = model.contributions(history, items, 7)[0].sum(0)
+    np.testing.assert_allclose(added.numpy(), scores_of(model, [7])[0], rtol=1e-4, atol=1e-5)
+    again = MODELS[name](model.config, Setup(train, (1,), CORRECTED))  # from a folder, which has no p_real
+    again.make_room(model.state_dict())
+    again.load_state_dict(model.state_dict())
+    np.testing.assert_array_equal(scores_of(again), scores_of(model))
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_where_nothing_is_known_a_clean_model_is_the_plain_one(name):
+    found = make_model(name, PLAIN, **ITEM_TO_ITEM[name], clean=True)
+    plain = make_model(name, PLAIN, **ITEM_TO_ITEM[name])
+    np.testing.assert_allclose(scores_of(found), scores_of(plain), rtol=1e-6)
+    assert "clean" not in plain.config.model_dump()
+    assert not {"counts", "history_weight"} & set(plain.state_dict())

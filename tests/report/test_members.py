@@ -78,3 +78,12 @@ def test_agreement_is_one_sentence(data):
         f"of the 20 items that a user is recommended, {shares[3]:.0%} are among the first 20 of all 3 members" in said
     )
     assert said.endswith(f", {shares[2]:.0%} of 2, {shares[1]:.0%} of 1 and {shares[0]:.0%} of none.")
+
+
+def test_a_member_is_called_what_it_is():
+    told = {"model": "mf", "method": "normal", "seeds": 4, "by_p_real": True, "added": True, "valid_ndcg@20": 0.5}
+    clean = {"model": "item-knn", "options": {"model.clean": True}, "weight": 0.25}
+    assert member_rows([told, clean]) == [
+        ("mf + normal x 4 (by labels)", "", 0.5, None, "defaults"),
+        ("item-knn (by labels)", "0.25", None, None, "clean=True"),
+    ]

@@ -17,7 +17,10 @@ from accord.methods.consensus import Candidate, FromMembers
 from accord.models.base import Shape
 from accord.models.consensus import Member
 
-CLEAN, QUALITY = 0.25, 0.2  # what each clean target and an item's quality count for beside the vote of the others
+CLEANED = ("ease", "item-knn", "graph-filter", "ials", "mf")  # families that gain by being told what is real
+BY_WEIGHT = ("ials", "mf")  # of these, those in which an interaction counts for its p_real; the others have an option
+CLEAN, OF_VOTE = 0.1, 0.5  # what each of them counts for beside the others' vote: this, and so much of its own vote
+QUALITY = 0.2  # what an item's quality counts for
 FAR_OVER = 3.0  # times the budget, and a minute: then the clock ends the search
 
 
@@ -124,12 +127,14 @@ def trusted(member: Member, trust: float) -> Member:
 
 def clean_members(found: Sequence[Member]) -> list[Member]:
     """Of the families that labels can make clean the best that was found, told how real each interaction is, and the
-    items' quality. One alone counts for no more than one of two: its family may be a weak one on this log."""
+    items' quality. Votes say what a family is worth on this log; but where most of it is noise, they mislead."""
     best = {member.model: member for member in reversed(found)}  # of a model the first
-    clean: list[Member] = []
-    if "ease" in best:
-        clean.append(best["ease"].model_copy(update={"options": {**best["ease"].options, "model.clean": True}}))
-    if "mf" in best:
-        clean.append(best["mf"].model_copy(update={"by_p_real": True}))
-    clean = [member.model_copy(update={"weight": CLEAN, "added": True}) for member in clean]
+    clean = [_told(best[name]) for name in CLEANED if name in best]
     return [*clean, Member(model="quality", weight=QUALITY, added=True)]
+
+
+def _told(member: Member) -> Member:
+    told = {"added": True, "weight": round(CLEAN + OF_VOTE * (member.weight or 0), 4)}
+    if member.model in BY_WEIGHT:
+        return member.model_copy(update={**told, "by_p_real": True})
+    return member.model_copy(update={**told, "options": {**member.options, "model.clean": True}})

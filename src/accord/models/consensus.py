@@ -109,6 +109,7 @@ class Consensus(Model):
         """Let these methods vote from now on."""
         self.members, self.weights = nn.ModuleList(trained), [member.weight or 1.0 for member in members]
         self.num_added = sum(member.added for member in members)  # they come last
+        self.weighed = [member.by_p_real for member in members]  # what each interaction counted for is not kept
 
     def _sum(self, votes: Iterable[Tensor | None], of: Tensor | None = None) -> Tensor | None:
         """The weighted sum of votes [..., I], those that are added after the others are standardised.
@@ -154,19 +155,20 @@ class Consensus(Model):
         )
 
     def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor | None:
-        """What a history adds to the votes of those members that have such sums; None where no member has.
+        """What a history adds to the votes of those members that have such sums, and count each interaction alike;
+        None where no member has.
 
         A vote is standardised, so that it is a sum but for a number that is the same for all items.
         """
         votes: list[Tensor | None] = []
         parts: list[Tensor | None] = []
-        for member in self.members:
+        for member, weighed in zip(self.members, self.weighed, strict=True):
             scores: Tensor | None = (
                 member.target.scores_of(history)  # type: ignore[union-attr,operator]
                 if user is None
                 else member.score_all(torch.tensor([user], device=history.device)).squeeze(1)  # type: ignore[operator]
             )
-            own = member.target.contributions(history, items, user)  # type: ignore[union-attr,operator]
+            own = None if weighed else member.target.contributions(history, items, user)  # type: ignore[union-attr,operator]
             votes.append(None if scores is None else opinion(member, scores).mean(0))
             if own is None or scores is None:
                 parts.append(None)

@@ -13,10 +13,9 @@ from pydantic import Field
 from accord.data.csr import Csr
 from accord.models.base import Cost, Shape
 from accord.models.histories import (
+    CleanConfig,
     DenseItemToItem,
-    HistoryConfig,
     by_blocks_of_gram,
-    interaction_matrix,
     power_or_zero,
 )
 
@@ -33,11 +32,11 @@ class GraphFilter(DenseItemToItem):
     summary = "a low-pass filter on the graph of users and items, in closed form"
     most_items = 30_000  # 3.6 GB
 
-    class Config(HistoryConfig):
+    class Config(CleanConfig):
         power: float = Field(0.25, gt=0, le=10, description="exponent of every weight between two items")
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
-        x = interaction_matrix(train, weight)
+        x = self.to_fit(train, weight)
         users, items = (sp.diags_array(power_or_zero(x.sum(axis).A1, -0.5)) for axis in (1, 0))
         found = np.empty((self.num_items, self.num_items), dtype=np.float32)
 

@@ -95,7 +95,12 @@ class HistoryConfig(BaseConfig):
     recency: float = Field(
         0.0, ge=0, description="in a user's history, interactions count half every so many later ones; 0: all alike"
     )
-    later = ("recency",)
+    later: ClassVar[tuple[str, ...]] = ("recency",)
+
+
+class CleanConfig(HistoryConfig):
+    clean: bool = Field(False, description="an interaction counts for its p_real, where it is known, in histories too")
+    later = ("recency", "clean")
 
 
 class ScoresHistories(Model):
@@ -122,6 +127,24 @@ class ScoresHistories(Model):
             )
         share = self._halved(ages(train))
         return share if weight is None else weight * share
+
+    @property
+    def keeps_counts(self) -> bool:
+        """Whether what histories count for is kept with the weights: a log does not say what is real."""
+        return isinstance(self.config, CleanConfig) and self.config.clean
+
+    def to_fit(self, train: Csr, weight: npt.NDArray[np.float64] | None) -> Any:
+        """X [U, I], sparse, that weights between items are fitted to; histories count likewise from then on."""
+        p_real = train.columns.get("p_real")
+        if not self.keeps_counts or p_real is None:
+            return interaction_matrix(train, weight)
+        share = p_real / p_real.mean()
+        self.count_histories(torch.from_numpy(share).float())
+        return interaction_matrix(train, share if weight is None else weight * share)
+
+    def count_histories(self, share: Tensor) -> None:
+        """Let each interaction count for a share [n] of what it did."""
+        raise AssertionError("a model that can be clean does")
 
     @property
     def in_order(self) -> bool:
@@ -160,8 +183,10 @@ class FromHistory(ScoresHistories):
         self.register_buffer("ptr", torch.from_numpy(train.ptr), persistent=False)
         self.register_buffer("items", torch.from_numpy(train.items), persistent=False)
         counts = self.history_counts(train)
+        if counts is None and self.keeps_counts:
+            counts = np.ones(len(train.items))
         weight = None if counts is None else torch.from_numpy(counts).float()
-        self.register_buffer("history_weight", weight, persistent=False)
+        self.register_buffer("history_weight", weight, persistent=self.keeps_counts)
 
     def histories(self, users: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """The histories of users [B], end to end: each entry's place in `users`, its item, where each history starts,
@@ -172,6 +197,10 @@ class FromHistory(ScoresHistories):
 
     def own_counts(self, user: int) -> Tensor | None:
         return None if self.history_weight is None else self.history_weight[self.ptr[user] : self.ptr[user + 1]]
+
+    def count_histories(self, share: Tensor) -> None:
+        assert self.history_weight is not None, "it keeps them"
+        self.history_weight = self.history_weight * share.to(self.history_weight)
 
 
 class DenseItemToItem(FromHistory):
@@ -217,14 +246,29 @@ class SparseItemToItem(ScoresHistories):
     ends: Tensor
     columns: Tensor
     values: Tensor
+    counts: Tensor | None
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         train = setup.train
-        self.histories = interaction_matrix(train, self.history_counts(train)).astype(np.float32)  # [U, I]
+        self.plain_histories = interaction_matrix(train, self.history_counts(train)).astype(np.float32)  # [U, I]
+        counts = torch.from_numpy(self.plain_histories.data) if self.keeps_counts else None
+        self.register_buffer("counts", counts)  # [n], in the order of the histories
         self.register_buffer("ends", torch.zeros(setup.num_items + 1, dtype=torch.int64))  # W row by row, as CSR has it
         self.register_buffer("columns", torch.empty(0, dtype=torch.int32))
         self.register_buffer("values", torch.empty(0, dtype=torch.float32))
+
+    @property
+    def histories(self) -> Any:
+        """X [U, I], sparse: what each interaction counts for in the history of its user; nothing is copied on a CPU."""
+        if self.counts is None:
+            return self.plain_histories
+        found = self.plain_histories
+        return sp.csr_matrix((self.counts.cpu().numpy(), found.indices, found.indptr), shape=found.shape)
+
+    def count_histories(self, share: Tensor) -> None:
+        assert self.counts is not None, "it keeps them"
+        self.counts = self.counts * share.to(self.counts)
 
     @property
     def weights(self) -> Any:

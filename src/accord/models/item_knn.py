@@ -13,7 +13,7 @@ from pydantic import Field
 from accord.data.csr import Csr
 from accord.kernels.neighbours import nearest_items
 from accord.models.base import Cost, Shape
-from accord.models.histories import HistoryConfig, SparseItemToItem, interaction_matrix, power_or_zero
+from accord.models.histories import CleanConfig, SparseItemToItem, power_or_zero
 
 
 def nearest(x: Any, k: int, balance: float, shrink: float, told: Callable[[float], None] | None = None) -> Any:
@@ -36,7 +36,7 @@ class ItemKNN(SparseItemToItem):
     name = "item-knn"
     summary = "items that the same users took: the nearest of each, by a shrunk cosine"
 
-    class Config(HistoryConfig):
+    class Config(CleanConfig):
         k: int = Field(200, ge=1, le=2**20, description="nearest items of each item")
         balance: float = Field(
             0.75,
@@ -47,7 +47,7 @@ class ItemKNN(SparseItemToItem):
         shrink: float = Field(100.0, ge=0, description="added to the norm: items that few took together count less")
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
-        x = interaction_matrix(train, weight)
+        x = self.to_fit(train, weight)
         self.keep(nearest(x, self.config.k, self.config.balance, self.config.shrink, self.told))
 
     @classmethod

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from accord.config import full_name
+from accord.models.consensus import Member
 from accord.recommender.agreement import AGREES
 from accord.recommender.recommender import Recommender
 from accord.report.measure import Runs
@@ -29,8 +29,7 @@ def member_rows(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, fl
     """What `metrics.json` says of the members of a consensus, those too that got no vote, as rows."""
     rows = []
     for entry in entries:
-        name = full_name(entry["model"], entry.get("method"))
-        name += f" x {entry['seeds']}" if entry.get("seeds", 1) > 1 else ""
+        name = Member(**{field: entry[field] for field in Member.model_fields if field in entry}).label
         options = ", ".join(f"{key.partition('.')[2]}={value}" for key, value in entry.get("options", {}).items())
         weight = f"{entry['weight']:.2f}" if "weight" in entry else ""
         rows.append((name, weight, entry.get("valid_ndcg@20"), entry.get("test_ndcg@20"), options or "defaults"))
