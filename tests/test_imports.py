@@ -44,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "training", "version"),
     },
     "report": {
-        *("config", "data", "errors", "evaluation", "io", "methods", "models", "recommender", "training", "version"),
+        *("data", "errors", "evaluation", "io", "methods", "models", "recommender", "training", "version"),
     },
     "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},
     "serve": {"config", "data", "errors", "io", "recommender"},
