@@ -133,7 +133,7 @@ def test_labelled_validation_pairs_say_how_far_labels_are_trusted(monkeypatch):
     data = labelled(0.2)
     label = pa.array(data.valid.column("value").astype(float))
     valid = Interactions.of(data.valid.users, data.valid.items, label=label)
-    asked = {"options": {"model.budget": 2}, "device": "cpu", "refit": False}
+    asked = {"options": {"model.budget": 2, "train.epochs": 2}, "device": "cpu", "refit": False}
     for trust in (0.0, 4.0):
         monkeypatch.setattr(auto, "choose_trust", lambda sides, ranker, known, trust=trust: trust)
         found = fit(replace(data, valid=valid), **asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,12 +110,17 @@ def main() -> None:
         sys.exit(_fail(usage))
 
 
-def _given() -> tuple[list[str], Any]:
-    """The command that was given: its words, and what it is."""
+@cache
+def _all_commands() -> Any:
     from typer.main import get_command
 
+    return get_command(app)
+
+
+def _given() -> tuple[list[str], Any]:
+    """The command that was given: its words, and what it is."""
     words: list[str] = []
-    command: Any = get_command(app)
+    command = _all_commands()
     for word in sys.argv[1:]:
         if word in (inner := getattr(command, "commands", {})):
             words, command = [*words, word], inner[word]
