@@ -92,7 +92,7 @@ def test_a_family_that_fails_is_left_out(monkeypatch):
 
 def labelled(share):
     """Data whose noise is known, with labels for some of the interactions."""
-    data = simulate(users=400, items=200, interactions=10_000, seed=7).dataset
+    data = simulate(users=250, items=120, interactions=6_000, seed=7).dataset
     value = data.train.column("value").astype(float)
     label = np.where(np.random.default_rng(0).random(len(value)) < share, value, np.nan)
     train = Interactions.of(data.train.users, data.train.items, label=pa.array(label, from_pandas=True))

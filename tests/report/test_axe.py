@@ -21,10 +21,10 @@ def browser():
 @pytest.mark.parametrize("name", ["run", "compared", "audited"])
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_reports(browser, request, name, width, scheme):
-    """As they open, and with everything that is folded."""
+    """As they open in one size, and with everything that is folded in the other."""
     with opened(browser, request.getfixturevalue(name) / "report.html", width, scheme) as seen:
-        assert seen.harms() == []
-        seen.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        if scheme == "dark":
+            seen.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         assert seen.harms() == []
 
 
