@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from accord.data.load import load
 from accord.errors import InputError
 from accord.io import files
 from accord.io.files import (
@@ -211,3 +212,15 @@ def test_text_that_is_no_text_is_found(tmp_path):
     for read in (read_table, lambda path: list(read_batches(path, {"user"}))):
         with pytest.raises(InputError, match=r"log\.parquet is damaged \((?s:.+)UTF8(?s:.+)\); train again\.$"):
             read(path)
+
+
+def test_a_name_that_is_no_text_is_said(tmp_path):
+    """Arrow opens such a file, and fails only where the names of its columns are asked for."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"user": [1, 2], "item": [3, 4]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"item", b"\xadtem"))
+    with pytest.raises(InputError, match=r"a\.parquet is damaged \('utf-8' codec can't decode byte 0xad"):
+        read_table(path)
+    with pytest.raises(InputError) as told:
+        load(path)
+    assert str(told.value) == f"{path} is damaged (the name of a column is no UTF-8); write it again."

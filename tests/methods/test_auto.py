@@ -8,6 +8,7 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
 import accord.methods.auto as auto
 from accord.data.interactions import Interactions
@@ -126,7 +127,12 @@ def test_labels_join_the_vote(tmp_path):
     assert [m["model"] for m in added if m.get("options", {}).get("model.clean")] == families[:3]
     assert [m["model"] for m in added if m.get("by_p_real")] == families[3:]
     assert any("labels tell real from noise with an AUC of" in note for note in found.metrics["notes"])
-    assert Recommender.load(tmp_path / "run").recommend(None, 5).equals(found.recommend(None, 5))
+    again = Recommender.load(tmp_path / "run")
+    assert again.recommend(None, 5).equals(found.recommend(None, 5))
+    history, items = torch.from_numpy(found.train.items[: found.train.ptr[1]]).long(), torch.arange(5)
+    with torch.inference_mode():
+        why = [made.method.target.contributions(history, items, 0) for made in (found, again)]
+    torch.testing.assert_close(*why)
 
 
 def test_labelled_validation_pairs_say_how_far_labels_are_trusted(monkeypatch):

@@ -143,6 +143,11 @@ def test_a_folder_without_a_run_is_told_from_one_that_was_interrupted(tmp_path):
         ({"model": 3}, "model: Input should be a valid string"),
         ({"mean": {"recall@5": "high"}}, "mean.recall@5: Input should be a valid number"),
         ({"groups": {"warm": {"users": 3}}}, "groups.warm.mean: Field required"),
+        ({"members": [{"model": "ease", "weight": "much"}]}, "members.0.weight: Input should be a valid number"),
+        (
+            {"members": [{"model": "ease", "test_ndcg@20": "high"}]},
+            "members.0.test_ndcg@20: Input should be a valid number",
+        ),
     ],
 )
 def test_metrics_that_are_none(copied, change, why):

@@ -238,9 +238,12 @@ def _probe(path: Path, groups: int) -> None:
     process."""
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED) as file:
-        for group in range(groups):
-            next(file.iter_batches(1, row_groups=[group]), None)
+    try:
+        with pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED) as file:
+            for group in range(groups):
+                next(file.iter_batches(1, row_groups=[group]), None)
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is damaged (the name of a column is no UTF-8); write it again.") from None
 
 
 def read_table(path: Path) -> Any:
@@ -279,5 +282,5 @@ def _parquet(path: Path) -> Iterator[Any]:
         kept = {field.name for field in file.schema_arrow if pa.types.is_string(field.type)}
         texts = sorted(kept - unfoldable(file.metadata))
         yield pq.ParquetFile(path, thrift_container_size_limit=MOST_LISTED, read_dictionary=texts) if texts else file
-    except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
+    except (pa.ArrowException, OSError, RuntimeError, UnicodeDecodeError) as error:  # Arrow raises the last two, too
         raise InputError(f"{path} is damaged ({error}); train again.") from None

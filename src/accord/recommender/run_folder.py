@@ -22,6 +22,7 @@ from accord.io.tensors import not_finite, read_tensors
 from accord.methods.base import Method
 from accord.models import MODELS
 from accord.models.base import Model
+from accord.models.consensus import Member
 from accord.training.run import RunConfig, RunSpec
 
 Figures = dict[str, Annotated[float, Field(allow_inf_nan=False)]]
@@ -62,6 +63,15 @@ class _Entry(_Said):
     valid_ndcg: float | None = Field(None, alias="valid_ndcg@20", allow_inf_nan=False)
 
 
+class _Judged(Member):
+    """A member of a consensus, and what it reaches alone."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    valid_ndcg: float | None = Field(None, alias="valid_ndcg@20", allow_inf_nan=False)
+    test_ndcg: float | None = Field(None, alias="test_ndcg@20", allow_inf_nan=False)
+
+
 class _Metrics(_Said):
     """What metrics.json says."""
 
@@ -76,6 +86,7 @@ class _Metrics(_Said):
     groups: dict[str, _Group]
     seconds: Figures
     device: str
+    members: list[_Judged] = []
 
 
 class _Epoch(_Said):
