@@ -8,6 +8,7 @@ from torch import nn
 
 from accord.nn.adam import Adam
 from accord.nn.layers import Embedding
+from accord.nn.row_adam import RowsAtOnce, RowsStepByStep
 
 
 def test_the_penalty_of_each_run_is_part_of_its_gradient():
@@ -70,7 +71,7 @@ def test_tables_by_rows_have_dense_state_between_start_and_release(decoupled):
     pytest.importorskip("numba", reason="numba is not installed (accord[fast])")
     table = Embedding(1, 6, 2)
     nn.init.ones_(table.weight)
-    optimizer = Adam([table.weight], 0.1, [table], decoupled)
+    optimizer = Adam([table.weight], 0.1, {table: RowsAtOnce if decoupled else RowsStepByStep}, decoupled)
     optimizer.start()
     for _ in range(3):
         optimizer.zero_grad()

@@ -9,6 +9,7 @@ from accord.kernels import cpu
 from accord.nn import layers, row_adam
 from accord.nn.adam import Adam
 from accord.nn.layers import Embedding
+from accord.nn.row_adam import RowsAtOnce, RowsStepByStep
 from accord.training.stack import train_stack
 from helpers import CPU, assert_same_training, assert_same_weights, plan_small, small_data
 
@@ -37,7 +38,9 @@ def test_rows_end_where_dense_adam_ends(counted, decay, gaps, decoupled, monkeyp
     rows, generator = 40, torch.Generator().manual_seed(1)
     mine, usual = table(rows), table(rows)
     factors = torch.tensor(decay)
-    optimizer, dense = Adam([mine.weight], 0.01, [mine], decoupled), Adam([usual.weight], 0.01, [], decoupled)
+    kind = RowsAtOnce if decoupled else RowsStepByStep
+    optimizer = Adam([mine.weight], 0.01, {mine: kind}, decoupled)
+    dense = Adam([usual.weight], 0.01, decoupled=decoupled)
     optimizer.start()
     for step in range(500):
         if gaps:

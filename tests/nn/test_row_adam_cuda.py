@@ -1,4 +1,4 @@
-"""Row by row on CUDA, training is what it is with every row at every step."""
+"""By what is looked up, on CUDA, training is what it is with gradients of whole tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from accord.nn import layers, row_adam_cuda
 from accord.nn.adam import Adam
 from accord.nn.layers import Embedding, pair_dot
+from accord.nn.row_adam_cuda import RowsOnCuda, TableOnCuda
 from accord.training.stack import train_stack
 from helpers import assert_same_training, plan_small, small_data
 
@@ -26,15 +27,16 @@ def tables():
 
 @pytest.mark.parametrize("decay", [[0.0, 0.0], [0.03, 2.0]])
 @pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize(("kind", "decoupled"), [(RowsOnCuda, True), (TableOnCuda, True), (TableOnCuda, False)])
 @pytest.mark.parametrize("counted", [2**17, 70])
-def test_rows_end_where_all_of_them_at_every_step_end(counted, gaps, decay, monkeypatch):
+def test_rows_end_where_those_of_a_whole_gradient_end(counted, kind, decoupled, gaps, decay, monkeypatch):
     """Looked up, and multiplied with those of a table that is updated as a whole; rows are looked up twice at once, and
-    with gaps most are left alone for hundreds of steps."""
+    with gaps most are left alone for hundreds of steps. A step in which nothing is looked up changes nothing."""
     monkeypatch.setattr(row_adam_cuda, "COUNTED", counted)
     (mine, other), (usual, its_other) = tables(), tables()
     factors, generator = torch.tensor(decay, device=CUDA), torch.Generator().manual_seed(1)
-    optimizer = Adam([mine.weight, other.weight], 0.01, [mine], decoupled=True)
-    dense = Adam([usual.weight, its_other.weight], 0.01, [], decoupled=True)
+    optimizer = Adam([mine.weight, other.weight], 0.01, {mine: kind}, decoupled)
+    dense = Adam([usual.weight, its_other.weight], 0.01, decoupled=decoupled)
     optimizer.start()
     runs = torch.arange(RUNS, device=CUDA)[:, None]
     for step in range(500):
@@ -54,27 +56,37 @@ def test_rows_end_where_all_of_them_at_every_step_end(counted, gaps, decay, monk
         optimizer.taken()
         dense.step({usual.weight: factors})
     assert mine.weight.grad is None
-    assert mine.rows.last.min() < 500 or not gaps
+    assert not mine.rows.gradient.any()
+    assert kind is TableOnCuda or mine.rows.last.min() < 500 or not gaps
+    optimizer.zero_grad()
+    optimizer.step({mine.weight: factors})
     optimizer.release()
     for table, expected in ((mine, usual), (other, its_other)):
         torch.testing.assert_close(table.weight, expected.weight, rtol=1e-4, atol=1e-4)
     state, expected = optimizer.state[mine.weight], dense.state[usual.weight]
     assert state["step"] == expected["step"] == 500
-    torch.testing.assert_close(state["exp_avg_sq"], expected["exp_avg_sq"], rtol=1e-3, atol=1e-6)
+    for name in optimizer.remembers[1:]:
+        torch.testing.assert_close(state[name], expected[name], rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("worth", "optimiser"),
+    [("WORTH_ROWS_ON_CUDA", "decoupled"), ("WORTH_KERNEL", "decoupled"), ("WORTH_KERNEL", "adam")],
+)
 @pytest.mark.parametrize("method", ["normal", "deca", "deca-p", "pld"])
 @pytest.mark.parametrize("model", ["mf", "gmf", "neumf"])
-def test_training_by_rows_is_training(model, method, monkeypatch):
+def test_training_by_rows_is_training(model, method, worth, optimiser, monkeypatch):
     """Recorded, and where that is not possible (PLD) step by step."""
-    run = plan_small(model, method, (3, 5), epochs=4, protocol__optimiser="decoupled")
+    run = plan_small(model, method, (3, 5), epochs=4, protocol__optimiser=optimiser)
     made, tables_by_rows = [], layers.tables_by_rows
     expected = train_stack(small_data(), run, CUDA)
-    monkeypatch.setattr(layers, "WORTH_ROWS_ON_CUDA", 0)
+    monkeypatch.setattr(layers, worth, 0)
     monkeypatch.setattr(
         "accord.training.trainer.tables_by_rows", lambda *given: made.append(tables_by_rows(*given)) or made[-1]
     )
     found = train_stack(small_data(), run, CUDA)
+    kinds = {kind for tables in made for kind in tables.values()}
     assert all(made)
+    assert kinds == {RowsOnCuda if worth == "WORTH_ROWS_ON_CUDA" else TableOnCuda}
     assert_same_training(found, expected, losses=(2e-3, 1e-4), weights=(2e-2, 5e-3))
     assert all(module.rows is None for module in found[0].modules() if isinstance(module, Embedding))

@@ -128,7 +128,7 @@ if triton is not None:
     def _adam(  # type: ignore[no-untyped-def]
         w_at, g_at, m_at, v_at, step_at, decay_at, size, lr, eps,
         BETA1: tl.constexpr, BETA2: tl.constexpr, LOG1: tl.constexpr, LOG2: tl.constexpr,
-        DECAYED: tl.constexpr, DECOUPLED: tl.constexpr, PLACES: tl.constexpr,
+        DECAYED: tl.constexpr, DECOUPLED: tl.constexpr, CLEAR: tl.constexpr, PLACES: tl.constexpr,
     ):  # fmt: skip
         run = tl.program_id(1).to(tl.int64)
         place = tl.program_id(0).to(tl.int64) * PLACES + tl.arange(0, PLACES)
@@ -136,6 +136,8 @@ if triton is not None:
         at = run * size + place
         w, g = tl.load(w_at + at, mask=inside), tl.load(g_at + at, mask=inside)
         v = tl.load(v_at + at, mask=inside)
+        if CLEAR:
+            tl.store(g_at + at, tl.zeros_like(g), mask=inside & (g != 0))
         if DECAYED:
             factor = tl.load(decay_at + run)
             if not DECOUPLED:
@@ -326,15 +328,15 @@ def agreement_terms(
 
 def adam(
     weight: Tensor, gradient: Tensor, mean: Tensor | None, spread: Tensor, step: Tensor, decay: Tensor | None,
-    lr: float, betas: tuple[float, float], eps: float,
+    lr: float, betas: tuple[float, float], eps: float, clear: bool = False,
 ) -> None:  # fmt: skip
     """One step of Adam on [R, ...] in place; `decay` [R] times the weight is added to the gradient first. Without a
-    `mean`, it is the decoupled form."""
+    `mean`, it is the decoupled form. With `clear`, the gradient is 0 afterwards, where most of it was 0 before."""
     runs, size, decoupled = len(weight), weight[0].numel(), mean is None
     _adam[_grid(runs, size, PLACES)](
         weight, gradient, spread if mean is None else mean, spread, step, step if decay is None else decay, size, lr,
         eps, BETA1=betas[0], BETA2=betas[1], LOG1=0.0 if decoupled else math.log(betas[0]), LOG2=math.log(betas[1]),
-        DECAYED=decay is not None, DECOUPLED=decoupled, PLACES=PLACES,
+        DECAYED=decay is not None, DECOUPLED=decoupled, CLEAR=clear, PLACES=PLACES,
     )  # fmt: skip
 
 

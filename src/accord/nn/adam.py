@@ -19,11 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from accord.kernels import cuda
-from accord.nn.layers import Embedding
-from accord.nn.row_adam import RowsAtOnce, RowsStepByStep
-from accord.nn.row_adam_cuda import RowsOnCuda
-
-LARGE = 2**17  # elements from which a parameter is worth a kernel of its own
+from accord.nn.layers import WORTH_KERNEL, Embedding
+from accord.nn.row_adam import Rows
+from accord.nn.row_adam_cuda import OnCuda
 
 
 class Adam:
@@ -33,10 +31,11 @@ class Adam:
     """
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], lr: float, by_rows: Sequence[Embedding] = (), decoupled: bool = False
-    ) -> None:
-        """`by_rows`: tables that are updated row by row, until `release`."""
-        self.parameters, self.lr, self.by_rows, self.decoupled = list(parameters), lr, list(by_rows), decoupled
+        self, parameters: Iterable[nn.Parameter], lr: float, by_rows: Mapping[Embedding, type[Rows]] | None = None,
+        decoupled: bool = False,
+    ) -> None:  # fmt: skip
+        """`by_rows`: tables that are updated by what is looked up in them, until `release`, and how."""
+        self.parameters, self.lr, self.by_rows, self.decoupled = list(parameters), lr, dict(by_rows or {}), decoupled
         self.betas, self.eps = (0.0 if decoupled else 0.9, 0.999), 1e-8
         self.state: defaultdict[nn.Parameter, dict[str, Tensor]] = defaultdict(dict)
 
@@ -47,9 +46,8 @@ class Adam:
 
     def start(self) -> None:
         """Begin, or go on from the state that was put in place."""
-        for table in self.by_rows:
+        for table, kind in self.by_rows.items():
             state = self._started(table.weight, self.remembers)
-            kind = RowsOnCuda if table.weight.is_cuda else RowsAtOnce if self.decoupled else RowsStepByStep
             table.rows = kind(table.weight, state, self.lr, self.betas, self.eps)
 
     def _started(self, parameter: nn.Parameter, names: Sequence[str]) -> dict[str, Tensor]:
@@ -92,7 +90,7 @@ class Adam:
         for parameter in self.parameters:
             if parameter.grad is None:
                 continue
-            worth = self.decoupled or parameter.numel() >= LARGE
+            worth = self.decoupled or parameter.numel() >= WORTH_KERNEL
             if worth and cuda.usable(parameter) and self.state.get(parameter):
                 large.append(parameter)
                 continue
@@ -113,9 +111,12 @@ class Adam:
                 beta2=self.betas[1], weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
             )  # fmt: skip
         self._update_large(large, decay)
-        for table in self.by_rows:
-            assert table.rows is not None
-            table.rows.update(decay.get(table.weight))
+        tables = [(table.weight, table.rows) for table in self.by_rows if table.rows is not None]
+        counts = [rows.step for _, rows in tables if isinstance(rows, OnCuda) and rows.touched]
+        if counts:
+            torch._foreach_add_(counts, 1)  # one kernel for all
+        for weight, rows in tables:
+            rows.update(decay.get(weight))
 
     def _update_apart(self, parameter: nn.Parameter, gradient: Tensor, decay: Tensor | None) -> None:
         """A step of the decoupled form, as it is stated above."""
@@ -131,7 +132,7 @@ class Adam:
     def _update_large(self, parameters: list[nn.Parameter], decay: Mapping[nn.Parameter, Tensor]) -> None:
         states = [self._started(parameter, self.remembers) for parameter in parameters]
         if states:
-            torch._foreach_add_([state["step"] for state in states], 1)  # one kernel for all
+            torch._foreach_add_([state["step"] for state in states], 1)
         for parameter, state in zip(parameters, states, strict=True):
             assert parameter.grad is not None
             cuda.adam(

@@ -14,11 +14,13 @@ from accord.kernels import cpu, cuda
 from accord.kernels.lookups import Into, row_dot, take_rows
 from accord.nn.ranks import ALONE, Ranks, Share
 from accord.nn.remote_rows import fetch
-from accord.nn.row_adam import Rows
+from accord.nn.row_adam import Rows, RowsAtOnce, RowsStepByStep
+from accord.nn.row_adam_cuda import RowsOnCuda, TableOnCuda
 from accord.random import DRAWN_AT_ONCE, drawn_part, generators
 
 WORTH_ROWS = 2  # times the pairs of a step: a table of more rows is trained row by row
 WORTH_ROWS_ON_CUDA = 8  # where a table is passed over at the speed of memory, and rows are not
+WORTH_KERNEL = 2**17  # elements from which a parameter is worth a kernel of its own on CUDA
 
 
 class Trainable(nn.Module):
@@ -153,22 +155,29 @@ class Streams(nn.Module):
         return self.streams
 
 
-def tables_by_rows(module: nn.Module, pairs: int, decoupled: bool = False) -> list[Embedding]:
-    """Tables that are worth training row by row when a step looks up so many pairs: large, and read by lookups alone,
-    which a model promises by `only_looks_up = True`. Taking missed steps one by one is worth it later, and on a CPU.
+def tables_by_rows(module: nn.Module, pairs: int, decoupled: bool = False) -> dict[Embedding, type[Rows]]:
+    """Tables that are worth being trained by what a step looks up, which is so many pairs, and how: large, and read by
+    lookups alone, which a model promises by `only_looks_up = True`.
     """
-    least = WORTH_ROWS * pairs * (1 if decoupled else 2)
-    least_on_cuda = WORTH_ROWS_ON_CUDA * pairs
-    found = []
+    found: dict[Embedding, type[Rows] | None] = {}
     for model in module.modules():
         if getattr(model, "only_looks_up", False):
-            found += [layer for layer in model.children() if isinstance(layer, Embedding)]
-    return [
-        table
-        for table in found
-        if (cpu.usable(table.weight) and table.weight.shape[1] >= least)
-        or (decoupled and cuda.usable(table.weight) and table.weight.shape[1] >= least_on_cuda)
-    ]
+            found |= {
+                layer: _rows_of(layer, pairs, decoupled) for layer in model.children() if isinstance(layer, Embedding)
+            }
+    return {table: kind for table, kind in found.items() if kind is not None}
+
+
+def _rows_of(table: Embedding, pairs: int, decoupled: bool) -> type[Rows] | None:
+    """Taking missed steps one by one is worth it later than taking them at once, and on a CPU."""
+    rows = table.weight.shape[1]
+    if cpu.usable(table.weight) and rows >= WORTH_ROWS * pairs * (1 if decoupled else 2):
+        return RowsAtOnce if decoupled else RowsStepByStep
+    if not cuda.usable(table.weight):
+        return None
+    if decoupled and rows >= WORTH_ROWS_ON_CUDA * pairs:
+        return RowsOnCuda
+    return TableOnCuda if table.weight.numel() >= WORTH_KERNEL else None
 
 
 def join(module: nn.Module, ranks: Ranks) -> None:

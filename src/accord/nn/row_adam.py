@@ -26,6 +26,12 @@ class Rows(ABC):
     """The state of a table [R, rows, dim] under Adam, with the rows' last steps."""
 
     @abstractmethod
+    def __init__(
+        self, weight: nn.Parameter, state: Mapping[str, Tensor], lr: float, betas: tuple[float, float], eps: float
+    ) -> None:
+        """`state`: as torch's Adam has it."""
+
+    @abstractmethod
     def look_up(self, ids: Tensor, to_train: bool) -> Into | None:
         """Bring rows [R, B] up to date; where their gradient belongs, if they are to have one."""
 
@@ -52,7 +58,6 @@ class RowsOnCpu(Rows):
     def __init__(
         self, weight: nn.Parameter, state: Mapping[str, Tensor], lr: float, betas: tuple[float, float], eps: float
     ) -> None:
-        """`state`: as torch's Adam has it."""
         self.weight, self.spread = weight.detach().numpy(), state["exp_avg_sq"].numpy()
         self.step, self._kept_step = int(state["step"]), state["step"]
         self.lr, self.betas, self.eps = lr, betas, eps
