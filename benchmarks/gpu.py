@@ -3,7 +3,8 @@
     ACCORD_DATA=... python benchmarks/gpu.py [CASE ...]
 
 Each case is trained three times in one process. The second time is reported, the first (with compilation and the first
-touch of memory) beside it; the third is profiled. `train` is the training loop alone, sampling, recording and checks
+touch of memory) beside it; the third is profiled, once all cases are timed: whatever is started after a profile, in the
+same process, is slower. `train` is the training loop alone, sampling, recording and checks
 included, `later` the median of its epochs after the first. A command of its own:
 
     python benchmarks/gpu.py cold
@@ -147,6 +148,7 @@ def main(names: list[str]) -> None:
     if names == ["cold"]:
         return cold()
     loaded: dict[str, Dataset] = {}
+    timings = []
     print(
         json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, **when.measured()}), flush=True
     )
@@ -163,9 +165,10 @@ def main(names: list[str]) -> None:
         line = {
             "case": name, **{key: round(value, 4) for key, value in second.items()}, "first": round(first["train"], 3),
             "target": target, "gigabytes": round(torch.cuda.max_memory_allocated() / 1e9, 2),
-            "device_ms": profiled(data, run),
         }  # fmt: skip
-        print(json.dumps(line), flush=True)
+        timings.append((line, data, run))
+    for line, data, run in timings:
+        print(json.dumps(line | {"device_ms": profiled(data, run)}), flush=True)
 
 
 if __name__ == "__main__":
