@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from figures import GPU_COPY, gpu_runs
+from figures import GPU_COPY, gpu_runs, moved_on_gpu
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "scaling.md"
@@ -103,13 +103,13 @@ NETWORKS, TRAINED = 4, 3  # GMF with DeCA has four networks; a step trains three
 def plan(measured: dict[str, Any]) -> str:
     """Every figure of it is extrapolated."""
     steps_there, users_there, items_there, tested = 15 * 503, 1_157_633, 9_560, 75_000
-    moved = 32 * TRAINED * DIM * (users_there + items_there) + 32 * DIM * TRAINED * 2 * 2048
+    moved = moved_on_gpu(TRAINED * DIM * (users_there + items_there), DIM * TRAINED * 2 * 2048)
     speed = moved * steps_there / measured["train"]  # bytes per second, of whole steps
     user_rows = 4 * DIM * USERS * NETWORKS / RANKS
     item_rows = 4 * DIM * ITEMS * NETWORKS / RANKS
     pairs = PAIRS / RANKS
     steps = PAIRS / BATCH
-    dense = 32 * TRAINED * DIM * (USERS + ITEMS) / RANKS + 32 * DIM * TRAINED * 2 * BATCH / RANKS
+    dense = dense_of(BATCH)
     looked_up = 2 * BATCH / RANKS
     distinct = ITEMS * (1 - (1 - 1 / ITEMS) ** looked_up)
     sent = TRAINED * distinct * (RANKS - 1) / RANKS * (8 + 8 * DIM)
@@ -139,7 +139,7 @@ def plan(measured: dict[str, Any]) -> str:
 
 
 def dense_of(batch: int) -> float:
-    return 32 * TRAINED * DIM * (USERS + ITEMS) / RANKS + 32 * DIM * TRAINED * 2 * batch / RANKS
+    return moved_on_gpu(TRAINED * DIM * (USERS + ITEMS) / RANKS, DIM * TRAINED * 2 * batch / RANKS)
 
 
 def gigabytes(value: float) -> str:
