@@ -221,6 +221,11 @@ def test_a_name_that_is_no_text_is_said(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"item", b"\xadtem"))
     with pytest.raises(InputError, match=r"a\.parquet is damaged \('utf-8' codec can't decode byte 0xad"):
         read_table(path)
-    with pytest.raises(InputError) as told:
-        load(path)
-    assert str(told.value) == f"{path} is damaged (the name of a column is no UTF-8); write it again."
+    table = pa.Table.from_arrays([pa.array([n]) for n in range(4)], names=["user", "item", "twice", "twice"])
+    twice = tmp_path / "twice.parquet"
+    pq.write_table(table, twice, store_schema=False)
+    twice.write_bytes(twice.read_bytes().replace(b"twice", b"twic\xad"))
+    for damaged in (path, twice):
+        with pytest.raises(InputError) as told:
+            load(damaged)
+        assert str(told.value) == f"{damaged} is damaged (the name of a column is no UTF-8); write it again."

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from accord.errors import InputError, shown
 from accord.io.csv_safety import is_bare, is_guarded, suspects, unguarded
-from accord.io.files import MOST_LISTED, MOST_TIMES, Unfolding, check_footer, check_rows, unfoldable
+from accord.io.files import MOST_LISTED, MOST_TIMES, Unfolding, check_footer, check_rows, misnamed, unfoldable
 
 SMALL_TEXT = 2**26  # a compressed log may be MOST_TIMES its size, or this large
 IN_NO_ZIP = (".parquet", ".pq", ".orc", ".xlsx", ".xlsm", ".xls", ".zip", ".db", ".sqlite", ".duckdb")
@@ -185,9 +185,12 @@ def names_of(file: Path, kind: str) -> list[str]:
     """The columns of a Parquet or ORC file, repeated ones too, of which Arrow makes no dataset."""
     from pyarrow import orc, parquet
 
-    if kind == "orc":
-        return list(orc.ORCFile(file).schema.names)
-    return list(parquet.ParquetFile(file, thrift_container_size_limit=MOST_LISTED).schema_arrow.names)
+    try:
+        if kind == "orc":
+            return list(orc.ORCFile(file).schema.names)
+        return list(parquet.ParquetFile(file, thrift_container_size_limit=MOST_LISTED).schema_arrow.names)
+    except UnicodeDecodeError:
+        raise misnamed(file) from None
 
 
 def few_at_once(dataset: Any, names: list[str]) -> Iterator[pa.RecordBatch]:

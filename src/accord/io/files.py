@@ -243,7 +243,11 @@ def _probe(path: Path, groups: int) -> None:
             for group in range(groups):
                 next(file.iter_batches(1, row_groups=[group]), None)
     except UnicodeDecodeError:
-        raise InputError(f"{path} is damaged (the name of a column is no UTF-8); write it again.") from None
+        raise misnamed(path) from None
+
+
+def misnamed(path: Path) -> InputError:
+    return InputError(f"{path} is damaged (the name of a column is no UTF-8); write it again.")
 
 
 def read_table(path: Path) -> Any:
