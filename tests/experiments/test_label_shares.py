@@ -167,3 +167,26 @@ def test_what_is_said_of_the_clean_members_is_what_their_raw_lines_say():
     for name, line in tests.items():
         own = [one["ndcg@20"] for one in drawn if (one["dataset"], one["by"], one["share"]) == (name, "random", 0.05)]
         assert np.mean(own) == pytest.approx(line["now"], abs=1e-6)
+
+
+def test_what_is_said_of_what_was_tried_is_what_its_raw_lines_say():
+    docs = Path(__file__).parents[2] / "docs"
+    raw = (docs / "reproduction" / "labels" / "tried.jsonl").read_text().splitlines()
+    tried = {}
+    for line in map(json.loads, raw):
+        tried.setdefault(line["tried"], []).append(line)
+    chosen, without_noise = tried.values()
+    said = " ".join((docs / "labels.md").read_text().split())
+
+    def gains(lines, name="chosen"):
+        return 100 * np.array([line[name] / line["usual"] - 1 for line in lines])
+
+    mean, worse = gains(chosen).mean(), (gains(chosen) < 0).sum()
+    assert f"by {abs(mean):+.1f}% on average over {len(chosen)} cases and makes it worse in {worse}" in said
+    assert abs(mean) < 0.05, "its sign is not said"
+    known, best = (gains(chosen, name).mean() for name in ("chosen_by_all_labels", "best_on_test"))
+    assert f"would gain {known:.1f}%, and the best that there is to choose {best:.1f}%" in said
+    found = gains(without_noise)
+    few = gains([line for line in without_noise if line["share"] == 0.05]).mean()
+    assert f"by {found.mean():+.1f}% on average over {len(found)} cases, from {found.min():.1f}%" in said
+    assert f"to {found.max():+.1f}%, and by {few:.1f}% with 5% of the labels" in said
