@@ -190,3 +190,20 @@ def test_what_is_said_of_what_was_tried_is_what_its_raw_lines_say():
     few = gains([line for line in without_noise if line["share"] == 0.05]).mean()
     assert f"by {found.mean():+.1f}% on average over {len(found)} cases, from {found.min():.1f}%" in said
     assert f"to {found.max():+.1f}%, and by {few:.1f}% with 5% of the labels" in said
+
+
+def test_how_far_a_share_of_few_labels_is_off_is_as_the_page_says():
+    docs = Path(__file__).parents[2] / "docs"
+    data = accord.load("demo", labels="value>=1")
+    known, off, sizes = data.train.column("label"), [], []
+    for draw in range(10):
+        drawn = label_shares.drawn_labels(data, 0.01, "random", draw)
+        given = ~np.isnan(drawn)
+        off.append(abs(drawn[given].mean() - known[~given].mean()))
+        sizes.append(given.sum())
+    lines = label_shares.read_lines(docs / "reproduction" / "labels" / "labels.jsonl")
+    errors = [one["ece"] for one in lines if (one["dataset"], one["by"], one["share"]) == ("demo", "random", 0.01)]
+    said = " ".join((docs / "labels.md").read_text().split())
+    share, error = (f"{np.mean(one):.3f}"[1:] for one in (off, errors))
+    assert f"{np.mean(sizes):.0f} each on average, the share of real ones alone is off by {share}" in said
+    assert f"of a calibration error of {error}." in said
