@@ -331,7 +331,7 @@ def adam(
     lr: float, betas: tuple[float, float], eps: float, clear: bool = False,
 ) -> None:  # fmt: skip
     """One step of Adam on [R, ...] in place; `decay` [R] times the weight is added to the gradient first. Without a
-    `mean`, it is the decoupled form. With `clear`, the gradient is 0 afterwards, where most of it was 0 before."""
+    `mean`, it is the decoupled form. With `clear`, the gradient is 0 afterwards; what is 0 is not written."""
     runs, size, decoupled = len(weight), weight[0].numel(), mean is None
     _adam[_grid(runs, size, PLACES)](
         weight, gradient, spread if mean is None else mean, spread, step, step if decay is None else decay, size, lr,
