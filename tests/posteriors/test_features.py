@@ -12,12 +12,16 @@ DATA = small_data()
 FEATURES = Features.of(interaction_matrix(DATA.training_csr()))
 
 
-def test_every_feature_has_mean_zero_and_spread_one():
+def test_every_feature_has_mean_zero_and_spread_one_and_a_factor_the_less_the_less_it_explains():
     block = FEATURES.block(np.arange(len(FEATURES)))
     assert block.shape == (560, len(FEATURES.groups))
     np.testing.assert_allclose(block.mean(0), 0, atol=1e-9)
-    spread = block.std(0)
-    assert np.all(np.isclose(spread, 1) | (spread == 0))
+    spread, values = block.std(0), FEATURES.factors.values
+    counts = spread[FEATURES.groups == 0]
+    assert np.all(np.isclose(counts, 1) | (counts == 0))
+    for place in (1, 2, 3):
+        own = spread[FEATURES.groups == place][1:]  # the first factor may have none
+        np.testing.assert_allclose(own, (values[1:] / values[1]) ** 2)
     assert np.isfinite(block).all()
     assert set(FEATURES.groups) == set(range(len(GROUPS)))
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 
 from accord.evaluation import noise
+from accord.posteriors import logistic
 from accord.posteriors.logistic import (
     OFF,
     START_PENALTY,
@@ -63,6 +64,33 @@ def test_intervals_hold_the_known_probability_19_times_of_20():
     )
     inside = np.mean((expit(middle - half) <= chance) & (chance <= expit(middle + half)))
     assert 0.92 <= inside <= 0.99
+
+
+def searched(labels):
+    """The penalties that are found for 150 pairs with labels: their own, or any."""
+    pairs, _ = drawn(150)
+    pairs = Pairs(pairs.features, pairs.users, pairs.items, pairs.labels if labels is None else labels)
+    start = (10.0, 10.0, 3.0, 3.0, OFF, OFF)
+    return best_penalties(pairs, GROUPS, [(1.0, np.arange(150) % 5)], (USERS, ITEMS), start)[0]
+
+
+ANY = [np.random.default_rng(number).integers(2, size=150).astype(float) for number in range(6)]
+
+
+def test_a_search_starts_from_stronger_penalties_where_labels_tell_little(monkeypatch):
+    monkeypatch.setattr(logistic, "STEPS", ())
+    assert searched(None) == (10.0, 10.0, 3.0, 3.0, OFF, OFF)
+    found = [searched(labels) for labels in ANY]
+    assert sum(own == (100.0, 100.0, 30.0, 30.0, OFF, OFF) for own in found) >= 4
+
+
+def test_chance_moves_penalties_less_than_it_would(monkeypatch):
+    def moves():
+        return sum(np.abs(np.log(np.array(searched(labels)[:4]) / (10, 10, 3, 3))).sum() for labels in ANY)
+
+    sure = moves()
+    monkeypatch.setattr(logistic, "SURE", 0.0)
+    assert sure < 0.9 * moves()
 
 
 # two factors of users, two of items

@@ -34,7 +34,7 @@ class Features:
     opinions: Floats  # [families, n]: the label-free chance of being real, by each
     prior: Floats  # [n]: their mean, as a normal score: its order is that of the label-free p_real
     limits: tuple[Floats, Floats]  # of each raw feature
-    moments: tuple[Floats, Floats]  # mean and spread within the limits
+    moments: tuple[Floats, Floats]  # mean within the limits, and what is left is divided by
     groups: Rows  # [p] place of each feature in GROUPS
 
     @classmethod
@@ -65,15 +65,16 @@ class Features:
         low, high = np.quantile(raw, [TAIL, 1 - TAIL], axis=0)
         raw = np.clip(raw, low, high)
         mean, spread = raw.mean(0), raw.std(0)
+        wanted = np.concatenate([np.ones((groups == 0).sum()), *[_spreads(self.factors.values)] * 3])
         some_spread = spread > 1e-6 * np.abs(mean)  # the first factor says nothing but how active and popular
-        values = vars(self) | {"limits": (low, high), "groups": groups}
-        return Features(**values | {"moments": (mean, np.where(some_spread, spread, np.inf))})
+        scale = np.divide(spread, wanted, out=np.full_like(spread, np.inf), where=some_spread & (wanted > 0))
+        return Features(**vars(self) | {"limits": (low, high), "groups": groups, "moments": (mean, scale)})
 
     def __len__(self) -> int:
         return len(self.users)
 
     def block(self, rows: Rows) -> Floats:
-        """The features of some interactions, each of mean 0 and spread 1 over the log: [B, p]."""
+        """The features of some interactions, each of mean 0 over the log, and of spread 1, factors of less: [B, p]."""
         raw, _ = self._raw(rows)
         np.clip(raw, *self.limits, out=raw)
         raw -= self.moments[0]
@@ -104,6 +105,13 @@ class Features:
         item = self.factors.item[items] * (scale / np.sqrt(popularity))[:, None]
         groups = np.repeat(np.arange(4), [len(parts), *[user.shape[1]] * 3])
         return np.column_stack([*parts, user, item, user * item]), groups
+
+
+def _spreads(values: Floats) -> Floats:
+    """Of factors with these singular values, beside the second, as the first is of no use: the less a factor explains
+    of the log, the less it is expected to tell of what is real."""
+    first = values[1] if len(values) > 1 else 1.0
+    return np.asarray(np.minimum(values / max(first, 1e-12), 1) ** 2)
 
 
 def _inside(percentiles: Floats) -> Floats:

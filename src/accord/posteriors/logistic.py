@@ -14,11 +14,12 @@ START_WEIGHT, START_PENALTY = 0.3, 10.0  # of the label-free column: where its w
 LEAST, MOST = 0.1, 3e4  # penalties
 OFF, ON = MOST, 100.0  # of tastes: none are learned, and where the search goes from there
 PENALTIES = (30.0, 100.0, 100.0, 100.0, 3.0, 3.0, OFF, OFF)  # where it starts: see `Penalties`
+STRONGER = 10.0  # times these it starts from, where that is better: labels that tell little
 OF_USERS, OF_ITEMS = 1, 2  # the groups of features that are factors of users, and of items
 TASTES = 8  # factors along which a user, or an item, has weights of its own
 STEPS = (4.0, 2.0)  # factors that a penalty is moved by
 ENOUGH = 1e-4  # of log loss that a move must gain
-SURE_OF_TASTES = 2.0  # standard errors that a move to more of them must gain: with few labels chance offers many
+SURE, SURE_OF_TASTES = 1.0, 2.0  # standard errors that it must gain too, and one to more tastes: chance offers many
 ITERATIONS = 200
 ROWS_AT_ONCE = 2**17
 
@@ -223,8 +224,8 @@ def best_penalties(
     pairs: Pairs, groups: Rows, folds: Sequence[tuple[float, Rows]], shape: tuple[int, int],
     start: Sequence[float] = PENALTIES,
 ) -> tuple[Penalties, Floats]:  # fmt: skip
-    """Penalties whose held-out log loss no step of one of them improves, and the logits held out with them by the last
-    of the folds: [n]. `folds`: ways to hold labels out, each with what its loss counts for."""
+    """Penalties whose held-out log loss no step of one of them surely improves, and the logits held out with them by
+    the last of the folds: [n]. `folds`: ways to hold labels out, each with what its loss counts for."""
     near: list[dict[int, Fitted]] = [{} for _ in folds]
 
     def judged(penalties: Penalties) -> tuple[float, Floats]:
@@ -234,8 +235,8 @@ def best_penalties(
             loss += share * float(losses(logits, pairs.labels).mean())
         return loss, logits
 
-    best = tuple(start)
-    least, logits = judged(best)
+    stronger = (*(min(STRONGER * own, MOST) for own in start[:-2]), *start[-2:])
+    best, (least, logits) = min(((own, judged(own)) for own in (tuple(start), stronger)), key=lambda one: one[1][0])
     for step in STEPS:
         for place in range(len(best)):
             for factor in (step, 1 / step):
@@ -246,11 +247,9 @@ def best_penalties(
                         break
                     tried = (*best[:place], moved, *best[place + 1 :])
                     loss, found = judged(tried)
-                    enough = ENOUGH
-                    if place >= len(best) - 2 and factor < 1:
-                        gains = losses(logits, pairs.labels) - losses(found, pairs.labels)
-                        enough = max(ENOUGH, SURE_OF_TASTES * float(gains.std()) / np.sqrt(len(pairs)))
-                    if loss >= least - enough:
+                    gains = losses(logits, pairs.labels) - losses(found, pairs.labels)
+                    sure = SURE_OF_TASTES if place >= len(best) - 2 and factor < 1 else SURE
+                    if loss >= least - max(ENOUGH, sure * float(gains.std()) / np.sqrt(len(pairs))):
                         break
                     best, least, logits = tried, loss, found
     return best, logits
