@@ -177,6 +177,16 @@ def test_what_is_said_of_the_scale_of_factors_is_what_its_raw_lines_say():
     assert f"and {(gains < 0).sum()} a lower one, by {mean} on average and by {few} with 1% of the labels" in said
 
 
+def test_what_is_said_of_the_target_of_mf_is_what_its_raw_lines_say():
+    docs = Path(__file__).parents[2] / "docs"
+    raw = (docs / "reproduction" / "labels" / "mf-target.jsonl").read_text().splitlines()
+    gains = np.array([100 * (line["target"] / line["counted"] - 1) for line in map(json.loads, raw)])
+    said = " ".join((docs / "labels.md").read_text().split())
+    better, worse = (gains > 0).sum(), (gains < 0).sum()
+    assert f"of {len(gains)} cases {better} recommend better and {worse} worse, by {gains.mean():.1f}% of" in said
+    assert f"on average, from {gains.min():.1f}% to {gains.max():+.1f}%" in said
+
+
 def test_what_is_said_of_what_was_tried_is_what_its_raw_lines_say():
     docs = Path(__file__).parents[2] / "docs"
     raw = (docs / "reproduction" / "labels" / "tried.jsonl").read_text().splitlines()

@@ -25,6 +25,7 @@ from accord.models import MODELS, OF_MEMBERS
 from accord.models.consensus import Member
 from accord.nn.ranks import SeveralRanks
 from accord.random import generators
+from accord.training import stack
 from accord.training.plan import plan
 from accord.training.stack import Bench, train_stack
 from accord.training.trainer import Diverged
@@ -241,6 +242,30 @@ def test_out_of_fold_scores_of_a_learned_model_have_one_row_per_run():
     assert scores.shape == (2, len(small_data().training_csr().items))
     assert np.isfinite(scores).all()
     assert not np.array_equal(scores[0], scores[1]), "each run has its own seed"
+
+
+def test_p_real_is_the_target_of_a_learned_member_and_the_weight_of_a_solved_one(monkeypatch):
+    p_real, taken = np.linspace(0, 1, len(small_data().training_csr().items)), []
+
+    class Asks(Normal):
+        def stages(self, lab):
+            lab.set_column("p_real", p_real)
+            for member in (
+                Member(model="ials", by_p_real=True),
+                Member(model="mf", method="normal", by_p_real=True),
+                Member(model="mf", method="normal"),
+            ):
+                monkeypatch.setattr(stack, "train_stack", lambda *_, columns, **__: taken.append(columns) or (None, []))
+                lab.fit(member)
+
+    train_small("gmf", Asks, (3,))
+    solved, learned, as_it_is = taken
+    share = p_real / p_real.mean()
+    np.testing.assert_array_equal(solved["weight"], share)
+    np.testing.assert_array_equal(learned["label"], np.minimum(share, 1))
+    assert "label" not in solved
+    assert "weight" not in learned
+    assert set(as_it_is) == {"p_real"}
 
 
 def test_a_column_of_another_length_is_refused():

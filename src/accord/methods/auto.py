@@ -18,7 +18,7 @@ from accord.models.base import Shape
 from accord.models.consensus import Member
 
 CLEANED = ("ease", "item-knn", "graph-filter", "ials", "mf")  # families that gain by being told what is real
-BY_WEIGHT = ("ials", "mf")  # of these, those in which an interaction counts for its p_real; the others have an option
+BY_P_REAL = ("ials", "mf")  # of these, those that are trained by it; the others have an option
 CLEAN, OF_VOTE = 0.1, 0.5  # what each of them counts for beside the others' vote: this, and so much of its own vote
 QUALITY = 0.2  # what an item's quality counts for
 FAR_OVER = 3.0  # times the budget, and a minute: then the clock ends the search
@@ -135,6 +135,6 @@ def clean_members(found: Sequence[Member]) -> list[Member]:
 
 def _told(member: Member) -> Member:
     told = {"added": True, "weight": round(CLEAN + OF_VOTE * (member.weight or 0), 4)}
-    if member.model in BY_WEIGHT:
+    if member.model in BY_P_REAL:
         return member.model_copy(update={**told, "by_p_real": True})
     return member.model_copy(update={**told, "options": {**member.options, "model.clean": True}})

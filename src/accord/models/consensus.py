@@ -25,7 +25,7 @@ class Member(BaseConfig):
     seeds: int = Field(default=1, ge=1, le=MOST_SEEDS, description="runs whose mean is taken")
     epochs: int | None = Field(default=None, ge=1, description="passes where there is no validation to stop by")
     weight: float | None = Field(default=None, gt=0, description="what its vote counts for; none: chosen on validation")
-    by_p_real: bool = Field(default=False, description="an interaction counts for its p_real in training, by labels")
+    by_p_real: bool = Field(default=False, description="trained by p_real, which labels teach")
     added: bool = Field(default=False, description="added to the others' sum, which is standardised before")
 
     @property

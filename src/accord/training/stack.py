@@ -214,12 +214,15 @@ class Bench:
         return len(self._labelled_noise[0]) - len(validation_part(self._without_noise, self.run.config.protocol))
 
     def _columns_of(self, member: Member) -> dict[str, npt.NDArray[np.float64]]:
-        """The columns that were set, as a member takes them."""
+        """The columns that were set, as a member takes them: p_real is what a learned one is trained against, and what
+        an interaction counts for in a solved one."""
         p_real = self.set_columns.get("p_real")
         if not member.by_p_real or p_real is None:
             return self.set_columns
-        weight = p_real / p_real.mean() * self.train_pairs.columns.get("weight", 1.0)
-        return {**self.set_columns, "weight": weight}
+        share = p_real / p_real.mean()
+        if member.method is not None:
+            return {**self.set_columns, "label": np.minimum(share, 1)}
+        return {**self.set_columns, "weight": share * self.train_pairs.columns.get("weight", 1.0)}
 
     def scored_otherwise(self, member: Member, trained: Method) -> Method:
         run = self.run.of_member(member)
