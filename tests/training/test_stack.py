@@ -250,13 +250,10 @@ def test_p_real_is_the_target_of_a_learned_member_and_the_weight_of_a_solved_one
     class Asks(Normal):
         def stages(self, lab):
             lab.set_column("p_real", p_real)
-            for member in (
-                Member(model="ials", by_p_real=True),
-                Member(model="mf", method="normal", by_p_real=True),
-                Member(model="mf", method="normal"),
-            ):
-                monkeypatch.setattr(stack, "train_stack", lambda *_, columns, **__: taken.append(columns) or (None, []))
-                lab.fit(member)
+            monkeypatch.setattr(stack, "train_stack", lambda *_, columns, **__: taken.append(columns) or (None, []))
+            lab.fit(Member(model="ials", by_p_real=True))
+            lab.fit(Member(model="mf", method="normal", by_p_real=True))
+            lab.fit(Member(model="mf", method="normal"))
 
     train_small("gmf", Asks, (3,))
     solved, learned, as_it_is = taken

@@ -34,7 +34,7 @@ class Features:
     opinions: Floats  # [families, n]: the label-free chance of being real, by each
     prior: Floats  # [n]: their mean, as a normal score: its order is that of the label-free p_real
     limits: tuple[Floats, Floats]  # of each raw feature
-    moments: tuple[Floats, Floats]  # mean within the limits, and what is left is divided by
+    moments: tuple[Floats, Floats]  # mean within the limits, and what values less the mean are divided by
     groups: Rows  # [p] place of each feature in GROUPS
 
     @classmethod
@@ -110,8 +110,8 @@ class Features:
 def _spreads(values: Floats) -> Floats:
     """Of factors with these singular values, beside the second, as the first is of no use: the less a factor explains
     of the log, the less it is expected to tell of what is real."""
-    first = values[1] if len(values) > 1 else 1.0
-    return np.asarray(np.minimum(values / max(first, 1e-12), 1) ** 2)
+    second = values[1] if len(values) > 1 else 1.0
+    return np.asarray(np.minimum(values / max(second, 1e-12), 1) ** 2)
 
 
 def _inside(percentiles: Floats) -> Floats:
