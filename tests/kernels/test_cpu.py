@@ -63,6 +63,27 @@ def test_sums_of_rows_of_distinct_ids_and_their_gradient():
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_ids_in_ascending_order():
+    """Of two runs of which one has more of them; and all of the few rows that there are."""
+    ids = torch.tensor([[7, 2, 7, 5], [1, 1, 1, 1]])
+    rows, places = cpu.distinct_ascending(ids, 9)
+    assert [own.tolist() for own in rows] == [[2, 5, 7], [1]]
+    assert places.tolist() == [[2, 0, 2, 1], [0, 0, 0, 0]]
+    rows, places = cpu.distinct_ascending(torch.tensor([[1, 0, 1, 0, 1]]), 2)
+    assert rows[0].tolist() == [0, 1]
+    assert places.tolist() == [[1, 0, 1, 0, 1]]
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_rows_looked_up_and_their_gradient(dim):
+    one, ids, slopes = table(6, dim), torch.tensor([[3, 0, 3, 5], [1, 1, 1, 2]]), torch.randn(2, 4, dim)
+    found = cpu.take_rows(one.weight, ids)
+    expected = one.weight[torch.arange(2)[:, None], ids]
+    assert torch.equal(found, expected)
+    ours, theirs = (torch.autograd.grad((x * slopes).sum(), one.weight)[0] for x in (found, expected))
+    torch.testing.assert_close(ours, theirs)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("num_layers", [1, 3])
 def test_neumf_scores_in_small_parts(num_layers, threads, monkeypatch):
@@ -130,6 +151,27 @@ def test_points_between_what_rows_have(threads, monkeypatch):
     assert found.tolist() == [[0, 2, 6, 0, 9, 9], [9, 3, 6, 0, 9, 1]]
     many = cpu.unseen(rows.repeat(3000), numbers.repeat(1, 3000), free, ptr, cuts, skipped, 10)
     assert torch.equal(many, found.repeat(1, 3000))
+
+
+@pytest.mark.parametrize("sorted_by_row", [True, False])
+def test_points_of_rows_that_have_many(sorted_by_row):
+    """Rows with 0 to 200 of 500 items, each with up to 200 numbers, against what is left of the line, listed."""
+    rng = np.random.default_rng(0)
+    own = [np.sort(rng.choice(500, size, replace=False)) for size in (0, 1, 2, 63, 64, 65, 200)]
+    ptr = torch.tensor(np.cumsum([0, *map(len, own)]))
+    cuts = torch.tensor(np.concatenate([row * 500 + items - np.arange(len(items)) for row, items in enumerate(own)]))
+    skipped = torch.tensor(np.concatenate([*(np.arange(len(items)) + 1 for items in own), [0]]))
+    rows = np.repeat(np.arange(7), [200, 1, 63, 64, 65, 129, 200])
+    rows = torch.tensor(rows if sorted_by_row else rng.permutation(rows))
+    numbers = torch.tensor(rng.integers(2**62, size=(2, len(rows))))
+    free = torch.tensor([500 - len(items) for items in own])
+    found = cpu.unseen(rows, numbers, free, ptr, cuts, skipped, 500)
+    left = [np.setdiff1d(np.arange(500), items) for items in own]
+    expected = [
+        [left[row][number % len(left[row])] for row, number in zip(rows.tolist(), run.tolist(), strict=True)]
+        for run in numbers
+    ]
+    assert found.tolist() == expected
 
 
 def test_histories_end_to_end():

@@ -43,14 +43,6 @@ def test_rows_are_taken_and_added_to():
     assert table.tolist() == [[1, 2], [0, 0], [10, 12]]
 
 
-def test_distinct_ids_in_the_order_in_which_they_come():
-    rows, places, number = np.zeros(5, np.int64), np.zeros(5, np.int64), np.zeros(1, np.int64)
-    cpu_loops.distinct(np.array([7, 2, 7, 0, 2]), np.zeros(8, np.int32), rows, places, number)
-    assert number.tolist() == [3]
-    assert rows.tolist() == [7, 2, 0, 7, 7], "filled up with the first"
-    assert places.tolist() == [0, 1, 0, 2, 1]
-
-
 def test_sums_below_zero_are_zero_and_have_no_slope():
     a, b = floats([1, -5]), floats([2, 1], [-3, 9])
     out = np.zeros((2, 2), np.float32)
@@ -84,22 +76,6 @@ def test_the_best_items_by_score_then_priority_without_the_seen():
     cpu_loops.best_items(scores, ptr, seen, np.array([0, 1]), np.array([5, 4, 3, 2, 1, 0]), best, items)
     assert items.tolist() == [[2, 0, 3], [5, 4, 3]]
     assert best.tolist() == [[3, 3, 2], [9, 0, 0]]
-
-
-def test_points_on_what_is_left_of_a_line():
-    """Of ten items the first row has 0, 3, 4 and 9, and the last one 5."""
-    ptr, cuts, skipped = np.array([0, 4, 4, 5]), np.array([0, 2, 2, 6, 25]), np.array([1, 2, 3, 4, 1])
-    out = np.zeros(6, np.int64)
-    rows, numbers = np.array([0, 0, 0, 1, 2, 2]), np.array([0, 2, 11, 7, 4, 5])
-    cpu_loops.unseen(rows, numbers, np.array([6, 10, 9]), ptr, cuts, skipped, 10, out)
-    assert out.tolist() == [1, 5, 8, 7, 4, 6]
-
-
-def test_histories_end_to_end_and_the_last_again():
-    owners, places = np.zeros(5, np.int64), np.zeros(5, np.int64)
-    cpu_loops.end_to_end(np.array([0, 1, 1, 3]), np.array([2, 0, 1]), owners, places)
-    assert owners.tolist() == [2, 2, 0, 0, 0]
-    assert places.tolist() == [1, 2, 0, 0, 0]
 
 
 @pytest.mark.parametrize(

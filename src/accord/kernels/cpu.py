@@ -1,6 +1,7 @@
 """What torch does slowly on a CPU, compiled by numba where it is installed (`accord[fast]`): rows of tables, looked up,
-multiplied and changed; the best of many scores. The loops themselves are in `cpu_loops`, `optimiser_loops` and
-`neighbour_loops`. The plain torch in `lookups` and `top_k`, or beside the caller, defines each and is its test.
+multiplied and changed; the best of many scores. The loops themselves are in `cpu_loops`, `batch_loops`,
+`optimiser_loops` and `neighbour_loops`. The plain torch in `lookups` and `top_k`, or beside the caller, defines each
+and is its test.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.kernels import cpu_loops, neighbour_loops, optimiser_loops
+from accord.kernels import batch_loops, cpu_loops, neighbour_loops, optimiser_loops
 from accord.kernels.cpu_loops import Floats as Floats
 from accord.kernels.cpu_loops import Ints as Ints
 
@@ -36,7 +37,7 @@ def _compiled() -> dict[str, Callable[..., object]] | None:
         return None
     # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
     compiled = partial(numba.njit, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
-    kernels = (*cpu_loops.ALL, *optimiser_loops.ALL, *neighbour_loops.ALL)
+    kernels = (*cpu_loops.ALL, *batch_loops.ALL, *optimiser_loops.ALL, *neighbour_loops.ALL)
     try:  # kept beside the source, or where that cannot be written in a folder of the user's, or in $NUMBA_CACHE_DIR
         return {kernel.__name__: compiled(cache=True)(kernel) for kernel in kernels}
     except RuntimeError:  # nothing can be written: compiled by each process anew
@@ -263,6 +264,15 @@ def distinct(ids: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
     known = torch.zeros(len(ids), num_rows, dtype=torch.int32)
     for_each_run("distinct", len(ids), *(_array(x) for x in (ids, known, rows, places, number)))
     return rows[:, : int(number.max())], places
+
+
+def distinct_ascending(ids: Tensor, num_rows: int) -> tuple[list[Tensor], Tensor]:
+    """The same in ascending order, each run's own: [R, B] -> R times [n], [R, B]."""
+    rows = torch.empty(len(ids), min(ids.shape[1], num_rows), dtype=torch.long)
+    places, number = torch.empty_like(ids), ids.new_empty(len(ids), 1)
+    known = torch.zeros(len(ids), num_rows, dtype=torch.int32)
+    for_each_run("distinct_ascending", len(ids), *(_array(x) for x in (ids, known, rows, places, number)))
+    return [own[:size] for own, size in zip(rows, number.view(-1).tolist(), strict=True)], places
 
 
 class _PairSum(torch.autograd.Function):

@@ -64,6 +64,10 @@ def read_through(table: Floats) -> float:
 
 def take(table: Floats, ids: Ints, out: Floats) -> None:
     dim = table.shape[1]
+    if dim == 1:  # a loop over one number takes several times as long as the number
+        for k in range(len(ids)):
+            out[k, 0] = table[np.uint64(ids[k]), 0]
+        return
     for k in range(len(ids)):
         i = np.uint64(ids[k])
         for d in range(dim):
@@ -72,6 +76,10 @@ def take(table: Floats, ids: Ints, out: Floats) -> None:
 
 def add_rows(table: Floats, ids: Ints, rows: Floats) -> None:
     dim = table.shape[1]
+    if dim == 1:  # as above
+        for k in range(len(ids)):
+            table[np.uint64(ids[k]), 0] += rows[k, 0]
+        return
     for k in range(len(ids)):
         i = np.uint64(ids[k])
         for d in range(dim):
@@ -100,21 +108,6 @@ def sum_histories(
             else:
                 for d in range(dim):
                     sums[k, d] += factor * table[i, d]
-
-
-def distinct(ids: Ints, known: npt.NDArray[np.int32], rows: Ints, places: Ints, number: Ints) -> None:
-    """`known` is zero, one for each row of the table; `rows` ends in repetitions of its first."""
-    found = 0
-    for k in range(len(ids)):
-        i = np.uint64(ids[k])
-        if known[i] == 0:
-            rows[found] = ids[k]
-            found += 1
-            known[i] = found
-        places[k] = known[i] - 1
-    number[0] = found
-    for k in range(found, len(rows)):
-        rows[k] = rows[0]
 
 
 def add(a: Floats, b: Floats, a_ids: Ints, b_ids: Ints, out: Floats) -> None:
@@ -332,36 +325,6 @@ def closer_rows(
                 direction[d] = residual[d] / diagonal[d] + size / before * direction[d]
 
 
-def unseen(rows: Ints, numbers: Ints, free: Ints, ptr: Ints, cuts: Ints, skipped: Ints, total: int, out: Ints) -> None:
-    """Of each number a point on what is left of the line when a row's own items are cut out, and its place on the whole
-    line: behind those of `cuts[ptr[row]:ptr[row + 1]]`, which are sorted, that are no larger."""
-    for k in range(len(numbers)):
-        row = np.uint64(rows[k])
-        point = np.int64(np.uint64(numbers[k]) % np.uint64(max(free[row], 1)))
-        start = ptr[row]
-        low, size, key = start, ptr[row + np.uint64(1)] - start, rows[k] * total + point
-        while size > 0:
-            half = (size + 1) // 2
-            if cuts[np.uint64(low + half - 1)] <= key:
-                low += half
-                size -= half
-            else:
-                size = half - 1
-        out[k] = point + (skipped[np.uint64(low - 1)] if low > start else 0)
-
-
-def end_to_end(ptr: Ints, users: Ints, owners: Ints, places: Ints) -> None:
-    at, last = 0, users[-1]
-    for k in range(len(users)):
-        user = np.uint64(users[k])
-        for entry in range(ptr[user], ptr[user + np.uint64(1)]):
-            owners[at], places[at], last = users[k], entry, users[k]
-            at += 1
-    place = places[at - 1] if at else min(ptr[np.uint64(last)], max(ptr[-1] - 1, 0))
-    for rest in range(at, len(owners)):
-        owners[rest], places[rest] = last, place
-
-
 ALL: tuple[Callable[..., object], ...] = (
     dot,
     dot_slopes,
@@ -369,7 +332,6 @@ ALL: tuple[Callable[..., object], ...] = (
     take,
     add_rows,
     sum_histories,
-    distinct,
     add,
     add_slopes,
     relu_of_sum,
@@ -377,6 +339,4 @@ ALL: tuple[Callable[..., object], ...] = (
     best_items,
     add_standardised,
     closer_rows,
-    unseen,
-    end_to_end,
 )

@@ -111,15 +111,15 @@ class CDAE(Model):
     def encode_each(self, users: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden vectors of the users among [R, B], or of all; and where each user's is found: [R, B]."""
         runs = len(users)
+        if cpu.usable(self.encoder.weight):
+            everyone, place = cpu.distinct_ascending(users, self.num_users)
+            return _stacked(self.encode(everyone), everyone), place
         keys = (users + run_offsets(runs, self.num_users, users.device)).view(-1)
         present = torch.zeros(runs * self.num_users, dtype=torch.long, device=users.device).index_fill_(0, keys, 1)
         if users.is_cuda:  # all users are encoded, so that shapes stay the same and the step can be recorded
             return self.encode_all(present.float()).view(runs, self.num_users, -1), users
-        everyone = present.nonzero().squeeze(1)  # each user is encoded once
-        among = present.view(runs, -1)
-        flat = self.encode(everyone // self.num_users, everyone % self.num_users)
-        hidden = pad_sequence(list(torch.split(flat, among.sum(1).tolist())), batch_first=True)
-        return hidden, (among.cumsum(1) - 1).gather(1, users)
+        everyone = [own.nonzero().squeeze(1) for own in present.view(runs, -1)]  # each user is encoded once
+        return _stacked(self.encode(everyone), everyone), (present.view(runs, -1).cumsum(1) - 1).gather(1, users)
 
     def encode_all(self, present: Tensor) -> Tensor:
         """Hidden vectors of every user of every run, [R * U, dim]; `present` [R * U] is 1 for those of the batch."""
@@ -140,10 +140,13 @@ class CDAE(Model):
         summed = summed.view(num_runs, self.num_users, dim) + self.encoder.bias.unsqueeze(1) + self.user.weight
         return torch.tanh(summed).view(-1, dim)
 
-    def encode(self, runs: Tensor, users: Tensor) -> Tensor:
-        """Hidden vectors [n, dim] of users [n] in runs [n], sorted by run."""
+    def encode(self, of_runs: Sequence[Tensor]) -> Tensor:
+        """Hidden vectors [n, dim] of the users of each run, end to end."""
+        users, sizes = torch.cat(list(of_runs)), [len(own) for own in of_runs]
+        counts = torch.tensor(sizes, device=users.device)
+        runs = torch.repeat_interleave(torch.arange(len(sizes), device=users.device), counts, output_size=len(users))
         compiled = cpu.usable(self.encoder.weight) and not self.norms_of_batch
-        summed = self._sums_compiled(runs, users) if compiled else self._sums(runs, users)
+        summed = self._sums_compiled(of_runs) if compiled else self._sums(runs, users)
         own = F.embedding(users + runs * self.num_users, self.user.weight.view(-1, summed.shape[-1]))
         # not bias[runs]: threads would add up its gradient in any order
         return torch.tanh(summed + self.encoder.bias.index_select(0, runs) + own)
@@ -161,13 +164,11 @@ class CDAE(Model):
             values = values * self._kept(torch.bincount(runs[owner], minlength=num_runs).tolist(), values.device)
         return F.embedding_bag(places, self.encoder.weight.view(-1, dim), starts, mode="sum", per_sample_weights=values)
 
-    def _sums_compiled(self, runs: Tensor, users: Tensor) -> Tensor:
-        num_runs = len(self.encoder.weight)
-        of_runs = torch.split(users, torch.bincount(runs, minlength=num_runs).tolist())
-        kept: Sequence[Tensor] = [self.scales.new_empty(0)] * num_runs
+    def _sums_compiled(self, of_runs: Sequence[Tensor]) -> Tensor:
+        kept: Sequence[Tensor] = [self.scales.new_empty(0)] * len(of_runs)
         if self.training or self.scoring_dropout:
             sizes = [int((self.ptr[own + 1] - self.ptr[own]).sum()) for own in of_runs]
-            kept = torch.split(self._kept(sizes, users.device), sizes)
+            kept = torch.split(self._kept(sizes, self.scales.device), sizes)
         return cpu.history_sums(self.encoder.weight, self.ptr, self.items, self.scales, of_runs, kept)
 
     def _scaled(self, of_user: Tensor, of_item: Tensor) -> Tensor:
@@ -176,13 +177,11 @@ class CDAE(Model):
 
     def _kept(self, counts: list[int], device: torch.device) -> Tensor:
         keep: float = 1 - self.config.dropout
-        kept = self.dropout.uniform(counts, device) < keep
-        return kept.float() / keep
+        return self.dropout.uniform(counts, device).lt_(keep).div_(keep)
 
     def score_all(self, users: Tensor) -> Tensor:
         num_runs = len(self.encoder.weight)
-        runs = torch.arange(num_runs, device=users.device).repeat_interleave(len(users))
-        hidden = self.encode(runs, users.repeat(num_runs)).view(num_runs, len(users), -1)
+        hidden = self.encode([users] * num_runs).view(num_runs, len(users), -1)
         return (hidden @ self.decoder.weight.mT).add_(self.decoder_bias.weight.mT)  # in place: it may be large
 
     def fold_in(self, history: Tensor) -> Tensor:
@@ -192,3 +191,8 @@ class CDAE(Model):
 
     def item_vectors(self) -> Tensor:
         return self.decoder.weight[0]
+
+
+def _stacked(rows: Tensor, of_runs: Sequence[Tensor]) -> Tensor:
+    """The rows [n, dim] of runs, which lie end to end, side by side: [R, most of any run, dim]."""
+    return pad_sequence(list(torch.split(rows, [len(own) for own in of_runs])), batch_first=True)
