@@ -1,5 +1,6 @@
 """docs/performance.md and its plots, from the files of this folder alone: results.json (`run.py`), gpu-results.jsonl
-(`gpu.py`), optimiser.jsonl (`optimiser.py`), released.json (the released code) and once.json (what was measured once).
+(`gpu.py`), optimiser.jsonl (`optimiser.py`), released.json (the released code), arm.json (`run.py` on ARM) and
+once.json (what was measured once).
 
     python benchmarks/page.py
 
@@ -19,6 +20,7 @@ import rows_page
 import solved_page
 import targets
 from figures import (
+    ARM,
     GPU_COPY,
     NAMES,
     ONCE,
@@ -238,6 +240,11 @@ def limits_table(results: Results, lines: list[Results]) -> str:
     return table(["GMF with DeCA", "bytes a step", "limit, ms a step", "measured, ms a step", "of the limit"], cells)
 
 
+def checks_table(checks: list[targets.Check]) -> str:
+    rows = [[check.what, check.asked, check.reached, "met" if check.met else "**missed**"] for check in checks]
+    return table(["", "asked", "reached", ""], rows)
+
+
 def bounds_table(lines: list[Results]) -> str:
     cells = [
         [one.what, one.by, f"{1e3 * one.least:.3g}", f"{1e3 * one.took:.3g}", f"{one.least / one.took:.1%}"]
@@ -250,7 +257,7 @@ def page(
     results: Results, gpu_lines: list[Results], released: Results, optimisers: list[Results], versions: Results
 ) -> str:  # fmt: skip
     on, lines, cold = gpu_runs(gpu_lines)
-    checks = targets.every(results, lines, ONCE)
+    checks, arm_checks = targets.every(results, lines, ONCE), targets.against_peers(ARM, ONCE)
     loads = [load for part in results.values() for load in part["load"]]
     looks = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return looks.from_string((HERE / "page.md.j2").read_text(encoding="utf-8")).render(
@@ -264,10 +271,7 @@ def page(
         versions=versions,
         versions_table=versions_table(versions),
         checks=checks,
-        checks_table=table(
-            ["", "asked", "reached", ""],
-            [[check.what, check.asked, check.reached, "met" if check.met else "**missed**"] for check in checks],
-        ),
+        checks_table=checks_table(checks),
         gpu_table=gpu_table(lines),
         released=released,
         released_table=released_table(released, lines),
@@ -279,6 +283,16 @@ def page(
         trials=optimisers[0]["trials"],
         seeds=optimisers[0]["seeds"],
         peers_table=peers_table(results),
+        arm=ARM["neumf"],
+        arm_commits=list(dict.fromkeys(part["commit"] for part in ARM.values())),
+        arm_table=peers_table(ARM),
+        arm_products={
+            "lightgcn": ratio(ARM, "lightgcn-64", "products", "epoch"),
+            "neumf_ranking": ratio(ARM, "neumf", "products", "rank"),
+            "ranking": ratio(ARM, "lightgcn-64", "products", "rank"),
+        },
+        arm_checks=arm_checks,
+        arm_checks_table=checks_table(arm_checks),
         slower=slower(results),
         wall_table=wall_table(results),
         stack_table=stack_table(results),
