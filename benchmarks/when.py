@@ -10,11 +10,15 @@ from pathlib import Path
 
 
 def measured() -> dict[str, str]:
-    """The commit, with a plus behind it where files differ from it, and the time; outside of a repository no commit."""
+    """The commit, with a plus behind it where files differ from it, and the time; outside of a repository no commit.
+
+    Results that are being written are no such difference.
+    """
     here = Path(__file__).parent
+    differing = ["status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude)results.json"]
     commit, changes = (
         subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=False)
-        for words in (["rev-parse", "--short=7", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        for words in (["rev-parse", "--short=7", "HEAD"], differing)
     )
     name = commit.stdout.strip() + ("+" if changes.stdout.strip() else "")
     return {"commit": name or "unknown", "when": datetime.now(UTC).isoformat(timespec="seconds")}
