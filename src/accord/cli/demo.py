@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accord.cli.options import Device
-from accord.config import full_name
 
 if TYPE_CHECKING:
     from accord.recommender.recommender import Recommender
@@ -28,6 +27,7 @@ def demo(
     import numpy as np
 
     from accord.cli.display import print_table, say, training_progress
+    from accord.config import full_name
     from accord.data.simulate import simulate
     from accord.evaluation.noise import auc
     from accord.fitting import fit_run
