@@ -23,7 +23,7 @@ NAMES = {
 }
 HERE = Path(__file__).parent
 ONCE = json.loads((HERE / "once.json").read_text(encoding="utf-8"))
-ARM = json.loads((HERE / "arm.json").read_text(encoding="utf-8"))  # parts of run.py on such a machine
+ON_XEON = json.loads((HERE / "xeon.json").read_text(encoding="utf-8"))  # parts of run.py on another machine
 GPU_COPY: float = ONCE["gpu_copy"]["bytes_per_second"]  # read and written
 GPU_PRODUCTS: float = ONCE["gpu_products"]["per_second"]
 GPU_SHAPES = {  # of the training pairs, where the tables are larger than the caches: users, items, pairs, runs

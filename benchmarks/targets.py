@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import operations
 import solved_page
 from figures import (
     NAMES,
@@ -63,20 +64,20 @@ def _faster(results: Results, part: str, command: str, factor: float, what: str)
     return Check(what, asked, f"{reached:.1f} times ({NAMES[rival]})", reached >= factor, bound + ".")
 
 
-def _cdae(results: Results, once: Results) -> Check:
+def _cdae(results: Results) -> Check:
     check = _faster(results, "cdae", "epoch", 3, "CDAE, an epoch on the CPU, against RecBole")
-    found = once["profiles"]["cdae"]
-    parts = ", ".join(f"{took / found['epoch']:.0%} {what}" for what, took in found["parts"].items())
+    found = results["operations"]["cdae"]
+    parts = ", ".join(f"{took / found['epoch']:.0%} {what}" for what, took in found["kinds"].items())
     why = (
-        f" No part of it stands out: {parts}; the rest of its {found['all'] / found['epoch']:.0%} in operations is many"
-        " short ones, and what is left is Python between them."
+        f" Of the epoch: {parts}; the rest of its {found['all'] / found['epoch']:.0%} in operations is many short ones,"
+        " and what is left is Python between them."
     )
     return check._replace(bound=check.bound + why)
 
 
-def _stack(results: Results, once: Results) -> list[Check]:
-    checks, found = [], once["profiles"]["stack"]
-    own = sum(found["own"].values()) / found["all"]
+def _stack(results: Results) -> list[Check]:
+    checks, found, each = [], results["operations"]["stack"], (operations.DOTS, operations.ADAM)
+    own = sum(found["kinds"][kind] for kind in each) / found["all"]
     for key, clock, title in (("runs", 1, "CPU time of one thread"), ("shared", 0, "wall time, a thread a core")):
         runs = results["stack"][key]
         one, all_of_them = (median(runs[number]["epoch"], clock) for number in ("1", "16"))
@@ -84,7 +85,7 @@ def _stack(results: Results, once: Results) -> list[Check]:
         bound = (
             f"An epoch takes {seconds(one)} seconds for one run and {seconds(all_of_them)} for 16, where"
             f" {seconds(16 * one / 2.5)} were asked for. A stack shares the overhead of each operation;"
-            f" {' and '.join(found['own'])} are each run's own, and these alone are {own:.0%} of it:"
+            f" {' and '.join(each)} are each run's own, and these alone are {own:.0%} of it:"
             f" {seconds(own * all_of_them)}."
         )
         what = f"16 stacked runs, each of them, {title}"
@@ -221,12 +222,12 @@ def _mf(results: Results) -> Check:
     return Check(what, "no more", f"{ours / theirs:.2f} times", ours <= theirs, bound)
 
 
-def _of_products(results: Results, once: Results) -> Check:
+def _of_products(results: Results) -> Check:
     times = 1 / ratio(results, "neumf", "products", "epoch")
     what = "NeuMF, an epoch on the CPU, against its matrix products alone"
-    found = once["profiles"]["neumf"]
-    products, passes = found["products"], found["passes"]
-    named = ", ".join(f"{name} {took / products:.0%}" for name, took in passes.items())
+    passes = dict(results["operations"]["neumf"]["kinds"])
+    products = passes.pop(operations.PRODUCTS)
+    named = ", ".join(f"{name} {took / products:.0%}" for name, took in passes.items() if took > products / 100)
     bound = (
         f"What reads rows or layers once more takes, of the products' time: {named}. With these alone it would be"
         f" {1 + sum(passes.values()) / products:.2f} times; the rest is the loss, zero gradients and the overhead of"
@@ -271,8 +272,8 @@ def _board(once: Results) -> Check:
     return Check(what, "under 600 s", f"{found['seconds']} s", found["seconds"] < 600, bound)
 
 
-def against_peers(results: Results, once: Results) -> list[Check]:
-    """What `run.py` measures beside other libraries, products alone, and one run alone."""
+def of_training(results: Results) -> list[Check]:
+    """What `run.py` measures of models that are trained: beside other libraries, products alone and one run alone."""
     models = {"neumf": "NeuMF", "lightgcn-64": "LightGCN (64)", "lightgcn-32": "LightGCN (32)"}
     commands = {"epoch": "an epoch on the CPU", "rank": "ranking all users"}
     return [
@@ -281,18 +282,18 @@ def against_peers(results: Results, once: Results) -> list[Check]:
             for command, what in commands.items()
             for part, model in models.items()
         ),
-        _of_products(results, once),
-        _cdae(results, once),
+        _of_products(results),
+        _cdae(results),
         _faster(results, "mf", "rank", 1, "MF, ranking all users, against implicit"),
-        *_stack(results, once),
+        *_stack(results),
+        _mf(results),
+        *_electronics(results),
     ]
 
 
 def every(results: Results, lines: Sequence[Results], once: Results) -> list[Check]:
     return [
-        *against_peers(results, once),
-        _mf(results),
-        *_electronics(results),
+        *of_training(results),
         *_sizes(results),
         *(Check(*check) for check in solved_page.size_checks(results)),
         *_two_cores(once),

@@ -58,9 +58,10 @@ def test_text_follows_the_figures(page: ModuleType, results: Any, gpu: Any) -> N
         ours["epoch"] = [[factor * wall, factor * cpu] for wall, cpu in measured]
         text = page.page(results, lines, *others)
         bounds = text[text.index("## What bounds the misses") : text.index("## On a GPU")]
-        assert ("**missed**" in row(text, "NeuMF, an epoch")) is not met
+        assert ("| **missed** |" in row(text, "NeuMF, an epoch")) is not met
         assert ("NeuMF, an epoch" in bounds) is not met
         assert ("NeuMF, dim 32, batch 2048, an epoch: " in text) is not met  # a peer is faster
+        assert "| 2.5 times (RecBole), **missed** |" in row(text, "NeuMF, an epoch"), "another machine's stays"
     ours["epoch"] = measured
     slow = [line | {"train": 100.0} if "case" in line else line for line in lines]
     assert "**missed**" in row(page.page(results, slow, *others), "GPU: `gmf-deca`, training")
@@ -168,3 +169,23 @@ def test_our_own_workers_take_their_turns(page: ModuleType, tmp_path: Path, monk
         for command in ("epoch", "rank"):
             ((wall, _),) = found[name][command]
             assert wall > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "kinds"),
+    [
+        ("neumf", {"products", "sums of rows and their gradients", "lookups and their gradients", "activations"}),
+        ("cdae", {"sums over histories and their gradients", "random numbers"}),
+    ],
+)
+def test_operations_are_found_by_their_names(
+    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, kinds: set[str]
+) -> None:
+    turn, data, operations = (importlib.import_module(name) for name in ("turn", "data", "operations"))
+    monkeypatch.setitem(turn.PYTHON, True, sys.executable)
+    monkeypatch.setattr(operations, "CASES", {model: operations.CASES[model] | {"dim": 8, "batch": 128}})
+    monkeypatch.setattr(data, "ml_100k", lambda: ("small", *data.generated(600, 40, 30)))
+    found = operations.operations(tmp_path)[model]
+    assert kinds | {operations.DOTS, operations.ADAM} <= set(found["kinds"])
+    assert 0 < sum(found["kinds"].values()) < found["all"]
+    assert found["epoch"] > 0
