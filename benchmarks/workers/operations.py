@@ -1,7 +1,7 @@
-"""Where an epoch of Accord's goes: the own CPU time of each operation, by torch's profiler.
+"""Where an epoch of Accord's goes: the time of each operation without those that it calls, by torch's profiler.
 
-Answers the command "epoch" once: the CPU seconds of epochs without the profiler, their median, and of the epoch with
-it the CPU seconds of every operation by its name.
+Answers the command "epoch" once: the CPU seconds of epochs without the profiler, their median, and the seconds of
+every operation, by its name, in an epoch with it.
 """
 
 import os
@@ -15,7 +15,7 @@ from turns import Stop, work
 from accord.training.plan import plan
 from accord.training.stack import train_stack
 
-FIRST, LAST = 2, 6  # epochs that are timed without the profiler; the next is profiled
+BEFORE, LAST = 2, 6  # the epochs after the one, to the other, are timed without the profiler; the next is profiled
 
 
 def train(pairs, case, turns):
@@ -33,7 +33,7 @@ def train(pairs, case, turns):
         elif len(ended) > LAST:
             profiler.stop()
             own = {one.key: one.self_cpu_time_total / 1e6 for one in profiler.key_averages()}
-            turns.done(epoch=float(np.median(np.diff(ended)[FIRST - 1 :][: LAST - FIRST])), operations=own)
+            turns.done(epoch=float(np.median(np.diff(ended[BEFORE - 1 : LAST]))), operations=own)
             raise Stop
 
     turns.wait({})
