@@ -284,6 +284,7 @@ def page(
         versions=versions,
         versions_table=versions_table(versions),
         checks=checks,
+        trained=targets.of_training(results),
         checks_table=checks_table(checks, xeon_checks),
         gpu_table=gpu_table(lines),
         released=released,
