@@ -148,8 +148,8 @@ def relu_of_sums(one: Floats, rows: Floats, out: Floats) -> None:
 def best_items(
     scores: Floats, ptr: Ints, seen: Ints, owners: Ints, priority: Ints, best: Floats, items: Ints
 ) -> None:  # fmt: skip
-    """The best items of each row, in order: by score, then by priority. What the owner of a row has seen, and what is
-    not a number, counts as -inf.
+    """The best items of each row, in order: by score, then by priority. What the owner of a row has seen is made -inf,
+    and what is not a number counts as that.
 
     The items are laid out in columns, and these in groups. The k-th of the groups' largest scores is reached by k items
     at least, and by few more, all in the few columns whose largest reaches it. Only those are sorted. Where most
@@ -162,26 +162,25 @@ def best_items(
     columns = groups
     while columns * columns < 32 * num_items:  # so many that looking at them and into a few of them costs the same
         columns *= 2
-    deep = -(-num_items // columns)
-    own = np.full(deep * columns, nothing, np.float32)
+    deep, rest = num_items // columns, num_items % columns  # the first columns have one more
     largest = np.empty(columns, np.float32)
-    in_columns, in_groups = own.reshape(deep, columns), largest.reshape(-1, groups)
+    in_groups = largest.reshape(-1, groups)
     tops, larger = np.empty(groups, np.float32), np.empty(groups, np.int32)
     reach = np.empty(columns + 1, np.uint64)  # columns whose largest score is large enough
-    few, few_items = np.empty(columns + deep, np.float32), np.empty(columns + deep, np.int32)
-    first, places = np.empty(columns + deep, np.int32), np.empty(columns + deep, np.int32)
+    room = columns + deep + 1
+    few, few_items = np.empty(room, np.float32), np.empty(room, np.int32)
+    first, places = np.empty(room, np.int32), np.empty(room, np.int32)
     by_priority = np.empty(0, np.int32)
     for row in range(len(scores)):
-        for item in range(num_items):
-            score = scores[row, item]
-            own[item] = score if score > nothing else nothing
+        own = scores[row]
         for at in range(ptr[owners[row]], ptr[owners[row] + 1]):
             own[np.uint64(seen[at])] = nothing
         for column in range(columns):
-            largest[column] = own[column]
-        for depth in range(1, deep):
-            for column in range(columns):
-                score, other = in_columns[depth, column], largest[column]
+            largest[column] = nothing
+        for depth in range(deep + 1):
+            part = own[depth * columns : (depth + 1) * columns]
+            for column in range(len(part)):
+                score, other = part[column], largest[column]
                 largest[column] = score if score > other else other
         for group in range(groups):
             tops[group], larger[group] = largest[group], 0
@@ -204,12 +203,13 @@ def best_items(
         found, level = np.uint64(0), np.uint64(2) * reaching <= np.uint64(columns)  # whether level ones are sorted too
         for this in range(reaching):
             item = reach[this]
-            for _ in range(deep):
+            for _ in range(deep + (item < rest)):
                 score = own[item]
                 few[found], few_items[found] = score, item
-                found += np.uint64(((score > least) | (level & (score == least))) & (item < np.uint64(num_items)))
+                found += np.uint64((score > least) | (level & (score == least)))
                 item += np.uint64(columns)
-            if found + np.uint64(deep) <= np.uint64(columns) and this + np.uint64(1) < reaching:
+            last = this + 1 == np.int64(reaching)
+            if found + np.uint64(deep) < np.uint64(columns) and not last:
                 continue  # there is room for those of another column
             many = np.int64(found)
             for one in range(many):
@@ -222,11 +222,13 @@ def best_items(
                 if places[one] < k:
                     best[row, places[one]], items[row, places[one]] = few[one], few_items[one]
             found = np.uint64(min(found, k))
+            if last:
+                break
             for one in range(found):
                 few[one], few_items[one] = best[row, one], items[row, one]
             if found == k:
                 least, level = best[row, k - 1], np.bool_(True)
-        if level:
+        if level or found == np.uint64(k):
             continue
         if not len(by_priority):  # not by np.argsort: loaded from numba's cache it may be another kernel's np.sort
             by_priority = np.empty(num_items, np.int32)
@@ -235,8 +237,9 @@ def best_items(
         at = 0
         while found < np.uint64(k):
             item = by_priority[at]
-            if own[item] == least:
-                best[row, found], items[row, found] = own[item], item
+            score = own[item] if own[item] > nothing else nothing
+            if score == least:
+                best[row, found], items[row, found] = score, item
                 found += np.uint64(1)
             at += 1
 

@@ -153,7 +153,8 @@ class Model(nn.Module):
         raise AssertionError("a model scores pairs")
 
     def score_all(self, users: Tensor) -> Tensor:
-        """Logits of every item: users [B], the same for every run -> [R, B, I]."""
+        """Logits of every item: users [B], the same for every run -> [R, B, I]. In memory of their own: ranking marks
+        what was seen in them."""
         raise AssertionError("a model scores all items")
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor] | None:
