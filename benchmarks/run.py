@@ -24,6 +24,7 @@ import reaching
 import solved
 import start
 import torch
+import two_cores
 import when
 from turn import in_turn, working
 
@@ -150,6 +151,8 @@ def main() -> None:
     parts["solved-ranking"] = solved.ranking
     parts |= {f"peer-{name}": lambda folder, name=name: solved.peer(name, rounds, folder) for name in solved.PEERS}
     parts["mf-quality"] = lambda folder: reaching.reaching(rounds, folder)
+    parts["two-cores"] = two_cores.whole
+    parts["lists"] = lambda folder: two_cores.lists(rounds, folder)
     parts["start"] = start.start
     unknown = set(given.only) - set(parts)
     if unknown:

@@ -16,7 +16,9 @@ PYTHON = {  # ours, and the peers'
     True: os.environ.get("ACCORD_PYTHON", HERE.parent / ".venv/bin/python"),
     False: os.environ.get("PEERS_PYTHON", HERE.parent / ".bench-venv/bin/python"),
 }
-OURS = ("ours", "ours_curves", "operations", "products", "steps", "solved", "every_solved")  # workers that need ours
+OURS = (  # workers that need ours
+    "ours", "ours_curves", "operations", "products", "steps", "solved", "every_solved", "lists",
+)  # fmt: skip
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "THREADS")
 Answer = dict[str, Any]
 

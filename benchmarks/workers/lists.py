@@ -1,0 +1,53 @@
+"""Exact lists over many items by an untrained GMF. `way`: as they are made now; as they were made before, with the bias
+added into a second block of scores; or the products alone.
+
+Answers "epoch" with the seconds of everybody's lists, of which the system's, which clears fresh memory.
+"""
+
+import os
+
+import numpy as np
+import torch
+from pairs import dataset
+from turns import TOP, work
+
+from accord.evaluation.ranking import Ranker
+from accord.training.plan import plan
+
+CPU = torch.device("cpu")
+
+
+def train(pairs, case, turns):
+    torch.set_num_threads(1)
+    data = dataset(pairs)
+    rows, users = data.csr(data.train), np.arange(int(pairs["num_users"]))
+    run = plan(data, "gmf", "normal", "corrected", 1, {"model.dim": case["dim"]}, None, None)
+    method = run.build(rows).eval()
+    target = method.target
+
+    def before(users):
+        weighted = target.user.weight[:, users] * target.out.weight.mT
+        return weighted @ target.item.weight.mT + target.out.bias.unsqueeze(-1)
+
+    score = before if case["way"] == "before" else method.score_all
+    ranker = Ranker.of(target, score, 1, rows, rows, run.config.protocol, CPU)
+
+    def lists():
+        for _ in ranker.rank(users, TOP):
+            pass
+
+    @torch.inference_mode()
+    def products():
+        items = target.item.weight.mT
+        for block in ranker.blocks(users):
+            _ = target.user.weight[:, torch.from_numpy(block)] @ items
+
+    called = products if case["way"] == "products" else lists
+    while True:
+        turns.wait({})
+        system = os.times().system
+        called()
+        turns.done(system=os.times().system - system)
+
+
+work(train)
