@@ -19,6 +19,7 @@ from torch import Tensor
 from accord.kernels import batch_loops, cpu_loops, neighbour_loops, optimiser_loops
 from accord.kernels.cpu_loops import Floats as Floats
 from accord.kernels.cpu_loops import Ints as Ints
+from accord.kernels.row_sums import compile_row_sums
 
 Into = tuple[Floats, Ints]  # where gradients belong: an array [R, n, dim], and the place in it of each id [R, B]
 PAIRS_WITHIN_CACHE = 1_024  # scored at once by the layers of an MLP
@@ -35,6 +36,7 @@ def _compiled() -> dict[str, Callable[..., object]] | None:
         import numba
     except ImportError:
         return None
+    compile_row_sums()
     # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
     compiled = partial(numba.njit, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
     kernels = (*cpu_loops.ALL, *batch_loops.ALL, *optimiser_loops.ALL, *neighbour_loops.ALL)
@@ -223,13 +225,13 @@ def neighbour_sums(
     found = table.new_empty(len(table), len(starts) - 1, table.shape[-1])
     ends, *log = (_array(x) for x in (starts, columns, factors))
     number = torch.get_num_threads()
-    cuts = np.searchsorted(ends, np.arange(number + 1) * len(columns) // number)  # as many entries for each thread
-    cuts[0], cuts[-1] = 0, found.shape[1]
+    inner = np.searchsorted(ends, np.arange(1, number) * len(columns) // number)  # as many entries for each thread
+    cuts = [0, *inner.tolist(), found.shape[1]]
     tables, added, sums = _array(table), _array(found[:, :0] if more is None else more), _array(found)
     call(
         "sum_neighbours",
         [(tables[run], ends[start : end + 1], *log, added[run, start:end], divisor, sums[run, start:end])
-         for run in range(len(table)) for start, end in pairwise(cuts.tolist())],
+         for run in range(len(table)) for start, end in pairwise(cuts)],
     )  # fmt: skip
     return found
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from accord.kernels.row_sums import sum_rows
+
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -255,31 +257,16 @@ def sum_neighbours(
     table: Floats, starts: Ints, columns: Ints, factors: Floats, more: Floats, divisor: float, out: Floats
 ) -> None:
     """Rows of the table times factors, summed over the lists between these starts, with `more` added unless it is
-    empty, and divided: four rows at a time, so that a sum is read and written once for them."""
+    empty, and divided."""
     dim, parts = table.shape[1], np.float32(divisor)
     for n in range(len(out)):
-        for d in range(dim):
-            out[n, d] = np.float32(0)
-        at, end = np.uint64(starts[n]), np.uint64(starts[n + 1])
-        while at + np.uint64(3) < end:
-            b, c, e = at + np.uint64(1), at + np.uint64(2), at + np.uint64(3)
-            of_a, of_b, of_c, of_e = factors[at], factors[b], factors[c], factors[e]
-            i, j = np.uint64(columns[at]), np.uint64(columns[b])
-            k, m = np.uint64(columns[c]), np.uint64(columns[e])
-            for d in range(dim):
-                total = (out[n, d] + of_a * table[i, d]) + of_b * table[j, d]
-                out[n, d] = (total + of_c * table[k, d]) + of_e * table[m, d]
-            at += np.uint64(4)
-        while at < end:
-            factor, i = factors[at], np.uint64(columns[at])
-            for d in range(dim):
-                out[n, d] += factor * table[i, d]
-            at += np.uint64(1)
+        sum_rows(table, columns, factors, starts[n], starts[n + 1], out, n)
         if len(more):
             for d in range(dim):
                 out[n, d] += more[n, d]
-        for d in range(dim):
-            out[n, d] /= parts
+        if divisor != 1:
+            for d in range(dim):
+                out[n, d] /= parts
 
 
 ALL: tuple[Callable[..., None], ...] = (
