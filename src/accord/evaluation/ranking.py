@@ -13,10 +13,13 @@ import torch
 from torch import Tensor
 
 from accord.data.csr import Csr, IntArray
+from accord.kernels.kept import Kept, writing_over
 from accord.kernels.top_k import Seen, top_k, top_k_of_one
 from accord.protocol import OwnRules, Protocol
 
 BLOCK_BYTES = 128 * 2**20  # of scores held at once
+KEPT_BYTES = 32 * 2**20  # on a CPU, where a block is written over the one before: what several passes find in a cache
+LEAST_USERS = 64  # in a block, where that is more: a product of fewer reads the items' vectors too often
 CACHE_BYTES = 3 * 2**21  # of scores that are still in a cache of a CPU when the best are picked from them
 TIE_SEED = 4  # of the shuffle among equally popular items: any number would do, but it must stay the same
 ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
@@ -94,10 +97,12 @@ class Ranker:
     def blocks(self, users: IntArray) -> Iterator[IntArray]:
         of_user = 4 * self.runs * self.train.num_items
         size = max(1, BLOCK_BYTES // of_user)
-        if self.device.type == "cpu" and len(users) * of_user <= 2 * BLOCK_BYTES:
-            # small enough for the cache, but large enough to be worth a call of the model; not for very many users:
-            # freed small blocks fragment the C library's memory, while large ones go back to the system
-            size = min(size, max(256, CACHE_BYTES // of_user))
+        if self.device.type == "cpu":
+            size = min(size, max(LEAST_USERS, KEPT_BYTES // of_user))
+            if len(users) * of_user <= 2 * BLOCK_BYTES:
+                # small enough for the cache, but large enough to be worth a call of the model; not for very many users:
+                # freed small blocks fragment the C library's memory, while large ones go back to the system
+                size = min(size, max(256, CACHE_BYTES // of_user))
         size = self.user_block or size
         for start in range(0, len(users), size):
             yield users[start : start + size]
@@ -106,15 +111,17 @@ class Ranker:
         """For blocks of users: the users, their k best items [R, B, k] and the scores; -inf marks no item.
 
         `barred` [I] are left out for all users."""
+        kept = Kept()
         for block in self.blocks(users):
-            yield block, *self.rank_block(block, k, barred)
+            yield block, *self._rank_block(block, k, barred, kept)
 
     @torch.inference_mode()
-    def rank_block(self, users: IntArray, k: int, barred: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _rank_block(self, users: IntArray, k: int, barred: Tensor | None, kept: Kept) -> tuple[Tensor, Tensor]:
         """The k best items [R, B, k] of users who fit into one block, and the scores."""
         tables, rows = self.tables, torch.from_numpy(users).to(self.device)
         seen = Seen(tables.seen_ptr, tables.seen_items, rows) if self.masks_seen else None
-        scores = self.scores(users)
+        with writing_over(kept):
+            scores = self.scores(users)
         if barred is not None:
             scores[..., barred] = -torch.inf
         values, items = top_k(scores, k, tables.priority, seen)

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from accord.config import BaseConfig
 from accord.kernels import cpu, cuda
 from accord.kernels.cuda_sums import history_sums
+from accord.kernels.kept import product
 from accord.kernels.lookups import places_of, row_dot, run_offsets
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, Streams
@@ -182,7 +183,7 @@ class CDAE(Model):
     def score_all(self, users: Tensor) -> Tensor:
         num_runs = len(self.encoder.weight)
         hidden = self.encode([users] * num_runs).view(num_runs, len(users), -1)
-        return (hidden @ self.decoder.weight.mT).add_(self.decoder_bias.weight.mT)  # in place: it may be large
+        return product(hidden, self.decoder.weight.mT).add_(self.decoder_bias.weight.mT)  # in place: it may be large
 
     def fold_in(self, history: Tensor) -> Tensor:
         values = self._scaled(torch.tensor(len(history)), self.item_counts[history].clamp(min=1))

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from accord.kernels.kept import product
 from accord.models.base import Model, Setup
 from accord.models.mf import FactorConfig
 from accord.nn.layers import Embedding, Linear, pair_dot
@@ -30,7 +31,7 @@ class GMF(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         weighted = self.user.weight[:, users] * self.out.weight.mT  # the output weights fold into the users
-        return (weighted @ self.item.whole.mT).add_(self.out.bias.unsqueeze(-1))  # in place: it may be large
+        return product(weighted, self.item.whole.mT).add_(self.out.bias.unsqueeze(-1))  # in place: it may be large
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         return self.user.weight[0, users] * self.out.weight[0].T, self.item.weight[0]

@@ -16,6 +16,7 @@ from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.cpu import in_threads
+from accord.kernels.kept import product
 from accord.kernels.least_squares import NUMBERS_AT_ONCE, SparseRows
 from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.histories import interaction_matrix, one_thread
@@ -152,7 +153,7 @@ class IALS(Model):
         return ((scaled.mT @ found).squeeze(-1) / diagonal.sqrt()) if short else found.squeeze(-1)
 
     def score_all(self, users: Tensor) -> Tensor:
-        return self.user[:, users] @ self.item.mT
+        return product(self.user[:, users], self.item.mT)
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         return self.user[0, users], self.item[0]

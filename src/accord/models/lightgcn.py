@@ -11,6 +11,7 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
+from accord.kernels.kept import product
 from accord.kernels.lookups import row_dot
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.graph import Graph, propagate
@@ -51,7 +52,7 @@ class LightGCN(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         vectors = self._vectors()
-        return vectors.index_select(1, users) @ vectors[:, self.num_users :].mT
+        return product(vectors.index_select(1, users), vectors[:, self.num_users :].mT)
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         vectors = self._vectors()[0]

@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.config import BaseConfig
+from accord.kernels.kept import product
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, pair_dot
 
@@ -33,7 +34,7 @@ class MF(Model):
         return pair_dot(self.user, self.item, users, items)
 
     def score_all(self, users: Tensor) -> Tensor:
-        return self.user.weight[:, users] @ self.item.whole.mT
+        return product(self.user.weight[:, users], self.item.whole.mT)
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         return self.user.weight[0, users], self.item.weight[0]
