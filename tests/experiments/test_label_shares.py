@@ -193,7 +193,7 @@ def test_what_is_said_of_what_was_tried_is_what_its_raw_lines_say():
     tried = {}
     for line in map(json.loads, raw):
         tried.setdefault(line["tried"], []).append(line)
-    chosen, without_noise, as_it_is = tried.values()
+    chosen, without_noise, as_it_is, places, runs, sixth, *families = tried.values()
     said = " ".join((docs / "labels.md").read_text().split())
 
     def gains(lines, name="chosen"):
@@ -213,6 +213,15 @@ def test_what_is_said_of_what_was_tried_is_what_its_raw_lines_say():
     assert (
         f"of the vote by {abs(mean):.1f}% on average over {len(as_it_is)} cases and makes it worse in {worse}" in said
     )
+    for lines, between in ((places, " and makes it"), (runs, ","), (sixth, ",")):
+        mean, worse = gains(lines).mean(), (gains(lines) < 0).sum()
+        assert f"by {mean:+.1f}% on average over {len(lines)} cases{between} worse in {worse}" in said
+    assert {len(lines) for lines in families} == {8}
+    assert "over 8 cases each" in said
+    *ones, five = (f"{gains(lines).mean():+.1f}%" for lines in families)
+    for name, gain in zip(("NeuMF", "CDAE by", "LightGCN", "MF with T-CE", "GMF alone"), ones, strict=True):
+        assert f"{name} {gain}" in said
+    assert f"all five of them {five}" in said
 
 
 def test_how_far_a_share_of_few_labels_is_off_is_as_the_page_says():
