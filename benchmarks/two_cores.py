@@ -45,7 +45,7 @@ def _whole(case: Found) -> Found:
 
 def whole(folder: Path) -> Found:
     """EASE fitted and evaluated, an audit of ml-100k, and `auto` on a log of MovieLens-1M's shape."""
-    found: Found = {}
+    found: Found = {"products": solved.products()}
     with _pinned():
         for name in EASE:
             model, shape = solved.SIZES[name]

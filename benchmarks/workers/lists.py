@@ -1,5 +1,5 @@
-"""Exact lists over many items by an untrained GMF. `way`: as they are made now; as they were made before, with the bias
-added into a second block of scores; or the products alone.
+"""Exact lists over many items by an untrained GMF. `way`: as they are made now; as they were made before, each block in
+fresh memory and the bias added into another; or the products alone.
 
 Answers "epoch" with the seconds of everybody's lists, of which the system's, which clears fresh memory.
 """
@@ -11,7 +11,8 @@ import torch
 from pairs import dataset
 from turns import TOP, work
 
-from accord.evaluation.ranking import Ranker
+from accord.evaluation import ranking
+from accord.kernels.kept import Kept, product, writing_over
 from accord.training.plan import plan
 
 CPU = torch.device("cpu")
@@ -29,8 +30,10 @@ def train(pairs, case, turns):
         weighted = target.user.weight[:, users] * target.out.weight.mT
         return weighted @ target.item.weight.mT + target.out.bias.unsqueeze(-1)
 
-    score = before if case["way"] == "before" else method.score_all
-    ranker = Ranker.of(target, score, 1, rows, rows, run.config.protocol, CPU)
+    score = method.score_all
+    if case["way"] == "before":
+        score, ranking.KEPT_BYTES = before, ranking.BLOCK_BYTES
+    ranker = ranking.Ranker.of(target, score, 1, rows, rows, run.config.protocol, CPU)
 
     def lists():
         for _ in ranker.rank(users, TOP):
@@ -38,9 +41,10 @@ def train(pairs, case, turns):
 
     @torch.inference_mode()
     def products():
-        items = target.item.weight.mT
+        items, kept = target.item.weight.mT, Kept()
         for block in ranker.blocks(users):
-            _ = target.user.weight[:, torch.from_numpy(block)] @ items
+            with writing_over(kept):
+                product(target.user.weight[:, torch.from_numpy(block)], items)
 
     called = products if case["way"] == "products" else lists
     while True:
