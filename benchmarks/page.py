@@ -46,6 +46,7 @@ from figures import (
     table,
 )
 
+from accord.evaluation.ranking import KEPT_BYTES
 from accord.nn.layers import WORTH_ROWS_ON_CUDA
 from accord.training.plan import LONG
 
@@ -270,7 +271,7 @@ def page(
     results: Results, gpu_lines: list[Results], released: Results, optimisers: list[Results], versions: Results
 ) -> str:  # fmt: skip
     on, lines, cold = gpu_runs(gpu_lines)
-    checks, xeon_checks = targets.every(results, lines, ONCE), targets.of_training(ON_XEON)
+    checks, xeon_checks = targets.every(results, lines, ONCE), targets.of_processor(ON_XEON)
     loads = [load for part in results.values() for load in part["load"]]
     looks = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return looks.from_string((HERE / "page.md.j2").read_text(encoding="utf-8")).render(
@@ -284,7 +285,12 @@ def page(
         versions=versions,
         versions_table=versions_table(versions),
         checks=checks,
-        trained=targets.of_training(results),
+        by_processor=targets.of_processor(results),
+        lists={
+            f"{own['lists']['machine']['processor']}, torch {own['lists']['machine']['torch']}": targets.lists_of(own)
+            for own in (results, ON_XEON)
+        },
+        kept_block=KEPT_BYTES // 2**20,
         checks_table=checks_table(checks, xeon_checks),
         gpu_table=gpu_table(lines),
         released=released,

@@ -54,7 +54,7 @@ def test_text_follows_the_figures(page: ModuleType, results: Any, gpu: Any) -> N
     lines, *others = gpu
     ours = results["neumf"]["libraries"]["ours"]
     measured = ours["epoch"]
-    elsewhere = page.targets.of_training(page.ON_XEON)[0]
+    elsewhere = page.targets.of_processor(page.ON_XEON)[0]
     for factor, met in ((1e-3, True), (1e3, False)):
         ours["epoch"] = [[factor * wall, factor * cpu] for wall, cpu in measured]
         text = page.page(results, lines, *others)
