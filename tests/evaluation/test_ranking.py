@@ -87,6 +87,25 @@ def test_how_many_users_are_scored_together(monkeypatch, users, block_bytes, cac
     assert [len(block) for block in ranker.blocks(np.arange(users))] == sizes
 
 
+@pytest.mark.parametrize(
+    ("kept_bytes", "device", "first"),
+    [
+        (120 * 100, "cpu", 100),
+        (120 * 10, "cpu", 64),  # fewer are not worth a product
+        (120 * 1000, "cpu", 300),  # no more than on any device
+        (120 * 100, "meta", 300),
+    ],
+)
+def test_blocks_of_very_many_users_on_a_cpu_are_small(monkeypatch, kept_bytes, device, first):
+    monkeypatch.setattr(ranking, "BLOCK_BYTES", 120 * 300)
+    monkeypatch.setattr(ranking, "KEPT_BYTES", kept_bytes)
+    train = csr(1000, 15, [(0, 0)])
+    ranker = Ranker(lambda rows: rows, 2, train, train, CORRECTED, torch.device(device))
+    sizes = [len(block) for block in ranker.blocks(np.arange(1000))]
+    assert set(sizes[:-1]) == {first}
+    assert sum(sizes) == 1000
+
+
 @pytest.mark.parametrize("protocol", [PUBLISHED, CORRECTED], ids=["published", "corrected"])
 def test_seen_items_are_never_ranked(protocol):
     train = random_csr(50, 30, 0.5)
