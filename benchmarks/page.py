@@ -46,7 +46,7 @@ from figures import (
     table,
 )
 
-from accord.evaluation.ranking import KEPT_BYTES
+from accord.evaluation.ranking import BLOCK_BYTES, KEPT_BYTES
 from accord.nn.layers import WORTH_ROWS_ON_CUDA
 from accord.training.plan import LONG
 
@@ -290,6 +290,7 @@ def page(
             f"{own['lists']['machine']['processor']}, torch {own['lists']['machine']['torch']}": targets.lists_of(own)
             for own in (results, ON_XEON)
         },
+        block=BLOCK_BYTES // 2**20,
         kept_block=KEPT_BYTES // 2**20,
         checks_table=checks_table(checks, xeon_checks),
         gpu_table=gpu_table(lines),
