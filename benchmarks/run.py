@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lists
 import operations
 import page
 import reaching
@@ -152,7 +153,7 @@ def main() -> None:
     parts |= {f"peer-{name}": lambda folder, name=name: solved.peer(name, rounds, folder) for name in solved.PEERS}
     parts["mf-quality"] = lambda folder: reaching.reaching(rounds, folder)
     parts["two-cores"] = two_cores.whole
-    parts["lists"] = lambda folder: two_cores.lists(rounds, folder)
+    parts["lists"] = lambda folder: lists.lists(rounds, folder)
     parts["start"] = start.start
     unknown = set(given.only) - set(parts)
     if unknown:

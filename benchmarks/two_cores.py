@@ -1,4 +1,4 @@
-"""Whole calls on two cores, by the wall's clock, and exact lists over many items by one thread: parts of `run.py`."""
+"""Whole calls on two cores, by the wall's clock: a part of `run.py`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ CORES = 2
 EASE = ("ease-9000", "ease-16000")  # of solved.SIZES
 ML_100K = dict(zip(("interactions", "users", "items"), data.ML_100K, strict=True))
 MOVIELENS_1M = {"users": 6_040, "items": 3_706, "interactions": 1_000_209}
-WAYS = ("now", "before", "products")  # to make lists
-LISTS = 200_000, 2_000, 100_000  # pairs, users and items
 Found = dict[str, Any]
 
 
@@ -56,16 +54,3 @@ def whole(folder: Path) -> Found:
         found["audit"] = _whole({"call": "audit", "shape": ML_100K, "device": "cpu", "processes": CORES})
         found["auto"] = _whole({"call": "auto", "shape": MOVIELENS_1M, "device": "cpu"})
     return found
-
-
-def lists(rounds: int, folder: Path) -> Found:
-    """The exact lists of an untrained GMF: as they are made, as they were once, and the products alone, in turn."""
-    pairs, case = data.write(folder / "lists.npz", *data.generated(*LISTS)), {"dim": 32}
-    found: Found = {way: [] for way in WAYS}
-    with working({way: ("lists", case | {"way": way}) for way in WAYS}, pairs) as workers:
-        for number in range(2 * rounds + 1):
-            for way, worker in workers.items():
-                answer = worker.ask("epoch")
-                if number:  # the first time compiles
-                    found[way].append(answer)
-    return {"case": case, "users": LISTS[1], "items": LISTS[2], "ways": found}

@@ -219,7 +219,7 @@ def test_what_is_said_of_what_was_tried_is_what_its_raw_lines_say():
     assert {len(lines) for lines in families} == {8}
     assert "over 8 cases each" in said
     *ones, five = (f"{gains(lines).mean():+.1f}%" for lines in families)
-    for name, gain in zip(("NeuMF", "CDAE by", "LightGCN", "MF with T-CE", "GMF alone"), ones, strict=True):
+    for name, gain in zip(("NeuMF", "CDAE by", "LightGCN", "MF with T-CE", "and GMF"), ones, strict=True):
         assert f"{name} {gain}" in said
     assert f"all five of them {five}" in said
 

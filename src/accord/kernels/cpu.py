@@ -1,7 +1,7 @@
 """What torch does slowly on a CPU, compiled by numba where it is installed (`accord[fast]`): rows of tables, looked up,
 multiplied and changed; the best of many scores. The loops themselves are in `cpu_loops`, `batch_loops`,
-`optimiser_loops` and `neighbour_loops`. The plain torch in `lookups` and `top_k`, or beside the caller, defines each
-and is its test.
+`optimiser_loops` and `neighbour_loops`, which calls `row_sums`. The plain torch in `lookups` and `top_k`, or beside the
+caller, defines each and is its test.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 numba's compiler cannot know that where a sum is written is none of the rows that are read, so a loop of Python would
 read and write the sum once for every row. Here the compiler is told what to do instruction by instruction, in vectors
-that are held until a list is through.
+that are held until a list is through. numba keeps what it has compiled until `neighbour_loops`, which calls this, is
+written anew: touch that file where this one changes.
 """
 
 from __future__ import annotations
