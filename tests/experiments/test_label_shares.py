@@ -12,8 +12,15 @@ import pytest
 
 import accord
 from accord.data.interactions import Interactions
+from accord.data.load import load
+from accord.data.split import split
 from accord.errors import InputError
+from accord.evaluation.evaluate import Relevant
+from accord.evaluation.noise import auc
 from accord.experiments import label_shares
+from accord.experiments.oracle import evaluate_told
+from accord.posteriors.estimate import estimate
+from accord.protocol import CORRECTED
 from helpers import small_data
 
 
@@ -40,7 +47,7 @@ def test_labels_are_drawn_by_pair_and_by_user(data):
 
 def test_one_line_per_draw_and_none_twice(data, tmp_path):
     said = []
-    truth = label_shares.Truth("value>=1", data.train.column("label"))
+    truth = label_shares.Truth.of(data, "value>=1")
     lines = label_shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, said.append, truth)
     (line,) = lines
     assert line["truth_auc"] == line["auc"]
@@ -54,6 +61,33 @@ def test_one_line_per_draw_and_none_twice(data, tmp_path):
     assert made.rows[0][:3] == (f"{data.name}, auto in 1 s", "50%", f"{line['auc']:.4f}")
     assert made.rows[0][6] == f"{line['ndcg@20']:.4f}"
     assert line["ece"] < 0.2
+
+
+def test_a_log_with_times_is_judged_as_auto_is_there_with_the_validation_in_the_histories(tmp_path):
+    rows = accord.simulate(users=300, items=150, interactions=6_000, seed=2).dataset.train
+    times = pa.array(np.random.default_rng(0).permutation(len(rows)).astype(float))
+    log = Interactions.of(rows.users, rows.items, value=pa.array(rows.column("value")), time=times)
+    data = load(split(log, "chronological", clean="value>=1", name="timed"), labels="value>=1")
+    assert data.comes_in_order
+    (line,) = label_shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, lambda _: None)
+    bare = label_shares.unlabelled(data)
+    alone = accord.fit(bare, options={"model.budget": 1.0}, device="cpu", refit=False)
+    assert (
+        line["consensus"] == alone.metrics["mean"]["ndcg@20"] != alone.metrics["before_validation"]["mean"]["ndcg@20"]
+    )
+    truth = label_shares.Truth.of(data)
+    both, test = data.before_test(data.valid), Relevant.of_test(data, CORRECTED)
+    counts = np.concatenate([truth.label, truth.valid])
+    told = [evaluate_told(both, counts, l2, test, CORRECTED, [20]) for l2 in label_shares.PENALTIES]
+    assert line["ease_told"] in [label_shares.ndcg_of(one) for one in told]
+
+    drawn = label_shares.drawn_labels(data, 0.5, "random", 0)
+    whole = label_shares.relabelled(bare, drawn).before_test(data.valid.without("label")).training_csr()
+    found = estimate(whole, whole.columns["label"])
+    p_real = dict(zip(zip(whole.users.tolist(), whole.items.tolist(), strict=True), found.p_real, strict=True))
+    pairs = zip(*(part.tolist() for part in data.rows(data.train)), strict=True)
+    scores, rest = np.array([p_real[pair] for pair in pairs]), np.isnan(drawn)
+    assert line["auc"] == auc(scores[rest], truth.label[rest] > 0.5), "of training interactions alone"
 
 
 def test_labels_are_drawn_in_hard_ways_too(data):
@@ -102,10 +136,11 @@ def test_hard_draws_say_whether_they_harm():
 
 
 def test_ease_on_real_ones_recommends_nobody_what_they_have(data):
-    real = data.train.column("label") > 0.5
-    told = label_shares.ndcg_of(label_shares._told_ease(data, real))
-    dropped = replace(data, train=data.train.filter(real))
-    assert told > label_shares.ndcg_of(label_shares._told_ease(dropped, real[real])), "noise takes no places of lists"
+    dropped = replace(data, train=data.train.filter(data.train.column("label") > 0.5))
+    told, other = (
+        label_shares.ndcg_of(label_shares._told_ease(one, label_shares.Truth.of(one))) for one in (data, dropped)
+    )
+    assert told > other, "noise takes no places of lists"
 
 
 def test_another_rule_judges_besides():
@@ -133,6 +168,9 @@ def test_curves_are_of_several_shares_at_the_usual_budget():
         assert said in figure.svg
     assert ">10<" not in figure.svg, "another budget is another curve"
     assert "all labels of some users" not in figure.svg, "nothing was drawn so"
+    (both,) = label_shares.figures([*two, two[0] | {"by": "users", "share": 0.05}])
+    for share in (">1<", ">5<"):
+        assert share in both.svg, "shares of all curves are named, not of the last alone"
     assert label_shares.figures(two[:1]) == []
 
 

@@ -59,8 +59,7 @@ def labels(
     if of == "auto":
         asked, judge = cast(list[label_shares.By], ways), None
         if truth is not None:
-            known = load(source_of(data, None), labels=truth, clean=clean).train
-            judge = label_shares.Truth(truth, known.column("label"))
+            judge = label_shares.Truth.of(load(source_of(data, None), labels=truth, clean=clean), truth)
         lines = label_shares.run(dataset, given, asked, draws, out, device, budget, say, judge)
         name, made = label_shares.NAME, label_shares.write_page(out, lines)
     elif of == "training":

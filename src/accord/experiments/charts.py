@@ -53,6 +53,7 @@ NAMES = {
         "ials": "iALS",
         CEILING: "EASE with ratings",
         "demo": "Built-in data",
+        "ml-1m": "MovieLens-1M",
     },
 }
 
@@ -188,7 +189,8 @@ def by_share(
         for dash, (name, level) in zip(LEVELS, levels.items(), strict=False):
             axis.axhline(level, label=name, linewidth=1.2, **dash)
         axis.set_xscale("log")
-        axis.set_xticks(percent, [f"{one:g}" for one in percent])
+        every = sorted({100 * share for points in curves.values() for share in points})
+        axis.set_xticks(every, [f"{one:g}" for one in every])
         axis.minorticks_off()
         axis.set(xlabel="labelled, %", ylabel=what)
         axis.grid(axis="y")

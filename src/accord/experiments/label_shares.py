@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,8 @@ NOTE = (
     "Mean ± sd over draws of the labels. AUC and calibration error (ten bins): of p_real, on training interactions "
     "whose label was not drawn, the error where the labels were used. Consensus: what auto finds without labels. EASE: "
     "its penalty chosen on the validation; on real ones: of what is real alone, which it knows of all interactions, by "
-    "the rule of the table below where there is one. p: a paired test over the users of the test."
+    "the rule of the table below where there is one. Of a log with times all of these are fitted on the validation too "
+    "before they are tested, as it came before the test. p: a paired test over the users of the test."
 )
 JUDGED = ("auc", "label_free_auc", "popularity_auc", "ece")
 JUDGED_HEADS = ("data", "labelled", "draws", "noise AUC", "without labels", "popularity")
@@ -76,6 +77,16 @@ class Truth:
 
     rule: str
     label: Floats  # of each row: 1 real, 0 noise, NaN neither
+    valid: Floats  # of each row of the validation
+
+    @classmethod
+    def of(cls, data: Dataset, rule: str = "") -> Truth:
+        """What the labels of some data say."""
+        label, valid = (
+            part.column("label") if "label" in part.names else np.full(len(part), np.nan)
+            for part in (data.train, data.valid)
+        )
+        return cls(rule, label, valid)
 
 
 @dataclass(frozen=True)
@@ -117,9 +128,9 @@ def run(
 
 
 def _known(data: Dataset, truth: Truth | None, device: str, budget: float) -> Known:
-    bare, real = unlabelled(data), data.train.column("label") if truth is None else truth.label
+    bare, real = unlabelled(data), Truth.of(data) if truth is None else truth
     consensus = fit(bare, device=device, options={"model.budget": budget}, refit=False)
-    return Known(consensus, _tuned_ease(bare, device), _told_ease(bare, real > 0.5))
+    return Known(consensus, _tuned_ease(bare, device), _told_ease(bare, real))
 
 
 def unlabelled(data: Dataset) -> Dataset:
@@ -133,12 +144,16 @@ def _tuned_ease(data: Dataset, device: str) -> Recommender:
     return max(tried, key=lambda one: one.metrics["runs"][0].get("valid_ndcg@20", 0.0))
 
 
-def _told_ease(data: Dataset, real: npt.NDArray[np.bool_]) -> Evaluation:
-    """EASE of what is real, that recommends nobody what they have; the validation chooses its penalty too."""
-    judged = partial(evaluate_told, data, real.astype(np.float64), rules=CORRECTED, ks=[20])
+def _told_ease(data: Dataset, truth: Truth) -> Evaluation:
+    """EASE of what is real, that recommends nobody what they have; the validation chooses its penalty too, and is part
+    of the histories where it is for the others."""
+    judged = partial(evaluate_told, rules=CORRECTED, ks=[20])
+    counts, later = ((label > 0.5).astype(np.float64) for label in (truth.label, truth.valid))
     valid, test = Relevant.of_validation(data, CORRECTED), Relevant.of_test(data, CORRECTED)
-    best = max(PENALTIES, key=lambda l2: ndcg_of(judged(l2=l2, relevant=valid)))
-    return judged(l2=best, relevant=test)
+    best = max(PENALTIES, key=lambda l2: ndcg_of(judged(data, counts, l2, valid)))
+    if data.comes_in_order:
+        data, counts = data.before_test(data.valid), np.concatenate([counts, later])
+    return judged(data, counts, best, test)
 
 
 def drawn_labels(data: Dataset, share: float, by: By, draw: int) -> Floats:
@@ -174,13 +189,15 @@ def _drawn(data: Dataset, truth: Truth | None, known: Known, share: float, by: B
     matrix, without, ease = some.training_csr(), known.consensus.evaluation, known.ease.evaluation
     made = voting.evaluate() if found.used else without
     popular = matrix.popularity()[matrix.items].astype(np.float64)
+    place = np.searchsorted(voting.train.keys, matrix.keys)  # it may have been fitted on the validation too
+    drawn, p_real, label_free = (own[place] for own in (found.label, found.p_real, found.label_free))
 
     def told(rows: Floats) -> tuple[float, ...]:
         """AUC of those without a label, by labels of all rows, and the calibration error."""
         label = relabelled(some, rows).training_csr().columns["label"]
-        rest = np.isnan(found.label) & ~np.isnan(label)
-        real, scores = label[rest] > 0.5, (found.p_real[rest], found.label_free[rest], popular[rest])
-        return *(auc(one, real) for one in scores), calibration(found.p_real[rest], real)["ece"]
+        rest = np.isnan(drawn) & ~np.isnan(label)
+        real, scores = label[rest] > 0.5, (p_real[rest], label_free[rest], popular[rest])
+        return *(auc(one, real) for one in scores), calibration(p_real[rest], real)["ece"]
 
     line = {
         "dataset": data.name, "share": share, "by": by, "draw": draw, "labels": int((~np.isnan(found.label)).sum()),
@@ -203,14 +220,16 @@ def relabelled(data: Dataset, label: Floats) -> Dataset:
     return replace(data, train=Interactions(rows, (data.train.user_ids, data.train.item_ids)))
 
 
-def with_labels(some: Dataset, consensus: Recommender, device: str) -> tuple[Estimate, Recommender, list[Member]]:
+def with_labels(
+    some: Dataset, consensus: Recommender, device: str, rules: Mapping[str, Any] | None = None
+) -> tuple[Estimate, Recommender, list[Member]]:
     """What the labels teach, and what `auto` would make of them: their members beside those of a consensus that was
-    found without, which no label changes; and all its members."""
+    found without, which no label changes, with the same rules; and all its members."""
     fields = Member.model_fields
     entries = ({k: v for k, v in entry.items() if k in fields} for entry in consensus.metrics["members"])
     members = clean_members([Member(**entry) for entry in entries])  # those without a vote are candidates too
     written = [member.model_dump(mode="json", exclude_defaults=True) for member in members]
-    made = fit(some, "consensus", options={"model.members": written}, device=device, refit=False)
+    made = fit(some, "consensus", options={"model.members": written, **(rules or {})}, device=device, refit=False)
     method, vote, added = made.method, consensus.method.target, made.method.target
     assert isinstance(method, FromMembers), "it makes a consensus"
     assert method.learned is not None, "of what labels say"
