@@ -231,7 +231,8 @@ def test_what_is_said_of_what_was_tried_is_what_its_raw_lines_say():
     tried = {}
     for line in map(json.loads, raw):
         tried.setdefault(line["tried"], []).append(line)
-    chosen, without_noise, as_it_is, places, runs, sixth, *families = tried.values()
+    chosen, without_noise, as_it_is, places, runs, sixth, *families = list(tried.values())[:12]
+    stars, twice, power, unseen, own, softened = list(tried.values())[12:]
     said = " ".join((docs / "labels.md").read_text().split())
 
     def gains(lines, name="chosen"):
@@ -260,6 +261,32 @@ def test_what_is_said_of_what_was_tried_is_what_its_raw_lines_say():
     for name, gain in zip(("NeuMF", "CDAE by", "LightGCN", "MF with T-CE", "and GMF"), ones, strict=True):
         assert f"{name} {gain}" in said
     assert f"all five of them {five}" in said
+
+    risen, of_truth = (
+        f"{np.mean([line[f'{kind}_stars'] - line[kind] for line in stars]):.4f}"[1:] for kind in ("auc", "truth_auc")
+    )
+    assert (
+        f"In {len(stars)} cases AUC is higher by {risen} on average by the rule of the labels, and by {of_truth}"
+        in said
+    )
+    found = gains(stars)
+    assert f"NDCG@20 changes by {found.mean():+.1f}% and is worse in {(found < 0).sum()}" in said
+
+    def by_part(lines):
+        parts = [[line for line in lines if kind in line["part"]] for kind in ("at random", "by time")]
+        return [f"by {gains(part).mean():+.1f}%" for part in parts], [len(part) for part in parts]
+
+    (first, second), (random, timed) = by_part(twice)
+    assert f"{first} on average over {random} cases split at random and {second} over {timed} split by time" in said
+    (first, second), (random, timed) = by_part(power)
+    assert f"to the power of 1.5 {first} over {random} and {second} over {timed}" in said
+    (first, second), (random, timed) = by_part(unseen)
+    assert f"{first} on average over {random} cases split at random and {second} over {timed} split by time" in said
+    assert len({line["split"].split(",")[0] for line in unseen if "by time" in line["part"]}) == 5, "five parts"
+    mean, worse = gains(own).mean(), (gains(own) < 0).sum()
+    assert f"by {mean:+.1f}% on average over {len(own)} cases, worse in {worse}" in said
+    assert len(softened) == len(own)
+    assert f"not its label: by {gains(softened).mean():+.1f}%, worse in {(gains(softened) < 0).sum()}" in said
 
 
 def test_how_far_a_share_of_few_labels_is_off_is_as_the_page_says():
