@@ -47,8 +47,8 @@ NOTE = (
     "Labels of a share of the training and of the validation interactions. What they teach counts so many times as "
     "usual in the vote; the usual is taken unless the validation pairs that are labelled real show another to be "
     "better by more than two standard errors over at least 20 users, and none where labels teach nothing. The others "
-    "that vote are what auto finds without labels, and no label changes them here. Means over draws of the labels; ± "
-    "sd."
+    "that vote are what auto finds without labels, and no label changes them here. All are fitted on the training "
+    "interactions alone. Means over draws of the labels; ± sd."
 )
 GENERATED = "The log pushed is generated: nine of ten of what its users were shown are disliked."
 RULES = {"protocol.test_history": "train"}  # what the validation judges is not fitted on it
