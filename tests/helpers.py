@@ -20,7 +20,9 @@ from torch import Tensor, nn
 
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset, IdMap, Interactions
+from accord.data.load import load
 from accord.data.simulate import simulate
+from accord.data.split import split
 from accord.methods import MethodSpec, find_method
 from accord.methods.base import Build, Method
 from accord.models import ModelSpec, build_model
@@ -75,6 +77,15 @@ def dense(train: Csr) -> npt.NDArray[np.float64]:
 def small_data() -> Dataset:
     """Simulated: 60 users, 40 items, 560 training pairs."""
     return simulate(users=60, items=40, interactions=700, seed=1, liked=0.4).dataset
+
+
+def timed_data(rows: Interactions) -> Dataset:
+    """Rows at times of no meaning, split by these, with labels: what has the value 1 is real."""
+    times = pa.array(np.random.default_rng(0).permutation(len(rows)).astype(float))
+    log = Interactions.of(rows.users, rows.items, value=pa.array(rows.column("value")), time=times)
+    data = load(split(log, "chronological", clean="value>=1", name="timed"), labels="value>=1")
+    assert data.comes_in_order
+    return data
 
 
 def make_model(

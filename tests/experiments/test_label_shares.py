@@ -12,8 +12,6 @@ import pytest
 
 import accord
 from accord.data.interactions import Interactions
-from accord.data.load import load
-from accord.data.split import split
 from accord.errors import InputError
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.noise import auc
@@ -21,7 +19,7 @@ from accord.experiments import label_shares
 from accord.experiments.oracle import evaluate_told
 from accord.posteriors.estimate import estimate
 from accord.protocol import CORRECTED
-from helpers import small_data
+from helpers import small_data, timed_data
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +62,7 @@ def test_one_line_per_draw_and_none_twice(data, tmp_path):
 
 
 def test_a_log_with_times_is_judged_as_auto_is_there_with_the_validation_in_the_histories(tmp_path):
-    rows = accord.simulate(users=300, items=150, interactions=6_000, seed=2).dataset.train
-    times = pa.array(np.random.default_rng(0).permutation(len(rows)).astype(float))
-    log = Interactions.of(rows.users, rows.items, value=pa.array(rows.column("value")), time=times)
-    data = load(split(log, "chronological", clean="value>=1", name="timed"), labels="value>=1")
-    assert data.comes_in_order
+    data = timed_data(accord.simulate(users=300, items=150, interactions=6_000, seed=2).dataset.train)
     (line,) = label_shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, lambda _: None)
     bare = label_shares.unlabelled(data)
     alone = accord.fit(bare, options={"model.budget": 1.0}, device="cpu", refit=False)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 import accord
-from accord.data.interactions import Interactions
-from accord.data.load import load
-from accord.data.split import split
 from accord.errors import InputError
 from accord.evaluation.selection import TRUST
 from accord.experiments import label_trust
 from accord.experiments.label_shares import unlabelled
 from accord.experiments.results import read_lines
-from helpers import small_data
+from helpers import small_data, timed_data
 
 
 def test_every_trust_is_judged_by_known_pairs_and_by_the_test(tmp_path):
@@ -35,12 +30,7 @@ def test_every_trust_is_judged_by_known_pairs_and_by_the_test(tmp_path):
 
 
 def test_what_the_validation_judges_is_not_fitted_on_it(tmp_path):
-    pushed = label_trust.pushed_log(users=100, items=60, each=20, real=0.2)
-    rows = pushed.train
-    times = pa.array(np.random.default_rng(0).permutation(len(rows)).astype(float))
-    log = Interactions.of(rows.users, rows.items, value=pa.array(rows.column("value")), time=times)
-    data = load(split(log, "chronological", clean="value>=1", name="timed"), labels="value>=1")
-    assert data.comes_in_order
+    data = timed_data(label_trust.pushed_log(users=100, items=60, each=20, real=0.2).train)
     (line,) = label_trust.run(data, [0.5], 1, tmp_path, "cpu", 0.3, lambda _: None)
     alone = accord.fit(unlabelled(data), options={"model.budget": 0.3}, device="cpu", refit=False)
     assert line["consensus"] == alone.metrics["before_validation"]["mean"]["ndcg@20"]

@@ -44,8 +44,8 @@ NOTE = (
     "Mean ± sd over draws of the labels. AUC and calibration error (ten bins): of p_real, on training interactions "
     "whose label was not drawn, the error where the labels were used. Consensus: what auto finds without labels. EASE: "
     "its penalty chosen on the validation; on real ones: of what is real alone, which it knows of all interactions, by "
-    "the rule of the table below where there is one. Of a log with times all of these are fitted on the validation too "
-    "before they are tested, as it came before the test. p: a paired test over the users of the test."
+    "the rule of the table below where there is one. Where the parts of a log follow each other in time, all of these "
+    "are fitted on the validation too before the test. p: a paired test over the users of the test."
 )
 JUDGED = ("auc", "label_free_auc", "popularity_auc", "ece")
 JUDGED_HEADS = ("data", "labelled", "draws", "noise AUC", "without labels", "popularity")
