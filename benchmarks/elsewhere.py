@@ -45,8 +45,8 @@ def prepare(folder: Path, source: str, labels: str) -> None:
 
     import accord
     from accord.evaluation.evaluate import Relevant
-    from accord.experiments.label_shares import drawn_labels
     from accord.protocol import CORRECTED
+    from accord_lab.label_shares import drawn_labels
 
     data = accord.load(source, labels=labels)
     place = folder / data.name

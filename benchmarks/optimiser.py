@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import when
 
+from accord.comparing.compare import Cell, Request, compare, keys_of
+from accord.comparing.results import Results
+from accord.comparing.tuning import tuned
 from accord.data.load import load_named
 from accord.evaluation.significance import compare_to, mean_and_sd
-from accord.experiments.compare import Cell, Request, compare, keys_of
-from accord.experiments.results import Results
-from accord.experiments.tuning import tuned
 
 RESULTS = Path(__file__).with_name("optimiser.jsonl")
 OLD, NEW = "adam", "decoupled"

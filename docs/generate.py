@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 from accord.cli.app import app
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
-from accord.experiments.findings import pages, published
 from accord.methods.candidates import FAMILIES, SEEDS, Range
 from accord.models import own_class
 from accord.protocol import NAMES, Protocol, preset_values
 from accord.training.run import every_rule_kind
+from accord_lab.findings import pages, published
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -152,8 +152,8 @@ LABELS = (
     Odd("a log without a kind of event", "accord train clicks.csv --events 'view=?,buy=1'"),
     Odd("a clean rule that is none", "accord train clicks.csv --clean 'rating is 5'"),
     Odd("a clean rule that nothing meets", "accord train clicks.csv --clean 'value>=9'"),
-    Odd("labels asked for, of a log that has none", "accord labels clicks.csv --labels bought"),
-    Odd("shares of labels beyond 1", "accord labels clicks.csv --labels 'rating>=4' --shares 5"),
+    Odd("labels asked for, of a log that has none", "accord lab labels clicks.csv --labels bought"),
+    Odd("shares of labels beyond 1", "accord lab labels clicks.csv --labels 'rating>=4' --shares 5"),
 )  # fmt: skip
 
 TRAINING = (

@@ -2,7 +2,7 @@
 
     python docs/try_rules.py OUT [--dataset modcloth] [--model gmf] [--method wbpr] [--seeds 1]
 
-Every rule of the methods asked for is trained on every dataset and model asked for, as `accord reproduce overall`
+Every rule of the methods asked for is trained on every dataset and model asked for, as `accord lab reproduce overall`
 trains the rows of the paper, and OUT/rules.jsonl gets a line for each run. What is in OUT already is not trained again.
 All of it takes hours on a GPU.
 """
@@ -18,15 +18,15 @@ from typing import Any
 
 from torch import Tensor
 
-from accord import paper
+from accord.comparing.compare import Cell, Request, compare, keys_of
+from accord.comparing.results import Results
 from accord.data.interactions import Dataset
 from accord.data.load import load_named
-from accord.experiments.compare import Cell, Request, compare, keys_of
-from accord.experiments.paper_tables.experiment import KS
-from accord.experiments.results import Results
 from accord.methods.normal import Ensemble
 from accord.models import MODELS
 from accord.training.plan import plan
+from accord_lab import paper
+from accord_lab.paper_tables.experiment import KS
 
 Rule = dict[str, Any]
 RULES: dict[str, list[Rule]] = {

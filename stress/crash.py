@@ -92,7 +92,7 @@ def reproduce(root: Path, draw: random.Random, times: int) -> Tally:
     for part, own in parts.items():
         (place / f"electronics.{part}").write_text("".join(f"{u}\t{i}\t{r}\n" for u, i, r in own))
     os.environ["ACCORD_DATA"] = str(root / "data")
-    words = ["reproduce", "overall", "--dataset", "electronics", "--model", "gmf,lightgcn"]
+    words = ["lab", "reproduce", "overall", "--dataset", "electronics", "--model", "gmf,lightgcn"]
     words += ["--method", "normal,deca,deca-p"]
     words += ["--seeds", 2, "--epochs", 3, "--device", "cpu"]
     return of_results("reproduce", root, draw, times, words, "published", "overall", "overall.csv")

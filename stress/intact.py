@@ -35,7 +35,7 @@ def run_is_right(reference: Path, folder: Path) -> bool:
 
 
 def lines_of(folder: Path, name: str) -> dict[str, Any]:
-    from accord.experiments.results import Results
+    from accord.comparing.results import Results
 
     return {key: line | {"seconds": 0} for key, line in Results(folder, name).by_key().items()}
 

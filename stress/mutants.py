@@ -31,10 +31,10 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "tuning by the test",
-        "experiments/tuning.py",
+        "comparing/tuning.py",
         'result["valid_ndcg@20"] for',
         'result["metrics"]["ndcg@20"] for',
-        "experiments/test_tuning.py",
+        "comparing/test_tuning.py",
     ),
     Mutant(
         "a copy instead of a rename",
@@ -48,10 +48,10 @@ MUTANTS = (
     Mutant("no sync between the files of a run", "io/files.py", "        sync(folder)\n", "", "io/test_files.py"),
     Mutant(
         "a fingerprint of the training part",
-        "experiments/compare.py",
+        "comparing/compare.py",
         "(self.data.train, self.data.valid, self.data.test)",
         "(self.data.train,)",
-        "experiments/test_compare.py",
+        "comparing/test_compare.py",
     ),
     Mutant(
         "a bootstrap of one draw more",

@@ -46,7 +46,7 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "ranking": (("evaluation/ranking.py",), ("evaluation/test_ranking.py", "evaluation/test_evaluate.py")),
-    "tuning": (("experiments/tuning.py",), ("experiments/test_tuning.py",)),
+    "tuning": (("comparing/tuning.py",), ("comparing/test_tuning.py",)),
     "significance": (("evaluation/significance.py",), ("evaluation/test_significance.py",)),
     "files": (("io/files.py",), ("io/test_files.py", "io/test_files_parquet.py")),
     "guard": (("serve/guard.py",), ("serve/test_guard.py",)),

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 import accord
-from accord.experiments import memory
-from accord.experiments.compare import Request
+from accord.comparing.compare import Request
+from accord_lab import memory
 
 
 def quiet(*_words):

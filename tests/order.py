@@ -11,11 +11,12 @@ from typing import TypeVar
 
 # Dealt out in turn, so that of two workers one gets the first of each row, which take about as long as the others.
 SLOW = (
-    "experiments", "docs",
+    "lab", "docs",
     "cli", "report",
     "nn", "serve",
     "auditing", "methods",
     "stress", "posteriors",
+    "comparing",
 )  # fmt: skip
 
 T = TypeVar("T")

@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 import numpy as np
 
 import accord
+from accord.comparing.compare import Request
+from accord.comparing.results import Results
 from accord.data.interactions import Dataset, Interactions
-from accord.experiments.compare import Request
-from accord.experiments.paper_tables.reproduce import reproduce
-from accord.experiments.results import Results
 from accord.report.tables import Figure
+from accord_lab.paper_tables.reproduce import reproduce
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 TESTS = Path(__file__).parent
 
 # Folders whose tests need a trained run, a page, a server or the whole command line.
-FOLDERS = {"auditing", "cli", "docs", "experiments", "report", "serve", "stress"}
+FOLDERS = {"auditing", "cli", "comparing", "docs", "lab", "report", "serve", "stress"}
 
 # Modules with which a test file starts browsers, servers or other processes.
 STARTERS = {

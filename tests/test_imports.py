@@ -1,4 +1,4 @@
-"""Imports follow one direction, room by room, and no two files import each other."""
+"""Imports follow one direction: from the lab to the product, room by room, and no two files import each other."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pytest
 import accord
 
 SOURCE = Path(accord.__file__).parents[1]
-PACKAGE = SOURCE / "accord"
+PACKAGE, LAB = SOURCE / "accord", SOURCE / "accord_lab"
 
-# A room is a folder or a module right under src/accord. It imports the rooms that its row names, all of them and no
-# other, not even inside a function. A new room gets a row; a row gets longer only where the order allows it.
+# A room is a folder or a module right under a package. A room of the product imports the rooms that its row names,
+# all of them and no other, not even inside a function. A new room gets a row; a row
+# gets longer only where the order allows it.
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
-    "paper": set(),
     "random": set(),
     "kernels": set(),
     "config": {"errors"},
@@ -36,7 +36,7 @@ ROOMS: dict[str, set[str]] = {
         *("config", "data", "errors", "evaluation", "kernels", "models", "nn", "posteriors", "protocol", "random"),
     },
     "training": {
-        *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn", "paper"),
+        *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn"),
         *("protocol", "random"),
     },
     "posteriors": {"config", "data", "evaluation", "kernels", "models"},
@@ -48,27 +48,67 @@ ROOMS: dict[str, set[str]] = {
     },
     "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},
     "serve": {"config", "data", "errors", "io", "recommender"},
-    "experiments": {
-        *("config", "data", "errors", "evaluation", "fitting", "io", "kernels", "methods", "models", "paper"),
-        *("posteriors", "protocol", "recommender", "report", "training", "version"),
+    "comparing": {
+        *("config", "data", "errors", "evaluation", "fitting", "io", "methods", "models", "recommender", "report"),
+        *("training", "version"),
     },
     "auditing": {
-        *("config", "data", "errors", "evaluation", "experiments", "io", "kernels", "models", "posteriors", "protocol"),
+        *("config", "data", "errors", "evaluation", "comparing", "io", "kernels", "models", "posteriors", "protocol"),
         *("report", "training", "version"),
     },
     "cli": {
-        *("auditing", "config", "data", "errors", "evaluation", "experiments", "fitting", "io", "methods"),
-        *("models", "nn", "posteriors", "protocol", "recommender", "report", "serve", "training", "version"),
+        *("auditing", "config", "data", "errors", "comparing", "evaluation", "fitting", "io", "methods"),
+        *("models", "nn", "posteriors", "recommender", "report", "serve", "training", "version"),
+    },
+}
+LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab imports; the product is open to all
+    "charts": {"oracle", "paper_tables"},
+    "chosen_labels": {"label_shares"},
+    "commands": {
+        "chosen_labels",
+        "label_shares",
+        "label_trust",
+        "labels_in_training",
+        "leaderboard",
+        "noise_injection",
+        "paper_tables",
+        "partners",
+        "verify",
+    },
+    "findings": {"charts", "known_noise", "leaderboard", "noise_injection", "oracle", "paper", "paper_tables"},
+    "graded": set(),
+    "known_noise": set(),
+    "label_shares": {"charts", "oracle"},
+    "label_trust": {"label_shares"},
+    "labels_in_training": {"graded", "label_shares"},
+    "leaderboard": {"charts", "known_noise", "oracle"},
+    "noise_injection": {"charts", "known_noise", "leaderboard"},
+    "oracle": set(),
+    "paper": set(),
+    "paper_tables": {"paper"},
+    "partners": {"charts", "known_noise", "leaderboard"},
+    "verify": {
+        "charts",
+        "chosen_labels",
+        "findings",
+        "label_shares",
+        "label_trust",
+        "labels_in_training",
+        "leaderboard",
+        "noise_injection",
+        "paper_tables",
+        "partners",
     },
 }
 FACE = {"__init__", "__main__"}  # the public names, and `python -m accord`
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the package by its dotted name."""
+    """Every module of both packages by its dotted name."""
     return {
         ".".join(path.with_suffix("").relative_to(SOURCE).parts).removesuffix(".__init__"): path
-        for path in sorted(PACKAGE.rglob("*.py"))
+        for package in (PACKAGE, LAB)
+        for path in sorted(package.rglob("*.py"))
     }
 
 
@@ -87,7 +127,7 @@ def imported(source: str, importer: str, package: bool, known: set[str]) -> set[
             for alias in node.names:
                 name = f"{start}.{alias.name}"
                 found.add(name if name in known else start)
-    return {name for name in found if name.split(".")[0] == "accord"}
+    return {name for name in found if name.split(".")[0] in ("accord", "accord_lab")}
 
 
 @cache
@@ -104,19 +144,42 @@ def room_of(module: str) -> str:
     return [*module.split("."), "__init__"][1]
 
 
-def test_every_room_has_a_row_and_every_row_a_room():
-    assert set(ROOMS) == {room_of(name) for name in modules()} - FACE
+def in_package(package: Path) -> dict[str, set[str]]:
+    """The modules of a package, and which of its own modules each imports."""
+    start = f"{package.name}."
+    return {
+        name: {other for other in others if f"{other}.".startswith(start)}
+        for name, others in graph().items()
+        if f"{name}.".startswith(start)
+    }
 
 
-@pytest.mark.parametrize("room", sorted(ROOMS))
-def test_a_room_imports_what_its_row_says(room):
-    found = {room_of(other) for name, others in graph().items() if room_of(name) == room for other in others} - {room}
-    assert found <= ROOMS[room], f"{room} must not import {sorted(found - ROOMS[room])}"
-    assert found >= ROOMS[room], f"{room} does not import {sorted(ROOMS[room] - found)}: take it out of its row"
+def test_the_product_never_imports_the_lab():
+    assert {name: others for name, others in graph().items() if not name.startswith("accord_lab")} == in_package(
+        PACKAGE
+    )
+
+
+BOTH = [(PACKAGE, ROOMS), (LAB, LAB_ROOMS)]
+
+
+@pytest.mark.parametrize(("package", "rooms"), BOTH)
+def test_every_room_has_a_row_and_every_row_a_room(package, rooms):
+    assert set(rooms) == {room_of(name) for name in in_package(package)} - FACE
+
+
+@pytest.mark.parametrize(("package", "rooms", "room"), [(*both, room) for both in BOTH for room in sorted(both[1])])
+def test_a_room_imports_what_its_row_says(package, rooms, room):
+    imports = in_package(package)
+    found = {room_of(other) for name, others in imports.items() if room_of(name) == room for other in others}
+    found -= {room, *FACE}
+    assert found <= rooms[room], f"{room} must not import {sorted(found - rooms[room])}"
+    assert found >= rooms[room], f"{room} does not import {sorted(rooms[room] - found)}: take it out of its row"
 
 
 def test_the_rooms_have_one_direction():
-    order = list(TopologicalSorter(ROOMS).static_order())  # raises where there is a circle
+    assert list(TopologicalSorter(LAB_ROOMS).static_order())[-1] == "commands"  # raises where there is a circle
+    order = list(TopologicalSorter(ROOMS).static_order())
     for before, after in (("data", "models"), ("models", "methods"), ("methods", "training"), ("training", "fitting")):
         assert order.index(before) < order.index(after)
 
@@ -140,7 +203,7 @@ def test_the_loop_reaches_no_model_and_no_method(module):
 def test_a_model_reaches_no_method():
     edges = graph()
     for name in edges:
-        if room_of(name) in ("models", "evaluation"):
+        if name.startswith(("accord.models", "accord.evaluation")):
             assert "methods" not in {room_of(other) for other in reachable(name, edges)}
 
 
@@ -165,9 +228,10 @@ def test_few_modules_stand_at_the_top():
 
 
 def test_every_module_has_a_test_file_of_its_name():
-    """In the folder of its room: `src/accord/nn/adam.py` is tested by `tests/nn/test_adam.py`."""
+    """In the folder of its room: `src/accord/nn/adam.py` by `tests/nn/test_adam.py`; the lab's are in `tests/lab`."""
     tests = Path(__file__).parent
-    places = [path.relative_to(PACKAGE) for path in modules().values() if path.stem not in {*FACE, "version"}]
+    files = [path.relative_to(SOURCE) for path in modules().values() if path.stem not in {*FACE, "version"}]
+    places = [Path("lab" if path.parts[0] == "accord_lab" else "", *path.parts[1:]) for path in files]
     wanted = [place.with_name(f"test_{place.name}") for place in places]
     missing = [f"tests/{place}" for place in wanted if not (tests / place).is_file()]
     assert not missing, f"write {', '.join(missing)}"

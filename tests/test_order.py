@@ -8,7 +8,7 @@ import pytest
 
 import order
 
-FOLDERS = [*("auditing",) * 3, *("data",) * 20, *("docs",) * 5, *("experiments",) * 4, *("io",) * 10]
+FOLDERS = [*("auditing",) * 3, *("data",) * 20, *("docs",) * 5, *("lab",) * 4, *("io",) * 10]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
@@ -19,7 +19,7 @@ def test_every_test_is_there_once(workers):
 def test_every_worker_begins_with_slow_folders_and_ends_with_quick_ones():
     found = [FOLDERS[test] for test in order.dealt(range(len(FOLDERS)), FOLDERS, 2)]
     half = len(FOLDERS) // 2
-    assert found[:half] == ["experiments"] * 4 + ["auditing"] * 3 + ["data"] * (half - 7)
+    assert found[:half] == ["lab"] * 4 + ["auditing"] * 3 + ["data"] * (half - 7)
     assert found[half:] == ["docs"] * 5 + ["data"] * (20 - half + 7) + ["io"] * 10
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 import accord.cli.app
-import accord.experiments.compare
+import accord.comparing.compare
 import accord.report.run_report
 
 torch.set_num_threads(1)

@@ -7,6 +7,7 @@ import errno
 import signal
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 
 import pytest
 from safetensors import SafetensorError
@@ -115,7 +116,7 @@ def test_help_with_the_options_of_one_command_is_help():
         return CliRunner().invoke(made, [*words, "--help"]).output
 
     names = [command.name for command in get_command(app.app).commands.values()]
-    for name in ("", "nonsense", *names):
+    for name in ("", "nonsense", "lab"):
         assert helped(app.app_for(name)) == helped(app.app), name
     for name in names:
         assert helped(app.app_for(name), name) == helped(app.app, name)
@@ -128,25 +129,37 @@ def test_the_version(monkeypatch, capsys):
 
 def test_every_command_is_there_by_its_name():
     assert [command.name or command.callback.__name__ for command in app.app.registered_commands] == [
-        *(
-            "demo",
-            "train",
-            "evaluate",
-            "audit",
-            "weights",
-            "labels",
-            "compare",
-            "leaderboard",
-            "injected",
-            "partners",
-            "reproduce",
-            "verify",
-            "report",
-            "serve",
-        ),
-        *("recommend", "similar", "score", "explain", "update", "models", "methods", "doctor"),
+        *("demo", "train", "evaluate", "audit", "weights", "compare", "report", "serve", "recommend", "similar"),
+        *("score", "explain", "update", "models", "methods", "doctor"),
     ]
-    assert [group.name for group in app.app.registered_groups] == ["data"]
+    assert [group.name for group in app.app.registered_groups] == ["data", "lab"]
+    lab = app.app.registered_groups[1].typer_instance.registered_commands
+    assert [command.callback.__name__ for command in lab] == [
+        *("reproduce", "leaderboard", "labels", "injected", "partners", "verify"),
+    ]
+
+
+def hello(name: str) -> None:
+    """Greet somebody."""
+    print(f"hello {name}")
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "expected"),
+    [
+        ("test_app:hello", ("hi", "world"), (0, "hello world\n", "")),
+        ("no_such_package:hello", ("hi",), (2, "", "accord: the command 'hi' cannot be loaded: No module named 'no_")),
+        ("no_such_package:hello", ("models",), (0, "mf: matrix", "")),
+    ],
+)
+def test_other_packages_add_commands(value, words, expected, monkeypatch, capsys):
+    entry = EntryPoint("hi", value, "accord.commands")
+    monkeypatch.setattr(app, "entry_points", lambda group: [entry] if group == "accord.commands" else [])
+    monkeypatch.setitem(sys.modules, "test_app", sys.modules[__name__])
+    code, out, said = run(monkeypatch, capsys, *words)
+    assert code == expected[0]
+    assert out.startswith(expected[1])
+    assert said.startswith(expected[2])
 
 
 @pytest.mark.parametrize(

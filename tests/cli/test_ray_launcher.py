@@ -1,4 +1,4 @@
-"""Processes of one run on a Ray cluster, without one; tests/experiments/test_ray_executor.py starts a real cluster."""
+"""Processes of one run on a Ray cluster, without one; tests/comparing/test_ray_executor.py starts a real cluster."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ import json
 import re
 from pathlib import Path
 
+from accord.comparing.compare import Request
 from accord.evaluation import evaluate, selection
-from accord.experiments.compare import Request
-from accord.experiments.paper_tables.reproduce import EXPERIMENTS
 from accord.methods import auto, candidates
 from accord.models.auto import Auto
+from accord_lab.paper_tables.reproduce import EXPERIMENTS
 from helpers import small_data
 
 DOCS = Path(__file__).parents[2] / "docs"

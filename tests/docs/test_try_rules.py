@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from accord.experiments.compare import Request
+from accord.comparing.compare import Request
 from accord.methods.normal import Ensemble
 from helpers import script, small_data
 

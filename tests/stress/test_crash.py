@@ -19,8 +19,8 @@ import killing
 import pytest
 
 import accord
+from accord.comparing.results import Results, run_key
 from accord.errors import InputError
-from accord.experiments.results import Results, run_key
 from small_runs import train
 
 

@@ -89,7 +89,12 @@ def as_before(monkeypatch):
 @pytest.mark.usefixtures("as_before")
 @pytest.mark.parametrize(
     "command",
-    [["train", "no-such"], ["compare", "no-such"], ["audit", "no-such"], ["reproduce", "grid", "--dataset", "no-such"]],
+    [
+        ["train", "no-such"],
+        ["compare", "no-such"],
+        ["audit", "no-such"],
+        ["lab", "reproduce", "grid", "--dataset", "no-such"],
+    ],
 )
 def test_deterministic_is_said_before_anything_runs(command):
     found = CliRunner().invoke(app, [*command, "--deterministic"])

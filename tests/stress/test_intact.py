@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from accord.experiments.results import Results
+from accord.comparing.results import Results
 from small_runs import train
 
 LINE = dict.fromkeys(("dataset", "data", "model", "method", "protocol", "settings"), "x")

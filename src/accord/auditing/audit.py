@@ -21,12 +21,12 @@ from accord.auditing.judgement import interactions_table, judge, learn, side_tab
 from accord.auditing.noise_summary import noise_summary
 from accord.auditing.result import WORK, Audit
 from accord.auditing.verdict import verdict
+from accord.comparing.executor import Here, Workers
+from accord.comparing.processes import Processes
 from accord.data.columns import Columns
 from accord.data.labels import described
 from accord.data.labels import summary as label_summary
 from accord.errors import InputError
-from accord.experiments.executor import Here, Workers
-from accord.experiments.processes import Processes
 from accord.io.files import only_writer, read_json, write_json
 from accord.io.noted import noted
 from accord.training.trainer import Progress

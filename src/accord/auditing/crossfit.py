@@ -15,12 +15,12 @@ import torch
 
 from accord.auditing.interaction_log import Log
 from accord.auditing.p_real import Floats, percentiles
+from accord.comparing.executor import Here, Job, Workers
+from accord.comparing.memory import bytes_of_a_run
 from accord.config import full_name
 from accord.data.csr import IntArray
 from accord.data.folds import Fold, cut
 from accord.errors import InputError
-from accord.experiments.executor import Here, Job, Workers
-from accord.experiments.memory import bytes_of_a_run
 from accord.io.tensors import read_tensors, write_tensors
 from accord.models import can_hold
 from accord.posteriors.local_fdr import chance_of_real

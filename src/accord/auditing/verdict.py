@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from accord.auditing.interaction_log import Log
+from accord.comparing.compare import Cell, Request, cells_of, compare, users_of
+from accord.comparing.executor import Here, Workers
+from accord.comparing.results import Results
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
-from accord.experiments.compare import Cell, Request, cells_of, compare, users_of
-from accord.experiments.executor import Here, Workers
-from accord.experiments.results import Results
 from accord.models import can_hold, is_solved
 from accord.protocol import CORRECTED
 from accord.training.trainer import Progress

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,23 +20,19 @@ from accord.cli.data import data_app
 from accord.cli.demo import demo
 from accord.cli.describe import methods, models
 from accord.cli.doctor import doctor
-from accord.cli.labels import labels
-from accord.cli.leaderboard import injected, leaderboard, partners
 from accord.cli.recommend import recommend
 from accord.cli.report import report
-from accord.cli.reproduce import reproduce
 from accord.cli.serve import serve
 from accord.cli.train import evaluate, train
 from accord.cli.update import update
-from accord.cli.verify import verify
 from accord.cli.weights import weights
 from accord.errors import InputError, printable
 from accord.io.files import UNFINISHED
 from accord.version import __version__
 
 COMMANDS = (
-    *(demo, train, evaluate, audit, weights, labels, compare, leaderboard, injected, partners, reproduce, verify),
-    *(report, serve, recommend, similar, score, explain, update, models, methods, doctor),
+    *(demo, train, evaluate, audit, weights, compare, report, serve, recommend, similar, score, explain, update),
+    *(models, methods, doctor),
 )  # in the order of `accord --help`
 
 WHAT = "Train recommenders from noisy implicit feedback, and find the interactions that were not real preferences."
@@ -53,6 +51,29 @@ def _every(
 
 def _other() -> None:
     """Stands for a command that was not asked for."""
+
+
+def add_entry_points(app: typer.Typer) -> None:
+    """Add the commands of other packages: functions and typer apps in the entry point group `accord.commands`."""
+    for entry in sorted(entry_points(group="accord.commands"), key=lambda entry: entry.name):
+        try:
+            command = entry.load()
+        except ImportError as error:
+            app.command(entry.name, hidden=True)(_not_available(entry.name, str(error)))
+        else:
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=entry.name)
+            else:
+                app.command(entry.name)(command)
+
+
+def _not_available(name: str, reason: str) -> Callable[[], None]:
+    def fail() -> None:
+        raise InputError(
+            f"the command '{name}' cannot be loaded: {reason}; install what it needs, as 'accord[{name}]'."
+        )
+
+    return fail
 
 
 def app_for(asked: str | None) -> typer.Typer:
@@ -77,6 +98,8 @@ def app_for(asked: str | None) -> typer.Typer:
             made.command(command.__name__, help=command.__doc__)(_other)
     if asked not in (None, "data"):
         made.command("data", help=data_app.info.help)(_other)
+    if asked not in {"data", *(command.__name__ for command in COMMANDS)}:
+        add_entry_points(made)
     return made
 
 

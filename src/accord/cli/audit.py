@@ -106,7 +106,7 @@ def audit(
 
     from accord.auditing.audit import audit as run_audit
     from accord.cli.display import training_progress
-    from accord.experiments.ray_executor import workers_on
+    from accord.comparing.ray_executor import workers_on
     from accord.io.noted import noting
 
     processes = torch.get_num_threads()

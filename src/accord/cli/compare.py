@@ -83,12 +83,12 @@ def compare(
     dataset = load_data(source_of(data, query), columns, clean, split, ratios, split_seed)
 
     from accord.cli.display import print_table, say, training_progress
-    from accord.experiments.compare import KEPT, Request, cells_of, users_of
-    from accord.experiments.compare import compare as run_comparison
-    from accord.experiments.compare_tables import render
-    from accord.experiments.ray_executor import workers_on
-    from accord.experiments.results import Results
-    from accord.experiments.tuning import tuned
+    from accord.comparing.compare import KEPT, Request, cells_of, users_of
+    from accord.comparing.compare import compare as run_comparison
+    from accord.comparing.compare_tables import render
+    from accord.comparing.ray_executor import workers_on
+    from accord.comparing.results import Results
+    from accord.comparing.tuning import tuned
 
     folder = out or Path("runs") / f"{dataset.name}-compare"
     cells = cells_of(models.split(","), methods.split(","), {k: v for k, v in grid.items() if len(v) > 1})

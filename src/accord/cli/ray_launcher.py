@@ -22,7 +22,7 @@ SECONDS_BETWEEN_LOOKS = 0.3
 def train_on(cluster: str, processes: int, device: str, words: Sequence[str]) -> int:
     """Run a command in several processes and print their output; the exit code is that of one that failed, or 0."""
     from accord.cli.display import say
-    from accord.experiments.ray_executor import Cluster, workers_on
+    from accord.comparing.ray_executor import Cluster, workers_on
 
     if processes < 1:
         raise InputError(f"--ranks {processes}: give at least 1.")

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from accord import paper
 from accord.config import make_config
 from accord.data.interactions import Dataset
 from accord.errors import InputError, shown, unknown
@@ -17,6 +16,7 @@ from accord.methods import MethodSpec, method_for, method_name
 from accord.models import ModelSpec, has_seeds, model_name, own_class
 from accord.models.consensus import Consensus
 from accord.protocol import PRESETS, Protocol
+from accord.training.paper_settings import paper_settings
 from accord.training.run import (
     MOST_K,
     MOST_SEEDS,
@@ -73,8 +73,8 @@ def plan(
         )
     train_options: dict[str, Any] = {}
     method_options: dict[str, Any] = {}
-    known = paper.settings(data.name, model_name(model), method_name(method)) if rules.settings == "paper" else None
-    for key, value in (known or {}).items():
+    published = paper_settings(data.name, model_name(model), method_name(method)) if rules.settings == "paper" else None
+    for key, value in (published or {}).items():
         if key in TrainConfig.model_fields and kind.learns:
             train_options[key] = value
         elif key in kind.Config.model_fields:

@@ -1,0 +1,94 @@
+"""A comparison as tables: means over seeds, and paired tests against a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from accord.comparing.compare import Cell, Request, keys_of, users_of
+from accord.comparing.results import Results
+from accord.errors import InputError
+from accord.evaluation.significance import Comparison, compare_to
+from accord.report.tables import Table, write_all
+
+
+def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
+    """The comparison as tables: mean ± sd over seeds, and paired tests against a baseline."""
+    lines = results.by_key()
+    runs = {cell.name: keys_of(request, cell) for cell in cells}
+    missing = [name for name, keys in runs.items() if not set(keys) <= set(lines)]
+    if missing:
+        raise InputError(f"{results.file} has no finished runs of '{missing[0]}'; run the comparison first.")
+    names = list(runs)
+    chosen = baseline or next((name for name in names if name.endswith("+ normal")), names[0])
+    if chosen not in runs:
+        raise InputError(f"--baseline '{chosen}' is not among the rows; give one of {', '.join(names)}.")
+    stacked = users_of(request, cells, results, "ndcg@20")
+    tests = compare_to(stacked[chosen], {name: values for name, values in stacked.items() if name != chosen})
+    return [_means(names, runs, lines), _tests(names, tests, chosen)]
+
+
+def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[str, dict[str, Any]]) -> Table:
+    metrics = [name for name in next(iter(lines.values()))["metrics"] if name.split("@")[0] in ("recall", "ndcg")]
+    groups = [name for name, mean in next(iter(lines.values()))["groups"].items() if mean]
+    rows, means = [], []
+    for name in names:
+        own = [lines[key] for key in runs[name]]
+        row: list[Any] = [name, len(own)]
+        for metric in metrics:
+            values = np.array([line["metrics"][metric] for line in own])
+            row.append(f"{values.mean():.4f}" + (f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""))
+        for group in groups:
+            row.append(float(np.mean([line["groups"][group]["ndcg@20"] for line in own])))
+        means.append([np.mean([line["metrics"][metric] for line in own]) for metric in metrics])
+        rows.append(tuple(row))
+    best = np.argmax(np.array(means), 0)
+    marked = frozenset((int(row), column + 2) for column, row in enumerate(best))
+    columns = ("what", "runs", *metrics, *(f"ndcg@20, {group} users" for group in groups))
+    return Table(
+        "Mean ± standard deviation over seeds", columns, tuple(rows), ("The best of each column is marked.",), marked
+    )
+
+
+def _tests(names: Sequence[str], tests: Mapping[str, Comparison], baseline: str) -> Table:
+    rows = []
+    for name in names:
+        if name in tests:
+            test = tests[name]
+            interval = f"{test.low:+.4f} to {test.high:+.4f}"
+            rows.append(
+                (
+                    name,
+                    f"{test.difference:+.4f}",
+                    interval,
+                    _p(test.p),
+                    _p(test.p_holm),
+                    f"{test.effect:+.3f}",
+                    f"{test.better:+.1%}",
+                )
+            )
+    columns = ("what", "difference", "95% interval", "p", "p (Holm)", "effect size", "users better − worse")
+    notes = (
+        "NDCG@20, paired by user and seed: sign-flip permutation test on the users' mean differences; "
+        "interval by bootstrap over users and seeds; effect size: mean over standard deviation of the differences. "
+        "The test is about these runs, the interval also about other seeds: a small p beside an interval around 0 "
+        "means that the seeds differ.",
+    )
+    return Table(f"Against {baseline}", columns, tuple(rows), notes)
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def render(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
+    """Write the comparison beside its raw results, as Markdown, HTML, CSV and LaTeX."""
+    tables = summarise(request, cells, results, baseline)
+    counts = request.data.counts()
+    sizes = ", ".join(f"{counts[name]:,} {name}" for name in ("users", "items", "train", "valid", "test"))
+    seeds = request.seeds if isinstance(request.seeds, int) else len(request.seeds)
+    intro = [f"{request.data.name}: {sizes}; protocol {request.protocol}; {seeds} seed(s)."]
+    write_all(results.folder, "compare", tables, intro)
+    return tables

@@ -1,0 +1,96 @@
+"""Equal tuning: the same number of trials for every row, chosen by validation NDCG@20 with a seed of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from accord.comparing.compare import ALWAYS, Cell, Request, compare, has_option, keys_of
+from accord.comparing.results import Results
+from accord.errors import InputError
+from accord.methods.candidates import FAMILIES, Range
+
+TUNING_SEED = 1
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """Numbers in a range, evenly by their logarithm."""
+
+    low: float
+    high: float
+
+    def at(self, share: float) -> float:
+        return float(f"{self.low * (self.high / self.low) ** share:.2g}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    values: tuple[Any, ...]
+
+    def at(self, share: float) -> Any:
+        return self.values[int(share * len(self.values))]
+
+
+# What tuning chooses from: for DeCA the paper's grid. The penalty is a range, so that a method without options of its
+# own has as many different trials as one with three. All of these may differ within a stack, so trials train at once.
+SPACE: dict[str, LogRange | Choice] = {
+    "train.l2": LogRange(1e-4, 10.0),
+    "method.c1": Choice((1.0, 10.0, 100.0, 1000.0)),
+    "method.c2": Choice((1.0, 10.0, 100.0, 1000.0)),
+    "method.alpha": Choice((0.0, 0.5, 1.0)),
+    "method.drop": Choice((0.05, 0.1, 0.2, 0.3)),
+    "method.ramp": Choice((300, 1000, 3000, 30000)),
+    "method.beta": Choice((0.1, 0.2, 0.3, 0.5, 1.0)),
+    "method.sigma": Choice((0.01, 0.03, 0.1, 0.3)),
+    "method.relabel": Choice((0.0, 0.05, 0.2)),
+    "method.t_clean": Choice((1.0, 2.0, 5.0)),
+    "method.t_noisy": Choice((0.1, 0.3, 0.5, 1.0)),
+    "method.c_noisy": Choice((0.25, 0.5, 1.0)),
+    "method.temperature": Choice((0.1, 0.3, 1.0, 3.0)),
+    "model.l2": LogRange(10.0, 100_000.0),  # of ease
+}
+
+
+def space_of(model: str) -> dict[str, LogRange | Choice | Range]:
+    """What tuning chooses from with a model: of a solved one, what `auto` does. EASE is the plain one of its paper."""
+    solved = {
+        family.model: family.ranges for family in FAMILIES if family.method is None and family.model not in ALWAYS
+    }
+    return {**SPACE, **{f"model.{name}": own for name, own in solved.get(model, {}).items()}}
+
+
+def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:
+    """The trials of a cell: its defaults, and a Latin hypercube that spreads each option evenly over its range."""
+    given = {*dict(cell.options), *dict(request.common)}
+    space = space_of(cell.model)
+    names = [name for name in space if has_option(cell.model, cell.method, name) and name not in given]
+    rng, rest = np.random.default_rng(0), count - 1
+    shares = (np.array([rng.permutation(rest) for _ in names]).T + 0.5) / max(1, rest)  # [rest, names]
+    tries = [tuple((name, space[name].at(share)) for name, share in zip(names, own, strict=True)) for own in shares]
+    return list(dict.fromkeys(replace(cell, options=cell.options + options) for options in [(), *tries]))
+
+
+def tuned(request: Request, cells: Sequence[Cell], trials: int, results: Results, finished: bool = False) -> list[Cell]:
+    """For every cell the best of equally many trials. If `finished`, nothing is run and all trials must be there."""
+    if request.protocol != "corrected":
+        raise InputError("--tune chooses by validation NDCG@20, which only the corrected protocol measures.")
+    trial = replace(request, seeds=(TUNING_SEED,), per_user=False, more=None, each_epoch=None)
+    wanted = {cell: trials_of(request, cell, trials) for cell in cells}
+    if not finished:
+        compare(trial, [one for tries in wanted.values() if len(tries) > 1 for one in tries], results)
+    found = {key: result["valid_ndcg@20"] for key, result in results.by_key().items()}
+    best = []
+    for cell, tries in wanted.items():
+        if len(tries) == 1:  # nothing to choose from
+            best.append(cell)
+            continue
+        keys = [keys_of(trial, one)[0] for one in tries]
+        if not set(keys) <= set(found):
+            raise InputError(f"{results.file} lacks trials of '{cell.name}'; run the command without --render-only.")
+        values = [found[key] for key in keys]
+        best.append(cell if values[0] is None else tries[int(np.argmax(values))])
+    return best

@@ -1,0 +1,208 @@
+"""The charts of the leaderboard, injected noise and labels. A method has one colour, marker and dash everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.report.tables import Figure
+from accord_lab.oracle import NAME as CEILING
+from accord_lab.paper_tables import drawing
+from accord_lab.paper_tables.experiment import spread
+
+Floats = npt.NDArray[np.float64]
+
+# dark and light in turn, so that neighbours differ in a grey print
+STYLES: dict[str, dict[str, Any]] = {
+    "normal": {"color": "#000000", "marker": "o", "linestyle": "-"},
+    "wbpr": {"color": "#999999", "marker": "v", "linestyle": ":"},
+    "tce": {"color": "#0072b2", "marker": "s", "linestyle": "--"},
+    "rce": {"color": "#56b4e9", "marker": "D", "linestyle": "-."},
+    "dcf": {"color": "#cc79a7", "marker": "h", "linestyle": "--"},
+    "udt": {"color": "#117733", "marker": "d", "linestyle": "-."},
+    "pld": {"color": "#882255", "marker": "<", "linestyle": ":"},
+    "eard": {"color": "#44aa99", "marker": "p", "linestyle": "-"},
+    "ensemble": {"color": "#8a6d00", "marker": "P", "linestyle": ":"},
+    "deca": {"color": "#d55e00", "marker": "^", "linestyle": "-"},
+    "deca-p": {"color": "#e69f00", "marker": "X", "linestyle": "--"},
+    "popularity": {"color": "#555555", "marker": "", "linestyle": (0, (1, 1))},
+    "ease": {"color": "#009e73", "marker": "", "linestyle": (0, (6, 2))},
+    CEILING: {"color": "#009e73", "marker": "", "linestyle": (0, (3, 1, 1, 1))},
+}
+OTHER = {"color": "#444444", "marker": "*", "linestyle": "-"}  # a method of the caller
+SOLVED: dict[str, dict[str, Any]] = {  # where these are curves, told apart
+    "item-knn": {"color": "#0072b2", "marker": "s", "linestyle": "-"},
+    "user-knn": {"color": "#56b4e9", "marker": "D", "linestyle": "--"},
+    "graph-filter": {"color": "#882255", "marker": "<", "linestyle": ":"},
+    "ials": {"color": "#d55e00", "marker": "^", "linestyle": "-."},
+}
+LEVELS: tuple[dict[str, Any], ...] = (
+    {"color": "#555555", "linestyle": (0, (1, 1))},
+    {"color": "#009e73", "linestyle": (0, (6, 2))},
+    {"color": "#882255", "linestyle": (0, (3, 1, 1, 1))},
+)
+NAMES = {
+    **{"rce": "R-CE", "dcf": "DCF", "udt": "UDT", "pld": "PLD", "eard": "EARD"},
+    **{
+        "ease": "EASE",
+        "item-knn": "item-kNN",
+        "user-knn": "user-kNN",
+        "ials": "iALS",
+        CEILING: "EASE with ratings",
+        "demo": "Built-in data",
+        "ml-1m": "MovieLens-1M",
+    },
+}
+
+
+def display_name(name: str) -> str:
+    """A model, method or dataset as the pages write it."""
+    return NAMES.get(name) or drawing.display_name(name)
+
+
+def style(method: str) -> dict[str, Any]:
+    return STYLES.get(method, OTHER)
+
+
+def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], told: float | None) -> Figure:
+    """Every row by NDCG@20, the best on top; models without a method are lines. `rows`: name, method, values."""
+    learned = sorted(
+        (row for row in rows if row[1] not in STYLES or STYLES[row[1]]["marker"]), key=lambda r: r[2].mean()
+    )
+    fixed = {row[1]: float(row[2].mean()) for row in rows if row not in learned}
+    if told is not None:
+        fixed[CEILING] = told
+    canvas, (axis,) = drawing.panels(1, width=8, height=1.6 + 0.23 * len(learned))
+    for place, (_, method, values) in enumerate(learned):
+        sd = values.std(ddof=1) if len(values) > 1 else 0.0
+        look = {**style(method), "linestyle": "none"}
+        label = display_name(method) if method in STYLES else None  # others are named beside their rows
+        axis.errorbar(values.mean(), place, xerr=sd, label=label, elinewidth=1.2, capsize=2, **look)
+    for name, value in fixed.items():
+        axis.axvline(value, color=style(name)["color"], linestyle=style(name)["linestyle"], label=display_name(name))
+    axis.set_yticks(range(len(learned)), [row[0] for row in learned])
+    axis.set_ylim(-0.8, len(learned) - 0.2)
+    axis.grid(axis="y")
+    axis.set_xlabel("NDCG@20 on the clean test, mean and standard deviation over seeds")
+    _legend(canvas, axis)
+    return drawing.drawn(
+        canvas,
+        file,
+        f"{title}: NDCG@20 of every row",
+        "The best row is on top. Lines: models without a method.",
+    )
+
+
+def gains(file: str, title: str, tests: Mapping[tuple[str, str], Mapping[str, float]]) -> Figure:
+    """The difference of each method from Normal of the same model, with its interval. `tests`: by model and method."""
+    models = list(dict.fromkeys(model for model, _ in tests))
+    places, names = [], []
+    canvas, (axis,) = drawing.panels(1, width=8, height=1.2 + 0.22 * (len(tests) + len(models)))
+    for place, ((model, method), test) in enumerate(tests.items()):
+        y = -(place + models.index(model))
+        look = style(method)
+        sure = test["p_holm"] < 0.05
+        axis.plot([test["low"], test["high"]], [y, y], color=look["color"], linewidth=1.4)
+        axis.plot(test["difference"], y, look["marker"], color=look["color"], mfc=look["color"] if sure else "white")
+        places.append(y)
+        names.append(f"{display_name(model)} + {display_name(method)}")
+    axis.axvline(0, color="#000000", linewidth=0.8)
+    axis.set_yticks(places, names)
+    axis.grid(axis="x")
+    axis.set_xlabel("NDCG@20 minus that of Normal, 95% interval over users and seeds")
+    caption = (
+        "Filled: p < 0.05 after Holm's correction (of these runs). If an interval includes 0, other seeds may differ."
+    )
+    return drawing.drawn(canvas, file, f"{title}: what each method adds to its model", caption)
+
+
+def reliability(file: str, title: str, curves: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> Figure:
+    """The share of pairs that are real at each probability. `curves`: by model and method, one per seed."""
+    models = list(dict.fromkeys(model for model, _ in curves))
+    columns = min(3, len(models))
+    canvas, axes = drawing.panels(columns, -(-len(models) // columns), width=3.3, height=3.2)
+    for axis, model in zip(axes, models, strict=False):
+        axis.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=1)
+        for (own, method), seeds in curves.items():
+            if own == model:
+                x, y = _joined(seeds)
+                axis.plot(x, y, label=display_name(method), markersize=4, linewidth=1.2, **style(method))
+        axis.set(title=display_name(model), xlim=(0, 1), ylim=(0, 1), xlabel="posterior", ylabel="share that is real")
+    for axis in axes[len(models) :]:
+        axis.set_visible(False)
+    _legend(canvas, axes[0])
+    caption = "The grey diagonal is perfect. Bins of a tenth; those with less than 0.1% of the pairs are left out."
+    return drawing.drawn(canvas, file, f"{title}: is the posterior calibrated", caption)
+
+
+def _joined(seeds: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats]:
+    """The bins of all seeds together: mean probability and share of real pairs."""
+    counts = np.array([one["count"] for one in seeds], dtype=np.float64)
+    total = counts.sum(0)
+    kept = total >= 0.001 * total.sum()
+    mean, real = (np.array([one[name] for one in seeds]) * counts for name in ("mean", "real"))
+    return mean.sum(0)[kept] / total[kept], real.sum(0)[kept] / total[kept]
+
+
+def by_rate(
+    file: str,
+    title: str,
+    label: str,
+    panels: Mapping[tuple[str, str], Mapping[str, Mapping[float, float]]],
+    level: float,
+    caption: str,
+) -> Figure:
+    """A figure against the rate of noise. `panels`: by model and kind of noise, with one curve per method."""
+    kinds = list(dict.fromkeys(kind for _, kind in panels))
+    canvas, axes = drawing.panels(len(kinds), len(panels) // len(kinds), width=3.4, height=3.0)
+    for axis, ((model, kind), curves) in zip(axes, panels.items(), strict=True):
+        axis.axhline(level, color="#bbbbbb", linewidth=1)
+        for method, points in curves.items():
+            rates = sorted(points)
+            values = [points[rate] for rate in rates]
+            look = SOLVED.get(method) or style(method)
+            axis.plot([100 * r for r in rates], values, label=display_name(method), markersize=5, **look)
+        axis.set(title=f"{display_name(model)}, {kind} noise", xlabel="injected pairs, % of all", ylabel=label)
+        axis.sharey(axes[0])
+    _legend(canvas, *axes)
+    return drawing.drawn(canvas, file, title, caption)
+
+
+def by_share(
+    file: str,
+    title: str,
+    panels: Mapping[str, tuple[Mapping[str, Mapping[float, Sequence[float]]], Mapping[str, float]]],
+) -> Figure:
+    """What labels are worth, by their share. `panels`: by what is measured, the values of all draws at each share of
+    each way of drawing them, and what is reached without labels or with all of them."""
+    canvas, axes = drawing.panels(len(panels), width=4.6, height=3.6)
+    for axis, (what, (curves, levels)) in zip(axes, panels.items(), strict=True):
+        for look, (way, points) in zip(drawing.STYLES, curves.items(), strict=False):
+            shares = sorted(points)
+            percent = [100 * share for share in shares]
+            mean, sd = (np.array([of(points[share]) for share in shares]) for of in (np.mean, spread))
+            axis.fill_between(percent, mean - sd, mean + sd, color=look["color"], alpha=0.15, linewidth=0)
+            axis.plot(percent, mean, label=way, markersize=5, **look)
+        for dash, (name, level) in zip(LEVELS, levels.items(), strict=False):
+            axis.axhline(level, label=name, linewidth=1.2, **dash)
+        axis.set_xscale("log")
+        every = sorted({100 * share for points in curves.values() for share in points})
+        axis.set_xticks(every, [f"{one:g}" for one in every])
+        axis.minorticks_off()
+        axis.set(xlabel="labelled, %", ylabel=what)
+        axis.grid(axis="y")
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, frameon=False, fontsize=9)
+    caption = "The mean over draws of the labels, the band one standard deviation. Lines: without labels, or with all."
+    return drawing.drawn(canvas, file, title, caption)
+
+
+def _legend(canvas: Any, *axes: Any) -> None:
+    """One legend under all panels, in the order of STYLES."""
+    found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    order = [display_name(name) for name in STYLES]
+    labels = sorted(found, key=lambda label: order.index(label) if label in order else len(order))
+    columns = min(5, int(canvas.get_figwidth() // 1.5))
+    canvas.legend([found[one] for one in labels], labels, loc="outside lower center", ncols=columns, frameon=False)

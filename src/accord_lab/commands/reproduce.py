@@ -1,0 +1,147 @@
+"""`accord lab reproduce`: the paper's tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from accord.cli.options import Cluster, Deterministic, Device
+from accord.errors import InputError
+
+if TYPE_CHECKING:
+    from accord.comparing.executor import Workers
+    from accord_lab.paper_tables.experiment import Experiment
+
+NAMES = "overall, ablation, selection, curves, agreement, posterior, grid, or all"
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help=NAMES)],
+    dataset: Annotated[str | None, typer.Option(help="datasets, separated by commas; those found if not given")] = None,
+    model: Annotated[str | None, typer.Option(help="models, separated by commas; the paper's if not given")] = None,
+    method: Annotated[str | None, typer.Option(help="methods, separated by commas; the paper's if not given")] = None,
+    protocol: Annotated[str, typer.Option(help="published or corrected")] = "published",
+    seeds: Annotated[
+        int | None, typer.Option(help="runs of each cell, with seeds 2019, 2020, …; 3, or 10 for the leaderboard")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="passes over the data, instead of the paper's")] = None,
+    deterministic: Deterministic = False,
+    device: Device = "auto",
+    cluster: Cluster = None,
+    out: Annotated[Path, typer.Option(help="folder of the pages and raw results")] = Path("runs/reproduction"),
+    render_only: Annotated[
+        bool, typer.Option("--render-only", help="only write the pages again, from the results")
+    ] = False,
+) -> None:
+    """The paper's tables and figures from real data, its values beside ours. Continues where it was interrupted.
+
+    The overall comparison under the corrected protocol is the leaderboard: all models and methods, equally tuned.
+    """
+    from accord.errors import unknown
+    from accord.protocol import PRESETS
+    from accord_lab.paper_tables.reproduce import EXPERIMENTS
+
+    if name != "all" and name not in EXPERIMENTS:
+        raise unknown("table or figure", name, [*EXPERIMENTS, "all"])
+    if protocol not in PRESETS:
+        raise unknown("protocol", protocol, PRESETS)
+    if name == "overall" and protocol == "corrected":
+        from accord_lab.commands.leaderboard import leaderboard
+
+        names = dataset.split(",") if dataset else None
+        leaderboard(
+            names, model, method, 10 if seeds is None else seeds,
+            epochs=epochs, device=device, cluster=cluster, out=out / protocol, render_only=render_only,
+        )  # fmt: skip
+        return
+    wanted = {
+        what: text.split(",") for what, text in (("dataset", dataset), ("model", model), ("method", method)) if text
+    }
+    from accord.cli.compare import continuing
+    from accord.cli.display import say
+    from accord.comparing.ray_executor import workers_on
+
+    runs = 3 if seeds is None else seeds
+    with continuing(), workers_on(None if render_only else cluster, say) as workers:
+        for one in EXPERIMENTS if name == "all" else [name]:
+            given = _applicable(EXPERIMENTS, one, wanted) if name == "all" else wanted
+            if given is not None:
+                _one(one, given, protocol, runs, epochs, device, workers, out / protocol, render_only)
+
+
+def _applicable(
+    experiments: dict[str, Experiment], name: str, wanted: dict[str, list[str]]
+) -> dict[str, list[str]] | None:
+    """The names asked for that this experiment has; None if it has none of them. Unknown names are errors."""
+    given = {}
+    for what, names in wanted.items():
+        known: set[str] = set()
+        for one in experiments.values():
+            known |= {*getattr(one, f"{what}s"), *one.lacking}
+        for asked in names:
+            if asked not in known:
+                from accord.errors import unknown
+
+                raise unknown(what, asked, sorted(known))
+        given[what] = [asked for asked in names if asked in getattr(experiments[name], f"{what}s")]
+        if not given[what]:
+            return None
+    return given
+
+
+def _one(
+    name: str,
+    wanted: dict[str, list[str]],
+    protocol: str,
+    seeds: int,
+    epochs: int | None,
+    device: str,
+    workers: Workers,
+    folder: Path,
+    render_only: bool,
+) -> None:
+    from accord.cli.display import print_table, say, training_progress
+    from accord.comparing.compare import Request
+    from accord.comparing.results import Results
+    from accord.data import catalog
+    from accord.data.load import load_named
+    from accord.report.tables import Table
+    from accord_lab.paper_tables.reproduce import EXPERIMENTS
+    from accord_lab.paper_tables.reproduce import reproduce as run_one
+
+    experiment = EXPERIMENTS[name]
+    chosen = experiment.choose("dataset", wanted.get("dataset"))
+    for what in ("model", "method"):
+        experiment.choose(what, wanted.get(what))
+    here = [one for one in chosen if "dataset" in wanted or catalog.found(one)]
+    finished = {line["dataset"] for line in Results(folder, name).read()}
+    if render_only and "dataset" not in wanted:
+        here = [one for one in here if one in finished]
+    if not here:
+        raise InputError(
+            f"{folder}/{name}.jsonl has no results to render; run 'accord lab reproduce {name}' first."
+            if render_only
+            else f"none of {', '.join(chosen)} was found; set ACCORD_DATA, or name one with --dataset to fetch it."
+        )
+    others = [one for one in experiment.datasets if one in finished and one not in here and catalog.found(one)]
+    say(f"{name}: {experiment.title} · {', '.join(here)}")
+    with training_progress() as watch:
+        parts = run_one(
+            name, [load_named(one) for one in here], wanted.get("model"), wanted.get("method"),
+            lambda data: Request(
+                data, protocol, seeds, (), epochs, device, watch, say, per_user=False, workers=workers
+            ),
+            folder, render_only, [load_named(one) for one in others],
+        )  # fmt: skip
+    for table in (part for part in parts if isinstance(part, Table)):
+        shown = [n for n, column in enumerate(table.columns) if "@" not in column or "@20" in column or "@50" in column]
+        print_table(
+            [table.columns[n] for n in shown],
+            [["" if row[n] is None else row[n] for n in shown] for row in table.rows],
+            table.title,
+        )
+        for note in table.notes:
+            say(note)
+    say(f"pages and raw results: {folder}/{name}.*")

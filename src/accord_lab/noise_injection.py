@@ -1,0 +1,249 @@
+"""Noise of a known kind and rate, injected into training data: whether it is found, and what it costs the ranking.
+
+On built-in data the noise is already known; there the same models are also trained without it. `run` writes raw
+results and `NAME.json`, which says which runs make up each cell; the page is written from these two files alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.comparing.compare import ALWAYS, Request, cells_of, compare, keys_of
+from accord.comparing.results import Results
+from accord.comparing.tuning import tuned
+from accord.data.interactions import Dataset
+from accord.data.simulate import KINDS
+from accord.errors import InputError, unknown
+from accord.io.files import read_json, write_json
+from accord.methods import METHODS
+from accord.report.tables import Figure, Table, write_all
+from accord_lab import charts
+from accord_lab.charts import display_name
+from accord_lab.known_noise import BUILT_IN, CLEAN, Condition, conditions
+from accord_lab.leaderboard import KS, TRIALS, row_name, spread
+
+NAME = "injected"
+MODELS = ("gmf", "lightgcn")
+RATES = (0.1, 0.2, 0.3, 0.4)
+SOLVED = "solved models"  # the panel of those that are not in every one
+KIND_NAMES = {"uniform": "uniform", "popularity": "popularity-driven", "user": "user-dependent", BUILT_IN: BUILT_IN}
+
+
+def run(
+    datasets: Sequence[Dataset],
+    request: Callable[[Dataset], Request],
+    folder: Path,
+    models: Sequence[str] = MODELS,
+    methods: Sequence[str] = tuple(METHODS),
+    trials: int = TRIALS,
+    kinds: Sequence[str] = KINDS,
+    rates: Sequence[float] = RATES,
+) -> list[Table | Figure]:
+    """Tune on each dataset as it is, train with and without noise, and write the page of everything in the folder."""
+    if not rates or min(rates) <= 0 or max(rates) >= 1:
+        raise InputError("--rates are shares of the training pairs: give numbers above 0 and below 1, as 0.1,0.2.")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise unknown("noise kind", kind, KINDS)
+    file = folder / f"{NAME}.json"
+    content = read_json(file) if file.exists() else {}
+    results = Results(folder, NAME)
+    for data in datasets:
+        asked = replace(request(data), ks=KS, per_user=False)
+        cells = cells_of(models, methods, {})
+        if trials:
+            cells = tuned(asked, cells, trials, Results(folder, "tuning"))
+        rows = []
+        for one in conditions(data, kinds, rates):
+            noisy = replace(asked, data=one.data, more=one.more)
+            asked.say(f"{data.name}: " + (f"{one.kind} noise, {one.rate:.0%}" if one.rate else "without noise"))
+            lines = compare(noisy, cells, results).by_key()
+            _check(lines, [key for c in cells for key in keys_of(noisy, c)], one, results)
+            where = {"kind": one.kind, "rate": round(one.rate, 4), "name": one.name}
+            rows += [{**where, "model": c.model, "method": c.method, "runs": keys_of(noisy, c)} for c in cells]
+        seeds = asked.seeds if isinstance(asked.seeds, int) else len(asked.seeds)
+        content[data.name] = {"seeds": seeds, "trials": trials, "epochs": asked.epochs, "rows": rows}
+        write_json(file, content)
+    return render(folder)
+
+
+def _check(lines: Mapping[str, Any], keys: Sequence[str], one: Condition, results: Results) -> None:
+    """Runs without noise hold results only for the kinds and rates that they were ranked for."""
+    for rival in one.rivals:
+        if any(rival.name not in lines[key]["injected"].get("ndcg@20", {}) for key in keys):
+            raise InputError(
+                f"{results.file} has runs without noise, but not their result for '{rival.name}': they were made with "
+                "other --kinds or --rates; give another --out."
+            )
+
+
+# --- the page
+
+Values = npt.NDArray[np.float64]
+Where = tuple[str, float]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The runs of a dataset: by row, and by kind and rate of noise."""
+
+    title: str
+    rows: dict[tuple[str, str | None], dict[Where, list[dict[str, Any]]]]
+    names: dict[Where, str]  # of the conditions, in the lines of runs without noise
+
+    @property
+    def noises(self) -> list[Where]:
+        return [where for where in next(iter(self.rows.values())) if where[0] != CLEAN]
+
+    def noise(self, row: tuple[str, str | None], where: Where, figure: str) -> Values | None:
+        values = [line["noise"].get(figure) for line in self.rows[row][where]]
+        return None if None in values else np.array(values)
+
+    def ndcg(self, row: tuple[str, str | None], where: Where) -> Values:
+        return np.array([line["metrics"]["ndcg@20"] for line in self.rows[row][where]])
+
+    def loss(self, row: tuple[str, str | None], where: Where) -> Values:
+        """NDCG@20 with the noise, relative to the same seed trained without it and ranking the same items."""
+        clean = [line["injected"]["ndcg@20"][self.names[where]] for line in self.rows[row][CLEAN, 0.0]]
+        lost: Values = self.ndcg(row, where) / np.array(clean) - 1
+        return lost
+
+
+def render(folder: Path) -> list[Table | Figure]:
+    """Write the page from the raw results alone."""
+    file = folder / f"{NAME}.json"
+    if not file.exists():
+        raise InputError(f"{file} does not exist: nothing was finished in this folder; run without --render-only.")
+    content = read_json(file)
+    every = read_runs(folder)
+    parts = [part for dataset, one in every.items() for part in _dataset(dataset, one)]
+    devices = {
+        line["device"] for one in every.values() for own in one.rows.values() for ls in own.values() for line in ls
+    }
+    write_all(folder, NAME, parts, _intro(content, devices), "Injected noise: whether it is found, and what it costs")
+    return parts
+
+
+def read_runs(folder: Path) -> dict[str, Found]:
+    """The runs of every dataset that the folder holds."""
+    content, lines = read_json(folder / f"{NAME}.json"), Results(folder, NAME).by_key()
+    every = {}
+    for dataset, entry in content.items():
+        rows: dict[tuple[str, str | None], dict[Where, list[dict[str, Any]]]] = {}
+        for row in entry["rows"]:
+            if not set(row["runs"]) <= set(lines):
+                raise InputError(f"{folder}/{NAME}.jsonl lacks runs of {dataset} that {NAME}.json names; run it again.")
+            rows.setdefault((row["model"], row["method"]), {})[row["kind"], row["rate"]] = [
+                lines[k] for k in row["runs"]
+            ]
+        names = {(row["kind"], row["rate"]): row["name"] for row in entry["rows"]}
+        every[dataset] = Found(display_name(dataset), rows, names)
+    return every
+
+
+def _intro(content: Mapping[str, Any], devices: set[str]) -> list[str]:
+    budgets = [
+        f"{display_name(dataset)}: {entry['seeds']} seeds, "
+        + (f"{entry['trials']} trials per row on the data as it is" if entry["trials"] else "defaults, not tuned")
+        + ("" if entry["epochs"] is None else f", at most {entry['epochs']} epochs")
+        for dataset, entry in content.items()
+    ]
+    return [
+        "Protocol corrected. Noise is injected into the training pairs until it is the stated share of them: items "
+        "drawn uniformly or by popularity, users by activity, or (user-dependent) by activity and a propensity of "
+        "their own; never a pair that is in the data. It is drawn once for each kind and rate. Validation and test "
+        "stay as they are. The pairs of the data itself count as real here, whatever their rating. On built-in data "
+        "the noise is known, and the model without noise is trained on the real pairs alone.",
+        f"{'; '.join(budgets)}. Run on {', '.join(sorted(devices))}.",
+    ]
+
+
+def _dataset(dataset: str, found: Found) -> list[Table | Figure]:
+    parts: list[Table | Figure] = [
+        _table(
+            found,
+            "finding the noise, AUC",
+            lambda row, where: spread(found.noise(row, where, "auc"), 3),
+            "AUC of telling noise from the other training pairs by the posterior (models without a method: by the "
+            "score); 0.5 is chance, less is worse than chance.",
+        ),
+        _table(
+            found,
+            "finding the noise, average precision",
+            lambda row, where: spread(found.noise(row, where, "average_precision"), 3),
+            "Average precision of finding the noise; chance is the share of noise itself.",
+        ),
+        _table(
+            found,
+            "what the noise costs",
+            lambda row, where: _percent(found.loss(row, where)),
+            "NDCG@20 on the clean test, relative to the same model, method and seed trained without the noise: mean ± "
+            "standard deviation over seeds. Both rank the same items: the noise is removed from both lists, like seen "
+            "items. Otherwise noise would help, since none of it is in the test and there are fewer items to rank.",
+            ("NDCG@20 without noise", lambda row: spread(found.ndcg(row, (CLEAN, 0.0)))),
+        ),
+    ]
+    if len({rate for _, rate in found.noises}) > 1:
+        parts += [
+            charts.by_rate(
+                f"{NAME}-{dataset}-auc.svg",
+                f"{found.title}: how well the injected noise is found",
+                "AUC",
+                _panels(found, lambda row, where: found.noise(row, where, "auc")),
+                0.5,
+                "The grey line is chance.",
+            ),
+            charts.by_rate(
+                f"{NAME}-{dataset}-loss.svg",
+                f"{found.title}: what the injected noise costs",
+                "change of NDCG@20, %",
+                _panels(found, lambda row, where: 100 * found.loss(row, where)),
+                0.0,
+                "Relative to the same model and method trained without the noise.",
+            ),
+        ]
+    return parts
+
+
+def _table(
+    found: Found,
+    title: str,
+    cell: Callable[[tuple[str, str | None], Where], str | None],
+    note: str,
+    first: tuple[str, Callable[[tuple[str, str | None]], str | None]] | None = None,
+) -> Table:
+    """A row for each model and method, a column for each kind and rate of noise."""
+    heads = [f"{KIND_NAMES.get(kind, kind)} {rate:.0%}" for kind, rate in found.noises]
+    body = []
+    for row in found.rows:
+        start = [row_name({"model": row[0], "method": row[1]}), *([first[1](row)] if first else [])]
+        body.append((*start, *(cell(row, where) for where in found.noises)))
+    return Table(f"{found.title}: {title}", ("what", *([first[0]] if first else []), *heads), tuple(body), (note,))
+
+
+def _percent(values: Values) -> str:
+    sd = f" ± {values.std(ddof=1):.1%}" if len(values) > 1 else ""
+    return f"{values.mean():+.1%}{sd}"
+
+
+def _panels(
+    found: Found, figure: Callable[[tuple[str, str | None], Where], Values | None]
+) -> dict[tuple[str, str], dict[str, dict[float, float]]]:
+    """Curves over the rate, by model and kind: popularity and EASE in every panel, other solved models in one."""
+    panels: dict[tuple[str, str], dict[str, dict[float, float]]] = {}
+    learned = {model: [row for row in found.rows if row[0] == model] for model, method in found.rows if method}
+    always = [row for row in found.rows if row[0] in ALWAYS]
+    solved = [row for row in found.rows if not row[1] and row not in always]
+    for model, rows in {**learned, **({SOLVED: solved} if solved or not learned else {})}.items():
+        for kind in dict.fromkeys(kind for kind, _ in found.noises):
+            curves = panels.setdefault((model, KIND_NAMES.get(kind, kind)), {})
+            for row in [*rows, *always]:
+                points = {where[1]: figure(row, where) for where in found.noises if where[0] == kind}
+                curves[row[1] or row[0]] = {r: float(v.mean()) for r, v in points.items() if v is not None}
+    return panels

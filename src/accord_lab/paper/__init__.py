@@ -1,0 +1,19 @@
+"""The paper's published figures, as data."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any
+
+MODELS = {"gmf": "GMF", "neumf": "NeuMF", "cdae": "CDAE", "lightgcn": "LightGCN"}  # as the paper writes them
+METHODS = {
+    "normal": "Normal", "wbpr": "WBPR", "tce": "T-CE", "ensemble": "Ensemble", "deca": "DeCA", "deca-p": "DeCA(p)",
+}  # fmt: skip
+
+
+@cache
+def figures(name: str) -> Any:
+    """The paper's tables (`published`), or what its released code gives when run today (`measured`)."""
+    return json.loads(resources.files(__package__).joinpath(f"{name}.json").read_text())

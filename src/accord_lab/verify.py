@@ -1,0 +1,222 @@
+"""Whether a folder of results says what its raw results say: every page, every generated sentence, every difference
+that was tested; and whether a cell of each table, trained anew, gives its raw results again."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accord.comparing.compare import Cell, Request, compare
+from accord.comparing.results import IDENTITY, Results, read_lines
+from accord.data.interactions import Dataset
+from accord.errors import InputError
+from accord.evaluation.significance import holm
+from accord.io.files import read_json
+from accord_lab import (
+    chosen_labels,
+    label_shares,
+    label_trust,
+    labels_in_training,
+    leaderboard,
+    noise_injection,
+    partners,
+)
+from accord_lab.charts import display_name
+from accord_lab.findings import pages
+from accord_lab.paper_tables.experiment import spread
+from accord_lab.paper_tables.reproduce import EXPERIMENTS, reproduce
+
+METRICS = ("recall@20", "ndcg@20")
+ERRORS = 5.0  # a cell trained anew differs if by more standard errors than this, and by more than a share:
+SHARE, ELSEWHERE = 0.01, 0.05  # on the kind of device that it was run on, and on another
+QUICK = 0.2  # share of the cells, those that took least time, of which one is trained anew
+ROUNDING = 1e-6  # of differences: the raw results have eight digits
+Find = Callable[[str], Dataset | None]  # a dataset by its name, None where it is not here
+PAGES: dict[str, Callable[[Path], Any]] = {
+    page.NAME: page.render
+    for page in (leaderboard, noise_injection, partners, label_shares, label_trust, labels_in_training, chosen_labels)
+}
+SELDOM = ("tuning",)  # trials: they are in a table of the leaderboard
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was checked, and what is wrong with it; `wrong` of None: it could not be checked, for the reason given."""
+
+    what: str
+    wrong: bool | None
+    why: str = ""
+
+
+def verify(folder: Path, find: Find, training: bool, device: str = "auto") -> Iterator[Check]:
+    """Every check of a folder, as it is done."""
+    files = sorted(path for path in folder.rglob("*.jsonl") if path.stem not in SELDOM)
+    if not files:
+        raise InputError(
+            f"{folder} has no raw results (*.jsonl); give the folder of 'accord lab reproduce' or its parent."
+        )
+    for file in files:
+        yield _page(folder, file, find)
+    for file in sorted(folder.rglob("leaderboard.json")):
+        yield check_tests(folder, file)
+        yield check_users(folder, file)
+    for page in pages.PAGES:
+        if pages.is_there(folder, page):
+            yield _sentences(folder, page)
+    for file in files if training else ():
+        yield _trained(folder, file, find, device)
+
+
+def _page(folder: Path, file: Path, find: Find) -> Check:
+    """Whether a page is what its raw results give, letter by letter."""
+    page = file.with_suffix(".md")
+    what = str(page.relative_to(folder))
+    if file.stem not in (*PAGES, *EXPERIMENTS):
+        return Check(what, None, "no page of ours is made from it")
+    if not page.exists():
+        return Check(what, True, "the page is missing; write it with --render-only")
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        for path in (file, file.with_suffix(".json")):
+            if path.exists():
+                shutil.copyfile(path, place / path.name)
+        if file.stem in PAGES:
+            PAGES[file.stem](place)
+        elif (lacking := _rendered(file.stem, place, find)) is not None:
+            return Check(what, None, lacking)
+        return Check(
+            what, *_difference(page.read_text(encoding="utf-8"), (place / page.name).read_text(encoding="utf-8"))
+        )
+
+
+def _rendered(name: str, place: Path, find: Find) -> str | None:
+    """Write the page of an experiment; the reason if a dataset that it needs is not here."""
+    lines = Results(place, name).read()
+    found = {dataset: find(dataset) for dataset in dict.fromkeys(line["dataset"] for line in lines)}
+    if missing := [dataset for dataset, data in found.items() if data is None]:
+        return f"needs the dataset {', '.join(missing)}; set ACCORD_DATA"
+    seeds = len({line["seed"] for line in lines if line["method"] != "none"})
+    request = lambda data: Request(data, lines[0]["protocol"]["name"], seeds, per_user=False)  # noqa: E731
+    reproduce(name, [data for data in found.values() if data is not None], None, None, request, place, render_only=True)
+    return None
+
+
+def _difference(kept: str, made: str) -> tuple[bool, str]:
+    """Whether two texts differ, and the first line that does."""
+    if kept == made:
+        return False, ""
+    pairs = zip([*kept.splitlines(), ""], [*made.splitlines(), ""], strict=False)
+    number, (old, new) = next((n, pair) for n, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+    return True, f"line {number} is '{old[:200]}', and by the raw results '{new[:200]}'"
+
+
+def check_tests(folder: Path, file: Path) -> Check:
+    """Whether the differences that were tested are those of the runs, and p is corrected as it says."""
+    lines = Results(file.parent, leaderboard.NAME).by_key()
+    what = str(file.relative_to(folder))
+    for dataset, entry in read_json(file).items():
+        means = {
+            leaderboard.row_name(row): float(np.mean([lines[key]["metrics"]["ndcg@20"] for key in row["runs"]]))
+            for row in entry["rows"]
+        }
+        for against, tests in entry["tests"].items():
+            for row, test in tests.items():
+                normal, best = f"{row.partition(' + ')[0]} + Normal", entry["best"]
+                baseline = {"normal": normal, "best": best, leaderboard.AUTO: display_name(leaderboard.AUTO)}[against]
+                if abs(means[row] - means[baseline] - test["difference"]) > ROUNDING:
+                    by_runs = means[row] - means[baseline]
+                    return Check(
+                        what, True, f"{dataset}: {row} differs by {test['difference']:+.6f}, its runs by {by_runs:+.6f}"
+                    )
+            if not np.allclose(
+                holm([test["p"] for test in tests.values()]), [test["p_holm"] for test in tests.values()]
+            ):
+                return Check(what, True, f"{dataset}: p against {against} is not corrected by Holm's method")
+    return Check(what, False)
+
+
+def check_users(folder: Path, file: Path) -> Check:
+    """Whether the tests come out again from the metrics of every user, where these were kept."""
+    results = Results(file.parent, leaderboard.NAME)
+    what = f"{file.relative_to(folder)}, tests done again"
+    if not results.per_user_file.exists():
+        return Check(
+            what, None, f"{results.per_user_file.name} is not there; the same command without --render-only makes it"
+        )
+    users = results.per_user("ndcg@20")
+    for dataset, entry in read_json(file).items():
+        values = {leaderboard.row_name(row): np.stack([users[key] for key in row["runs"]]) for row in entry["rows"]}
+        again = leaderboard.tested(entry["rows"], values, entry["best"])
+        for against, tests in entry["tests"].items():
+            for row, test in tests.items():
+                now = again[against][row]
+                if wrong := [name for name in test if not np.isclose(test[name], now[name], rtol=1e-6, atol=1e-9)]:
+                    said = ", ".join(f"{name} is {test[name]:.6g} and by the users {now[name]:.6g}" for name in wrong)
+                    return Check(what, True, f"{dataset}, {row} against {against}: {said}")
+    return Check(what, False)
+
+
+def _sentences(folder: Path, page: str) -> Check:
+    try:
+        made = pages.filled(folder, page)
+    except InputError as error:
+        return Check(page, True, str(error))
+    return Check(page, *_difference((folder / page).read_text(encoding="utf-8"), made))
+
+
+def _trained(folder: Path, file: Path, find: Find, device: str) -> Check:
+    """Train a cell anew, with the same seeds, and compare its means. They need not be equal: another processor adds in
+    another order, which gives other runs of the same kind."""
+    what = f"{file.relative_to(folder)}, a cell trained anew"
+    if not all(line.keys() >= {*IDENTITY} for line in read_lines(file)):
+        return Check(what, None, "its lines are not single runs")
+    chosen = _chosen(Results(file.parent, file.stem).read(), find)
+    if chosen is None:
+        return Check(what, None, "none of its datasets is here; set ACCORD_DATA")
+    data, lines = chosen
+    first = lines[0]
+    options = tuple((name, value) for name, value in first["settings"].items() if value is not None)
+    cell = Cell(first["model"], first["method"], options)
+    seeds = tuple(line["seed"] for line in lines)
+    request = Request(data, first["protocol"]["name"], seeds, device=device, say=lambda _: None, per_user=False)
+    with tempfile.TemporaryDirectory() as place:
+        again = compare(request, [cell], Results(Path(place))).read()
+    what = f"{file.relative_to(folder)}: {cell.model} + {cell.method} on {data.name}, {len(seeds)} seed(s) trained anew"
+    told = []
+    for metric in METRICS:
+        before, now = (np.array([line["metrics"][metric] for line in every]) for every in (lines, again))
+        told.append(f"{metric} {now.mean():.4f} on {again[0]['device']}, was {before.mean():.4f} on {first['device']}")
+        error = np.sqrt((spread(before) ** 2 + spread(now) ** 2) / len(seeds))
+        share = SHARE if again[0]["device"] == first["device"] else ELSEWHERE
+        if abs(now.mean() - before.mean()) > max(ERRORS * error, share * before.mean()):
+            return Check(what, True, told[-1])
+    return Check(what, False, "; ".join(told))
+
+
+def _chosen(lines: list[dict[str, Any]], find: Find) -> tuple[Dataset, list[dict[str, Any]]] | None:
+    """Of the learned cells that took least time, on data that is here as it was then, the one whose seeds differ least,
+    since a mistake shows there first: its dataset, and one line per seed."""
+    cells: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        if line["method"] != "none":
+            key = repr([line[name] for name in ("dataset", "data", "model", "method", "settings")])
+            cells.setdefault(key, []).append(line)
+    here = {name: data for name in {line["dataset"] for line in lines} if (data := find(name)) is not None}
+    prints = {name: Request(data).fingerprint for name, data in here.items()}
+    known = [own for own in cells.values() if prints.get(own[0]["dataset"]) == own[0]["data"]]
+    if not known:
+        return None
+    known.sort(key=lambda own: sum(line["seconds"] for line in own))
+    best = min(known[: max(1, int(QUICK * len(known)))], key=_relative_spread)
+    return here[best[0]["dataset"]], best
+
+
+def _relative_spread(lines: list[dict[str, Any]]) -> float:
+    values = [line["metrics"]["ndcg@20"] for line in lines]
+    return spread(values) / (float(np.mean(values)) or 1.0)
