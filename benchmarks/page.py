@@ -1,11 +1,11 @@
-"""docs/performance.md and its plots, from the files of this folder alone: results.json (`run.py`), gpu-results.jsonl
-(`gpu.py`), optimiser.jsonl (`optimiser.py`), released.json (the released code), xeon.json (`run.py` on a Xeon) and
-once.json (what was measured once).
+"""docs/performance.md, docs/records/performance.md and its plots, from the files of this folder alone.
+
+results.json is of `run.py`, gpu-results.jsonl of `gpu.py`, optimiser.jsonl of `optimiser.py`, released.json of the
+released code, xeon.json of `run.py` on a Xeon, and once.json has what was measured once.
 
     python benchmarks/page.py
 
-Every figure comes from these files, and what the text says of a figure is chosen by it: whether a target is met, and
-what bounds it where it is missed.
+Every figure comes from these files, and whether a target is met follows from its figure.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ import numpy as np
 import plots
 import rows_page
 import solved_page
+import summary
 import targets
 from figures import (
     GPU_COPY,
+    GPU_SHAPES,
     NAMES,
     ON_XEON,
     ONCE,
     Results,
+    by_default,
     cpu_of,
     dense_share,
     device_busy,
@@ -46,8 +49,6 @@ from figures import (
     table,
 )
 
-from accord.evaluation.ranking import BLOCK_BYTES, KEPT_BYTES
-from accord.nn.layers import WORTH_ROWS_ON_CUDA
 from accord.training.plan import LONG
 
 HERE = Path(__file__).parent
@@ -170,15 +171,20 @@ def _beside(found: Results, form: str) -> list[str]:
     return [f"{old:{form}}", f"{new:{form}}", f"{new / old:.2f}"]
 
 
+def released_seconds(released: Results, lines: list[Results]) -> dict[str, tuple[float, float]]:
+    """Training seconds of the released code and of ours, by case."""
+    together = {run["case"]: (run["released"]["train"], run["accord"]["train"]) for run in released["runs"]}
+    ours = {line["case"]: line["train"] for line in lines}
+    return {case: together.get(case, (earlier, ours[case])) for case, earlier in released["earlier"]["train"].items()}
+
+
 def released_table(released: Results, lines: list[Results]) -> str:
     """The released code beside ours in one call where there was one, else a call of its own beside ours of today."""
-    beside = {run["case"]: (run["released"]["train"], run["accord"]["train"]) for run in released["runs"]}
-    ours = {line["case"]: line["train"] for line in lines}
+    together = {run["case"] for run in released["runs"]}
     rows = []
-    for case, earlier in released["earlier"]["train"].items():
-        theirs, own = beside.get(case, (earlier, ours[case]))
-        how = "in one call" if case in beside else "in calls of their own"
-        rows.append([f"`{case}`", f"{theirs:.1f}", f"{own:.3f}", f"{theirs / own:.0f}", how])
+    for case, (theirs, ours) in released_seconds(released, lines).items():
+        how = "in one call" if case in together else "in calls of their own"
+        rows.append([f"`{case}`", f"{theirs:.1f}", f"{ours:.3f}", f"{theirs / ours:.0f}", how])
     return table(["case", "released code, s", "Accord, s", "times faster", ""], rows)
 
 
@@ -267,78 +273,90 @@ def bounds_table(lines: list[Results]) -> str:
     return table(["on the GPU", "bound by", "limit, ms", "measured, ms", "of the limit"], cells)
 
 
-def page(
+def pages(
     results: Results, gpu_lines: list[Results], released: Results, optimisers: list[Results], versions: Results
-) -> str:  # fmt: skip
+) -> dict[str, str]:
+    """The short page and the record, by their places in docs/."""
     on, lines, cold = gpu_runs(gpu_lines)
     checks, xeon_checks = targets.every(results, lines, ONCE), targets.of_processor(ON_XEON)
     loads = [load for part in results.values() for load in part["load"]]
     looks = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
-    return looks.from_string((HERE / "page.md.j2").read_text(encoding="utf-8")).render(
-        results=results,
-        on=on,
-        cold={
+    context = {
+        "summary_table": summary.summary_table(results, lines, checks),
+        "mf_reached": f"{targets.mf_times(results):.2f}",
+        "mf_reached_xeon": f"{targets.mf_times(ON_XEON):.2f}",
+        "released_times": [round(theirs / ours) for theirs, ours in released_seconds(released, lines).values()],
+        "grid_runs": GPU_SHAPES["grid-144"][3],
+        "grid_seconds": next(f"{line['train']:.2f}" for line in lines if line["case"] == "grid-144"),
+        "stacked": next(check.reached.split()[0] for check in checks if check.what.startswith("16 stacked runs")),
+        "fixed_slope": f"{slope(results['size']['fixed']):.2f}",
+        "growing_slope": f"{slope(by_default(results)):.2f}",
+        "versions_times": [
+            round(float(np.median(one["new"]) / np.median(one["old"])), 2) for one in versions["cases"].values()
+        ],
+        "results": results,
+        "on": on,
+        "cold": {
             kernels: [one["first"] for one in cold if one["kernels"] == kernels]
             for kernels in ("compiled now", "found")
         },
-        device_table=device_table(lines),
-        versions=versions,
-        versions_table=versions_table(versions),
-        checks=checks,
-        by_processor=targets.of_processor(results),
-        lists={
+        "device_table": device_table(lines),
+        "versions": versions,
+        "versions_table": versions_table(versions),
+        "checks": checks,
+        "by_processor": targets.of_processor(results),
+        "lists": {
             f"{own['lists']['machine']['processor']}, torch {own['lists']['machine']['torch']}": targets.lists_of(own)
             for own in (results, ON_XEON)
         },
-        block=BLOCK_BYTES // 2**20,
-        kept_block=KEPT_BYTES // 2**20,
-        checks_table=checks_table(checks, xeon_checks),
-        gpu_table=gpu_table(lines),
-        released=released,
-        released_table=released_table(released, lines),
-        machines_table=machines_table(results),
-        peers_machines=peers_machines(results),
-        once=ONCE,
-        optimiser_table=optimiser_table(optimisers_of(optimisers)),
-        optimisers=optimiser_counts(optimisers_of(optimisers)),
-        trials=optimisers[0]["trials"],
-        seeds=optimisers[0]["seeds"],
-        peers_table=peers_table(results),
-        xeon=ON_XEON["neumf"]["machine"],
-        xeon_checks=xeon_checks,
-        xeon_table=peers_table(ON_XEON),
-        xeon_products=products_share(ON_XEON, "lightgcn-64"),
-        xeon_commits=commits(ON_XEON),
-        slower=slower(results),
-        wall_table=wall_table(results),
-        stack_table=stack_table(results),
-        size_table=size_table(results),
-        electronics_table=electronics_table(results),
-        rows_on=rows_page.measured()[0],
-        rows_most=max(line["taken"] for line in rows_page.measured()[1]),
-        rows_table=rows_page.rows_table(),
-        rows_sentence=rows_page.sentence(),
-        worth_on_cuda=WORTH_ROWS_ON_CUDA,
-        mf_quality=targets.mf_quality(results),
-        limits_table=limits_table(results, lines),
-        bounds_table=bounds_table(lines),
-        products_peak=ONCE["gpu_products"]["per_second"],
-        slopes={SIZES[kind]: slope(found) for kind, found in sizes_of(results).items()},
-        linear=targets.LINEAR,
-        long=LONG,
-        copy=max(results["electronics"]["copy"]),
-        gpu_copy=GPU_COPY,
-        by_rows_share=dense_share(results),
-        products={part: products_share(results, part) for part in ("neumf", "lightgcn-64", "lightgcn-32")},
-        solved_table=solved_page.size_table(results),
-        solved_peers_table=solved_page.peers_table(results),
-        solved_ranking_table=solved_page.ranking_table(results),
-        solved_ranking=solved_page.ranking_sentence(results),
-        solved_missing=solved_page.missing(results),
-        solved_peers=solved_page.peer_sentences(results),
-        rounds=len(results["neumf"]["libraries"]["ours"]["epoch"]),
-        busy=max(loads) > min(part["machine"]["cores"] for part in results.values()) + 0.5,
-    )
+        "checks_table": checks_table(checks, xeon_checks),
+        "gpu_table": gpu_table(lines),
+        "released": released,
+        "released_table": released_table(released, lines),
+        "machines_table": machines_table(results),
+        "peers_machines": peers_machines(results),
+        "once": ONCE,
+        "optimiser_table": optimiser_table(optimisers_of(optimisers)),
+        "optimisers": optimiser_counts(optimisers_of(optimisers)),
+        "trials": optimisers[0]["trials"],
+        "seeds": optimisers[0]["seeds"],
+        "peers_table": peers_table(results),
+        "xeon": ON_XEON["neumf"]["machine"],
+        "xeon_checks": xeon_checks,
+        "xeon_table": peers_table(ON_XEON),
+        "xeon_products": products_share(ON_XEON, "lightgcn-64"),
+        "xeon_commits": commits(ON_XEON),
+        "slower": slower(results),
+        "wall_table": wall_table(results),
+        "stack_table": stack_table(results),
+        "size_table": size_table(results),
+        "electronics_table": electronics_table(results),
+        "rows_on": rows_page.measured()[0],
+        "rows_most": max(line["taken"] for line in rows_page.measured()[1]),
+        "rows_table": rows_page.rows_table(),
+        "rows_sentence": rows_page.sentence(),
+        "mf_quality": targets.mf_quality(results),
+        "limits_table": limits_table(results, lines),
+        "bounds_table": bounds_table(lines),
+        "products_peak": ONCE["gpu_products"]["per_second"],
+        "slopes": {SIZES[kind]: slope(found) for kind, found in sizes_of(results).items()},
+        "linear": targets.LINEAR,
+        "long": LONG,
+        "copy": max(results["electronics"]["copy"]),
+        "gpu_copy": GPU_COPY,
+        "by_rows_share": dense_share(results),
+        "products": {part: products_share(results, part) for part in ("neumf", "lightgcn-64", "lightgcn-32")},
+        "solved_table": solved_page.size_table(results),
+        "solved_peers_table": solved_page.peers_table(results),
+        "solved_ranking_table": solved_page.ranking_table(results),
+        "rounds": len(results["neumf"]["libraries"]["ours"]["epoch"]),
+        "busy": max(loads) > min(part["machine"]["cores"] for part in results.values()) + 0.5,
+    }
+    templates = {"performance.md": "page.md.j2", "records/performance.md": "record.md.j2"}
+    return {
+        name: looks.from_string((HERE / template).read_text(encoding="utf-8")).render(context)
+        for name, template in templates.items()
+    }
 
 
 def read_lines(file: Path) -> list[Results]:
@@ -350,10 +368,11 @@ def main() -> None:
     lines = read_lines(HERE / "gpu-results.jsonl")
     released = json.loads((HERE / "released.json").read_text(encoding="utf-8"))
     versions = json.loads((HERE / "versions.json").read_text(encoding="utf-8"))
-    text = page(results, lines, released, read_lines(HERE / "optimiser.jsonl"), versions)
+    written = pages(results, lines, released, read_lines(HERE / "optimiser.jsonl"), versions)
     for name, drawing in plots.every(results).items():
         (DOCS / "images" / name).write_text(drawing, encoding="utf-8")
-    (DOCS / "performance.md").write_text(text, encoding="utf-8")
+    for name, text in written.items():
+        (DOCS / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import lists
-import operations
 import page
 import reaching
 import solved
@@ -145,7 +144,6 @@ def main() -> None:
         part: lambda folder, part=part: peers(part, rounds, folder) for part in PEERS
     }
     parts["stack"] = lambda folder: stack(rounds, folder)
-    parts["operations"] = operations.operations
     parts["electronics"] = lambda folder: electronics(rounds, folder)
     parts["size"] = lambda folder: size(sizes, folder)
     parts |= {f"solved-{name}": lambda folder, name=name: solved.size(name, folder) for name in solved.SIZES}

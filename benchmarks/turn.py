@@ -17,7 +17,7 @@ PYTHON = {  # ours, and the peers'
     False: os.environ.get("PEERS_PYTHON", HERE.parent / ".bench-venv/bin/python"),
 }
 OURS = (  # workers that need ours
-    "ours", "ours_curves", "operations", "products", "steps", "solved", "every_solved", "lists",
+    "ours", "ours_curves", "products", "steps", "solved", "every_solved", "lists",
 )  # fmt: skip
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "THREADS")
 Answer = dict[str, Any]

@@ -1,9 +1,10 @@
-"""docs/performance.md says what the results say."""
+"""docs/performance.md and its record say what the results say."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -36,13 +37,17 @@ def gpu(page: ModuleType) -> tuple[list[dict[str, Any]], dict[str, Any], list[di
 
 
 def test_page_is_current(page: ModuleType, results: Any, gpu: Any) -> None:
-    shown = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    assert page.page(results, *gpu) == shown, "run `python benchmarks/page.py`"
+    for name, text in page.pages(results, *gpu).items():
+        assert read(name) == text, "run `python benchmarks/page.py`"
 
 
 def test_plots_are_current(page: ModuleType, results: Any) -> None:
     for name, drawing in page.plots.every(results).items():
         assert (ROOT / "docs" / "images" / name).read_text(encoding="utf-8") == drawing, name
+
+
+def read(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
 def row(text: str, start: str) -> str:
@@ -54,18 +59,28 @@ def test_text_follows_the_figures(page: ModuleType, results: Any, gpu: Any) -> N
     lines, *others = gpu
     ours = results["neumf"]["libraries"]["ours"]
     measured = ours["epoch"]
-    elsewhere = page.targets.of_processor(page.ON_XEON)[0]
+    on_xeon = page.targets.of_processor(page.ON_XEON)[0]
     for factor, met in ((1e-3, True), (1e3, False)):
         ours["epoch"] = [[factor * wall, factor * cpu] for wall, cpu in measured]
-        text = page.page(results, lines, *others)
-        bounds = text[text.index("## What bounds the misses") : text.index("## On a GPU")]
+        short, text = page.pages(results, lines, *others).values()
         assert ("| **missed** |" in row(text, "NeuMF, an epoch")) is not met
-        assert ("NeuMF, an epoch" in bounds) is not met
-        assert ("NeuMF, dim 32, batch 2048, an epoch: " in text) is not met  # a peer is faster
-        assert row(text, "NeuMF, an epoch").endswith(f"| {elsewhere.reached}, **missed** |"), "another machine's stays"
+        assert row(text, "NeuMF, an epoch").endswith(f"| {on_xeon.reached}, **missed** |"), "another machine's stays"
+        for said in (short, text):  # a peer is faster
+            assert ("NeuMF, dim 32, batch 2048, an epoch: " in said) is not met
+        assert f"| {on_xeon.reached} |" in row(short, "NeuMF, an epoch")
     ours["epoch"] = measured
     slow = [line | {"train": 100.0} if "case" in line else line for line in lines]
-    assert "**missed**" in row(page.page(results, slow, *others), "GPU: `gmf-deca`, training")
+    short, text = page.pages(results, slow, *others).values()
+    assert int(re.search(r"meet (\d+);", short)[1]) < int(re.search(r"meet (\d+);", read("performance.md"))[1])
+    assert "**missed**" in row(text, "GPU: `gmf-deca`, training")
+    assert row(short, "GMF with DeCA on MovieLens-100k, an epoch").endswith("| 5.0000 s |")
+
+
+def test_every_row_of_the_short_page_has_figures(page: ModuleType, results: Any, gpu: Any) -> None:
+    rows = [line for line in page.pages(results, *gpu)["performance.md"].splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == len(page.summary.SUMMARY) + 2
+    for line in rows:
+        assert line.split(" | ")[1].strip(), line
 
 
 def test_each_part_says_what_it_rests_on(page: ModuleType, results: Any, gpu: Any) -> None:
@@ -75,7 +90,7 @@ def test_each_part_says_what_it_rests_on(page: ModuleType, results: Any, gpu: An
         "commit": "abc",
         "when": "2030-01-02",
     }
-    text = page.page(results, *gpu)
+    text = page.pages(results, *gpu)["records/performance.md"]
     assert "| mf | Another, 3 cores |" in text
     assert row(text, "mf |").count("abc | 2030-01-02") == 1
     assert "; MF on Another. Seconds" in text
@@ -83,7 +98,7 @@ def test_each_part_says_what_it_rests_on(page: ModuleType, results: Any, gpu: An
 
 
 def test_the_released_code_is_compared_within_one_call(page: ModuleType, results: Any, gpu: Any) -> None:
-    text = page.page(results, *gpu)
+    text = page.pages(results, *gpu)["records/performance.md"]
     beside = text[text.index("Beside the code that the paper's authors released") :]
     for run in gpu[1]["runs"]:
         theirs, ours = run["released"]["train"], run["accord"]["train"]
@@ -170,23 +185,3 @@ def test_our_own_workers_take_their_turns(page: ModuleType, tmp_path: Path, monk
         for command in ("epoch", "rank"):
             ((wall, _),) = found[name][command]
             assert wall > 0
-
-
-@pytest.mark.parametrize(
-    ("model", "kinds"),
-    [
-        ("neumf", {"products", "sums of rows and their gradients", "lookups and their gradients", "activations"}),
-        ("cdae", {"sums over histories and their gradients", "random numbers"}),
-    ],
-)
-def test_operations_are_found_by_their_names(
-    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, kinds: set[str]
-) -> None:
-    turn, data, operations = (importlib.import_module(name) for name in ("turn", "data", "operations"))
-    monkeypatch.setitem(turn.PYTHON, True, sys.executable)
-    monkeypatch.setattr(operations, "CASES", {model: operations.CASES[model] | {"dim": 8, "batch": 128}})
-    monkeypatch.setattr(data, "ml_100k", lambda: ("small", *data.generated(600, 40, 30)))
-    found = operations.operations(tmp_path)[model]
-    assert kinds | {operations.DOTS, operations.ADAM} <= set(found["kinds"])
-    assert 0 < sum(found["kinds"].values()) < found["all"]
-    assert found["epoch"] > 0
