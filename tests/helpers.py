@@ -193,6 +193,15 @@ def assert_same_weights(one: dict[str, Tensor], other: dict[str, Tensor]) -> Non
         assert torch.equal(tensor, other[name]), f"{name} differs by {(tensor - other[name]).abs().max()}"
 
 
+def assert_same_run(stack: dict[str, Tensor], run: int, alone: dict[str, Tensor], runs: int = 2) -> None:
+    """Run `run` of a stack and the same run alone, to float tolerance: torch's vectorised functions (sigmoid on x86)
+    round the last numbers of a tensor otherwise than the rest, and a stack has its ends elsewhere."""
+    one, other = one_run(stack, run, runs), one_run(alone, 0, 1)
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        torch.testing.assert_close(tensor, other[name], rtol=1e-4, atol=1e-6, msg=lambda m, name=name: f"{name}: {m}")
+
+
 def start_ranks(size: int, program: str, *words: Any, forked: bool = True) -> list[subprocess.Popen[str]]:
     """Processes of `accord`, or of `python` and a script, with the environment variables of torchrun. `forked` from one
     that has imported everything, which a process that uses CUDA cannot be."""

@@ -91,7 +91,7 @@ def test_logits_are_the_scaled_scores_of_any_family(name, kept, monkeypatch):
 @pytest.mark.parametrize("name", ["ease", "ials"])
 def test_a_run_has_the_opinion_that_it_has_alone(name):
     together, alone = solved(name)(*every_pair(2)), solved(name, (5,))(*every_pair(1))
-    assert torch.equal(together[1], alone[0])
+    torch.testing.assert_close(together[1], alone[0], rtol=1e-4, atol=1e-5)
     assert torch.equal(together[0], together[1]) == (name == "ease"), "seeds matter where a model draws numbers"
 
 
