@@ -25,7 +25,7 @@ from accord.comparing.compare import Cell, Request, compare, keys_of
 from accord.comparing.results import Results
 from accord.comparing.tuning import tuned
 from accord.data.load import load_named
-from accord.evaluation.significance import compare_to, mean_and_sd
+from accord.evaluation.significance import compare_to
 
 RESULTS = Path(__file__).with_name("optimiser.jsonl")
 OLD, NEW = "adam", "decoupled"
@@ -44,7 +44,7 @@ def trained(request: Request, cell: Cell, trials: int) -> tuple[dict[str, Any], 
         keys = keys_of(request, chosen)
         per_user, lines = results.per_user(METRIC), results.by_key()
         users = np.stack([per_user[key] for key in keys])
-        mean, sd = mean_and_sd(users.mean(1))
+        mean, sd = float(users.mean()), float(users.mean(1).std(ddof=1))
         line = lines[keys[0]]
         found = {
             "mean": mean,
@@ -69,7 +69,7 @@ def on_leaderboard(folder: Path, dataset: str, model: str) -> dict[str, tuple[di
     for method, by_seed in rows.items():
         lines, values = zip(*(by_seed[seed] for seed in sorted(by_seed)), strict=True)
         users, options = np.stack(values), {"train.l2": lines[0]["settings"]["train.l2"]}
-        mean, sd = mean_and_sd(users.mean(1))
+        mean, sd = float(users.mean()), float(users.mean(1).std(ddof=1))
         valid, epochs = (float(np.mean([line[name] for line in lines])) for name in ("valid_ndcg@20", "epochs"))
         known = {"mean": mean, "sd": sd, "valid": valid, "epochs": epochs, "options": options}
         found[method] = known | {"device": lines[0]["device"]}, users

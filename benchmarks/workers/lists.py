@@ -32,7 +32,7 @@ def train(pairs, case, turns):
 
     score = method.score_all
     if case["way"] == "before":
-        score, ranking.KEPT_BYTES = before, ranking.BLOCK_BYTES
+        score, ranking.BUFFER_BYTES = before, ranking.BLOCK_BYTES
     ranker = ranking.Ranker.of(target, score, 1, rows, rows, run.config.protocol, CPU)
 
     def lists():

@@ -121,15 +121,15 @@ def test_places_beyond_the_last_item_are_misses():
     assert found.per_user["mrr@2"].tolist() == [[0.5]]
 
 
-def test_whoever_waits_for_very_many_scores_is_told(monkeypatch):
+def test_progress_is_reported_only_for_very_many_scores(monkeypatch):
     train = csr(3, 4, [(0, 0), (1, 1), (2, 2)])
     relevant = Relevant.of_pairs(csr(3, 4, [(0, 3), (1, 3), (2, 3)]), train)
-    ranker, told = make_ranker(torch.zeros(1, 3, 4), train, train), []
-    evaluate(ranker, relevant, [2], told.append)
-    assert told == []
+    ranker, done = make_ranker(torch.zeros(1, 3, 4), train, train), []
+    evaluate(ranker, relevant, [2], done.append)
+    assert done == []
     monkeypatch.setattr("accord.evaluation.evaluate.QUICK", 11)
-    evaluate(ranker, relevant, [2], told.append)
-    assert told == [3]
+    evaluate(ranker, relevant, [2], done.append)
+    assert done == [3]
 
 
 def test_with_nobody_to_evaluate_there_are_no_figures():

@@ -88,7 +88,7 @@ def test_how_many_users_are_scored_together(monkeypatch, users, block_bytes, cac
 
 
 @pytest.mark.parametrize(
-    ("kept_bytes", "device", "first"),
+    ("buffer_bytes", "device", "first"),
     [
         (120 * 100, "cpu", 100),
         (120 * 10, "cpu", 64),  # fewer are not worth a product
@@ -96,9 +96,9 @@ def test_how_many_users_are_scored_together(monkeypatch, users, block_bytes, cac
         (120 * 100, "meta", 300),
     ],
 )
-def test_blocks_of_very_many_users_on_a_cpu_are_small(monkeypatch, kept_bytes, device, first):
+def test_blocks_of_very_many_users_on_a_cpu_are_small(monkeypatch, buffer_bytes, device, first):
     monkeypatch.setattr(ranking, "BLOCK_BYTES", 120 * 300)
-    monkeypatch.setattr(ranking, "KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr(ranking, "BUFFER_BYTES", buffer_bytes)
     train = csr(1000, 15, [(0, 0)])
     ranker = Ranker(lambda rows: rows, 2, train, train, CORRECTED, torch.device(device))
     sizes = [len(block) for block in ranker.blocks(np.arange(1000))]

@@ -10,7 +10,7 @@ from scipy import stats
 
 from accord.errors import InputError
 from accord.evaluation import significance
-from accord.evaluation.significance import FLIPS, Comparison, compare_to, holm, interval_of_means, mean_and_sd
+from accord.evaluation.significance import FLIPS, Comparison, compare_to, holm, interval_of_means
 
 
 def simulated(rng, gain=0.0, seeds=10, users=200, of_user=0.1, of_seed=0.02, noise=0.1):
@@ -158,14 +158,6 @@ def test_comparisons_are_corrected_together():
     assert compare_to(baseline, {}) == {}
 
 
-def test_mean_and_sd():
-    assert mean_and_sd([1.0, 2.0, 3.0]) == pytest.approx((2, 1))
-    assert mean_and_sd([0.5]) == (0.5, 0)
-    for bad in ([], [[1.0]], [np.nan]):
-        with pytest.raises(InputError):
-            mean_and_sd(bad)
-
-
 @pytest.mark.parametrize(
     ("baseline", "other", "said"),
     [
@@ -209,12 +201,12 @@ def test_an_interval_over_few_seeds_draws_one_fewer_than_there_are():
         (
             [[0.0, np.nan]],
             [[1.0, 1.0]],
-            "the baseline's values must be finite: leave out the users without a value, for",
+            "the baseline's values must be finite: leave out users without a value, for",
         ),
         (
             [[0.0, 0.0]],
             [[1.0, np.inf]],
-            "the values of 'other' must be finite: leave out the users without a value, for",
+            "the values of 'other' must be finite: leave out users without a value, for",
         ),
         (0.5, [[1.0, 1.0]], r"'the baseline' has values of shape \[\], not \[1, 0\]\.$"),
         (0.5, 0.5, r"'the baseline' has values of shape \[\], not \[0, 0\]\.$"),
@@ -226,15 +218,9 @@ def test_what_cannot_be_compared_is_said_in_one_sentence(baseline, other, told):
         only(baseline, other)
 
 
-def test_means_and_intervals_of_what_is_no_number_or_no_seed():
+def test_the_interval_of_a_metric_that_is_not_finite_is_refused():
     with pytest.raises(InputError, match=r"^the metrics must be finite"):
         interval_of_means([[[np.nan, 1.0]]])
-    with pytest.raises(InputError, match=r"^the values must be finite"):
-        mean_and_sd([np.nan])
-    for wrong in ([], [[1.0]]):
-        with pytest.raises(InputError, match=r"^a mean needs one value for each seed, and at least one seed\.$"):
-            mean_and_sd(wrong)
-    assert mean_and_sd([1.0, 3.0]) == (2.0, pytest.approx(np.sqrt(2)))
 
 
 def test_two_users_can_be_compared():
@@ -293,7 +279,6 @@ def test_hits_and_misses_can_be_compared():
     """As booleans, which numpy does not subtract."""
     base, other = np.array([[True, False, True, False]]), np.array([[True, True, True, False]])
     assert only(base, other) == only(base.astype(float), other.astype(float))
-    assert mean_and_sd([True, False]) == (0.5, pytest.approx(0.5**0.5))
 
 
 def test_a_small_p_is_two_tails():

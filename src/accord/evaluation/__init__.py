@@ -1,1 +1,1 @@
-"""Full ranking, metrics, how well noise is found, and whether a difference is significant."""
+"""Full ranking, metrics, detection of noise, and significance tests."""

@@ -1,4 +1,4 @@
-"""What counts as a hit, and how many there are: the metrics of every user and run."""
+"""Evaluation on held-out pairs: which items count as hits, and the metrics of every user and run."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from accord.evaluation.metrics import at_each_k
 from accord.evaluation.ranking import Ranker
 from accord.protocol import Protocol
 
-MOST_SAMPLED, SAMPLE_SEED = 20_000, 0  # users by whom one of many models is judged
-MOST_JUDGED = 2**28  # scores of these users for all items
-QUICK = 2**26  # scores of which nobody is told
-MOST_KS = 100  # values of k: each has five metrics of every user
+MOST_SAMPLED, SAMPLE_SEED = 20_000, 0  # users on whom one of many candidates is evaluated
+MOST_JUDGED = 2**28  # scores computed for them: fewer users where there are very many items
+QUICK = 2**26  # an evaluation with fewer scores reports no progress
+MOST_KS = 100  # each K has five metrics of every user
 
 
 @dataclass(frozen=True)
 class Relevant:
-    """What counts as a hit, for whom, and what is removed before ranking."""
+    """The held-out pairs that count as hits, and the seen pairs that are removed before ranking."""
 
-    users: IntArray  # [N] rows of the users with something relevant
+    users: IntArray  # [N] rows of the users who have relevant items
     pairs: Csr
-    counts: IntArray  # [N] relevant items of each user; duplicates counted where the protocol keeps them
+    counts: IntArray  # [N] relevant items of each user, with duplicates if the protocol counts them
     seen: Csr
 
     @classmethod
@@ -45,40 +45,40 @@ class Relevant:
 
     @classmethod
     def of_validation(cls, data: Dataset, protocol: Protocol) -> Relevant:
-        """Validation pairs of users with history: for the others every run gives the same list."""
+        """Validation pairs of users with history; all runs give the other users the same list."""
         train, pairs = data.csr(data.train), data.csr(validation_part(data, protocol))
         warm = train.counts[pairs.users] > 0
         return cls.of_pairs(Csr.of(pairs.users[warm], pairs.items[warm], pairs.num_users, pairs.num_items), train)
 
     def of_users(self, first: int, size: int) -> Relevant:
-        """The same for users first, first + 1, … only, who are numbered from 0 in the result."""
+        """Only users first to first + size - 1, numbered from 0."""
         keep = (self.users >= first) & (self.users < first + size)
         pairs, seen = rows_of(self.pairs, first, size), rows_of(self.seen, first, size)
         return Relevant(self.users[keep] - first, pairs, self.counts[keep], seen)
 
     def sampled(self) -> Relevant:
-        """The same for a sample of the users, where they are many: always the same sample."""
+        """A fixed random sample of the users if there are many, otherwise all of them."""
         most = most_judged(self.pairs.num_items)
         if len(self.users) <= most:
             return self
-        drawn = np.sort(np.random.default_rng(SAMPLE_SEED).permutation(len(self.users))[:most])
-        return replace(self, users=self.users[drawn], counts=self.counts[drawn])
+        sample = np.sort(np.random.default_rng(SAMPLE_SEED).permutation(len(self.users))[:most])
+        return replace(self, users=self.users[sample], counts=self.counts[sample])
 
     @classmethod
     def of_pairs(cls, pairs: Csr, seen: Csr) -> Relevant:
-        """Pairs to which every rule has been applied already."""
+        """From pairs to which the protocol's rules have been applied."""
         users = np.flatnonzero(pairs.counts)
         return cls(users, pairs, pairs.counts[users], seen)
 
 
 def _cut_from_test(valid: Csr, data: Dataset) -> bool:
-    """Whether the whole validation lies inside the test (MovieLens); stray shared pairs are the data's own."""
-    whole = data.csr(data.test if data.test_noisy is None else data.test_noisy)
-    return len(valid.items) > 0 and bool(whole.contains(valid.users, valid.items).all())
+    """Whether all validation pairs are also in the test (as in MovieLens); a few shared pairs are left alone."""
+    test = data.csr(data.test if data.test_noisy is None else data.test_noisy)
+    return len(valid.items) > 0 and bool(test.contains(valid.users, valid.items).all())
 
 
 def most_judged(num_items: int) -> int:
-    """How many users judge one of many models: fewer where there are very many items."""
+    """How many users one of many candidates is evaluated on."""
     return max(1, min(MOST_SAMPLED, MOST_JUDGED // max(1, num_items)))
 
 
@@ -93,14 +93,14 @@ class Evaluation:
     users: IntArray  # [N]
     per_user: dict[str, npt.NDArray[np.float64]]  # each [R, N]
     warm: npt.NDArray[np.bool_]  # [N]
-    none_of: int = 0  # so many runs were not evaluated, as nothing was held out for it
+    none_of: int = 0  # number of runs, if nothing was held out to evaluate them on
 
     @classmethod
     def none(cls, runs: int) -> Evaluation:
         return cls(np.empty(0, dtype=np.int64), {}, np.empty(0, dtype=bool), runs)
 
     def mean(self, keep: npt.NDArray[np.bool_] | None = None) -> list[dict[str, float]]:
-        """Mean over users (those of `keep`), for each run."""
+        """Mean over users (those in the mask `keep`), for each run."""
         keep = np.ones(len(self.users), dtype=bool) if keep is None else keep
         runs = self.none_of or len(next(iter(self.per_user.values())))
         return [
@@ -109,30 +109,24 @@ class Evaluation:
         ]
 
     def summary(self) -> dict[str, Any]:
-        """Mean and standard deviation over runs, and the means of warm and cold users apart."""
+        """Mean and standard deviation over runs, and the means of warm and cold users."""
         runs = self.mean()
-        names = list(runs[0])
-        groups = {}
-        for name, keep in (("warm", self.warm), ("cold", ~self.warm)):
-            means = self.mean(keep)
-            groups[name] = {
-                "users": int(keep.sum()),
-                "mean": {metric: statistics.fmean(run[metric] for run in means) for metric in names}
-                if keep.any()
-                else {},
-            }
-        return {
-            "mean": {metric: statistics.fmean(run[metric] for run in runs) for metric in names},
-            "std": {m: statistics.stdev(run[m] for run in runs) if len(runs) > 1 else 0.0 for m in names},
-            "groups": groups,
+        std = {name: statistics.stdev(run[name] for run in runs) if len(runs) > 1 else 0.0 for name in runs[0]}
+        groups = {
+            name: {"users": int(keep.sum()), "mean": _over_runs(self.mean(keep)) if keep.any() else {}}
+            for name, keep in (("warm", self.warm), ("cold", ~self.warm))
         }
+        return {"mean": _over_runs(runs), "std": std, "groups": groups}
+
+
+def _over_runs(runs: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.fmean(run[name] for run in runs) for name in runs[0]}
 
 
 def evaluate(
-    ranker: Ranker, relevant: Relevant, ks: Sequence[int], told: Callable[[int], None] | None = None
+    ranker: Ranker, relevant: Relevant, ks: Sequence[int], on_progress: Callable[[int], None] | None = None
 ) -> Evaluation:
-    """Rank all items for every user with something relevant, and say where the hits are. `told`: for how many users it
-    is done, of very many scores."""
+    """Rank all items for every user who has relevant ones. `on_progress` gets the number of users done so far."""
     ks = sorted(set(ks))
     if len(ks) > MOST_KS:
         raise InputError(f"k has {len(ks):,} values; give at most {MOST_KS}.")
@@ -141,15 +135,14 @@ def evaluate(
     parts = {name: [value] for name, value in at_each_k(none, none.new_zeros(0, dtype=torch.long), ks).items()}
     done, large = 0, len(relevant.users) * ranker.runs * relevant.pairs.num_items > QUICK
     for block, items, values in ranker.rank(relevant.users, ks[-1]):
-        wanted = torch.from_numpy(block).to(ranker.device)[:, None] * relevant.pairs.num_items + items
-        place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
-        hits = (keys[place] == wanted) & (values > -torch.inf)
-        if hits.shape[-1] < ks[-1]:  # fewer items than K: the places after the last are misses
-            hits = torch.nn.functional.pad(hits, (0, ks[-1] - hits.shape[-1]))
+        ranked = torch.from_numpy(block).to(ranker.device)[:, None] * relevant.pairs.num_items + items
+        nearest = torch.searchsorted(keys, ranked).clamp(max=len(keys) - 1)
+        hits = (keys[nearest] == ranked) & (values > -torch.inf)
+        hits = torch.nn.functional.pad(hits, (0, ks[-1] - hits.shape[-1]))  # fewer items than K: the rest are misses
         counts = torch.from_numpy(relevant.counts[done : done + len(block)]).to(ranker.device)
         done += len(block)
-        if told is not None and large:
-            told(done)
+        if on_progress is not None and large:
+            on_progress(done)
         for name, value in at_each_k(hits, counts, ks).items():
             parts[name].append(value)
     per_user = {name: torch.cat(values, 1).double().cpu().numpy() for name, values in parts.items()}

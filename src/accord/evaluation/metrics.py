@@ -1,6 +1,6 @@
-"""Ranking metrics as pure functions of where the hits are.
+"""Ranking metrics with binary gains, as functions of the hits.
 
-`hits` [..., K] says which of the K ranked items are relevant; `relevant` [...] how many items are. Binary gains.
+`hits` [..., K] says which of the K ranked items are relevant, `relevant` [...] how many relevant items there are.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def mrr(hits: Tensor, relevant: Tensor) -> Tensor:
 
 
 def ndcg(hits: Tensor, relevant: Tensor) -> Tensor:
-    """DCG over that of the best list: as many hits as there are relevant items, or K."""
-    places = hits.shape[-1]
-    discounts = 1 / torch.log2(torch.arange(2, places + 2, device=hits.device, dtype=torch.float64))
-    ideal = discounts.cumsum(0)[relevant.clamp(1, places).long() - 1]
+    """DCG divided by that of an ideal list, which has all relevant items first."""
+    k = hits.shape[-1]
+    discounts = 1 / torch.log2(torch.arange(2, k + 2, device=hits.device, dtype=torch.float64))
+    ideal = discounts.cumsum(0)[relevant.clamp(1, k).long() - 1]
     return (hits * discounts).sum(-1) / ideal
 
 
@@ -47,5 +47,5 @@ METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def at_each_k(hits: Tensor, relevant: Tensor, ks: list[int]) -> dict[str, Tensor]:
-    """Every metric at every K, as `recall@20`: [...]."""
+    """Every metric at every K, named as `recall@20`: [...] each."""
     return {f"{name}@{k}": metric(hits[..., :k], relevant) for name, metric in METRICS.items() for k in ks}

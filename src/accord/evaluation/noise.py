@@ -1,4 +1,4 @@
-"""How well noise is found: the probability of being real of each interaction against its label."""
+"""How well p_real separates real interactions from noise, measured with labels."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from accord.data.interactions import Interactions
 from accord.errors import InputError
 
 BINS = 10
-REAL_FROM, NOISE_TO = 4, 2  # of ratings from 1 to 5; those between are neither
+REAL_FROM, NOISE_TO = 4, 2  # ratings up to 5; those in between have no label
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
 def labels(interactions: Interactions) -> tuple[Bools, Bools] | None:
-    """Which interactions have a label, and of those which are real; None if the values do not tell.
+    """Masks of the interactions that their value labels, and of the real ones among those; None without such values.
 
-    Values 0 and 1 are labels themselves (the built-in data); of ratings up to 5, 4 and 5 are real, 1 and 2 are noise.
+    Values 0 and 1 are labels (as in the built-in data). In ratings up to 5, 4 and 5 are real, 1 and 2 are noise.
     """
     if not interactions.has_value:
         return None
     values = interactions.column("value")
-    found = np.unique(values)
-    if set(found) <= {0, 1}:
-        known, real = np.ones(len(values), dtype=bool), values == 1
-    elif found[0] >= 0 and found[-1] <= 5:
-        known, real = (values >= REAL_FROM) | (values <= NOISE_TO), values >= REAL_FROM
+    distinct = np.unique(values)
+    if set(distinct) <= {0, 1}:
+        labelled, real = np.ones(len(values), dtype=bool), values == 1
+    elif distinct[0] >= 0 and distinct[-1] <= 5:
+        labelled, real = (values >= REAL_FROM) | (values <= NOISE_TO), values >= REAL_FROM
     else:
         return None
-    mixed = real[known].any() and not real[known].all()
-    return (known, real[known]) if mixed else None
+    real = real[labelled]
+    return (labelled, real) if real.any() and not real.all() else None
 
 
 def auc(scores: npt.ArrayLike, real: npt.ArrayLike) -> float:
-    """Probability that a real interaction scores higher than a noisy one; ties count half."""
+    """Probability that a real interaction scores higher than a noisy one. Ties count half."""
     values, marked = _checked(scores, real)
-    from scipy.stats import rankdata  # slow to import, and seldom needed
+    from scipy.stats import rankdata  # slow to import
 
     ranks = rankdata(values)
     num_real = int(marked.sum())
@@ -48,7 +48,7 @@ def auc(scores: npt.ArrayLike, real: npt.ArrayLike) -> float:
 
 
 def average_precision(scores: npt.ArrayLike, noisy: npt.ArrayLike) -> float:
-    """Area under the precision-recall curve of finding `noisy` by a high score; equal scores count as one step."""
+    """Area under the precision-recall curve of detecting `noisy` by a high score. Equal scores are one step."""
     values, marked = _checked(scores, noisy)
     order = np.argsort(-values, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(values[order])), len(values) - 1)
@@ -58,7 +58,7 @@ def average_precision(scores: npt.ArrayLike, noisy: npt.ArrayLike) -> float:
 
 
 def detection(p_real: npt.ArrayLike, real: npt.ArrayLike) -> dict[str, float]:
-    """AUC of telling real from noisy interactions, and average precision of finding the noisy ones."""
+    """AUC of real against noisy interactions, and average precision of detecting the noisy ones."""
     values, marked = _checked(p_real, real)
     return {
         "auc": auc(values, marked),
@@ -68,17 +68,17 @@ def detection(p_real: npt.ArrayLike, real: npt.ArrayLike) -> dict[str, float]:
 
 
 def calibration(p_real: npt.ArrayLike, real: npt.ArrayLike) -> dict[str, Any]:
-    """Whether a share p of the interactions with probability p is real.
+    """How close p_real is to the share of real interactions among those with that p_real.
 
-    `brier`: mean squared error; `ece`: the mean difference of probability and share over ten equally wide bins,
-    weighted by the interactions in each; `reliability`: for each bin its count, mean probability and share.
+    `brier` is the mean squared error, `ece` the expected calibration error over ten equally wide bins, `reliability`
+    has for each bin its count, mean p_real and share of real interactions.
     """
     values, marked = _checked(p_real, real)
     if values.min() < 0 or values.max() > 1:
         raise InputError("calibration needs probabilities: give numbers from 0 to 1.")
-    place = np.minimum((values * BINS).astype(np.int64), BINS - 1)
-    count = np.bincount(place, minlength=BINS)
-    sums = [np.bincount(place, weights=weights, minlength=BINS) for weights in (values, marked.astype(np.float64))]
+    bins = np.minimum((values * BINS).astype(np.int64), BINS - 1)
+    count = np.bincount(bins, minlength=BINS)
+    sums = [np.bincount(bins, weights=weights, minlength=BINS) for weights in (values, marked.astype(np.float64))]
     mean, share = (total / np.maximum(count, 1) for total in sums)
     return {
         "brier": float(np.mean((values - marked) ** 2)),

@@ -1,4 +1,4 @@
-"""Full ranking over all items: blocks of users bounded by memory, seen items out, ties broken exactly, metrics."""
+"""Full ranking over all items: users in blocks bounded by memory, seen items removed, ties broken exactly."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from accord.kernels.kept import Kept, writing_over
 from accord.kernels.top_k import Seen, top_k, top_k_of_one
 from accord.protocol import OwnRules, Protocol
 
-BLOCK_BYTES = 128 * 2**20  # of scores held at once
-KEPT_BYTES = 32 * 2**20  # on a CPU, where a block is written over the one before: what several passes find in a cache
-LEAST_USERS = 64  # in a block, where that is more: a product of fewer reads the items' vectors too often
-CACHE_BYTES = 3 * 2**21  # of scores that are still in a cache of a CPU when the best are picked from them
-TIE_SEED = 4  # of the shuffle among equally popular items: any number would do, but it must stay the same
+BLOCK_BYTES = 128 * 2**20  # scores in memory at once
+BUFFER_BYTES = 32 * 2**20  # the same on a CPU, where each block overwrites the one before and stays in a cache
+LEAST_USERS = 64  # in a block on a CPU: a product of fewer users reads the item vectors too often
+CACHE_BYTES = 3 * 2**21  # scores that are still in the CPU's cache when the top k are selected
+TIE_SEED = 4  # shuffles equally popular items; must never change
 ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
 Rank = Callable[[IntArray, int], Iterator[tuple[IntArray, Tensor, Tensor]]]  # see Ranker.rank
 
 
 class Scorer(TypingProtocol):
-    """How a model wants to be scored."""
+    """What a ranker needs to know of a model."""
 
     logits: ClassVar[bool]
     Rules: ClassVar[type[OwnRules]]
@@ -37,7 +37,7 @@ class Scorer(TypingProtocol):
 
 
 def tie_priority(popularity: IntArray, rule: str) -> Tensor:
-    """Place of each item among equal scores, lower first: by index, or by popularity and then a seeded shuffle."""
+    """Order of items with equal scores, lower first: by index, or by popularity and then a seeded shuffle."""
     if rule == "index":
         return torch.arange(len(popularity))
     shuffled = np.random.default_rng(TIE_SEED).permutation(len(popularity))
@@ -50,13 +50,13 @@ def tie_priority(popularity: IntArray, rule: str) -> Tensor:
 class _Tables(NamedTuple):
     seen_ptr: Tensor
     seen_items: Tensor
-    priority: Tensor  # [I], of equal scores
-    newcomers: Tensor  # [I]: what cold users get
+    priority: Tensor  # [I] order of equal scores
+    newcomers: Tensor  # [I] scores for cold users
 
 
 @dataclass(frozen=True)
 class Ranker:
-    """Scores to ranked lists under a protocol's rules."""
+    """Turns scores into ranked lists by the rules of a protocol."""
 
     score_all: ScoreAll
     runs: int
@@ -67,7 +67,7 @@ class Ranker:
     scores_are_logits: bool = True
     masks_seen: bool = True
     user_block: int | None = None
-    newcomers: Tensor | None = None  # [I]: what cold users get in the place of popularity
+    newcomers: Tensor | None = None  # [I] scores for cold users; None: popularity
 
     @classmethod
     def of(
@@ -80,44 +80,35 @@ class Ranker:
         rules: Protocol,
         device: torch.device,
     ) -> Ranker:
-        """A ranker of what `score_all` gives, with the target's own ways of being scored."""
-        return cls(
-            score_all,
-            runs,
-            seen,
-            train,
-            rules,
-            device,
-            target.logits,
-            rules.own(target.Rules).mask_seen,
-            target.user_block,
-            target.for_newcomers(),
-        )
+        """A ranker of the scores of `score_all`, for a model such as `target`."""
+        masks_seen = rules.own(target.Rules).mask_seen
+        options = (target.logits, masks_seen, target.user_block, target.for_newcomers())
+        return cls(score_all, runs, seen, train, rules, device, *options)
 
     def blocks(self, users: IntArray) -> Iterator[IntArray]:
-        of_user = 4 * self.runs * self.train.num_items
-        size = max(1, BLOCK_BYTES // of_user)
+        user_bytes = 4 * self.runs * self.train.num_items
+        size = max(1, BLOCK_BYTES // user_bytes)
         if self.device.type == "cpu":
-            size = min(size, max(LEAST_USERS, KEPT_BYTES // of_user))
-            if len(users) * of_user <= 2 * BLOCK_BYTES:
-                # small enough for the cache, but large enough to be worth a call of the model; not for very many users:
-                # freed small blocks fragment the C library's memory, while large ones go back to the system
-                size = min(size, max(256, CACHE_BYTES // of_user))
+            size = min(size, max(LEAST_USERS, BUFFER_BYTES // user_bytes))
+            if len(users) * user_bytes <= 2 * BLOCK_BYTES:
+                # Fits the cache, and is large enough to be worth a call of the model. Not for very many users: small
+                # freed blocks fragment the memory of the C library, while large ones go back to the system.
+                size = min(size, max(256, CACHE_BYTES // user_bytes))
         size = self.user_block or size
         for start in range(0, len(users), size):
             yield users[start : start + size]
 
     def rank(self, users: IntArray, k: int, barred: Tensor | None = None) -> Iterator[tuple[IntArray, Tensor, Tensor]]:
-        """For blocks of users: the users, their k best items [R, B, k] and the scores; -inf marks no item.
+        """For each block of users: the users, their k best items [R, B, k] and the scores, -inf where there is no item.
 
-        `barred` [I] are left out for all users."""
+        Items in `barred` are left out for all users."""
         kept = Kept()
         for block in self.blocks(users):
             yield block, *self._rank_block(block, k, barred, kept)
 
     @torch.inference_mode()
     def _rank_block(self, users: IntArray, k: int, barred: Tensor | None, kept: Kept) -> tuple[Tensor, Tensor]:
-        """The k best items [R, B, k] of users who fit into one block, and the scores."""
+        """The k best items [R, B, k] of one block of users, and the scores."""
         tables, rows = self.tables, torch.from_numpy(users).to(self.device)
         seen = Seen(tables.seen_ptr, tables.seen_items, rows) if self.masks_seen else None
         with writing_over(kept):
@@ -129,7 +120,7 @@ class Ranker:
 
     @torch.inference_mode()
     def rank_one(self, user: int, k: int, barred: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The k best items [k] of one user in the first run, and the scores; `barred` [I] are left out too."""
+        """The k best items [k] of one user in the first run, and the scores. Items in `barred` are left out."""
         tables, users = self.tables, np.array([user])
         first, last = self.seen.ptr[user : user + 2] if self.masks_seen else (0, 0)
         scores = self.scores(users)[0, 0]
@@ -137,10 +128,10 @@ class Ranker:
         return items, values
 
     def scores(self, users: IntArray) -> Tensor:
-        """What is ranked: [R, B, I]."""
+        """The scores that are ranked: [R, B, I]."""
         scores = self.score_all(torch.from_numpy(users).to(self.device))
         if self.protocol.rank_by == "probability" and self.scores_are_logits:
-            # in float64: torch's float32 sigmoid gives equal logits unequal last bits at the end of a block
+            # in float64: the float32 sigmoid of equal logits can differ in the last bit at the end of a block
             scores = torch.sigmoid(scores.double()).float()
         cold = self.train.ptr[users + 1] == self.train.ptr[users]
         if self.protocol.cold_users == "popularity" and cold.any():
@@ -149,11 +140,11 @@ class Ranker:
 
     @cached_property
     def tables(self) -> _Tables:
-        """What ranking looks up, made once: a server ranks one user at a time."""
+        """Lookup tables, built once because a server ranks one user at a time."""
         popularity = self.train.popularity()
         return _Tables(
             torch.from_numpy(self.seen.ptr).to(self.device),
-            # int32 as in a store: one type for the kernels, and half the memory
+            # int32, as in a store: one type for the kernels, and half the memory
             torch.from_numpy(self.seen.items).to(self.device, torch.int32),
             tie_priority(popularity, self.protocol.ties).to(self.device),
             (torch.from_numpy(popularity).float() if self.newcomers is None else self.newcomers).to(self.device),

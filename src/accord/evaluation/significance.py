@@ -1,6 +1,6 @@
-"""Whether one method is better than another: tests paired by user and seed.
+"""Significance tests paired by user and seed.
 
-Every array is [S, N]: a metric where higher is better, for S seeds and N users in the same order everywhere.
+Every array is [S, N]: a metric where higher is better, for S seeds and N users, in the same order in all arrays.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from accord.errors import InputError
 FLIPS = 10_000
 DRAWS = 2_000
 LEVEL = 0.95
-BLOCK = 2**22  # numbers held at once by the flips and the draws: 32 MiB
-ROUNDING = 1e-12  # smaller differences count as none: metrics take few values, so ties are common
+BLOCK = 2**22  # numbers in memory at once: 32 MiB
+ROUNDING = 1e-12  # smaller differences count as 0; ties are common because metrics take few values
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,40 +38,33 @@ class Comparison:
 
 
 def compare_to(baseline: npt.ArrayLike, others: Mapping[str, npt.ArrayLike], seed: int = 0) -> dict[str, Comparison]:
-    """Each of `others` against `baseline`. One run [1, N] stands for every seed, as a solved model's does.
+    """Compare each of `others` with `baseline`. One run [1, N] stands for every seed, as that of a solved model does.
 
-    All are tested with the same flips and draws, so a result does not depend on which others are there (`p_holm` does).
+    All use the same random flips and draws, so only `p_holm` depends on which others are compared.
     """
     if not others:
         return {}
     differences = _differences(baseline, others)  # [M, S, N]
-    users = differences.mean(1)  # [M, N]
-    users[np.abs(users) <= ROUNDING] = 0
+    per_user = differences.mean(1)  # [M, N]
+    per_user[np.abs(per_user) <= ROUNDING] = 0
     flips, draws = np.random.default_rng(seed).spawn(2)
-    ps = _sign_flip(users, flips)
-    lows, highs = _interval(differences, draws)
-    found = {}
-    for number, (name, p_holm) in enumerate(zip(others, holm(ps), strict=True)):
-        mine = users[number]
-        found[name] = Comparison(
-            difference=float(mine.mean()),
-            low=float(lows[number]),
-            high=float(highs[number]),
-            p=ps[number],
-            p_holm=p_holm,
-            effect=_effect(mine),
-            better=float(np.sign(mine).mean()),
+    ps = _sign_flip(per_user, flips)
+    rows = zip(others, per_user, *_interval(differences, draws), ps, holm(ps), strict=True)
+    return {
+        name: Comparison(
+            float(values.mean()), float(low), float(high), p, p_holm, _effect(values), float(np.sign(values).mean())
         )
-    return found
+        for name, values, low, high, p, p_holm in rows
+    }
 
 
 def interval_of_means(metrics: npt.ArrayLike, seed: int = 0) -> tuple[Floats, Floats]:
-    """The 95% interval of the mean of each of M metrics [M, S, N], for other users and other seeds: [M] and [M]."""
+    """The ends [M] and [M] of 95% intervals of the means of M metrics [M, S, N], over users and seeds."""
     return _interval(_finite(metrics, "the metrics"), np.random.default_rng(seed))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's step-down correction, in the order given: the k-th smallest of m counts m − k + 1 times."""
+    """Holm's step-down correction, in the order given: the k-th smallest of m p-values is multiplied by m − k + 1."""
     corrected, largest = [0.0] * len(ps), 0.0
     for rank, place in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
         largest = max(largest, min(1.0, (len(ps) - rank) * ps[place]))
@@ -79,18 +72,10 @@ def holm(ps: Sequence[float]) -> list[float]:
     return corrected
 
 
-def mean_and_sd(values: npt.ArrayLike) -> tuple[float, float]:
-    """Mean and standard deviation over the seeds [S]; of one seed the deviation is 0."""
-    array = _finite(values, "the values")
-    if array.ndim != 1 or not len(array):
-        raise InputError("a mean needs one value for each seed, and at least one seed.")
-    return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0
-
-
 def _finite(values: npt.ArrayLike, name: str) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise InputError(f"{name} must be finite: leave out the users without a value, for every method.")
+        raise InputError(f"{name} must be finite: leave out users without a value, for every method.")
     return array
 
 
@@ -109,40 +94,40 @@ def _differences(baseline: npt.ArrayLike, others: Mapping[str, npt.ArrayLike]) -
 
 
 def _blocks(total: int, width: int) -> Iterator[int]:
-    """How many rows of `width` numbers to take at a time, `total` in all."""
+    """Sizes of blocks of rows of `width` numbers, `total` rows in all."""
     most = max(1, BLOCK // width)
     for start in range(0, total, most):
         yield min(most, total - start)
 
 
-def _sign_flip(users: Floats, rng: np.random.Generator) -> list[float]:
-    """Two-sided p of every row of [M, N]: if the methods were equal, each user's difference could have either sign."""
-    num_users = users.shape[1]
-    totals, sizes = users.sum(1), np.abs(users).sum(1)
-    reached = np.zeros(len(users), dtype=np.int64)
+def _sign_flip(per_user: Floats, rng: np.random.Generator) -> list[float]:
+    """Two-sided p of every row of [M, N]: if two methods were equal, each user's difference could have either sign."""
+    num_users = per_user.shape[1]
+    totals, sizes = per_user.sum(1), np.abs(per_user).sum(1)
+    reached = np.zeros(len(per_user), dtype=np.int64)
     for rows in _blocks(FLIPS, num_users):
         bits = np.frombuffer(rng.bytes(rows * (-(-num_users // 8))), dtype=np.uint8).reshape(rows, -1)
-        kept = np.unpackbits(bits, axis=1, count=num_users).astype(np.float64)
-        flipped = 2 * (kept @ users.T) - totals
+        positive = np.unpackbits(bits, axis=1, count=num_users).astype(np.float64)
+        flipped = 2 * (positive @ per_user.T) - totals
         reached += (np.abs(flipped) >= np.abs(totals) - ROUNDING * sizes).sum(0)
-    return [_p(int(count), row) for count, row in zip(reached, users, strict=True)]
+    return [_p(int(count), row) for count, row in zip(reached, per_user, strict=True)]
 
 
-def _p(reached: int, users: Floats) -> float:
+def _p(reached: int, values: Floats) -> float:
     p = (reached + 1) / (FLIPS + 1)
     if reached:
         return p
-    # No flip reached the total, so the flips only say that p is no larger. Their sum has mean 0 and variance Σd²; for
-    # many users it is nearly normal. z is at most √N, so that few users cannot give less than what the flips say.
-    z = abs(users.sum()) / math.sqrt(np.square(users).sum())
+    # No flip reached the total, so the flips give only an upper bound. The sum of flipped values has mean 0, variance
+    # Σd², and is nearly normal for many users. z is at most √N, so few users cannot give a smaller p than the flips.
+    z = abs(values.sum()) / math.sqrt(np.square(values).sum())
     return min(p, float(2 * ndtr(-z)))
 
 
 def _interval(differences: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Percentiles of each mean of [M, S, N] when users and seeds are both drawn anew.
+    """Percentiles of each mean of [M, S, N] under a bootstrap over both users and seeds.
 
-    Each draw takes one fewer than there are: this makes the variance between few seeds right, which a draw of all S
-    understates by (S − 1) / S. Noise of one user in one seed enters with users and with seeds, so intervals err wide.
+    Each draw takes S − 1 seeds and N − 1 users: drawing all S would understate the variance between seeds by
+    (S − 1) / S. The noise of one user in one seed is counted twice, so intervals are rather too wide.
     """
     num, seeds, num_users = differences.shape
     flat = differences.reshape(num * seeds, num_users).T
@@ -156,14 +141,14 @@ def _interval(differences: Floats, rng: np.random.Generator) -> tuple[Floats, Fl
 
 
 def _counts(rows: int, size: int, rng: np.random.Generator) -> Floats:
-    """[rows, size]: each row the weights of a draw with replacement; counting draws is faster than a multinomial."""
+    """[rows, size]: the weights of draws with replacement. Counting draws is faster than a multinomial."""
     drawn = max(1, size - 1)
     picks = rng.integers(size, size=(rows, drawn)) + np.arange(rows)[:, None] * size
     return np.bincount(picks.ravel(), minlength=rows * size).reshape(rows, size) / drawn
 
 
-def _effect(users: Floats) -> float:
-    mean, sd = float(users.mean()), float(users.std(ddof=1))
+def _effect(values: Floats) -> float:
+    mean, sd = float(values.mean()), float(values.std(ddof=1))
     if sd > ROUNDING:
         return mean / sd
     return math.copysign(math.inf, mean) if abs(mean) > ROUNDING else 0.0
