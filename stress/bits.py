@@ -62,7 +62,7 @@ def found_by(made: accord.Recommender, data: accord.Dataset) -> dict[str, str]:
         "lists": digest(lists.column("item").to_pylist(), lists.column("score").to_numpy().tobytes()),
     }
     if made.metrics["method"] != "none":
-        found["posterior"] = digest(made.noise(data.train).column("p_real").to_numpy().tobytes())
+        found["posterior"] = digest(made.beliefs(data.train).column("belief").to_numpy().tobytes())
     return found
 
 

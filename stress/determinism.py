@@ -61,12 +61,12 @@ def trained(data: Any, case: Case, device: str) -> dict[str, Any]:
     weights = [made.method.state_dict()[name].cpu().numpy().tobytes() for name in sorted(made.method.state_dict())]
     figures = [made.metrics["mean"], *(run["metrics"] for run in made.metrics["runs"]), *_losses(made.history)]
     lists = made.recommend(k=20)
-    noise = b"" if closed else made.noise(data.train).column("p_real").to_numpy().tobytes()
+    beliefs = b"" if closed else made.beliefs(data.train).column("belief").to_numpy().tobytes()
     return {
         "weights": digest(*weights),
         "metrics": digest(*figures),
         "lists": digest(lists.column("item").to_pylist(), lists.column("score").to_numpy().tobytes()),
-        "noise": digest(noise),
+        "noise": digest(beliefs),
         "seconds": sum(run["train_seconds"] for run in made.metrics["runs"]),
     }
 

@@ -326,7 +326,7 @@ class MethodContract:
         users = torch.arange(len(data.users))
         with torch.inference_mode():
             assert torch.equal(recommender.method.score_all(users), loaded.method.score_all(users))
-        assert loaded.noise(data.train).equals(recommender.noise(data.train))
+        assert loaded.beliefs(data.train).equals(recommender.beliefs(data.train))
         assert loaded.recommend(k=5).equals(recommender.recommend(k=5))
 
     @staticmethod

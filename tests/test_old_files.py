@@ -31,7 +31,7 @@ def test_a_run_folder(name):
     assert run.metrics["mean"] == answers["mean"]
     if "p_real" in answers:
         clicks = accord.load(OLD / "clicks.csv", clean="value>=1")
-        found = run.noise(clicks.train).column("p_real").to_pylist()[:20]
+        found = run.beliefs(clicks.train).column("belief").to_pylist()[:20]
         assert found == pytest.approx(answers["p_real"], rel=1e-5, abs=1e-6)
 
 

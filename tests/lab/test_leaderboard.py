@@ -81,9 +81,9 @@ def test_lines_say_how_noise_was_found(board, data):
     line = next(one for one in lines if one["method"] == "deca")
     options = {k: v for k, v in line["settings"].items() if k.startswith(("method.c", "method.alpha", "train.l2"))}
     alone = accord.fit(data, line["model"], "deca", seeds=[line["seed"]], options=options, epochs=2)
-    p_real = np.asarray(alone.noise(data.train).column("p_real"))
-    assert line["noise"]["auc"] == pytest.approx(accord_noise.auc(p_real, real), abs=0.01)
-    assert line["noise"]["brier"] == pytest.approx(np.mean((p_real - real) ** 2), abs=0.01)
+    beliefs = np.asarray(alone.beliefs(data.train).column("belief"))
+    assert line["noise"]["auc"] == pytest.approx(accord_noise.auc(beliefs, real), abs=0.01)
+    assert line["noise"]["brier"] == pytest.approx(np.mean((beliefs - real) ** 2), abs=0.01)
     popularity = next(one for one in lines if one["model"] == "popularity")["noise"]
     counts = data.csr(data.train).popularity()[data.items.rows(data.train.items)]
     assert popularity["auc"] == pytest.approx(accord_noise.auc(counts, real))

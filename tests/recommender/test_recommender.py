@@ -94,18 +94,18 @@ def test_the_chosen_run_recommends(simulation, tmp_path):
     assert np.mean([a == b for a, b in zip(one, two, strict=True)]) > 0.99  # but for float ties
 
 
-def test_noise_is_a_probability_for_every_pair_and_null_for_strangers(simulation):
+def test_a_belief_is_a_probability_for_every_pair_and_null_for_strangers(simulation):
     data = simulation.dataset
     trained = accord.fit(data, "gmf", "deca", epochs=3, seeds=2)
-    noise = trained.noise(data.train)
-    assert noise.column_names == ["user", "item", "p_real"]
-    values = np.asarray(noise.column("p_real"))
+    beliefs = trained.beliefs(data.train)
+    assert beliefs.column_names == ["user", "item", "belief"]
+    values = np.asarray(beliefs.column("belief"))
     assert len(values) == len(data.train)
     assert ((values >= 0) & (values <= 1)).all()
-    strangers = trained.noise(pa.table({"user": ["u0001", "nobody"], "item": data.items.ids[:1].to_pylist() * 2}))
-    assert strangers.column("p_real").null_count >= 1
+    strangers = trained.beliefs(pa.table({"user": ["u0001", "nobody"], "item": data.items.ids[:1].to_pylist() * 2}))
+    assert strangers.column("belief").null_count >= 1
     with pytest.raises(accord.InputError, match="no probability"):
-        accord.fit(data, "ease", epochs=1).noise(data.train)
+        accord.fit(data, "ease", epochs=1).beliefs(data.train)
 
 
 def test_denoising_finds_the_noise_of_the_demo_data():
@@ -113,7 +113,7 @@ def test_denoising_finds_the_noise_of_the_demo_data():
     simulation = accord.simulate()
     data = simulation.dataset
     trained = accord.fit(data, "gmf", "deca-p", epochs=25)
-    found = detection(np.asarray(trained.noise(data.train).column("p_real")), simulation.is_real)["auc"]
+    found = detection(np.asarray(trained.beliefs(data.train).column("belief")), simulation.is_real)["auc"]
     popular = auc(trained.train.popularity()[data.items.rows(data.train.items)], simulation.is_real)
     assert found > popular + 0.1
 

@@ -45,7 +45,7 @@ def test_the_figures_of_one_run_are_its_own(pages, trained, data):
     assert f"± {run.metrics['std']['ndcg@20']:.4f}" in text
     popular = accord.fit(data, "popularity").metrics
     assert f"popularity {popular['mean']['recall@20']:.4f}" in text
-    found = detection(run.noise(data.train).column("p_real").to_numpy(), data.train.column("value") == 1)
+    found = detection(run.beliefs(data.train).column("belief").to_numpy(), data.train.column("value") == 1)
     assert f"{found['auc']:.3f} {found['average_precision']:.3f}" in text
     assert "0 (cold) 1 " in text
     assert f"accord report {folder}" in text
@@ -56,14 +56,14 @@ def test_the_figures_of_one_run_are_its_own(pages, trained, data):
 
 
 def test_the_least_and_the_most_probable_are_shown_with_titles(pages, trained, data):
-    p_real = trained["mf-deca-p"][1].noise(data.train).column("p_real").to_numpy()
+    beliefs = trained["mf-deca-p"][1].beliefs(data.train).column("belief").to_numpy()
     rows = re.findall(r"<tr>(.*?)</tr>", pages["one"].read_text(), re.DOTALL)
     shown = [[unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in rows]
-    for row in (p_real.argmin(), p_real.argmax()):
+    for row in (beliefs.argmin(), beliefs.argmax()):
         user, item = data.train.users[row].as_py(), data.train.items[row].as_py()
         title = data.item_info["title"][int(data.items.rows([item])[0])].as_py()
         value = data.train.column("value")[row]
-        assert [user, item, title, f"{value:g}", f"{p_real[row]:.4f}"] in [[*row[:4], row[-1]] for row in shown]
+        assert [user, item, title, f"{value:g}", f"{beliefs[row]:.4f}"] in [[*row[:4], row[-1]] for row in shown]
 
 
 def test_a_report_from_the_folder_is_the_one_from_training(pages, trained, tmp_path):
@@ -123,8 +123,8 @@ def test_of_many_interactions_a_sample_is_judged(trained, tmp_path, monkeypatch)
     pairs = run.trained_on.pair_keys()
     assert len(np.unique(subject.judged.pair_keys())) == 300
     assert np.isin(subject.judged.pair_keys(), pairs).all()
-    whole = run.posterior(*run.trained_on.rows_in(run.users, run.items))
-    assert subject.p_real.mean() == pytest.approx(whole.mean(), abs=0.1)
+    whole = run.beliefs_of_rows(*run.trained_on.rows_in(run.users, run.items))
+    assert subject.beliefs.mean() == pytest.approx(whole.mean(), abs=0.1)
 
 
 # --- the command

@@ -57,11 +57,11 @@ def test_probabilities_are_the_methods_own(trained):
     how_much, *extremes = tables_of(section)
     names = [row[0] for row in how_much.rows]
     assert names == ["mf + normal", "mf + deca-p", "popularity of the item"]  # ease gives no probability
-    p_real = runs.runs[1].p_real
-    assert how_much.rows[1][1:3] == (f"{p_real.mean():.3f}", f"{(p_real < 0.5).mean():.1%}")
+    beliefs = runs.runs[1].beliefs
+    assert how_much.rows[1][1:3] == (f"{beliefs.mean():.3f}", f"{(beliefs < 0.5).mean():.1%}")
     assert len(extremes) == 4
     least = extremes[2]
-    assert float(least.rows[0][-1]) == np.round(p_real.min(), 4)
+    assert float(least.rows[0][-1]) == np.round(beliefs.min(), 4)
     assert least.columns == ("user", "item", "title", "value", "interactions of the user", "of the item", "probability")
     run = runs.runs[1].recommender
     (user,), (item,) = run.users.rows([least.rows[0][0]]), run.items.rows([least.rows[0][1]])

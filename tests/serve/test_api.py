@@ -78,7 +78,7 @@ def test_a_history_is_folded_in(client, rec):
 
 def test_a_history_comes_with_the_probabilities_of_the_run_and_of_the_audit(client, rec):
     answer = client.get("/v1/history", params={"user": "u0002"}).json()
-    noise = {row["item"]: row["p_real"] for row in rec.noise(rec.trained_on).to_pylist() if row["user"] == "u0002"}
+    noise = {row["item"]: row["belief"] for row in rec.beliefs(rec.trained_on).to_pylist() if row["user"] == "u0002"}
     given = {entry["item"]: entry["p_real"] for entry in answer["items"]}
     assert noise.keys() <= given.keys()
     assert all(abs(given[item] - value) < 1e-4 for item, value in noise.items())

@@ -124,4 +124,4 @@ def test_every_operation_has_a_deterministic_form_on_cuda(model, method):
         trained, states = train_stack(small_data(), run, torch.device("cuda"))
         made = Recommender.of_training(run, small_data(), trained, states, {})
         assert made.recommend(k=5).num_rows
-        assert made.noise(small_data().train).num_rows
+        assert made.beliefs(small_data().train).num_rows

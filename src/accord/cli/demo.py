@@ -53,7 +53,7 @@ def demo(
         runs.append((str(folder), trained))
         found = ""
         if method is not None:
-            found = f"{auc(trained.noise(data.train).column('p_real').to_numpy(), real):.3f}"
+            found = f"{auc(trained.beliefs(data.train).column('belief').to_numpy(), real):.3f}"
         elif model == "popularity":
             counts = trained.train.popularity()
             found = f"{auc(counts[data.items.rows(data.train.items)].astype(np.float64), real):.3f}"

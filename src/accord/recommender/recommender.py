@@ -247,28 +247,29 @@ class Recommender(Answers):
             return self.final.opinions
         return Agreement.of(self.method, self.owned, [member.label for member in self.run.members])
 
-    # --- noise
+    # --- beliefs
 
-    def noise(self, interactions: Interactions | Any) -> pa.Table:
-        """For each interaction the probability that it is a real preference, mean over the runs: user, item, p_real.
+    def beliefs(self, interactions: Interactions | Any) -> pa.Table:
+        """What the trained method believes of each pair, a probability of being real: user, item, belief.
 
-        Pairs with a user or item unknown to training get null.
+        The mean over the runs; null for a user or item unknown to training. `accord.posterior` and `accord.audit`
+        estimate p_real, from models that have not seen the interaction.
         """
         pairs = tables.as_interactions(interactions)
         users, items = pairs.rows_in(self.users, self.items)
-        known = (users >= 0) & (items >= 0)
-        probability = np.full(len(pairs), np.nan)
-        probability[known] = self.posterior(users[known], items[known])
-        return pa.table({"user": pairs.users, "item": pairs.items, "p_real": pa.array(probability, from_pandas=True)})
+        trained = (users >= 0) & (items >= 0)
+        belief = np.full(len(pairs), np.nan)
+        belief[trained] = self.beliefs_of_rows(users[trained], items[trained])
+        return pa.table({"user": pairs.users, "item": pairs.items, "belief": pa.array(belief, from_pandas=True)})
 
     @torch.inference_mode()
-    def posterior(self, users: Rows, items: Rows) -> npt.NDArray[np.float64]:
-        """`noise` by row numbers."""
-        probability = np.empty(len(users))
+    def beliefs_of_rows(self, users: Rows, items: Rows) -> npt.NDArray[np.float64]:
+        """`beliefs` by row numbers."""
+        belief = np.empty(len(users))
         for part in np.array_split(np.arange(len(users)), max(1, -(-len(users) * self.num_runs // PAIRS_AT_ONCE))):
             rows = [torch.from_numpy(x[part]).to(self.device).long().expand(self.num_runs, -1) for x in (users, items)]
-            probability[part] = self.method.posterior(*rows).mean(0).double().cpu().numpy()
-        return probability
+            belief[part] = self.method.posterior(*rows).mean(0).double().cpu().numpy()
+        return belief
 
     # --- new interactions
 

@@ -92,17 +92,17 @@ class Subject:
         return every.take(np.sort(np.random.default_rng(0).choice(len(every), MOST_JUDGED, False, shuffle=False)))
 
     @cached_property
-    def p_real(self) -> Floats | None:
-        """The probability that each of these is real; None if the model gives none."""
+    def beliefs(self) -> Floats | None:
+        """What the run believes of each of these, a probability of being real; None if the model gives none."""
         if self.recommender.run.config.method is None:
             return None
         recommender = self.recommender
-        return recommender.posterior(*self.judged.rows_in(recommender.users, recommender.items))
+        return recommender.beliefs_of_rows(*self.judged.rows_in(recommender.users, recommender.items))
 
     @cached_property
     def found_noise(self) -> dict[str, float] | None:
         """How well that tells real interactions from noise, if their values say which is which."""
-        return None if self.p_real is None else found_noise(self.judged, self.p_real)
+        return None if self.beliefs is None else found_noise(self.judged, self.beliefs)
 
     @cached_property
     def recommended(self) -> Recommended:
@@ -274,18 +274,18 @@ def found_by_popularity(subject: Subject) -> dict[str, float] | None:
     return found_noise(judged, popular.astype(np.float64))
 
 
-def histogram(p_real: Floats) -> Floats:
+def histogram(beliefs: Floats) -> Floats:
     """Share of the interactions in each of equally wide bins from 0 to 1."""
-    counts, _ = np.histogram(p_real, bins=BINS, range=(0, 1))
-    return counts / max(1, len(p_real))
+    counts, _ = np.histogram(beliefs, bins=BINS, range=(0, 1))
+    return counts / max(1, len(beliefs))
 
 
 def extremes(subject: Subject) -> tuple[pa.Table, pa.Table]:
     """The interactions that are least and most probably real: with titles and values if they are known, and how many
     interactions their user and their item have."""
-    p_real, recommender = subject.p_real, subject.recommender
-    assert p_real is not None
-    order = np.argsort(p_real, kind="stable")
+    beliefs, recommender = subject.beliefs, subject.recommender
+    assert beliefs is not None
+    order = np.argsort(beliefs, kind="stable")
     number = min(EXAMPLES, len(order) // 2)
     tables = []
     for rows in (order[:number], order[::-1][:number]):
@@ -293,7 +293,7 @@ def extremes(subject: Subject) -> tuple[pa.Table, pa.Table]:
         users, items = shown.rows_in(recommender.users, recommender.items)
         table = shown.table.select([name for name in ("user", "item", "value") if name in shown.names])
         counts = (recommender.train.counts[users], recommender.train.popularity()[items])
-        for name, own in zip((*COUNTED, "p_real"), (*counts, p_real[rows]), strict=True):
+        for name, own in zip((*COUNTED, "belief"), (*counts, beliefs[rows]), strict=True):
             table = table.append_column(name, pa.array(own))
         tables.append(recommender.with_titles(table))
     return tables[0], tables[1]

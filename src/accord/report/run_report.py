@@ -38,7 +38,7 @@ def _page(runs: Runs) -> Page:
     figures(runs, page.section("Figures"))
     if any(one.recommender.metrics.get("members") for one in runs.runs):
         members(runs, page.section("Who votes"))
-    if any(one.p_real is not None for one in runs.runs):
+    if any(one.beliefs is not None for one in runs.runs):
         probabilities(runs, page.section("Which interactions are real"))
     recommended(runs, page.section("What is recommended"))
     users(runs, page.section("For whom", folded=True))

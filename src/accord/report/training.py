@@ -66,10 +66,10 @@ def probabilities(runs: Runs, section: Section) -> None:
             section.text(
                 f"This is a random sample of {len(one.judged):,} of the {len(one.recommender.trained_on):,}{which}."
             )
-    judges = [(one, one.p_real) for one in runs.runs if one.p_real is not None]
+    judges = [(one, one.beliefs) for one in runs.runs if one.beliefs is not None]
     values = Values.of(runs.runs[0].judged) if runs.comparable else None
     section.table(_how_much(runs, judges))
-    drawn = [_histogram(one, p_real, values) for one, p_real in judges[:MOST_CHARTS]]
+    drawn = [_histogram(one, beliefs, values) for one, beliefs in judges[:MOST_CHARTS]]
     if values is not None and len(values.names) > 2:
         drawn.insert(0, _by_value(judges, values))
     section.charts(drawn)
@@ -77,14 +77,14 @@ def probabilities(runs: Runs, section: Section) -> None:
         for word, table in zip(("least", "most"), measure.extremes(one), strict=True):
             title = f"The interactions that {one.name} trusts {word}"
             rows = tuple(tuple(_cell(name, value) for name, value in row.items()) for row in table.to_pylist())
-            columns = tuple("probability" if name == "p_real" else name for name in table.column_names)
+            columns = tuple("probability" if name == "belief" else name for name in table.column_names)
             section.table(Table(title, columns, rows), title)
 
 
 def _how_much(runs: Runs, judges: Sequence[Judge]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for one, p_real in judges:
-        shares = (f"{p_real.mean():.3f}", f"{(p_real < 0.5).mean():.1%}")
+    for one, beliefs in judges:
+        shares = (f"{beliefs.mean():.3f}", f"{(beliefs < 0.5).mean():.1%}")
         rows.append((one.name, *shares, *_detected(one.found_noise)))
     marks = measure.found_by_popularity(runs.runs[0]) if runs.comparable else None
     columns = ("what", "mean probability", "below one half", "noise found (AUC)", "average precision")
@@ -105,8 +105,8 @@ def _detected(noise: dict[str, float] | None) -> tuple[Cell, Cell]:
 
 def _by_value(judges: Sequence[Judge], values: Values) -> Chart:
     means = {
-        (one.name, value): float(p_real[values.group == number].mean())
-        for one, p_real in judges
+        (one.name, value): float(beliefs[values.group == number].mean())
+        for one, beliefs in judges
         for number, value in enumerate(values.names)
     }
     names = [one.name for one, _ in judges]
@@ -125,10 +125,10 @@ def _by_value(judges: Sequence[Judge], values: Values) -> Chart:
     )
 
 
-def _histogram(one: Subject, p_real: Floats, values: Values | None) -> Chart:
-    parts = {"all": p_real}
+def _histogram(one: Subject, beliefs: Floats, values: Values | None) -> Chart:
+    parts = {"all": beliefs}
     if values is not None and len(values.names) == 2:
-        parts = {f"{values.column} {name}": p_real[values.group == n] for n, name in enumerate(values.names)}
+        parts = {f"{values.column} {name}": beliefs[values.group == n] for n, name in enumerate(values.names)}
     edges = np.linspace(0, 1, measure.BINS + 1)
     shares = {name: measure.histogram(part) for name, part in parts.items()}
     rows = [
@@ -148,6 +148,6 @@ def _histogram(one: Subject, p_real: Floats, values: Values | None) -> Chart:
 def _cell(name: str, value: Any) -> Cell:
     if value is None:
         return None
-    if name == "p_real":
+    if name == "belief":
         return f"{value:.4f}"
     return f"{value:g}" if isinstance(value, float) else f"{value:,}" if name in measure.COUNTED else str(value)

@@ -234,6 +234,6 @@ def _ids(ids: IdMap) -> tuple[list[Id], dict[str, int]]:
 def _posteriors(recommender: Recommender) -> np.ndarray[Any, np.dtype[np.float32]] | None:
     """The probability of every seen pair; None if the model gives none."""
     try:
-        return recommender.posterior(recommender.owned.users, recommender.owned.items).astype(np.float32)
+        return recommender.beliefs_of_rows(recommender.owned.users, recommender.owned.items).astype(np.float32)
     except InputError:  # a solved model gives no probability
         return None
