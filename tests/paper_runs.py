@@ -41,7 +41,7 @@ def run(name, folder, models=None, request=quiet, **more):
     assert figure.file == f"{name}-modcloth.svg"
     assert files[figure.file].decode() == figure.svg
     assert f"]({figure.file})" in files[f"{name}.md"].decode()
-    assert "<svg role=" in files[f"{name}.html"].decode()
+    assert "<img src=" in files[f"{name}.html"].decode()
     assert not re.search(r"<dc:date>|<image|href=\"http", figure.svg)
     return parts, Results(folder, name).read()
 

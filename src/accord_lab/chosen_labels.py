@@ -18,7 +18,8 @@ from accord.evaluation.noise import auc
 from accord.io.files import only_writer
 from accord.posteriors.estimate import Estimate, estimate
 from accord.posteriors.next_labels import next_labels, uncertainty
-from accord.report.tables import Table, write_all
+from accord.report.export import write_all
+from accord.report.tables import Table
 from accord_lab.label_shares import FIRST_DRAW
 
 NAME = "chosen"

@@ -28,7 +28,8 @@ from accord.models.consensus import Consensus, Member
 from accord.posteriors.estimate import Estimate
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Figure, Table, write_all
+from accord.report.export import write_all
+from accord.report.tables import Figure, Table
 from accord_lab import charts
 from accord_lab.oracle import evaluate_told
 

@@ -27,7 +27,8 @@ from accord.methods.auto import trusted
 from accord.models.consensus import Consensus, Member
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Table, write_all
+from accord.report.export import write_all
+from accord.report.tables import Table
 from accord_lab.label_shares import (
     BUDGET,
     FIRST_DRAW,

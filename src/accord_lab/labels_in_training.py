@@ -20,7 +20,8 @@ from accord.fitting import fit
 from accord.io.files import only_writer
 from accord.methods import MethodSpec, method_name
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Table, write_all
+from accord.report.export import write_all
+from accord.report.tables import Table
 from accord.training.plan import FIRST_SEED
 from accord_lab.graded import GradedDeCA
 from accord_lab.label_shares import Floats, drawn_labels, relabelled

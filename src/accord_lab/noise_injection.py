@@ -22,7 +22,8 @@ from accord.data.simulate import KINDS
 from accord.errors import InputError, unknown
 from accord.io.files import read_json, write_json
 from accord.methods import METHODS
-from accord.report.tables import Figure, Table, write_all
+from accord.report.export import write_all
+from accord.report.tables import Figure, Table
 from accord_lab import charts
 from accord_lab.charts import display_name
 from accord_lab.known_noise import BUILT_IN, CLEAN, Condition, conditions

@@ -27,7 +27,8 @@ from accord.methods.partner import SolvedPartner
 from accord.models import is_solved
 from accord.models.base import Setup
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Figure, Table, write_all
+from accord.report.export import write_all
+from accord.report.tables import Figure, Table
 from accord.training.stack import Bench
 from accord_lab.charts import display_name
 from accord_lab.known_noise import Labelled

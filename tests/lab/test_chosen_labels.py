@@ -13,7 +13,7 @@ import pytest
 import accord
 from accord.data.interactions import Interactions
 from accord.errors import InputError
-from accord.report.tables import write_all
+from accord.report.export import write_all
 from accord_lab import chosen_labels
 from helpers import small_data
 

@@ -12,7 +12,7 @@ import pytest
 
 from accord.data.interactions import Interactions
 from accord.errors import InputError
-from accord.report.tables import write_all
+from accord.report.export import write_all
 from accord_lab import labels_in_training
 from accord_lab.label_shares import drawn_labels
 from helpers import small_data

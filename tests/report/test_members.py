@@ -33,7 +33,7 @@ def test_a_row_says_what_was_tried_and_what_it_reached():
 def test_the_page_and_the_command_line_show_the_same_members(consensus, capsys):
     section = Section("Who votes")
     members(Runs([("runs/x", consensus)]), section)
-    tables = [block["table"].table for block in section.blocks if block["kind"] == "table"]
+    tables = [block["table"] for block in section.blocks if block["kind"] == "table"]
     shown = {row[0]: row for table in tables for row in table.rows}
     assert shown["ease"][4] == "l2=50.0"
     voting = [entry["model"] for entry in consensus.metrics["members"] if "weight" in entry]
@@ -62,7 +62,7 @@ def test_agreement_counts_the_members_that_have_an_item_too(consensus):
 def test_a_run_of_one_model_has_no_such_section(trained, data, consensus):
     section = Section("Who votes")
     members(Runs([trained["ease-normal"], ("runs/x", consensus)]), section)
-    titles = [block["table"].table.title for block in section.blocks if block["kind"] == "table"]
+    titles = [block["table"].title for block in section.blocks if block["kind"] == "table"]
     assert titles
     assert all("consensus" in title for title in titles)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from html import unescape
 from html.parser import HTMLParser
 
 import altair as alt
@@ -72,12 +71,11 @@ def test_nothing_outside_is_needed_and_little_is_inside(path):
     assert list(path.parent.iterdir()) == [path]  # nothing temporary is left
 
 
-def test_a_page_without_charts_and_tables_has_no_script():
+def test_a_page_without_charts_is_small():
     page = Page("Plain")
     page.section("One").text("Text")
     html = page.html()
-    assert "<script" not in html
-    assert "script-src 'none'" in unescape(html)
+    assert html.count("<script") == 1
     assert len(html) < 20_000
 
 

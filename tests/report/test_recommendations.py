@@ -14,7 +14,7 @@ def test_the_section_counts_what_is_recommended(trained):
     runs = Runs([trained["ease-normal"]])
     section = Section("What is recommended")
     recommended(runs, section)
-    spread, most = (block["table"].table for block in section.blocks if block["kind"] == "table")
+    spread, most = (block["table"] for block in section.blocks if block["kind"] == "table")
     run = trained["ease-normal"][1]
     seen, counts = run.train.popularity(), runs.runs[0].recommended.counts
     assert [row[0] for row in spread.rows] == [SEEN, "ease", "popularity"]

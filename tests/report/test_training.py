@@ -11,11 +11,11 @@ from accord.report.training import learning, probabilities
 
 
 def charts_of(section):
-    return {one.title: one for block in section.blocks if block["kind"] == "charts" for one, _ in block["charts"]}
+    return {one.title: one for block in section.blocks if block["kind"] == "charts" for one in block["charts"]}
 
 
 def tables_of(section):
-    return [block["table"].table for block in section.blocks if block["kind"] == "table"]
+    return [block["table"] for block in section.blocks if block["kind"] == "table"]
 
 
 def test_curves_of_a_run_in_two_stages(trained):

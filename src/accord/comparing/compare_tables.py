@@ -11,7 +11,8 @@ from accord.comparing.compare import Cell, Request, keys_of, users_of
 from accord.comparing.results import Results
 from accord.errors import InputError
 from accord.evaluation.significance import Comparison, compare_to
-from accord.report.tables import Table, write_all
+from accord.report.export import write_all
+from accord.report.tables import Table
 
 
 def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:

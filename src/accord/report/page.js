@@ -1,5 +1,5 @@
 "use strict";
-// A table that is wider than its place says that it scrolls. A folded part opens when it is linked to or printed.
+// Tables wider than the page say that they scroll. Folded parts open when they are linked to or printed.
 const measure = new ResizeObserver((entries) => {
   for (const { target } of entries) target.classList.toggle("scrolls", target.scrollWidth > target.clientWidth);
 });

@@ -9,7 +9,7 @@ from accord.comparing.compare import Request, compare
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset
 from accord.errors import InputError
-from accord.report.tables import write_all
+from accord.report.export import write_all
 from accord_lab.paper_tables.accuracy_tables import ABLATION, OVERALL, SELECTION
 from accord_lab.paper_tables.agreement import AGREEMENT
 from accord_lab.paper_tables.curves import CURVES
