@@ -2,7 +2,7 @@
 
     python benchmarks/scale_ranks.py [PART …]     writes benchmarks/scale/ranks.json
 
-Parts: equality, memory, traffic, killed. `scale_ranks_page.py` then writes the tables of docs/scaling.md.
+Parts: equality, memory, traffic, killed. `scale_ranks_page.py` then writes the tables of docs/records/scaling.md.
 
 The traffic is measured in a network of its own (`unshare`), so that the loopback interface counts nothing else.
 """

@@ -1,4 +1,4 @@
-"""The tables of docs/scaling.md that come from benchmarks/scale/ranks.json, and the plan for 100 million users.
+"""The tables of docs/records/scaling.md that come from benchmarks/scale/ranks.json, and the plan for 100 million users.
 
 python benchmarks/scale_ranks_page.py     writes them into the page, between its marks
 """
@@ -12,7 +12,7 @@ from typing import Any
 from figures import GPU_COPY, gpu_runs, moved_on_gpu
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "scaling.md"
+PAGE = HERE.parent / "docs" / "records" / "scaling.md"
 RESULTS = HERE / "scale" / "ranks.json"
 GPU = HERE / "gpu-results.jsonl"
 METHODS = {"normal": "normal", "deca": "DeCA", "deca-p": "DeCA(p)"}
@@ -28,7 +28,7 @@ def filled(page: str, made: dict[str, str]) -> str:
     for name, text in made.items():
         begin, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
         before, found, rest = page.partition(begin)
-        assert found, f"docs/scaling.md has no place for {name}"
+        assert found, f"docs/records/scaling.md has no place for {name}"
         page = before + begin + text + end + rest.partition(end)[2]
     return page
 

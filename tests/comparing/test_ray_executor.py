@@ -240,7 +240,7 @@ def test_the_page_says_what_was_measured() -> None:
     assert found["stopped"]["exit"] == 130
     assert found["stopped"]["left_running"] == 0
     assert found["stopped"]["equal_when_continued"]
-    page = " ".join((ROOT / "docs/scaling.md").read_text().split())
+    page = " ".join((ROOT / "docs/records/scaling.md").read_text().split())
     section = page[page.index("## Many runs") : page.index("## One large run")]
     for said in (
         f"{found['runs']} runs",
