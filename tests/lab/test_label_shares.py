@@ -180,6 +180,17 @@ def test_the_committed_page_is_what_its_raw_lines_say(tmp_path):
     assert (tmp_path / "labels.md").read_text() == (folder / "labels.md").read_text()
 
 
+def test_the_table_for_users_is_what_the_raw_lines_say():
+    docs = Path(__file__).parents[2] / "docs"
+    text = (docs / "labels.md").read_text()
+    lines = label_shares.read_lines(docs / "reproduction" / "labels" / "labels.jsonl")
+    called = {"ml-100k": "MovieLens-100k", "ml-1m": "MovieLens-1M", "modcloth": "ModCloth", "demo": "demo"}
+    for name, title in called.items():
+        drawn = [line for line in lines if (line["dataset"], line["by"], line["share"]) == (name, "random", 0.05)]
+        means = [np.mean([line[key] for line in drawn]) for key in ("label_free_auc", "auc", "consensus", "ndcg@20")]
+        assert f"| {title} | {' | '.join(f'{mean:.3f}' for mean in means)} |" in text
+
+
 def test_what_is_said_of_the_clean_members_is_what_their_raw_lines_say():
     docs = Path(__file__).parents[2] / "docs"
     raw = (docs / "reproduction" / "labels" / "clean-members.jsonl").read_text().splitlines()
@@ -187,7 +198,7 @@ def test_what_is_said_of_the_clean_members_is_what_their_raw_lines_say():
     without_test = [line for line in lines if line["part"] != "test"]
     better = sum(line["now"] > line["before"] for line in without_test)
     gain = np.mean([line["now"] / line["before"] - 1 for line in without_test])
-    said = " ".join((docs / "labels.md").read_text().split())
+    said = " ".join((docs / "records" / "labels.md").read_text().split())
     assert f"better in {better} of these {len(without_test)} cases, by {100 * gain:.1f}% of NDCG@20 on average" in said
     tests = {line["dataset"]: line for line in lines if line["part"] == "test" and line["share"] == 0.05}
     ml, modcloth, demo = (
@@ -203,7 +214,7 @@ def test_what_is_said_of_the_scale_of_factors_is_what_its_raw_lines_say():
     lines = [line for line in map(json.loads, raw) if line["used_before"] or line["used_now"]]
     gains = np.array([line["auc_now"] - line["auc_before"] for line in lines])
     few = gains[[line["share"] == 0.01 for line in lines]].mean()
-    said = " ".join((docs / "labels.md").read_text().split())
+    said = " ".join((docs / "records" / "labels.md").read_text().split())
     assert f"of {len(lines)} cases in which labels are used before or after, {(gains > 0).sum()} have a higher" in said
     mean, few = (f"{one:.4f}"[1:] for one in (gains.mean(), few))
     assert f"and {(gains < 0).sum()} a lower one, by {mean} on average and by {few} with 1% of the labels" in said
@@ -213,7 +224,7 @@ def test_what_is_said_of_the_target_of_mf_is_what_its_raw_lines_say():
     docs = Path(__file__).parents[2] / "docs"
     raw = (docs / "reproduction" / "labels" / "mf-target.jsonl").read_text().splitlines()
     gains = np.array([100 * (line["target"] / line["counted"] - 1) for line in map(json.loads, raw)])
-    said = " ".join((docs / "labels.md").read_text().split())
+    said = " ".join((docs / "records" / "labels.md").read_text().split())
     better, worse = (gains > 0).sum(), (gains < 0).sum()
     assert f"of {len(gains)} cases {better} recommend better and {worse} worse, by {gains.mean():.1f}% of" in said
     assert f"on average, from {gains.min():.1f}% to {gains.max():+.1f}%" in said
@@ -227,7 +238,7 @@ def test_what_is_said_of_what_was_tried_is_what_its_raw_lines_say():
         tried.setdefault(line["tried"], []).append(line)
     chosen, without_noise, as_it_is, places, runs, sixth, *families = list(tried.values())[:12]
     stars, twice, power, unseen, own, softened = list(tried.values())[12:]
-    said = " ".join((docs / "labels.md").read_text().split())
+    said = " ".join((docs / "records" / "labels.md").read_text().split())
 
     def gains(lines, name="chosen"):
         return 100 * np.array([line[name] / line["usual"] - 1 for line in lines])
@@ -294,7 +305,7 @@ def test_how_far_a_share_of_few_labels_is_off_is_as_the_page_says():
         sizes.append(given.sum())
     lines = label_shares.read_lines(docs / "reproduction" / "labels" / "labels.jsonl")
     errors = [one["ece"] for one in lines if (one["dataset"], one["by"], one["share"]) == ("demo", "random", 0.01)]
-    said = " ".join((docs / "labels.md").read_text().split())
+    said = " ".join((docs / "records" / "labels.md").read_text().split())
     share, error = (f"{np.mean(one):.3f}"[1:] for one in (off, errors))
     assert f"{np.mean(sizes):.0f} each on average, the share of real ones alone is off by {share}" in said
     assert f"of a calibration error of {error}." in said

@@ -92,14 +92,14 @@ def test_the_docs_say_what_labels_in_training_are_worth():
 
     pages = {name: " ".join((PAGE.parents[1] / name).read_text().split()) for name in ("method.md", "labels.md")}
     higher, lower, _ = labels_in_training.findings(lines)[0].split(";")
-    assert "With 5% of the labels none of these methods recommends better beyond chance" in pages["labels.md"]
+    assert "with 5% of the labels none of these methods recommends better beyond chance" in pages["labels.md"]
     assert higher.endswith(": none")
     assert "plain training and T-CE of GMF recommend worse on MovieLens" in pages["labels.md"]
     assert [one.rpartition(" ")[0].strip() for one in lower.partition(":")[2].split(",")] == [
         "ml-100k gmf + normal",
         "ml-100k gmf + tce",
     ]
-    assert "The p_real of each tells noise a little better with labels." in pages["labels.md"]
+    assert "Their p_real finds noise a little better." in pages["labels.md"]
     for row in labels_in_training.tables(lines)[0].rows:
         assert float(row[8].split()[0]) > float(row[7].split()[0])
     assert "recommends better than any of them" in pages["labels.md"]
