@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+import accord
 from documents import BLOCK, ROOT, assert_same, run
 from helpers import script
 
@@ -68,6 +69,20 @@ def test_extending(kind: str, heading: str, tmp_path: Path) -> None:
     refused = commands.splitlines()[1].replace(" --allow-imports", "")
     with pytest.raises(AssertionError, match="--allow-imports"):
         run("bash", refused, tmp_path)
+
+
+def test_every_name_that_extending_lists_exists() -> None:
+    """What a model, a method or its training may have, by the tables, and what `lab` can do, by the text."""
+    from accord.methods.base import Lab
+
+    page = read("extending.md")
+    for heading, kind in (("A solved model", accord.Model), ("A method", accord.Method)):
+        section = page[page.index(f"## {heading}\n") :].split("\n## ")[0]
+        cells = re.findall(r"^\| (`.+?) \|", section, re.MULTILINE)
+        names = [name for cell in cells for name in re.findall(r"`(\w+)", cell)]
+        assert len(names) >= 8
+        assert [name for name in names if not hasattr(kind, name)] == []
+    assert [name for name in re.findall(r"\blab\.(\w+)", page) if not hasattr(Lab, name)] == []
 
 
 def test_a_model_of_ones_own_votes(tmp_path: Path) -> None:

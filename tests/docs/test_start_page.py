@@ -40,7 +40,7 @@ def test_the_first_log_gives_what_is_shown(folder: Path) -> None:
 def assert_read(code: str, shown: str, folder: Path) -> None:
     """The notes, with a model that is quick; and that the lists are those of the first log, as the log is."""
     before, after = shown.split(LEFT_OUT)
-    printed = run("bash", code.replace("--budget 10", "--model ease"), folder)
+    printed = run("bash", code.replace(" --out", " --model ease --out"), folder)
     notes, _, rest = printed.partition(": 200 users, 100 items, 3,200 train")
     assert rest
     assert_same(before, notes.rpartition("\n")[0])
@@ -48,11 +48,12 @@ def assert_read(code: str, shown: str, folder: Path) -> None:
     assert LISTS.findall(after) == LISTS.findall(first)
 
 
-@pytest.mark.parametrize(
-    "heading", ["A file with blanks between the columns", "JSON Lines", "A folder of Parquet files"]
-)
-def test_other_files_are_the_same_log(heading: str, folder: Path) -> None:
-    assert_read(*section(heading), folder)
+@pytest.mark.parametrize("name", ["clicks.jsonl", "clicks.txt", "clicks"])
+def test_other_files_are_the_same_log(name: str, folder: Path) -> None:
+    code, shown = (text.replace("clicks.jsonl", name) for text in section("Other files"))
+    assert name in code
+    assert f"`{name}`" in PAGE or name == "clicks.jsonl"
+    assert_read(code, shown, folder)
 
 
 def test_a_table_of_postgresql_is_the_same_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

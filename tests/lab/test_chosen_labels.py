@@ -62,7 +62,7 @@ def test_the_docs_say_what_chosen_labels_are_worth():
     gained = rows["demo", "250 + 250"][4]
     assert f"demo {gained} (beyond chance" in many
     page = " ".join((PAGE.parents[1] / "audit.md").read_text().split())
-    assert "250 labels that were asked for teach more than as many at random on the built-in data" in page
+    assert "250 such labels teach more than as many at random on the built-in data" in page
     assert f"(AUC {gained}), and as much on the other two; 50 teach as much on all three" in page
     for name in ("demo", "ml-100k", "modcloth"):  # and how many there are counts
         begun = fmean(line["start"] for line in lines if line["dataset"] == name)
