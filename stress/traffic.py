@@ -18,14 +18,15 @@ import numpy as np
 import torch
 
 from accord.recommender.recommender import Recommender
-from accord.serve.guard import SECURITY
+from accord.serve.api import as_json
+from accord.serve.guard import SECURITY_HEADERS
 from accord.serve.snapshots import Snapshot
 
 TOKEN = "token-of-the-load-campaign"
 LINES = 400  # connections of well-behaved clients; more than the requests that the server takes at once
 PATIENCE = 60.0  # seconds for an answer, by our clock; later is a failure
 LONGEST = 300.0  # and by any clock
-EVERY_ANSWER = "".join(f"{name.lower()}: {value}\r\n" for name, value in SECURITY.items()).encode()
+EVERY_ANSWER = "".join(f"{name.lower()}: {value}\r\n" for name, value in SECURITY_HEADERS.items()).encode()
 TELLING = (b"Traceback", b"uvicorn", b"starlette", b"pydantic", b"fastapi", b"site-packages", b'File "')
 
 
@@ -106,8 +107,8 @@ def _asked(
     history = {"history": some, "k": 20}
     lookups: list[tuple[str, str, Any, Callable[[Snapshot], Any]]] = [
         ("POST", "/v1/recommendations/history", history, lambda now: now.from_history(some, 20)),
-        ("GET", f"/v1/similar?item={quote(item)}", None, lambda now: now.similar(now.item_rows[item], 20)),
-        ("GET", f"/v1/history?user={quote(user)}", None, lambda now: now.history(now.user_rows[user])),
+        ("GET", f"/v1/similar?item={quote(item)}", None, lambda now: now.similar(item, 20)),
+        ("GET", f"/v1/history?user={quote(user)}", None, lambda now: now.history(user)),
         ("GET", f"/v1/items?q={quote(item[-2:])}", None, lambda now: now.find_items(item[-2:], 20)),
         ("GET", f"/v1/users?q={quote(user[-2:])}", None, lambda now: now.find_users(user[-2:], 20)),
     ]
@@ -115,7 +116,7 @@ def _asked(
 
 
 def as_sent(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()
+    return bytes(as_json(content).body)
 
 
 def check_lists(recommender: Recommender, snapshot: Snapshot, users: Sequence[str]) -> None:

@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import uvicorn
+from fastapi import FastAPI
 
 import accord
 from accord.serve.api import make_app
-from accord.serve.guard import App, Rules
+from accord.serve.guard import Rules
 from accord.serve.holder import Holder
 from accord.serve.meters import Meters
 from accord.serve.server import configuration, listen
@@ -104,7 +105,7 @@ def audit(run: Path) -> Path:
 class Client:
     """Asks an application without a network, one request after another."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: FastAPI) -> None:
         self.app = app
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:

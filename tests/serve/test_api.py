@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accord import Recommender
-from accord.serve.api import make_app
+from accord.serve.api import as_json, make_app
 from accord.serve.guard import Rules
 from serving import SCRIPT, Client, audit, make_holder, run  # noqa: F401
 
@@ -188,7 +188,7 @@ def test_pages_carry_a_strict_policy(client):
             '{"users": ["a"], "exclude": [null]}',
             "exclude.0: give an id, as text of at most 1000 characters or as a whole number.",
         ),
-        ('{"users": ["a"], "kk": 3}', "the body has a field 'kk', which there is not."),
+        ('{"users": ["a"], "kk": 3}', "the body has a field 'kk', which does not exist."),
         ('{"users": ["a"], "k": 0}', "k: greater than or equal to 1."),
         ('{"users": ["a"], "k": "x"}', "k: a valid integer."),
         ("{}", "users: field required."),
@@ -206,7 +206,5 @@ def test_a_parameter_is_named_as_it_was_sent(client):
 
 
 def test_what_is_no_number_is_null_in_an_answer():
-    from accord.serve.api import encoded
-
     content = {"a": float("nan"), "b": [1.5, float("inf")], "c": {"d": (float("-inf"), "NaN")}}
-    assert encoded(content) == b'{"a":null,"b":[1.5,null],"c":{"d":[null,"NaN"]}}'
+    assert as_json(content).body == b'{"a":null,"b":[1.5,null],"c":{"d":[null,"NaN"]}}'

@@ -24,14 +24,14 @@ def test_every_model_gives_the_lists_of_the_recommender(tmp_path, model):
         assert listed(answer) == table.column("item").to_pylist()
         assert [entry["score"] for entry in answer["items"]] == table.column("score").to_pylist()
         assert {answer["source"]} == set(table.column("source").to_pylist())
-        seen = {entry["item"] for entry in snapshot.history(snapshot.user_rows[user])["items"]}
+        seen = {entry["item"] for entry in snapshot.history(user)["items"]}
         named = [reason["item"] for entry in answer["items"] for reason in entry["why"]]
         assert bool(named) == (model != "popularity"), "of which a history says nothing"
         assert set(named) <= seen
     history = listed(snapshot.recommend("u0002", 4))
     table = recommender.recommend(["new"], 10, history={"new": history})
     assert listed(snapshot.from_history(history, 10)) == table.column("item").to_pylist()
-    similar = snapshot.similar(3, 39)
+    similar = snapshot.similar("i0003", 39)
     assert len(similar["items"]) == 39
     assert similar["item"] not in listed(similar)
 
@@ -55,5 +55,5 @@ def test_a_folder_that_changes_while_it_is_read_is_read_again(run, monkeypatch):
     assert Snapshot.load(run).identity == (2, 2, 2)
     changing = iter(range(100))
     monkeypatch.setattr("accord.serve.snapshots.identity_of", lambda _: next(changing))
-    with pytest.raises(InputError, match="kept changing while it was read"):
+    with pytest.raises(InputError, match="changed again and again while it was read"):
         Snapshot.load(run)

@@ -26,7 +26,7 @@ from accord.errors import InputError, shown, unknown
 
 Mask = npt.NDArray[np.bool_]
 Where = str | Sequence[str]
-PATTERN = r"^\s*[^=!<>\s]([^=!<>]*[^=!<>\s])?\s*(>=|<=|!=|==|=|>|<)\s*\S"  # how a condition begins
+PATTERN = r"^[^=!<>]+(=|!=|>|<)."  # how a condition begins
 CONDITION = re.compile(r"\s*(?P<name>[^=!<>]+?)\s*(?P<op>>=|<=|!=|==?|>|<)\s*(?P<value>\S(.*\S)?)\s*", re.DOTALL)
 FORM = "write it as genre=drama, genre!=horror|war or year>=1990"
 ORDER: dict[str, Callable[[Any, Any], bool]] = {

@@ -1,23 +1,23 @@
-"""Errors of the API: a status, a code for programs, a sentence for people."""
+"""Errors of the API: a status, a code for programs and a sentence for people."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
 
 
-class ApiError(Exception):
-    def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message, self.headers = status, code, message, headers or {}
+class ApiError(HTTPException):
+    """Answered as `{"error": {"code": …, "message": …}}`."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, {"error": {"code": code, "message": message}}, headers)
 
     @property
-    def body(self) -> bytes:
-        return json.dumps({"error": {"code": self.code, "message": self.message}}).encode()
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.detail, self.status_code, self.headers)
 
 
 def overloaded(code: str, message: str) -> ApiError:
     return ApiError(503, code, message, {"Retry-After": "1"})
-
-
-def internal() -> ApiError:
-    return ApiError(500, "internal", "an error of the server; its log says more.")

@@ -1,178 +1,186 @@
-"""Requests and answers of the API, for its description and for checking requests."""
+"""Requests and answers of the API: they check requests, and describe both at /openapi.json."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
+from fastapi import Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 
 from accord.recommender.choice import FORM, PATTERN
 
-MOST_K = 1000
-MOST_USERS = 100
-MOST_HISTORY = 1000
-MOST_LISTED = 10_000  # items to exclude or allow
-MOST_CONDITIONS = 20
-MOST_CHARACTERS = 1000
+MAX_K = 1000
+MAX_USERS = 100
+MAX_HISTORY = 1000
+MAX_LISTED = 10_000  # items to exclude or allow in a body
+MAX_CONDITIONS = 20
+MAX_CHARACTERS = 1000
 
 
 def _as_integer(value: Any) -> Any:
-    """JSON has only one type of number: 5.0 is an integer too."""
+    """JSON has one type of number: 5.0 is an integer too."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def sentence(problem: Mapping[str, Any]) -> str:
-    """What is wrong with a request: the name as the request has it, and the rule; nothing of what checks it."""
+def explain_invalid(problem: Mapping[str, Any]) -> str:
+    """One sentence about a request that is not valid: the name of the field as the request has it, and the rule."""
     kind, (part, *place) = problem["type"], problem["loc"]
     if kind == "json_invalid":
         return "the body is not JSON."
     if kind == "extra_forbidden":
-        return f"the body has a field {str(place[-1])[:100]!r}, which there is not."
-    named = [str(step) for step in place if part == "query" or isinstance(step, int) or step in FIELDS]
-    where = ".".join(named) or "the body"
-    if part == "body" and len(named) < len(place):  # what is left out says which kinds of id were tried
-        return f"{where}: give an id, as text of at most {MOST_CHARACTERS} characters or as a whole number."
+        return f"the body has a field {str(place[-1])[:100]!r}, which does not exist."
+    names = [str(step) for step in place if part == "query" or isinstance(step, int) or step in FIELDS]
+    where = ".".join(names) or "the body"
+    if part == "body" and len(names) < len(place):  # the other steps name the kinds of id that were tried
+        return f"{where}: give an id, as text of at most {MAX_CHARACTERS} characters or as a whole number."
     if kind == "string_pattern_mismatch":
         return f"{where}: {FORM}."
     rule = str(problem["msg"]).removeprefix("Input should be ")
     return f"{where}: {rule[:1].lower()}{rule[1:]}."
 
 
-Integer = Annotated[StrictInt, BeforeValidator(_as_integer)]
-Text = Annotated[StrictStr, Field(max_length=MOST_CHARACTERS)]
-Id = Annotated[
-    Integer | Text,
-    Field(description="an id as in the training data; an integer beyond 2^53 is given as text"),
-]
+# --- parameters in the query
+
 Condition = Annotated[StrictStr, Field(pattern=PATTERN)]
-Source = Literal["model", "history", "popularity"]
+Ids = Sequence[str]
+UserParameter = Annotated[str, Query(max_length=MAX_CHARACTERS, description="id of a user")]
+ItemParameter = Annotated[str, Query(max_length=MAX_CHARACTERS, description="id of an item")]
+Items = Annotated[Ids, Query(alias="item", min_length=1, max_length=MAX_K, description="id of an item; repeatable")]
+K = Annotated[int, Query(ge=1, le=MAX_K, description="items in the list")]
+Exclude = Annotated[Ids, Query(max_length=MAX_K, description="item to leave out; repeatable")]
+Allow = Annotated[Ids, Query(max_length=MAX_K, description="choose only from these items; repeatable")]
+Where = Annotated[
+    Sequence[Condition],
+    Query(max_length=MAX_CONDITIONS, description="condition on the items, such as genre=drama; repeatable"),
+]
+Why = Annotated[bool, Query(description="name the items of the history that speak for each recommendation")]
+Words = Annotated[str, Query(max_length=200, description="words of the id or title; empty: the most frequent")]
+Limit = Annotated[int, Query(ge=1, le=200, description="answers to give")]
+Offset = Annotated[int, Query(ge=0, le=10**9, description="answers to skip")]
+Surest = Annotated[bool, Query(description="most probably real first, instead of most probably noise")]
+
+# --- bodies of requests
+
+Integer = Annotated[StrictInt, BeforeValidator(_as_integer)]
+Text = Annotated[StrictStr, Field(max_length=MAX_CHARACTERS)]
+Id = Annotated[Integer | Text, Field(description="as in the training data; an integer beyond 2^53 is given as text")]
 
 
-class Asked(BaseModel):
+class Options(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    k: Integer = Field(20, ge=1, le=MOST_K, description="items in each list")
-    exclude: list[Id] = Field([], max_length=MOST_LISTED, description="items to leave out")
-    allow: list[Id] | None = Field(None, max_length=MOST_LISTED, description="the only items to choose from")
+    k: Integer = Field(20, ge=1, le=MAX_K, description="items in each list")
+    exclude: list[Id] = Field([], max_length=MAX_LISTED, description="items to leave out")
+    allow: list[Id] | None = Field(None, max_length=MAX_LISTED, description="choose only from these items")
     where: list[Condition] = Field(
-        [], max_length=MOST_CONDITIONS, description="what must hold of an item, as genre=drama"
+        [], max_length=MAX_CONDITIONS, description="conditions on the items, such as genre=drama"
     )
-    why: bool = Field(False, strict=True, description="name the items of the history that speak for each item")
+    why: bool = Field(
+        False, strict=True, description="name the items of the history that speak for each recommendation"
+    )
 
 
-class UsersAsked(Asked):
-    users: list[Id] = Field(min_length=1, max_length=MOST_USERS, description="users to recommend to")
+class UsersRequest(Options):
+    users: list[Id] = Field(min_length=1, max_length=MAX_USERS, description="users to recommend items to")
 
 
-class HistoryAsked(Asked):
-    history: list[Id] = Field(max_length=MOST_HISTORY, description="items that the user interacted with")
+class HistoryRequest(Options):
+    history: list[Id] = Field(max_length=MAX_HISTORY, description="items that the user interacted with, latest last")
 
 
-FIELDS = {*UsersAsked.model_fields, *HistoryAsked.model_fields}
+FIELDS = {*UsersRequest.model_fields, *HistoryRequest.model_fields}
+
+# --- answers
+
+Source = Literal["model", "history", "popularity"]
+Entry = TypeVar("Entry")
 
 
 class Item(BaseModel):
     item: Id
-    title: str | None = Field(description="null if it is not known")
+    title: str | None = Field(description="null if the item has none")
 
 
-class Likeness(Item):
-    similarity: float
+class Listed(BaseModel, Generic[Entry]):
+    items: list[Entry]
+
+
+class OfUser(Listed[Entry], Generic[Entry]):
+    user: Id
 
 
 class Reason(Item):
-    contribution: float | None = Field(None, description="what it adds to the score, where a score is a sum over items")
-    similarity: float | None = Field(None, description="how similar it is, where a score is no such sum")
+    contribution: float | None = Field(None, description="what it adds to the score, if the score is a sum over items")
+    similarity: float | None = Field(None, description="how similar it is, for other models")
 
 
-class Opinion(BaseModel):
-    agree: int = Field(description="members of the consensus that have the item in a list of 20 of their own")
-    of: int = Field(description="members that there are")
-    places: dict[str, int] = Field(description="the place that each member gives the item, the best being 1")
+class Agreement(BaseModel):
+    agree: int = Field(description="members of the consensus that have the item in their top 20")
+    of: int = Field(description="number of members")
+    places: dict[str, int] = Field(description="rank of the item in each member's list, from 1")
 
 
 class Recommended(Item):
     rank: int
     score: float
-    agreement: Opinion | None = Field(None, description="of a consensus, for users who are in the data")
-    why: list[Reason] | None = Field(None, description="only if it was asked for")
+    agreement: Agreement | None = Field(None, description="with why=true, of a consensus, for users of the data")
+    why: list[Reason] | None = Field(None, description="with why=true")
 
 
-class Recommendations(BaseModel):
-    user: Id
-    known: bool = Field(description="whether the user was in the training data; others get the popular items")
-    source: Source = Field(description="what the list comes from")
-    items: list[Recommended]
+class Recommendations(OfUser[Recommended]):
+    known: bool = Field(description="whether the user is in the training data; others get the popular items")
+    source: Source = Field(description="what the list is based on")
 
 
 class ManyRecommendations(BaseModel):
     lists: list[Recommendations]
 
 
-class HistoryRecommendations(BaseModel):
-    unknown: list[Id] = Field(description="items of the history that the run does not know; they were ignored")
+class HistoryRecommendations(Listed[Recommended]):
+    unknown: list[Id] = Field(description="items of the history that are not in the training data; they were ignored")
     source: Source
-    items: list[Recommended]
 
 
-class SimilarItem(Likeness):
+class SimilarItem(Item):
     rank: int
+    similarity: float
 
 
-class SimilarItems(Item):
-    items: list[SimilarItem]
+class SimilarItems(Item, Listed[SimilarItem]):
+    pass
 
 
-class Scored(Item):
+class ScoredItem(Item):
     score: float
-
-
-class Scores(BaseModel):
-    user: Id
-    items: list[Scored]
 
 
 class ExplainedItem(Item):
     why: list[Reason]
 
 
-class Explained(BaseModel):
-    user: Id
-    items: list[ExplainedItem]
-
-
-class Judged(BaseModel):
+class Probability(BaseModel):
     p_real: float | None
     low: float | None
     high: float | None
 
 
-class Taken(Item):
+class HistoryItem(Item):
     p_real: float | None = Field(description="probability of a real preference; null if the model gives none")
-    audit: Judged | None = Field(description="what the audit says about it, if one is served")
+    audit: Probability | None = Field(description="the same according to the audit, if one is served")
 
 
-class History(BaseModel):
-    user: Id
-    items: list[Taken]
-
-
-class FoundItem(Item):
+class CountedItem(Item):
     interactions: int
 
 
-class FoundItems(BaseModel):
-    items: list[FoundItem]
-
-
-class FoundUser(BaseModel):
+class CountedUser(BaseModel):
     user: Id
     interactions: int
 
 
-class FoundUsers(BaseModel):
-    users: list[FoundUser]
+class Users(BaseModel):
+    users: list[CountedUser]
 
 
 class About(BaseModel):
@@ -182,7 +190,7 @@ class About(BaseModel):
     users: int
     items: int
     interactions: int
-    metrics: dict[str, float] = Field(description="on the test, mean over the runs")
+    metrics: dict[str, float] = Field(description="on the test data, mean over the runs")
     has_titles: bool
     has_p_real: bool
     has_audit: bool
@@ -194,17 +202,13 @@ class Audit(BaseModel):
     titles: dict[str, str] = Field(description="titles of the items that it names")
 
 
-class AuditedInteraction(Item, Judged):
+class AuditedInteraction(Item, Probability):
     user: Id
 
 
 class AuditedInteractions(BaseModel):
-    count: int = Field(description="how many there are in all")
+    count: int = Field(description="how many there are in total")
     interactions: list[AuditedInteraction]
-
-
-class Status(BaseModel):
-    status: str
 
 
 class Problem(BaseModel):

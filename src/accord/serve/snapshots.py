@@ -1,4 +1,4 @@
-"""A run folder in memory, ready to answer: never changed once it is made, only replaced."""
+"""A run folder in memory, ready to answer requests: never changed once it is loaded, only replaced."""
 
 from __future__ import annotations
 
@@ -19,37 +19,33 @@ from accord.recommender import reasons
 from accord.recommender.choice import Where
 from accord.recommender.reasons import Reasons
 from accord.recommender.recommender import Recommender
-from accord.recommender.run_folder import FILES, MANIFEST
+from accord.recommender.run_folder import FILES, MANIFEST, as_sentences
 from accord.recommender.top_n import List, latest_last
 from accord.serve.audited import Audited
+from accord.serve.errors import ApiError
 from accord.serve.search import Search
 
-EXACT_IN_JSON = 2**53  # larger integers are rounded by JavaScript
-AT_ONCE = 10_000  # ids converted to Python at once; other threads get their turn in between
+EXACT_IN_JSON = 2**53  # JavaScript rounds larger integers
+IDS_AT_ONCE = 10_000  # converted to Python before other threads get their turn
 TRIES = 3
-MAY_LACK = ("log.jsonl", MANIFEST)
-Identity = tuple[tuple[int, int, int] | None, ...]
+OPTIONAL = ("log.jsonl", MANIFEST)
+Identity = tuple[tuple[str, int, int, int], ...]
 Answer = dict[str, Any]
 Id = int | str
 
 
 def identity_of(folder: Path) -> Identity | None:
-    """Tells one state of a run folder from another, even if its files are overwritten one by one; None: incomplete."""
+    """Distinguishes states of a run folder, even if its files are overwritten one by one; None: a file is missing."""
     try:
-        return tuple(_status(folder / name, needed=name not in MAY_LACK) for name in (*FILES, MANIFEST))
+        names = [name for name in (*FILES, MANIFEST) if name not in OPTIONAL or (folder / name).exists()]
+        stats = [(folder / name).stat() for name in names]
     except OSError:
         return None
-
-
-def _status(path: Path, needed: bool) -> tuple[int, int, int] | None:
-    if not needed and not path.exists():
-        return None
-    status = path.stat()
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    return tuple((n, stat.st_ino, stat.st_mtime_ns, stat.st_size) for n, stat in zip(names, stats, strict=True))
 
 
 class Snapshot:
-    """Answers requests by external ids given as text; answers are plain enough for JSON."""
+    """Answers requests that give ids as text; answers are dictionaries that JSON can hold."""
 
     def __init__(self, recommender: Recommender, identity: Identity | None, audit: Path | None = None) -> None:
         self.identity, self.loaded_at = identity, time.time()
@@ -58,16 +54,20 @@ class Snapshot:
         self.user_ids, self.user_rows = _ids(recommender.users)
         self.item_ids, self.item_rows = _ids(recommender.items)
         self.has_titles = recommender.item_info is not None
-        self.titles: list[str | None] = recommender.titles(recommender.items.ids).to_pylist()
-        self.seen, self.taken = recommender.owned, recommender.owned.counts
-        self.counts = self.lists.train.popularity()
-        self.p_real = _posteriors(recommender)
+        titles = recommender.titles(recommender.items.ids)
+        self.titles: list[str | None] = titles.to_pylist()
+        self.seen = recommender.owned
+        self.user_counts, self.item_counts = self.seen.counts, self.lists.train.popularity()
+        try:
+            self.p_real: Any = recommender.beliefs_of_rows(self.seen.users, self.seen.items).round(4)
+        except InputError:  # a solved model gives no probability
+            self.p_real = None
         self.audited = Audited(audit, recommender) if audit is not None else None
         self._choices = recommender.choices
-        self._users = Search(recommender.users.ids, None, self.taken)
-        self._items = Search(recommender.items.ids, self.titles if self.has_titles else None, self.counts)
+        self._users = Search(recommender.users.ids, None, self.user_counts)
+        self._items = Search(recommender.items.ids, titles if self.has_titles else None, self.item_counts)
         self.about = self._about(recommender.metrics)
-        self.lists.of_history(np.arange(1), 1)  # what is made at first use is made now
+        self.lists.of_history(np.arange(1), 1)  # builds now what is otherwise built by the first request
         self.lists.similar.to_all(0)
 
     @classmethod
@@ -75,16 +75,26 @@ class Snapshot:
         """Read a run folder; if it changes meanwhile, read it again, so that two runs are never mixed."""
         for _ in range(TRIES):
             identity = identity_of(folder)
-            try:
-                made = cls(Recommender.load(folder, allow_imports=allow_imports), identity, audit)
-            except InputError:
-                raise
-            except (LookupError, TypeError, ValueError, RuntimeError, pa.ArrowException) as error:
-                reason = f"{type(error).__name__}: {error}".splitlines()[0]
-                raise InputError(f"{folder} is not a complete run folder ({reason}); train again.") from None
+            with as_sentences(folder):
+                snapshot = cls(Recommender.load(folder, allow_imports=allow_imports), identity, audit)
             if identity_of(folder) == identity:
-                return made
-        raise InputError(f"{folder} kept changing while it was read; try again when training is done.")
+                return snapshot
+        raise InputError(f"{folder} changed again and again while it was read; try again when training has ended.")
+
+    def user_row(self, user: Id) -> int:
+        row = self.user_rows.get(str(user))
+        if row is None:
+            raise ApiError(404, "unknown_user", f"no user {user!r} was in the training data.")
+        return row
+
+    def item_row(self, item: Id) -> int:
+        row = self.item_rows.get(str(item))
+        if row is None:
+            raise ApiError(404, "unknown_item", f"no item {item!r} was in the training data.")
+        return row
+
+    def item(self, row: int) -> Answer:
+        return {"item": self.item_ids[row], "title": self.titles[row]}
 
     # --- lists
 
@@ -92,113 +102,119 @@ class Snapshot:
         """The recommendations for a user; an unknown user gets the popular items."""
         row = self.user_rows.get(str(user))
         if row is None:
-            return {"user": user, "known": False, **self._from(np.empty(0, dtype=np.int64), k, barred, why)}
-        found = self.lists.of_user(row, k, barred)
-        said = reasons.of_user(self.lists, row, found[0]) if why else None
-        answer = {"user": self.user_ids[row], "known": True, **self._list(found, said)}
-        if why and self.opinions is not None and len(found[0]):
-            self._add_opinions(row, found[0], answer["items"])
+            return {"user": user, "known": False, **self._from_rows(np.empty(0, dtype=np.int64), k, barred, why)}
+        top = self.lists.of_user(row, k, barred)
+        because = reasons.of_user(self.lists, row, top[0]) if why else None
+        answer = {"user": self.user_ids[row], "known": True, **self._list(top, because)}
+        if why and self.opinions is not None and len(top[0]):
+            self._add_opinions(row, top[0], answer["items"])
         return answer
 
-    def _add_opinions(self, row: int, items: Tensor, entries: list[Answer]) -> None:
-        """How the members of a consensus place each of the items [n]."""
-        assert self.opinions is not None
-        places = self.opinions.places(torch.tensor([row]), items.unsqueeze(0))  # [M, 1, n]
-        agree = self.opinions.count(places)[0].tolist()
-        for number, entry in enumerate(entries):
-            own = dict(zip(self.opinions.labels, places[:, 0, number].tolist(), strict=True))
-            entry["agreement"] = {"agree": agree[number], "of": len(own), "places": own}
-
     def from_history(self, items: Sequence[Id], k: int, barred: Tensor | None = None, why: bool = False) -> Answer:
-        """The recommendations for a user who is known only by a history."""
-        rows = [self.item_rows.get(str(item)) for item in items]
-        unknown = [item for item, row in zip(items, rows, strict=True) if row is None]
-        known = latest_last(np.array([row for row in rows if row is not None], dtype=np.int64))
-        return {"unknown": unknown, **self._from(known, k, barred, why)}
+        """The recommendations for a new user, from a history alone."""
+        unknown = [item for item in items if str(item) not in self.item_rows]
+        return {"unknown": unknown, **self._from_rows(latest_last(self._item_rows(items)), k, barred, why)}
 
-    def _from(self, history: IntArray, k: int, barred: Tensor | None, why: bool) -> Answer:
-        found = self.lists.of_history(history, k, barred)
-        return self._list(found, reasons.of_history(self.lists, history, found[0]) if why else None)
+    def _from_rows(self, history: IntArray, k: int, barred: Tensor | None, why: bool) -> Answer:
+        top = self.lists.of_history(history, k, barred)
+        return self._list(top, reasons.of_history(self.lists, history, top[0]) if why else None)
 
     def barred(self, exclude: Sequence[Id], allow: Sequence[Id] | None, where: Where = ()) -> Tensor | None:
         """Marks the items [I] to leave out; None if there are none."""
-        return self._choices.barred(self._known(exclude), None if allow is None else self._known(allow), where)
+        allowed = None if allow is None else self._item_rows(allow)
+        return self._choices.barred(self._item_rows(exclude), allowed, where)
 
-    def _known(self, items: Sequence[Id]) -> IntArray:
+    def _item_rows(self, items: Sequence[Id]) -> IntArray:
+        """The rows of items, without unknown ones."""
         rows = [row for item in items if (row := self.item_rows.get(str(item))) is not None]
         return np.array(rows, dtype=np.int64)
 
-    def _list(self, found: List, said: Reasons | None) -> Answer:
-        items, scores, source = found
-        entries = [
-            {"rank": rank, **self.item(row), "score": score}
-            for rank, (row, score) in enumerate(zip(items.tolist(), scores.tolist(), strict=True), 1)
-        ]
-        if said is not None:
-            for entry, own in zip(entries, said.of_items, strict=True):
-                entry["why"] = [{**self.item(row), said.by: value} for row, value in own]
-        return {"source": source, "items": entries}
+    def _list(self, top: List, because: Reasons | None) -> Answer:
+        items, scores, source = top
+        entries = self._ranked(items, scores, "score")
+        return {"source": source, "items": entries if because is None else self._with_reasons(entries, because)}
+
+    def _ranked(self, items: Tensor, values: Tensor, name: str) -> list[Answer]:
+        pairs = zip(items.tolist(), values.tolist(), strict=True)
+        return [{"rank": rank, **self.item(row), name: value} for rank, (row, value) in enumerate(pairs, 1)]
+
+    def _with_reasons(self, entries: list[Answer], because: Reasons) -> list[Answer]:
+        for entry, rows in zip(entries, because.of_items, strict=True):
+            entry["why"] = [{**self.item(row), because.by: value} for row, value in rows]
+        return entries
+
+    def _add_opinions(self, row: int, items: Tensor, entries: list[Answer]) -> None:
+        """How the members of a consensus rank each of the items [n]."""
+        assert self.opinions is not None
+        ranks = self.opinions.places(torch.tensor([row]), items.unsqueeze(0))  # [M, 1, n]
+        counts = self.opinions.count(ranks)[0].tolist()
+        for entry, count, of_members in zip(entries, counts, ranks[:, 0].T.tolist(), strict=True):
+            places = dict(zip(self.opinions.labels, of_members, strict=True))
+            entry["agreement"] = {"agree": count, "of": len(places), "places": places}
 
     # --- users and items
 
-    def item(self, row: int) -> Answer:
-        return {"item": self.item_ids[row], "title": self.titles[row]}
+    def similar(self, item: Id, k: int, barred: Tensor | None = None) -> Answer:
+        row = self.item_row(item)
+        return {**self.item(row), "items": self._ranked(*self.lists.similar_to(row, k, barred), "similarity")}
 
-    def similar(self, row: int, k: int, barred: Tensor | None = None) -> Answer:
-        items, values = self.lists.similar_to(row, k, barred)
-        entries = [
-            {"rank": rank, **self.item(other), "similarity": value}
-            for rank, (other, value) in enumerate(zip(items.tolist(), values.tolist(), strict=True), 1)
-        ]
-        return {**self.item(row), "items": entries}
-
-    def scores(self, row: int, items: Sequence[int]) -> Answer:
-        """What the lists of a user rank items by."""
-        found = self.lists.scores(np.full(len(items), row), np.array(items, dtype=np.int64))
-        entries = [{**self.item(item), "score": score} for item, score in zip(items, found.tolist(), strict=True)]
+    def scores(self, user: Id, items: Sequence[Id]) -> Answer:
+        """The scores that rank items for a user."""
+        row, rows = self.user_row(user), [self.item_row(item) for item in items]
+        scores = self.lists.scores(np.full(len(rows), row), np.array(rows, dtype=np.int64)).tolist()
+        entries = [{**self.item(item), "score": score} for item, score in zip(rows, scores, strict=True)]
         return {"user": self.user_ids[row], "items": entries}
 
-    def why(self, row: int, items: Sequence[int]) -> Answer:
+    def why(self, user: Id, items: Sequence[Id]) -> Answer:
         """Which items of a user's history speak for items."""
-        said = reasons.of_user(self.lists, row, torch.tensor(items))
-        entries = [
-            {**self.item(item), "why": [{**self.item(own), said.by: value} for own, value in found]}
-            for item, found in zip(items, said.of_items, strict=True)
-        ]
-        return {"user": self.user_ids[row], "items": entries}
+        row, rows = self.user_row(user), [self.item_row(item) for item in items]
+        because = reasons.of_user(self.lists, row, torch.tensor(rows))
+        return {"user": self.user_ids[row], "items": self._with_reasons([self.item(one) for one in rows], because)}
 
-    def history(self, row: int) -> Answer:
-        """The items of a user, the surest first, each with the probability that it was a real preference."""
-        first, last = self.seen.ptr[row], self.seen.ptr[row + 1]
-        audited = self.audited.of_user(row) if self.audited else {}
-        entries = []
-        for place in range(first, last):
-            item = int(self.seen.items[place])
-            p_real = None if self.p_real is None else round(float(self.p_real[place]), 4)
-            entries.append({**self.item(item), "p_real": p_real, "audit": audited.get(item)})
+    def history(self, user: Id) -> Answer:
+        """The items of a user, the most probably real first, each with the probability of a real preference."""
+        row = self.user_row(user)
+        part = slice(self.seen.ptr[row], self.seen.ptr[row + 1])
+        p_real = [None] * len(self.seen.items[part]) if self.p_real is None else self.p_real[part].tolist()
+        audited = self.audited.find(user=row).drop_columns(["user"]).to_pylist() if self.audited else []
+        audit = {entry.pop("item"): entry for entry in audited}
+        entries = [
+            {**self.item(item), "p_real": value, "audit": audit.get(item)}
+            for item, value in zip(self.seen.items[part].tolist(), p_real, strict=True)
+        ]
         entries.sort(key=lambda entry: -(entry["p_real"] or 0.0))
         return {"user": self.user_ids[row], "items": entries}
 
     def find_users(self, query: str, limit: int) -> Answer:
         rows = self._users.find(query, limit)
-        return {"users": [{"user": self.user_ids[row], "interactions": int(self.taken[row])} for row in rows]}
+        return {"users": [{"user": self.user_ids[row], "interactions": int(self.user_counts[row])} for row in rows]}
 
     def find_items(self, query: str, limit: int) -> Answer:
         rows = self._items.find(query, limit)
-        return {"items": [{**self.item(row), "interactions": int(self.counts[row])} for row in rows]}
+        return {"items": [{**self.item(row), "interactions": int(self.item_counts[row])} for row in rows]}
 
-    def find_audited(self, user: int | None, item: int | None, surest: bool, limit: int, offset: int) -> Answer:
-        assert self.audited is not None
-        count, found = self.audited.find(user, item, surest, limit, offset)
-        rows = [{"user": self.user_ids[user], **self.item(item), **figures} for user, item, figures in found]
-        return {"count": count, "interactions": rows}
+    # --- the audit and the run
 
-    def audit_titles(self) -> dict[str, str]:
-        """The titles of the items that the audit's summary names."""
-        noise = (self.audited.summary.get("noise") or {}) if self.audited else {}
-        named = [row for name in ("noisiest", "surest", "noisiest_items") for row in noise.get(name) or ()]
-        rows = {str(entry["item"]): self.item_rows.get(str(entry["item"])) for entry in named}
-        return {item: title for item, row in rows.items() if row is not None and (title := self.titles[row])}
+    def _audited(self) -> Audited:
+        if self.audited is None:
+            raise ApiError(404, "no_audit", "no audit is served here; start the server with --audit DIR.")
+        return self.audited
+
+    def audited_interactions(self, user: str, item: str, surest: bool, limit: int, offset: int) -> Answer:
+        """Interactions with their audit, of a user and an item if they are given."""
+        audited = self._audited()
+        rows = audited.find(user=self.user_row(user) if user else None, item=self.item_row(item) if item else None)
+        part = rows.take(np.arange(len(rows))[:: -1 if surest else 1][offset : offset + limit]).to_pylist()
+        entries = [{**row, "user": self.user_ids[row["user"]], **self.item(row["item"])} for row in part]
+        return {"count": len(rows), "interactions": entries}
+
+    def audit_summary(self) -> Answer:
+        """The audit's summary, and the titles of the items that it names."""
+        summary = self._audited().summary
+        noise = summary.get("noise") or {}
+        items = [str(row["item"]) for name in ("noisiest", "surest", "noisiest_items") for row in noise.get(name) or ()]
+        titles = {item: self.titles[self.item_rows[item]] for item in items if item in self.item_rows}
+        return {"summary": summary, "titles": {item: title for item, title in titles.items() if title}}
 
     def _about(self, metrics: Answer) -> Answer:
         data = metrics["dataset"]
@@ -218,22 +234,12 @@ class Snapshot:
 
 
 def _ids(ids: IdMap) -> tuple[list[Id], dict[str, int]]:
-    """Ids as they are shown in answers, and the row of each by its text."""
+    """Ids as answers show them, and the row of each by its text."""
     shown: list[Id] = []
     rows: dict[str, int] = {}
-    for start in range(0, len(ids), AT_ONCE):
-        part = ids.ids.slice(start, AT_ONCE)
-        values, texts = part.to_pylist(), part.cast(pa.string()).to_pylist()
-        rows.update(zip(texts, range(start, start + len(texts)), strict=True))
-        shown += [
-            text if isinstance(v, int) and abs(v) > EXACT_IN_JSON else v for v, text in zip(values, texts, strict=True)
-        ]
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        part = ids.ids.slice(start, IDS_AT_ONCE)
+        pairs = list(zip(part.to_pylist(), part.cast(pa.string()).to_pylist(), strict=True))
+        rows.update((text, start + number) for number, (_, text) in enumerate(pairs))
+        shown += [text if isinstance(id_, int) and abs(id_) > EXACT_IN_JSON else id_ for id_, text in pairs]
     return shown, rows
-
-
-def _posteriors(recommender: Recommender) -> np.ndarray[Any, np.dtype[np.float32]] | None:
-    """The probability of every seen pair; None if the model gives none."""
-    try:
-        return recommender.beliefs_of_rows(recommender.owned.users, recommender.owned.items).astype(np.float32)
-    except InputError:  # a solved model gives no probability
-        return None

@@ -33,7 +33,7 @@ function example(path, method, parameters, body) {
   return `curl -X ${method.toUpperCase()} '${url}'${data}`;
 }
 
-const SAMPLES = { UsersAsked: { users: ["…"], k: 20 }, HistoryAsked: { history: ["…"], k: 20 } };
+const SAMPLES = { UsersRequest: { users: ["…"], k: 20 }, HistoryRequest: { history: ["…"], k: 20 } };
 
 function operation(path, method, about, all) {
   const parameters = about.parameters || [];
