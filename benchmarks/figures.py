@@ -84,14 +84,16 @@ def peers_of(results: Results, part: str) -> list[str]:
     return [name for name in results[part]["libraries"] if name not in ("ours", "products")]
 
 
-def epoch_of(found: Results) -> tuple[float, float]:
+def epoch_of(measured: Results) -> tuple[float, float]:
     """[wall, CPU] seconds of an epoch, extrapolated where not all of its steps were taken.
 
     Drawing, and looking at every row at the end, are done once an epoch; the rest is proportional to the steps.
     """
-    factor = found["of"] / found["taken"]
+    factor = measured["of"] / measured["taken"]
     wall, cpu = (
-        found["draw"][k] + found["look"][k] + factor * (found["steps"][k] + found["settle"][k] - found["look"][k])
+        measured["draw"][k]
+        + measured["look"][k]
+        + factor * (measured["steps"][k] + measured["settle"][k] - measured["look"][k])
         for k in (0, 1)
     )
     return wall, cpu
@@ -109,10 +111,10 @@ def sizes_of(results: Results) -> dict[str, list[Results]]:
 
 def by_default(results: Results) -> list[Results]:
     """Those with tables that grow, by the optimiser that the corrected protocol has for each."""
-    found, case = sizes_of(results), results["size"]["case"]
+    measured, case = sizes_of(results), results["size"]["case"]
     return [
         apart if max(one["users"], one["items"]) / case["batch"] > LONG else one
-        for one, apart in zip(found["growing"], found["decoupled"], strict=True)
+        for one, apart in zip(measured["growing"], measured["decoupled"], strict=True)
     ]
 
 
@@ -137,9 +139,9 @@ def products_share(results: Results, part: str) -> float:
 
 def dense_share(results: Results) -> float:
     """The time that dense Adam needs at the full speed of memory, over the time that row by row takes."""
-    found = results["electronics"]
-    least = 32 * found["rows"][0]["elements"] / max(found["copy"]) * found["rows"][0]["of"]
-    return least / cpu_of([epoch_of(one) for one in found["rows"]])
+    measured = results["electronics"]
+    least = 32 * measured["rows"][0]["elements"] / max(measured["copy"]) * measured["rows"][0]["of"]
+    return least / cpu_of([epoch_of(one) for one in measured["rows"]])
 
 
 def gpu_runs(lines: Sequence[Results]) -> tuple[list[Results], list[Results], list[Results]]:
@@ -153,10 +155,10 @@ def gpu_runs(lines: Sequence[Results]) -> tuple[list[Results], list[Results], li
         if "case" in line:
             cases.setdefault(line["case"], []).append(line)
     merged = []
-    for own in cases.values():
-        middle = {key: float(np.median([one[key] for one in own])) for key in ("train", "rank", "first")}
-        merged.append({key: value for one in own for key, value in one.items()} | middle)
-        merged[-1]["trains"] = [one["train"] for one in own]
+    for calls in cases.values():
+        middle = {key: float(np.median([one[key] for one in calls])) for key in ("train", "rank", "first")}
+        merged.append({key: value for one in calls for key, value in one.items()} | middle)
+        merged[-1]["trains"] = [one["train"] for one in calls]
     return on, merged, [line for line in lines if "cold" in line]
 
 
@@ -167,7 +169,7 @@ def moved_on_gpu(elements: float, of_users: float) -> float:
 
 
 def gpu_limits(lines: Sequence[Results]) -> list[Limit]:
-    found = []
+    limits = []
     for line in lines:
         if line["case"] in GPU_SHAPES:
             users, items, pairs, runs = GPU_SHAPES[line["case"]]
@@ -176,8 +178,8 @@ def gpu_limits(lines: Sequence[Results]) -> list[Limit]:
             batches = -(-pairs // BATCH)
             epochs, later = gpu.TARGETS[line["case"]][3], line.get("later")
             took = line["train"] / epochs / batches
-            found.append(Limit(line["case"], moved, moved / GPU_COPY, took, later and later / batches))
-    return found
+            limits.append(Limit(line["case"], moved, moved / GPU_COPY, took, later and later / batches))
+    return limits
 
 
 class Bound(NamedTuple):
@@ -201,7 +203,7 @@ def other_bounds(lines: Sequence[Results]) -> list[Bound]:
     of each item for each user and reads it once.
     """
     users, items, pairs, _ = GPU_SHAPES["grid-144"]
-    steps, found = -(-pairs // BATCH), []
+    steps, bounds = -(-pairs // BATCH), []
     every, looked_up = 32 * (users + items), 32 * 2 * BATCH  # bytes a step, for each number of a row
     hidden = WIDE * WIDE // 2 + WIDE // 2 * WIDE // 4  # of the MLP, after its first layer
     per_pair = 2 * (2 * WIDE * WIDE + hidden)
@@ -209,18 +211,18 @@ def other_bounds(lines: Sequence[Results]) -> list[Bound]:
         case, epochs = line["case"], gpu.TARGETS[line["case"]][3]
         if case == "gmf-deca-p":
             moved = 3 * DIM * (every + looked_up) + 8 * DIM * 2 * BATCH
-            found.append(_bound(f"`{case}`, training", epochs * steps * moved, 0, line["train"]))
+            bounds.append(_bound(f"`{case}`, training", epochs * steps * moved, 0, line["train"]))
         if case == "neumf-deca":
             moved, operations = (3 * DIM + WIDE) * (every + looked_up), 3 * per_pair * 2 * BATCH
-            found.append(
+            bounds.append(
                 _bound(f"`{case}`, training", epochs * steps * moved, epochs * steps * operations, line["train"])
             )
     for line in lines:
         if "ranked" in line:
             cells = line["ranked"] * line["items"] * GPU_SHAPES.get(line["case"], (0, 0, 0, 1))[3]
             each = 2 * DIM + (2 * hidden if line["case"] == "neumf-deca" else 0)
-            found.append(_bound(f"`{line['case']}`, ranking", 8 * cells, each * cells, line["rank"]))
-    return found
+            bounds.append(_bound(f"`{line['case']}`, ranking", 8 * cells, each * cells, line["rank"]))
+    return bounds
 
 
 def device_shares(line: Results) -> dict[str, float]:

@@ -68,11 +68,11 @@ ELECTRONICS = {"rows": "GMF, row by row", "dense": "GMF, dense Adam", "lightgcn"
 def peers_table(results: Results) -> str:
     rows = []
     for part, title in PARTS.items():
-        for library, found in results[part]["libraries"].items():
+        for library, measured in results[part]["libraries"].items():
             first = library == "ours"
             times = ["" if first else f"{ratio(results, part, library, command):.2g}" for command in ("epoch", "rank")]
-            times = [spread(found["epoch"]), times[0], spread(found["rank"]), times[1]]
-            rows.append([f"**{title}**" if first else "", NAMES[library], *times, gigabytes(found["peak"])])
+            times = [spread(measured["epoch"]), times[0], spread(measured["rank"]), times[1]]
+            rows.append([f"**{title}**" if first else "", NAMES[library], *times, gigabytes(measured["peak"])])
     return table(["", "", "epoch, CPU s", "times ours", "ranking, CPU s", "times ours", "peak memory"], rows)
 
 
@@ -90,17 +90,17 @@ def slower(results: Results) -> list[str]:
 
 def wall_table(results: Results) -> str:
     rows = [
-        [title, NAMES[library], spread(found["epoch"], 0), spread(found["rank"], 0), found["way"]]
+        [title, NAMES[library], spread(measured["epoch"], 0), spread(measured["rank"], 0), measured["way"]]
         for part, title in PARTS.items()
-        for library, found in results[part]["libraries"].items()
+        for library, measured in results[part]["libraries"].items()
     ]
     return table(["", "", "epoch, wall s", "ranking, wall s", "ranked by"], rows)
 
 
 def stack_table(results: Results) -> str:
     rows = []
-    for number, found in results["stack"]["runs"].items():
-        cells = [number, gigabytes(found["peak"])]
+    for number, measured in results["stack"]["runs"].items():
+        cells = [number, gigabytes(measured["peak"])]
         for key, clock in (("runs", 1), ("shared", 0)):
             times = results["stack"][key]
             alone, each = median(times["1"]["epoch"], clock), median(times[number]["epoch"], clock) / int(number)
@@ -113,11 +113,11 @@ def stack_table(results: Results) -> str:
 def size_table(results: Results) -> str:
     rows = []
     for kind, of_kind in sizes_of(results).items():
-        for found in of_kind:
-            shape = [f"{found[name]:,}" for name in ("pairs", "users", "items")]
-            cost = epoch_of(found)[1]
-            each, steps = f"{cost / found['pairs'] * 1e6:.2g}", f"{found['taken']:,} of {found['of']:,}"
-            rows.append([SIZES[kind], *shape, seconds(cost), each, steps, gigabytes(found["peak"])])
+        for measured in of_kind:
+            shape = [f"{measured[name]:,}" for name in ("pairs", "users", "items")]
+            cost = epoch_of(measured)[1]
+            each, steps = f"{cost / measured['pairs'] * 1e6:.2g}", f"{measured['taken']:,} of {measured['of']:,}"
+            rows.append([SIZES[kind], *shape, seconds(cost), each, steps, gigabytes(measured["peak"])])
     head = ["", "interactions", "users", "items", "epoch, CPU s", "µs an interaction", "steps taken", "peak memory"]
     return table(head, rows)
 
@@ -125,10 +125,10 @@ def size_table(results: Results) -> str:
 def electronics_table(results: Results) -> str:
     rows = []
     for key, title in ELECTRONICS.items():
-        found = results["electronics"][key]
-        epochs = [epoch_of(one) for one in found]
-        steps = ", ".join(f"{one['taken']} of {one['of']}" for one in found)
-        rows.append([title, spread(epochs), spread(epochs, 0), steps, gigabytes(max(one["peak"] for one in found))])
+        measured = results["electronics"][key]
+        epochs = [epoch_of(one) for one in measured]
+        steps = ", ".join(f"{one['taken']} of {one['of']}" for one in measured)
+        rows.append([title, spread(epochs), spread(epochs, 0), steps, gigabytes(max(one["peak"] for one in measured))])
     return table(["with DeCA", "epoch, CPU s", "epoch, wall s", "steps taken", "peak memory"], rows)
 
 
@@ -158,16 +158,16 @@ def device_table(lines: list[Results]) -> str:
 def versions_table(versions: Results) -> str:
     """The two versions at the same commands, in turn."""
     rows = []
-    for case, found in versions["cases"].items():
-        same = {True: "same", False: "**other**", None: ""}[found.get("same metrics")]
-        rows.append(["CPU", case, *_beside(found, ".2f"), same])
-    for case, found in versions["gpu"]["cases"].items():
-        rows.append(["GPU", f"`{case}`, training", *_beside(found, ".3f"), ""])
+    for case, measured in versions["cases"].items():
+        same = {True: "same", False: "**other**", None: ""}[measured.get("same metrics")]
+        rows.append(["CPU", case, *_old_and_new(measured, ".2f"), same])
+    for case, measured in versions["gpu"]["cases"].items():
+        rows.append(["GPU", f"`{case}`, training", *_old_and_new(measured, ".3f"), ""])
     return table(["", "", "0.1.0, s", "now, s", "times", "metrics"], rows)
 
 
-def _beside(found: Results, form: str) -> list[str]:
-    old, new = (float(np.median(found[version])) for version in ("old", "new"))
+def _old_and_new(measured: Results, form: str) -> list[str]:
+    old, new = (float(np.median(measured[version])) for version in ("old", "new"))
     return [f"{old:{form}}", f"{new:{form}}", f"{new / old:.2f}"]
 
 
@@ -179,7 +179,7 @@ def released_seconds(released: Results, lines: list[Results]) -> dict[str, tuple
 
 
 def released_table(released: Results, lines: list[Results]) -> str:
-    """The released code beside ours in one call where there was one, else a call of its own beside ours of today."""
+    """The released code and ours, timed in one call where that was done, else in separate calls."""
     together = {run["case"] for run in released["runs"]}
     rows = []
     for case, (theirs, ours) in released_seconds(released, lines).items():
@@ -202,13 +202,13 @@ def optimiser_table(cells: list[Results]) -> str:
 
 
 def optimiser_counts(cells: list[Results]) -> dict[str, dict[str, int]]:
-    """On each log, in how many cells the decoupled form is better, worse, or no different that could be told."""
-    found: dict[str, dict[str, int]] = {}
+    """On each log, in how many cells the decoupled form is better, worse, or not significantly different."""
+    by_log: dict[str, dict[str, int]] = {}
     for cell in cells:
-        counts = found.setdefault(cell["dataset"], {"better": 0, "worse": 0, "level": 0})
-        told = cell["p"] < 0.05
-        counts["better" if told and cell["test"]["difference"] > 0 else "worse" if told else "level"] += 1
-    return found
+        counts = by_log.setdefault(cell["dataset"], {"better": 0, "worse": 0, "level": 0})
+        significant = cell["p"] < 0.05
+        counts["better" if significant and cell["test"]["difference"] > 0 else "worse" if significant else "level"] += 1
+    return by_log
 
 
 def peers_machines(results: Results) -> str:
@@ -231,21 +231,28 @@ def machines_table(results: Results) -> str:
     """What each part rests on."""
     rows = []
     for name, part in results.items():
-        own = part["machine"]
-        software = f"Python {own['python']}, torch {own['torch']}"
+        machine = part["machine"]
+        software = f"Python {machine['python']}, torch {machine['torch']}"
         load = f"{part['load'][0]:.1f} to {part['load'][1]:.1f}"
         rows.append(
-            [name, f"{own['processor']}, {own['cores']} cores", software, part["commit"], part["when"][:10], load]
+            [
+                name,
+                f"{machine['processor']}, {machine['cores']} cores",
+                software,
+                part["commit"],
+                part["when"][:10],
+                load,
+            ]
         )
     return table(["part", "machine", "software", "commit", "date", "load average"], rows)
 
 
 def limits_table(results: Results, lines: list[Results]) -> str:
-    found = results["electronics"]
+    measured = results["electronics"]
     rows = []
     for key, title in (("dense", "Electronics' shape, dense Adam, CPU"), ("rows", "the same, row by row")):
-        moved, of = 32 * found[key][0]["elements"], found[key][0]["of"]
-        least, took = moved / max(found["copy"]), cpu_of([epoch_of(one) for one in found[key]]) / of
+        moved, of = 32 * measured[key][0]["elements"], measured[key][0]["of"]
+        least, took = moved / max(measured["copy"]), cpu_of([epoch_of(one) for one in measured[key]]) / of
         rows.append([title, moved, least, took])
     rows += [[f"`{limit.case}`, GPU", limit.bytes, limit.least, limit.took] for limit in gpu_limits(lines)]
     cells = [
@@ -306,8 +313,9 @@ def pages(
         "checks": checks,
         "by_processor": targets.of_processor(results),
         "lists": {
-            f"{own['lists']['machine']['processor']}, torch {own['lists']['machine']['torch']}": targets.lists_of(own)
-            for own in (results, ON_XEON)
+            f"{on['processor']}, torch {on['torch']}": targets.lists_of(measured)
+            for measured in (results, ON_XEON)
+            for on in [measured["lists"]["machine"]]
         },
         "checks_table": checks_table(checks, xeon_checks),
         "gpu_table": gpu_table(lines),
@@ -339,7 +347,7 @@ def pages(
         "limits_table": limits_table(results, lines),
         "bounds_table": bounds_table(lines),
         "products_peak": ONCE["gpu_products"]["per_second"],
-        "slopes": {SIZES[kind]: slope(found) for kind, found in sizes_of(results).items()},
+        "slopes": {SIZES[kind]: slope(measured) for kind, measured in sizes_of(results).items()},
         "linear": targets.LINEAR,
         "long": LONG,
         "copy": max(results["electronics"]["copy"]),

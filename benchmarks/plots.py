@@ -49,7 +49,7 @@ def stack(results: dict[str, Any]) -> str:
     for (key, (clock, title)), look in zip(kinds.items(), STYLES, strict=False):
         runs = results["stack"][key]
         numbers = [int(number) for number in runs]
-        each = [1e3 * median(found["epoch"], clock) / int(number) for number, found in runs.items()]
+        each = [1e3 * median(measured["epoch"], clock) / int(number) for number, measured in runs.items()]
         axis.plot(numbers, each, label=title, **look)
     axis.set_xscale("log", base=2)
     axis.set_xticks(numbers, [str(number) for number in numbers])
@@ -61,11 +61,11 @@ def stack(results: dict[str, Any]) -> str:
 
 def size(results: dict[str, Any]) -> str:
     canvas, axes = panels(2, width=4.4, height=3.4)
-    for (kind, found), look in zip(sizes_of(results).items(), STYLES, strict=False):
+    for (kind, measured), look in zip(sizes_of(results).items(), STYLES, strict=False):
         title = SIZES[kind]
-        pairs = [one["pairs"] for one in found]
-        axes[0].plot(pairs, [epoch_of(one)[1] for one in found], label=title, **look)
-        axes[1].plot(pairs, [one["peak"] / 1e9 for one in found], label=title, **look)
+        pairs = [one["pairs"] for one in measured]
+        axes[0].plot(pairs, [epoch_of(one)[1] for one in measured], label=title, **look)
+        axes[1].plot(pairs, [one["peak"] / 1e9 for one in measured], label=title, **look)
     first = results["size"]["fixed"][0]
     ends = [first["pairs"], max(one["pairs"] for one in results["size"]["growing"])]
     linear = [epoch_of(first)[1] * end / first["pairs"] for end in ends]

@@ -18,10 +18,10 @@ def measured() -> tuple[Results, list[Results]]:
 
 
 def by_log(lines: list[Results]) -> dict[str, dict[str, Results]]:
-    found: dict[str, dict[str, Results]] = {}
+    logs: dict[str, dict[str, Results]] = {}
     for line in lines:
-        found.setdefault(line["log"], {})[line["form"]] = line
-    return found
+        logs.setdefault(line["log"], {})[line["form"]] = line
+    return logs
 
 
 def rows_table() -> str:

@@ -27,8 +27,8 @@ def filled(page: str, made: dict[str, str]) -> str:
     """The page with each part between its marks."""
     for name, text in made.items():
         begin, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
-        before, found, rest = page.partition(begin)
-        assert found, f"docs/records/scaling.md has no place for {name}"
+        before, mark, rest = page.partition(begin)
+        assert mark, f"docs/records/scaling.md has no place for {name}"
         page = before + begin + text + end + rest.partition(end)[2]
     return page
 
@@ -48,8 +48,8 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
-def equality(found: dict[str, Any]) -> str:
-    exact, rounded = (found["largest_relative_difference"][kind] for kind in ("float64", "float32"))
+def equality(measured: dict[str, Any]) -> str:
+    exact, rounded = (measured["largest_relative_difference"][kind] for kind in ("float64", "float32"))
     rows = []
     for case, of in exact.items():
         worst = {n: max(of[n].values()) for n in ("1", "2", "4")}
@@ -63,33 +63,33 @@ def small(value: float) -> str:
     return "0" if value == 0 else f"{value:.0e}".replace("e-0", "e-")
 
 
-def memory(found: dict[str, Any]) -> str:
+def memory(measured: dict[str, Any]) -> str:
     rows = []
-    alone = found["ranks"]["1"]["user_rows"][0]
-    for number, of in found["ranks"].items():
+    alone = measured["ranks"]["1"]["user_rows"][0]
+    for number, of in measured["ranks"].items():
         most = max(of["user_rows"])
         grown = max(after - before for before, after in zip(of["before"], of["after"], strict=True))
         rows.append([number, f"{most / 1e6:.1f} MB", f"{most / alone:.4f}", f"{grown / 1e6:,.0f} MB"])
     return table(["ranks", "user tables of a rank", "of one rank's", "what training adds to a process"], rows)
 
 
-def traffic(found: dict[str, Any]) -> str:
+def traffic(measured: dict[str, Any]) -> str:
     rows = []
-    for case, of in found["bytes_per_step_and_rank"].items():
+    for case, of in measured["bytes_per_step_and_rank"].items():
         for number, bytes_ in of.items():
             figures = [f"{bytes_[name]:,}" for name in ("formula", "counted", "interface")]
             rows.append([f"`{case}`", number, *figures, f"{bytes_['interface_over_formula'] - 1:+.1%}"])
     return table(["", "ranks", "formula", "counted", "loopback interface", "interface against formula"], rows)
 
 
-def killed(found: dict[str, Any]) -> str:
-    resumed = {name: of for name, of in found.items() if name.startswith("resumed")}
+def killed(measured: dict[str, Any]) -> str:
+    resumed = {name: of for name, of in measured.items() if name.startswith("resumed")}
     labels = {
         name: name if "process" in name else f"{name} rank{'' if name.endswith(' 1') else 's'}" for name in resumed
     }
     rows = [[labels[name], *(small(of[part]) for part in ("loss", "test"))] for name, of in resumed.items()]
-    seconds = f"{found['seconds_until_the_job_ended']:.0f} seconds"
-    text = f"The job of four ranks ended {seconds} after one was killed, and printed:\n\n    {found['said'][0]}\n\n"
+    seconds = f"{measured['seconds_until_the_job_ended']:.0f} seconds"
+    text = f"The job of four ranks ended {seconds} after one was killed, and printed:\n\n    {measured['said'][0]}\n\n"
     return text + table(["", "largest relative difference, loss of an epoch", "figures of the test"], rows)
 
 

@@ -58,8 +58,14 @@ def size_table(results: Results) -> str:
 def peers(results: Results) -> list[tuple[str, str, str, Results, Results]]:
     """The case, the log, the peer's name, ours and theirs."""
     return [
-        (part.removeprefix("peer-").removesuffix("-ml-100k"), own["log"], own["peer"], own["ours"], own[own["peer"]])
-        for part, own in results.items()
+        (
+            part.removeprefix("peer-").removesuffix("-ml-100k"),
+            measured["log"],
+            measured["peer"],
+            measured["ours"],
+            measured[measured["peer"]],
+        )
+        for part, measured in results.items()
         if part.startswith("peer-")
     ]
 
@@ -67,24 +73,30 @@ def peers(results: Results) -> list[tuple[str, str, str, Results, Results]]:
 def peers_table(results: Results) -> str:
     rows = []
     for name, log, library, *both in peers(results):
-        for called, own in zip(("ours", library), both, strict=True):
-            options = ", ".join(f"{key.removeprefix('model.')} {value}" for key, value in own["options"].items())
+        for called, measured in zip(("ours", library), both, strict=True):
+            options = ", ".join(f"{key.removeprefix('model.')} {value}" for key, value in measured["options"].items())
             first = [f"**{name}**", log] if called == "ours" else ["", ""]
-            figures = [spread(own["fit"]), spread(own["rank"]), f"{own['ndcg']:.4f}", gigabytes(own["peak"]), options]
+            figures = [
+                spread(measured["fit"]),
+                spread(measured["rank"]),
+                f"{measured['ndcg']:.4f}",
+                gigabytes(measured["peak"]),
+                options,
+            ]
             rows.append([*first, NAMES[called], *figures])
     head = ["", "log", "", "fit, CPU s", "ranking, CPU s", "NDCG@20", "peak memory", "chosen on the validation"]
     return table(head, rows)
 
 
 def logs(results: Results) -> Results:
-    found: Results = results.get("solved-ranking", {"logs": {}})["logs"]
-    return found
+    logs: Results = results.get("solved-ranking", {"logs": {}})["logs"]
+    return logs
 
 
 def ranking_table(results: Results) -> str:
     rows = [
         [log, model, seconds(cpu["fit"]), seconds(cpu["rank"]), f"{cpu['rank'] / cpu['fit']:.2f}"]
-        for log, found in logs(results).items()
-        for model, cpu in found["cpu"].items()
+        for log, measured in logs(results).items()
+        for model, cpu in measured["cpu"].items()
     ]
     return table(["", "", "fit, CPU s", "ranking all users, CPU s", "ranking by fit"], rows)

@@ -30,8 +30,8 @@ def summary_table(results: Results, lines: list[Results], checks: list[targets.C
     rows = [["GMF with DeCA on MovieLens-100k, an epoch", *(f"{one:.2f} s" for one in epochs), f"{on_gpu:.4f} s"]]
     for title, start in SUMMARY.items():
         cells = []
-        for own in (checks, targets.of_processor(ON_XEON), [one for one in checks if one.what.startswith("GPU: ")]):
-            reached = next((one.reached for one in own if one.what.removeprefix("GPU: ").startswith(start)), "")
+        for group in (checks, targets.of_processor(ON_XEON), [one for one in checks if one.what.startswith("GPU: ")]):
+            reached = next((one.reached for one in group if one.what.removeprefix("GPU: ").startswith(start)), "")
             cells.append(reached.partition(";")[0])
         rows.append([title, *cells])
     (largest,) = (one for one in by_default(results) if one["pairs"] == targets.LARGEST)

@@ -220,14 +220,14 @@ def record(results: Results) -> str:
     return "\n".join([INTRODUCTION, *(_section(results[name], TEXTS.get(name, "")) for name in names)])
 
 
-def _section(found: dict[str, Any], text: str) -> str:
+def _section(campaign: dict[str, Any], text: str) -> str:
     parts = [
-        f"## {found['title']}",
+        f"## {campaign['title']}",
         text.strip(),
-        " ".join([*found["how"], *([_made(found["made"])] if found["made"] else [])]),
+        " ".join([*campaign["how"], *([_made(campaign["made"])] if campaign["made"] else [])]),
     ]
-    parts += [f"![{found['title']}](../images/{figure})" for figure in found.get("figures", [])]
-    parts += [_table(table) for table in found["tables"]]
+    parts += [f"![{campaign['title']}](../images/{figure})" for figure in campaign.get("figures", [])]
+    parts += [_table(table) for table in campaign["tables"]]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -122,6 +122,14 @@ def test_links(page: Path) -> None:
             assert anchor in [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings], link
 
 
+@pytest.mark.parametrize(
+    ("name", "most"), [("performance.md", 700), ("reliability.md", 700), ("scaling.md", 1_500), ("labels.md", 1_000)]
+)
+def test_a_page_with_a_record_stays_short(name: str, most: int) -> None:
+    assert len(read(name).split()) <= most
+    assert f"](records/{name}" in read(name)
+
+
 def test_picture_is_small() -> None:
     picture = ROOT / "docs" / "images" / "report.png"
     assert picture.read_bytes().startswith(b"\x89PNG")

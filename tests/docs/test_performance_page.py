@@ -179,9 +179,9 @@ def test_our_own_workers_take_their_turns(page: ModuleType, tmp_path: Path, monk
     pairs = data.write(tmp_path / "pairs.npz", *data.generated(600, 40, 30))
     case = {"model": "lightgcn", "dim": 8, "batch": 128}
     with turn.working({name: (name, case) for name in ("ours", "products")}, pairs) as workers:
-        found = turn.in_turn(workers, ("epoch", "rank"), 1)
+        times = turn.in_turn(workers, ("epoch", "rank"), 1)
     for name, way in (("ours", "blocks by memory"), ("products", "products alone")):
-        assert found[name]["way"] == way
+        assert times[name]["way"] == way
         for command in ("epoch", "rank"):
-            ((wall, _),) = found[name][command]
+            ((wall, _),) = times[name][command]
             assert wall > 0

@@ -1,4 +1,4 @@
-"""docs/reliability.md and its record say what the campaigns found."""
+"""docs/reliability.md and its record say what the campaigns campaign."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def test_page_is_current(page: ModuleType) -> None:
 def test_the_short_page_follows_the_results(page: ModuleType) -> None:
     results = page.read()
     shown = page.page(results)
-    tables = {(name, table["title"]): table["rows"] for name, found in results.items() for table in found["tables"]}
+    tables = {
+        (name, table["title"]): table["rows"] for name, campaign in results.items() for table in campaign["tables"]
+    }
     assert f"| {sum(row[1] for row in tables['crash', 'Killed at random moments']):,} kills | 0 results" in shown
     tables["crash", "Killed at random moments"][0][5] = 3
     tables["inputs", "Fuzzing"][0][5] = 2
@@ -42,10 +44,10 @@ def test_the_short_page_follows_the_results(page: ModuleType) -> None:
 
 def test_every_section_is_there(page: ModuleType) -> None:
     text = page.RECORD.read_text(encoding="utf-8")
-    for found in page.read().values():
-        assert f"## {found['title']}\n" in text
-        assert all((ROOT / "docs" / "images" / figure).exists() for figure in found.get("figures", []))
-        for table in found["tables"]:
+    for campaign in page.read().values():
+        assert f"## {campaign['title']}\n" in text
+        assert all((ROOT / "docs" / "images" / figure).exists() for figure in campaign.get("figures", []))
+        for table in campaign["tables"]:
             assert all(len(row) == len(table["heads"]) for row in table["rows"]), table["title"]
 
 
@@ -56,8 +58,12 @@ def test_nothing_of_the_machine_is_told(page: ModuleType) -> None:
 
 def test_every_record_says_commit_and_date(page: ModuleType) -> None:
     """A record as a whole, or every row of its first table."""
-    for name, found in page.read().items():
-        when = [page._made(found["made"])] if found["made"] else [str(row[-1]) for row in found["tables"][0]["rows"]]
+    for name, campaign in page.read().items():
+        when = (
+            [page._made(campaign["made"])]
+            if campaign["made"]
+            else [str(row[-1]) for row in campaign["tables"][0]["rows"]]
+        )
         for said in when:
             assert re.search(r"20\d\d-\d\d-\d\d, (commit )?`[0-9a-f]{7}\+?`", said), f"{name}: {said}"
 

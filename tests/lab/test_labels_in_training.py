@@ -99,7 +99,7 @@ def test_the_docs_say_what_labels_in_training_are_worth():
         "ml-100k gmf + normal",
         "ml-100k gmf + tce",
     ]
-    assert "Their p_real finds noise a little better." in pages["labels.md"]
+    assert "Their beliefs find noise a little better." in pages["labels.md"]
     for row in labels_in_training.tables(lines)[0].rows:
         assert float(row[8].split()[0]) > float(row[7].split()[0])
     assert "recommends better than any of them" in pages["labels.md"]
