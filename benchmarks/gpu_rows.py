@@ -25,7 +25,7 @@ from accord.data.load import load_named
 from accord.nn import layers
 from accord.nn.row_adam_cuda import RowsOnCuda
 from accord.training.plan import plan
-from accord.training.stack import Bench
+from accord.training.stack import StackTraining
 
 sys.path.append(str(Path(__file__).parent / "workers"))
 from pairs import dataset
@@ -68,7 +68,7 @@ def epoch(log: Dataset, form: str) -> dict[str, float]:
     options = {"train.batch_size": 2048, "train.early_stop": False, "protocol.optimiser": optimiser}
     run = plan(log, "gmf", "deca", "published", 1, options, 1, None)
     method = run.build(rows).to(gpu.CUDA)
-    trainer = Bench(log, run, rows, method, gpu.CUDA).trainer(method)
+    trainer = StackTraining(log, run, rows, method, gpu.CUDA).trainer(method)
     number = 0
     with trainer.steps.apart():
         trainer.optimizer.start()

@@ -13,9 +13,9 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from accord.cli.app import app
+from accord.consensus.families import FAMILIES, SEEDS, Range
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
-from accord.methods.candidates import FAMILIES, SEEDS, Range
 from accord.models import own_class
 from accord.protocol import NAMES, Protocol, preset_values
 from accord.training.run import every_rule_kind

@@ -63,7 +63,7 @@ def _warm() -> None:
 
     import accord.cli.app
     import accord.cli.display
-    import accord.methods.auto
+    import accord.consensus.search
     import accord.report.run_report  # noqa: F401
     from accord.data.simulate import simulate
     from accord.fitting import fit

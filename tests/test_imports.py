@@ -32,23 +32,38 @@ ROOMS: dict[str, set[str]] = {
     "data": {"errors", "io", "kernels", "random"},
     "evaluation": {"data", "errors", "kernels", "protocol"},
     "models": {"config", "data", "errors", "kernels", "nn", "protocol", "random"},  # a model only scores
-    "methods": {  # a method only gives a loss
-        *("config", "data", "errors", "evaluation", "kernels", "models", "nn", "posteriors", "protocol", "random"),
-    },
+    "methods": {"config", "data", "errors", "kernels", "models", "nn", "protocol", "random"},  # only gives a loss
     "training": {
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn"),
         *("protocol", "random"),
     },
     "posteriors": {"config", "data", "evaluation", "kernels", "models"},
+    "consensus": {
+        *("config", "data", "errors", "evaluation", "kernels", "methods", "models", "nn", "posteriors", "training"),
+    },
     "recommender": {
+        "consensus",
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "training", "version"),
     },
     "report": {
-        *("data", "errors", "evaluation", "io", "methods", "models", "recommender", "training", "version"),
+        "consensus",
+        *("data", "errors", "evaluation", "io", "models", "recommender", "training", "version"),
     },
-    "fitting": {"data", "evaluation", "io", "methods", "models", "nn", "protocol", "recommender", "training"},
+    "fitting": {
+        "consensus",
+        "data",
+        "evaluation",
+        "io",
+        "methods",
+        "models",
+        "nn",
+        "protocol",
+        "recommender",
+        "training",
+    },
     "serve": {"config", "data", "errors", "io", "recommender"},
     "comparing": {
+        "consensus",
         *("config", "data", "errors", "evaluation", "fitting", "io", "methods", "models", "recommender", "report"),
         *("training", "version"),
     },

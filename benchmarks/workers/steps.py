@@ -14,7 +14,7 @@ from turns import clocks, work
 
 from accord.nn import layers
 from accord.training.plan import plan
-from accord.training.stack import Bench, ready_cpu
+from accord.training.stack import StackTraining, ready_cpu
 
 WARM_UP = 4  # steps, of both kinds
 
@@ -30,7 +30,7 @@ def train(pairs, case, turns):
     options = {"train.batch_size": case["batch"], "train.early_stop": False} | case.get("options", {})
     run = plan(data, case["model"], "deca", "published", 1, options, 1, None)
     method = run.build(rows)
-    trainer = Bench(data, run, rows, method, torch.device("cpu")).trainer(method)
+    trainer = StackTraining(data, run, rows, method, torch.device("cpu")).trainer(method)
 
     def take(count, batches, first):
         for number, batch in enumerate(islice(batches, count), first):

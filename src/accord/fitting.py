@@ -6,17 +6,19 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from accord.consensus.training import Trained, train_run
 from accord.data.columns import Columns
 from accord.data.interactions import Dataset
 from accord.data.load import load
 from accord.evaluation.evaluate import Evaluation, Relevant, validation_part
 from accord.io.files import only_writer
-from accord.io.noted import noted, noting
 from accord.methods import MethodSpec
 from accord.models import ModelSpec
 from accord.nn.ranks import ALONE, Ranks
@@ -26,7 +28,6 @@ from accord.training.callbacks import Callback, watched_by
 from accord.training.plan import find_device, model_and_method, plan
 from accord.training.processes import evaluate_together, gathered, require_shardable
 from accord.training.run import RunSpec
-from accord.training.stack import train_stack
 from accord.training.trainer import Diverged, Progress
 
 
@@ -65,15 +66,25 @@ def fit(
     began = time.perf_counter()
     dataset = load(data, columns=columns)
     run = plan(dataset, *model_and_method(model, method), protocol, seeds, options, epochs, ks)
-    watch = watched_by(callbacks)
     for callback in callbacks:
         callback.on_start(run.config.model_dump(mode="json"))
-    with noting(read_seconds=time.perf_counter() - began):
-        made = fit_run(dataset, run, device=device, out=out, resume=resume, refit=refit, watch=watch)
-    assert made is not None  # one process is the first
+    context = RunContext(read_seconds=time.perf_counter() - began)
+    watch = watched_by(callbacks)
+    recommender = fit_run(
+        dataset, run, device=device, out=out, resume=resume, refit=refit, watch=watch, context=context
+    )
+    assert recommender is not None  # one process is the first
     for callback in callbacks:
-        callback.on_metrics(made.metrics["mean"])
-    return made
+        callback.on_metrics(recommender.metrics["mean"])
+    return recommender
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """How a run came about, written down with its results."""
+
+    command: str | None = None  # that repeats it
+    read_seconds: float = 0.0  # that reading the data took
 
 
 def fit_run(
@@ -86,72 +97,90 @@ def fit_run(
     refit: bool | None = None,
     watch: Callable[[Progress], None] | None = None,
     ranks: Ranks = ALONE,
+    context: RunContext = RunContext(),  # noqa: B008  # it is frozen
 ) -> Recommender | None:
     """Train, evaluate and save a run that was planned. Several processes call it with the same arguments and the whole
     data: the recommender comes back in the first, which writes it where all can write, and None elsewhere.
     """
-    on, folder, first = find_device(device), None if out is None else Path(out), ranks.rank == 0
+    place, folder, first = find_device(device), None if out is None else Path(out), ranks.rank == 0
+    watch = watch if first else None
     require_shardable(ranks, run, data)
     with only_writer(folder if first else None):
-        began, lost = time.perf_counter(), ""
-        try:
-            method, states = train_stack(
-                data, run, on, folder=folder, resume=resume, watch=watch if first else None, ranks=ranks
-            )
-        except Diverged as error:
-            if error.rest is None:
-                raise
-            (run, method, states), lost = error.rest, str(error)
-            warnings.warn(lost, stacklevel=3)
-        seconds = {"read": noted("read_seconds", 0.0), "train": time.perf_counter() - began}
-
-        began = time.perf_counter()
-        relevant = Relevant.of_test(data, run.config.protocol)
-        held_out = bool(data.test_noisy or data.test)
-        evaluation = (
-            evaluate_together(ranks, run, data, method, relevant, on, watch if first else None)
-            if held_out
-            else Evaluation.none(len(run.config.seeds))
-        )
-        whole = gathered(ranks, run, data, method)
-        if whole is None or evaluation is None:
+        times = [time.perf_counter()]
+        trained, diverged = _search(data, run, place, folder, resume, watch, ranks)
+        times.append(time.perf_counter())
+        recommender = _evaluate(trained, data, place, watch, ranks)
+        times.append(time.perf_counter())
+        if recommender is None:
             return None
-        made = Recommender.of_training(run, data, whole, states, relevant, evaluation)
-        made.judge_members(relevant)
-        if run.config.protocol.test_history == "train+valid" and held_out:
-            made = _with_validation(made, data, relevant, on, watch)
-        seconds["evaluate"] = time.perf_counter() - began
-
         usual = not run.kind.learns and run.config.protocol.name == "corrected"
-        if (usual if refit is None else refit) and made.holds_out:
-            began, everything = time.perf_counter(), made.everything()
-            again = made.run.on_everything(states, made.chosen)
-            trained = train_stack(everything, again, on, watch=watch)[0]
-            made.take_over(again, trained, everything.training_csr(again.columns))
-            seconds["refit"] = time.perf_counter() - began
+        if (usual if refit is None else refit) and recommender.holds_out:
+            _refit(recommender, trained, place, watch)
+            times.append(time.perf_counter())
 
-        made.metrics["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
-        more = {"ranks": ranks.size if ranks.size > 1 else None, "diverged": lost or None}
-        more["command"] = noted("command", None)
-        made.metrics |= {name: value for name, value in more.items() if value is not None}
+        took = zip(("train", "evaluate", "refit"), np.diff(times), strict=False)
+        seconds = {"read": context.read_seconds, **{name: float(value) for name, value in took}}
+        recommender.metrics["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
+        more = {"ranks": ranks.size if ranks.size > 1 else None, "diverged": diverged, "command": context.command}
+        recommender.metrics |= {name: value for name, value in more.items() if value is not None}
         if folder is not None:
-            made.save(folder)
-        return made
+            recommender.save(folder)
+        return recommender
 
 
-def _with_validation(
-    made: Recommender, data: Dataset, relevant: Relevant, device: torch.device, watch: Callable[[Progress], None] | None
-) -> Recommender:
-    """The recipe that was chosen, fitted on train and validation, which both came before the test, and judged by it."""
-    whole = data.before_test(validation_part(data, made.run.config.protocol))
-    method, states = train_stack(whole, made.run, device, watch=watch)
-    again = Recommender.of_training(made.run, whole, method, states, relevant)
-    for entry, before in zip(again.metrics["runs"], made.metrics["runs"], strict=True):
+def _search(
+    data: Dataset, run: RunSpec, device: torch.device, folder: Path | None, resume: bool,
+    watch: Callable[[Progress], None] | None, ranks: Ranks,
+) -> tuple[Trained, str | None]:  # fmt: skip
+    """The trained run, the recipe of a consensus chosen on the validation; and a sentence on runs that diverged."""
+    try:
+        return train_run(data, run, device, folder=folder, resume=resume, watch=watch, ranks=ranks), None
+    except Diverged as error:
+        if error.rest is None:
+            raise
+        rest, method, states = error.rest
+        warnings.warn(str(error), stacklevel=4)
+        return Trained(rest, method, states, method.notes), str(error)
+
+
+def _evaluate(
+    trained: Trained, data: Dataset, device: torch.device, watch: Callable[[Progress], None] | None, ranks: Ranks
+) -> Recommender | None:
+    """The recommender with its metrics on the test; None in all processes but the first.
+
+    A log with times asks for one more fit: the recipe on train and validation, which both came before the test.
+    """
+    run, rules = trained.run, trained.run.config.protocol
+    relevant, held_out = Relevant.of_test(data, rules), bool(data.test_noisy or data.test)
+    evaluation = (
+        evaluate_together(ranks, run, data, trained.method, relevant, device, watch)
+        if held_out
+        else Evaluation.none(len(run.config.seeds))
+    )
+    method = gathered(ranks, run, data, trained.method)
+    if method is None or evaluation is None:
+        return None
+    recommender = Recommender.of_training(replace(trained, method=method), data, relevant, evaluation)
+    recommender.evaluate_members(trained, relevant)
+    if rules.test_history != "train+valid" or not held_out:
+        return recommender
+    before_test = data.before_test(validation_part(data, rules))
+    again = Recommender.of_training(train_run(before_test, run, device, watch=watch), before_test, relevant)
+    for entry, before in zip(again.metrics["runs"], recommender.metrics["runs"], strict=True):
         entry |= {name: before[name] for name in ("valid_ndcg@20",) if name in before}
-    kept = {name: again.metrics[name] for name in ("runs", "mean", "std", "groups")}
-    again.metrics = made.metrics | kept | {"before_validation": {"mean": made.metrics["mean"]}}
-    again.asked = made.asked
+    newer = {name: again.metrics[name] for name in ("runs", "mean", "std", "groups")}
+    again.metrics = recommender.metrics | newer | {"before_validation": {"mean": recommender.metrics["mean"]}}
     return again
+
+
+def _refit(
+    recommender: Recommender, trained: Trained, device: torch.device, watch: Callable[[Progress], None] | None
+) -> None:
+    """Fit the run that recommends once more, on the whole log."""
+    everything = recommender.everything()
+    again = recommender.run.on_everything(trained.states, recommender.chosen)
+    method = train_run(everything, again, device, watch=watch).method
+    recommender.take_over(again, method, everything.training_csr(again.columns))
 
 
 def deterministic() -> None:

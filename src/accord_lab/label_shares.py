@@ -15,6 +15,7 @@ import pyarrow as pa
 import torch
 
 from accord.comparing.results import keep_lines, mean_sd, read_lines
+from accord.consensus.labels import clean_members
 from accord.data.interactions import Dataset, Interactions
 from accord.errors import InputError
 from accord.evaluation.evaluate import Evaluation, Relevant
@@ -22,10 +23,8 @@ from accord.evaluation.noise import auc, calibration
 from accord.evaluation.significance import compare_to
 from accord.fitting import fit
 from accord.io.files import only_writer
-from accord.methods.auto import clean_members
-from accord.methods.consensus import FromMembers
 from accord.models.consensus import Consensus, Member
-from accord.posteriors.estimate import Estimate
+from accord.posteriors.estimate import Estimate, estimate
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
 from accord.report.export import write_all
@@ -231,14 +230,12 @@ def with_labels(
     members = clean_members([Member(**entry) for entry in entries])  # those without a vote are candidates too
     written = [member.model_dump(mode="json", exclude_defaults=True) for member in members]
     made = fit(some, "consensus", options={"model.members": written, **(rules or {})}, device=device, refit=False)
-    method, vote, added = made.method, consensus.method.target, made.method.target
-    assert isinstance(method, FromMembers), "it makes a consensus"
-    assert method.learned is not None, "of what labels say"
+    vote, added = consensus.method.target, made.method.target
     assert isinstance(vote, Consensus), "auto makes one"
     assert isinstance(added, Consensus), "it was asked for"
     members = [*consensus.run.members, *members]
     added.take(members, [*vote.members, *added.members])
-    return method.learned, made, members
+    return estimate(made.train, made.train.columns.get("label")), made, members
 
 
 def ndcg_of(evaluation: Evaluation | None) -> float:

@@ -14,16 +14,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from accord.comparing.results import keep_lines, mean_sd, read_lines
+from accord.consensus.labels import trusted
+from accord.consensus.votes import TRUST, better_trust, trust_gains
 from accord.data.interactions import Dataset, Interactions
 from accord.data.load import load
 from accord.data.split import split
 from accord.errors import InputError
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.ranking import Ranker
-from accord.evaluation.selection import TRUST, better_trust, trust_gains
 from accord.fitting import fit
 from accord.io.files import only_writer
-from accord.methods.auto import trusted
 from accord.models.consensus import Consensus, Member
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender

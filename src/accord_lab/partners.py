@@ -29,7 +29,7 @@ from accord.models.base import Setup
 from accord.recommender.recommender import Recommender
 from accord.report.export import write_all
 from accord.report.tables import Figure, Table
-from accord.training.stack import Bench
+from accord.training.stack import StackTraining
 from accord_lab.charts import display_name
 from accord_lab.known_noise import Labelled
 from accord_lab.leaderboard import KS, spread
@@ -111,7 +111,7 @@ class Judge:
         assert labelled is not None
         train = self.data.training_csr()
         partner = SolvedPartner(name, Build(None, name, {}, Setup(train, run.config.seeds, run.config.protocol)))
-        partner.solve(Bench(self.data, run, train, trained.method, trained.device), trained.device)
+        partner.solve(StackTraining(self.data, run, train, trained.method, trained.device), trained.device)
         pairs = (torch.from_numpy(rows).to(trained.device) for rows in (labelled.users, labelled.items))
         users, items = (rows.expand(trained.num_runs, -1) for rows in pairs)
         with torch.inference_mode():

@@ -8,8 +8,8 @@ import pytest
 
 import accord
 from accord.comparing.results import read_lines
+from accord.consensus.votes import TRUST
 from accord.errors import InputError
-from accord.evaluation.selection import TRUST
 from accord_lab import label_trust
 from accord_lab.label_shares import unlabelled
 from helpers import small_data, timed_data

@@ -18,7 +18,7 @@ from accord.errors import InputError
 from accord.io.tensors import read_tensors, write_tensors
 from accord.nn.ranks import ALONE, SeveralRanks, Share
 from accord.training import checkpoints, validation
-from accord.training.stack import Bench, train_stack
+from accord.training.stack import StackTraining, train_stack
 from accord.training.stopping import Stopping
 from accord.training.trainer import Diverged, Trainer
 from contracts import TwoTower
@@ -171,14 +171,14 @@ class Interrupted(Exception):
 @pytest.fixture
 def checkpoint_always(monkeypatch):
     """A checkpoint after every epoch, and validation loss checked often where that is the rule."""
-    make = Bench.trainer
+    make = StackTraining.trainer
 
     def trainer(*arguments):
         made = make(*arguments)
         made.config = made.config.model_copy(update={"checkpoint_seconds": 0})
         return made
 
-    monkeypatch.setattr(Bench, "trainer", trainer)
+    monkeypatch.setattr(StackTraining, "trainer", trainer)
     monkeypatch.setattr(validation, "Stopping", often)
 
 

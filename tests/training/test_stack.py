@@ -22,15 +22,11 @@ from accord.methods import METHODS
 from accord.methods.base import Method
 from accord.methods.normal import Normal
 from accord.models import MODELS, OF_MEMBERS
-from accord.models.consensus import Member
 from accord.nn.ranks import SeveralRanks
 from accord.random import generators
-from accord.training import stack
-from accord.training.plan import plan
-from accord.training.stack import Bench, train_stack
+from accord.training.stack import train_stack
 from accord.training.trainer import Diverged
 from helpers import CPU, assert_same_weights, one_run, plan_small, small_data, train_small
-from oracles import with_threads
 from ramp import spoil
 
 
@@ -191,84 +187,40 @@ def test_a_weighted_ease_is_the_ridge_regression_of_the_weighted_matrix(tmp_path
 
 
 class Weighed(Method):
-    """Two stages and all that a lab offers: out-of-fold scores become the weights that the last stage trains with."""
+    """Two stages and a column that is set before them."""
 
-    name, summary, num_stages = "weighed", "weights from out-of-fold scores", 2
-    seen: list = []  # noqa: RUF012
+    name, summary, num_stages = "weighed", "weights by popularity", 2
 
     def __init__(self, configs, build, protocol):
         super().__init__(configs, build, protocol)
         self.first = build("mf", purpose="first")
 
-    def stages(self, lab):
-        scores = lab.out_of_fold("popularity", folds=4)
-        lab.set_column("weight", scores[0] / scores[0].mean())
+    def stages(self, context):
+        popularity = context.train_pairs.popularity()[context.train_pairs.items].astype(float)
+        context.set_column("weight", popularity / popularity.mean())
         first = Normal.__new__(Normal)
         torch.nn.Module.__init__(first)
         first.target, first.protocol, first.rules = self.first, self.protocol, self.protocol.own(self.first.Rules)
-        lab.train(first)
-        lab.train(self)
-        self.seen.append(scores)
+        context.train(first)
+        context.train(self)
 
     def loss(self, batch):
-        assert "weight" in batch.columns
+        weight = batch.column("weight")
+        assert weight.std() > 0
         return batch.mean((self.target(batch.users, batch.items) - 1) ** 2)
 
 
-def test_a_method_gets_out_of_fold_scores_and_sets_weights():
-    Weighed.seen.clear()
+def test_a_method_sets_weights_and_trains_in_stages():
     trained, states = train_small("gmf", Weighed, (3, 5))
     assert len(states) == 2
     assert [entry["stage"] for state in states for entry in state.history] == ["1/2", "1/2", "2/2", "2/2"]
-    (scores,) = Weighed.seen
-    csr = small_data().training_csr()
-    assert scores.shape == (1, len(csr.items))
-    counts = csr.popularity()[csr.items]
-    assert (scores[0] < counts).all(), "the interaction itself is never among those that are counted"
-    assert (scores[0] > 0.4 * counts - 3).all()
     assert trained.target.name == "gmf"
-
-
-def test_out_of_fold_scores_of_a_learned_model_have_one_row_per_run():
-    class Asks(Normal):
-        found: list = []  # noqa: RUF012
-
-        def stages(self, lab):
-            self.found.append(lab.out_of_fold("mf", "normal", folds=2))
-            super().stages(lab)
-
-    train_small("gmf", Asks, (3, 5))
-    (scores,) = Asks.found
-    assert scores.shape == (2, len(small_data().training_csr().items))
-    assert np.isfinite(scores).all()
-    assert not np.array_equal(scores[0], scores[1]), "each run has its own seed"
-
-
-def test_p_real_is_the_target_of_a_learned_member_and_the_weight_of_a_solved_one(monkeypatch):
-    p_real, taken = np.linspace(0, 1, len(small_data().training_csr().items)), []
-
-    class Asks(Normal):
-        def stages(self, lab):
-            lab.set_column("p_real", p_real)
-            monkeypatch.setattr(stack, "train_stack", lambda *_, columns, **__: taken.append(columns) or (None, []))
-            lab.fit(Member(model="ials", by_p_real=True))
-            lab.fit(Member(model="mf", method="normal", by_p_real=True))
-            lab.fit(Member(model="mf", method="normal"))
-
-    train_small("gmf", Asks, (3,))
-    solved, learned, as_it_is = taken
-    share = p_real / p_real.mean()
-    np.testing.assert_array_equal(solved["weight"], share)
-    np.testing.assert_array_equal(learned["label"], np.minimum(share, 1))
-    assert "label" not in solved
-    assert "weight" not in learned
-    assert set(as_it_is) == {"p_real"}
 
 
 def test_a_column_of_another_length_is_refused():
     class Wrong(Normal):
-        def stages(self, lab):
-            lab.set_column("weight", np.ones(3))
+        def stages(self, context):
+            context.set_column("weight", np.ones(3))
 
     with pytest.raises(InputError, match="column 'weight' has 3 values for"):
         train_small("gmf", Wrong, (3,))
@@ -299,56 +251,3 @@ def test_every_solved_model_says_what_it_does(model):
     shares = [progress.epoch for progress in told]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 100)
-
-
-QUICK = Member(model="mf", method="normal", options={"train.epochs": 3}, seeds=2)
-LONG = Member(model="gmf", method="normal", options={"train.epochs": 10**6, "train.early_stop": False})
-
-
-def bench():
-    run, data = plan(small_data(), "auto", "normal", "corrected", 1, {}, None, None), small_data()
-    train = data.training_csr(run.columns)
-    return Bench(data, run, train, run.build(train), CPU)
-
-
-def test_members_that_are_trained_beside_others_are_the_same():
-    lab, threads = bench(), []
-
-    def fitted():
-        threads.append(torch.get_num_threads())
-        return lab.fit(QUICK)
-
-    def in_turn():
-        with lab.beside([QUICK, Member(model="ease")]):
-            assert len(lab.begun) == (torch.get_num_threads() > 1), "what is solved is not begun"
-            return fitted()
-
-    (alone, epochs), (beside, again) = with_threads(1, fitted), with_threads(4, in_turn)
-    assert threads == [1, 2]
-    assert epochs == again
-    assert_same_weights(alone.state_dict(), beside.state_dict())
-
-
-def test_what_nobody_waits_for_is_ended():
-    lab = bench()
-
-    def left():
-        with lab.beside([LONG, QUICK]):
-            futures = [future for _, future in lab.begun]
-        return futures, torch.get_num_threads()
-
-    futures, threads = with_threads(2, left)
-    assert all(future.done() for future in futures)
-    assert threads == 2
-    assert lab.begun == []
-
-
-def test_an_error_beside_others_is_told_to_who_asks():
-    lab, bad = bench(), QUICK.model_copy(update={"options": {"train.lr": 1e30}})
-
-    def asked():
-        with lab.beside([bad]):
-            lab.fit(bad)
-
-    with pytest.raises(Diverged):
-        with_threads(2, asked)

@@ -30,8 +30,7 @@ def demo(
     from accord.config import full_name
     from accord.data.simulate import simulate
     from accord.evaluation.noise import auc
-    from accord.fitting import fit_run
-    from accord.io.noted import noting
+    from accord.fitting import RunContext, fit_run
     from accord.report.run_report import write_report
     from accord.training.plan import plan
 
@@ -45,10 +44,10 @@ def demo(
     rows = []
     for model, method in ROWS:
         folder = out / (model if method is None else f"{model}-{method}")
-        asked = f"accord train demo --model {model}{f' --method {method}' if method else ''} --seeds {seeds}"
-        with noting(command=asked), training_progress() as watch:
+        command = f"accord train demo --model {model}{f' --method {method}' if method else ''} --seeds {seeds}"
+        with training_progress() as watch:
             run = plan(data, model, method or "normal", seeds=seeds)
-            trained = fit_run(data, run, device=device, out=folder, watch=watch)
+            trained = fit_run(data, run, device=device, out=folder, watch=watch, context=RunContext(command))
         assert trained is not None  # one process is the first
         runs.append((str(folder), trained))
         found = ""

@@ -126,8 +126,7 @@ def train(
         say(f"note: {note}")
 
     # only now what loads torch: the notes need not wait for it
-    from accord.fitting import fit_run
-    from accord.io.noted import noting
+    from accord.fitting import RunContext, fit_run
     from accord.nn.ranks import joined
     from accord.training.plan import find_device, model_and_method, plan
     from accord.training.run import RunSpec
@@ -146,11 +145,12 @@ def train(
         first = ranks.rank == 0  # of several processes one decides
         folder = run_folder(out, Path("runs") / name, resume, overwrite) if first else Path()
         folder = Path(ranks.from_first(str(folder)))
-        kept = noting(read_seconds=read_seconds, command=typed())
-        with kept, training_progress() if first else nullcontext() as watch:
+        context = RunContext(command=typed(), read_seconds=read_seconds)
+        with training_progress() if first else nullcontext() as watch:
             recommender = fit_run(
-                dataset, run, device=device, out=folder, resume=resume, refit=refit, watch=watch, ranks=ranks
-            )
+                *(dataset, run), device=device, out=folder, resume=resume, refit=refit, watch=watch, ranks=ranks,
+                context=context,
+            )  # fmt: skip
     if recommender is None:
         return
     members_table(recommender.metrics)

@@ -184,8 +184,8 @@ def _train(
     say: Callable[[str], None],
 ) -> Iterator[Finished]:
     """Train and evaluate, here or on another machine."""
-    for trained in train_in_memory(data, stack, device, watch, each_epoch, say):
-        run, evaluation = trained.asked, trained.evaluation
+    for run, trained in train_in_memory(data, stack, device, watch, each_epoch, say):
+        evaluation = trained.evaluation
         assert evaluation is not None
         empty: list[dict[str, float]] = [{}] * trained.num_runs
         groups = {"warm": evaluation.warm, "cold": ~evaluation.warm}

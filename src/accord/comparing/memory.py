@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from accord.consensus.training import Trained, train_run
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.methods.base import Method
 from accord.models.base import Shape
 from accord.recommender.recommender import Recommender
 from accord.training.run import RunSpec
-from accord.training.stack import train_stack
 from accord.training.trainer import Diverged, Progress
 
 MOST_RUNS = 256  # in one stack
@@ -28,8 +28,9 @@ def train_in_memory(
     watch: Callable[[Progress], None] | None = None,
     each_epoch: Callable[[RunSpec, Method, int], None] | None = None,
     say: Callable[[str], None] = print,
-) -> Iterator[Recommender]:
-    """Train and evaluate a stack that should fit. If memory runs out all the same, continue in halves.
+) -> Iterator[tuple[RunSpec, Recommender]]:
+    """Train and evaluate a stack that should fit, and say which runs it has. If memory runs out all the same, continue
+    in halves.
 
     `each_epoch` is called with the runs, their method and the epoch, in the last stage.
     """
@@ -39,13 +40,14 @@ def train_in_memory(
         try:
             seen = None if each_epoch is None else (lambda method, epoch, own=stack: each_epoch(own, method, epoch))
             try:
-                method, states = train_stack(data, stack, device, watch=watch, each_epoch=seen)
+                trained = train_run(data, stack, device, watch=watch, each_epoch=seen)
             except Diverged as error:
                 warnings.warn(f"{stack.config.model} + {stack.config.method}: {error}", stacklevel=2)
                 if error.rest is None:
                     continue
                 stack, method, states = error.rest
-            recommender = Recommender.of_training(stack, data, method, states)
+                trained = Trained(stack, method, states, method.notes)
+            recommender = Recommender.of_training(trained, data)
         except RuntimeError as error:
             if not _out_of_memory(error):
                 raise
@@ -58,7 +60,7 @@ def train_in_memory(
             say(f"out of memory with {size} runs at once: continuing with {-(-size // 2)}")
             waiting[:0] = _smaller_stacks(stack, -(-size // 2))
         else:
-            yield recommender
+            yield stack, recommender
             continue
         gc.collect()  # outside the handler, whose traceback keeps the tensors alive
         if device.type == "cuda":

@@ -10,8 +10,8 @@ import numpy as np
 
 from accord.comparing.compare import ALWAYS, Cell, Request, compare, has_option, keys_of
 from accord.comparing.results import Results
+from accord.consensus.families import FAMILIES, Range
 from accord.errors import InputError
-from accord.methods.candidates import FAMILIES, Range
 
 TUNING_SEED = 1
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from accord.config import resolve
 from accord.errors import InputError
-from accord.methods.auto import SearchMembers
 from accord.methods.base import Method
-from accord.methods.consensus import FromMembers
 from accord.methods.dcf import DCF
 from accord.methods.deca import DeCA, DeCAp
 from accord.methods.denoising_losses import RCE, TCE
@@ -15,9 +13,7 @@ from accord.methods.normal import WBPR, Ensemble, Normal
 from accord.methods.pld import PLD
 from accord.methods.solve import Solve
 from accord.methods.udt import UDT
-from accord.models import ModelSpec, is_solved, own_class
-from accord.models.auto import Auto
-from accord.models.consensus import Consensus
+from accord.models import ModelSpec, is_solved
 
 LISTED: tuple[type[Method], ...] = (Normal, WBPR, TCE, RCE, DCF, UDT, PLD, EARD, Ensemble, DeCA, DeCAp)
 METHODS: dict[str, type[Method]] = {method.name: method for method in LISTED}
@@ -33,10 +29,7 @@ def find_method(spec: MethodSpec) -> type[Method]:
 
 
 def method_for(model: ModelSpec, spec: MethodSpec) -> type[Method]:
-    """The method that a model is trained with: a solved one needs none, and a consensus those of its members."""
-    own = own_class(model)
-    if own is not None and issubclass(own, Consensus):
-        return SearchMembers if issubclass(own, Auto) else FromMembers
+    """The method that a model is trained with: a solved one and a consensus need none."""
     return Solve if is_solved(model) else find_method(spec)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from typing import Protocol as TypingProtocol
@@ -18,12 +17,9 @@ from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.data.sampling import Batch, sums
 from accord.errors import InputError
-from accord.evaluation.evaluate import Relevant
-from accord.evaluation.ranking import Ranker
 from accord.methods.known import targets
 from accord.models import ModelSpec, build_model, is_solved
 from accord.models.base import Model, Setup
-from accord.models.consensus import Member
 from accord.nn.layers import Trainable
 from accord.protocol import OwnRules, Protocol
 
@@ -51,8 +47,8 @@ class Build:
         return self.setup.train
 
 
-class Lab(TypingProtocol):
-    """What training hands a method, to be trained with: see `Method.stages`."""
+class TrainingContext(TypingProtocol):
+    """What training gives a method to be trained with: see `Method.stages`."""
 
     def train(self, stage: Method) -> None:
         """Train the networks of a stage with its loss. The method itself is the last stage."""
@@ -60,55 +56,16 @@ class Lab(TypingProtocol):
     def solve(self, model: Model) -> None:
         """Solve a model on the training interactions, with their weights."""
 
-    @property
-    def validation_pairs(self) -> Csr:
-        """The validation pairs, by the rules of the protocol."""
-
-    def out_of_fold(self, model: ModelSpec, method: str = "normal", folds: int = 5) -> npt.NDArray[np.float64]:
-        """Scores of every training interaction by models that were trained without it: [runs, n]."""
-
     def set_column(self, name: str, values: npt.NDArray[np.float64]) -> None:
         """Let the batches of later stages carry a column of the training interactions, `weight` for instance: [n]."""
-
-    def fit(self, member: Member) -> tuple[Method, int | None]:
-        """A run of its own on the same data, trained, and the epochs that were best where it was stopped by them."""
-
-    def beside(self, members: Sequence[Member]) -> AbstractContextManager[None]:
-        """Within it, those of the members that are learned are trained in a thread of their own until `fit` asks for
-        them, and half of torch's threads are theirs. How many there are changes no bit of what is trained."""
-
-    def scored_otherwise(self, member: Member, trained: Method) -> Method:
-        """A trained run with options that change its scores alone, and none of its weights."""
-
-    @property
-    def has_times(self) -> bool:
-        """Whether it is known when each training interaction was."""
-
-    @property
-    def relevant(self) -> Relevant | None:
-        """What members are judged by: validation pairs of users with history, of so many users at most, less those that
-        are labelled as noise; None: none."""
-
-    @property
-    def known_real(self) -> Relevant | None:
-        """Of the validation pairs of users with history those that are labelled real; None: none."""
-
-    @property
-    def known_noise(self) -> int:
-        """How many validation pairs judge no member, as they are labelled as noise."""
-
-    def ranker(self, method: Method) -> Ranker:
-        """What ranks for the users of the validation by the scores of a trained method."""
-
-    def validate(self, method: Method) -> float | None:
-        """NDCG@20 of a trained method on the validation: of the mean of its runs where it has several."""
 
     @property
     def train_pairs(self) -> Csr:
         """The training interactions."""
 
-    def report(self, what: str, done: int, of: int, plan: str | None = None) -> None:
-        """Tell whoever watches what is being done, and at the beginning what all of it will be."""
+    @property
+    def validation_pairs(self) -> Csr:
+        """The validation pairs, by the rules of the protocol."""
 
 
 class Method(Trainable):
@@ -133,7 +90,6 @@ class Method(Trainable):
     popularity: float | None = None  # negatives by popularity, to which so much is added; None: all alike
     shardable: bool = False  # whether its loss is a sum over pairs, so that processes can share a batch
     learns: ClassVar[bool] = True  # by a training loop: it has seeds, epochs and something to stop by
-    chosen: Sequence[Member] | None = None  # the members that training has found, of a consensus
     notes: Sequence[str] = ()  # what a user should know of how it was trained
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
@@ -146,9 +102,9 @@ class Method(Trainable):
         self.target = build(purpose="target")
         self.rules = protocol.own(self.target.Rules)  # how a run with this target is treated
 
-    def stages(self, lab: Lab) -> None:
+    def stages(self, context: TrainingContext) -> None:
         """What is done to train it, in order."""
-        lab.train(self)
+        context.train(self)
 
     def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:
         """The gradient of the penalty on the target as a factor [R] of each parameter."""

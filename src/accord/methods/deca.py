@@ -18,7 +18,7 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.sampling import Batch
 from accord.kernels.agreement import agreement, agreement_terms, log, told
-from accord.methods.base import Build, Lab, Method
+from accord.methods.base import Build, Method, TrainingContext
 from accord.methods.known import known
 from accord.methods.normal import Pretrain
 from accord.methods.partner import SolvedPartner
@@ -77,11 +77,11 @@ class DeCA(Method):
     def _partner_of(self, spec: str, build: Build) -> Model | SolvedPartner:
         return SolvedPartner(spec, build) if is_solved(spec) else build(spec, purpose="partner")
 
-    def stages(self, lab: Lab) -> None:
+    def stages(self, context: TrainingContext) -> None:
         partner = self.partner if isinstance(self.partner, SolvedPartner) else None
         if partner is not None:
-            partner.solve(lab, self.c1.device)
-        lab.train(self)
+            partner.solve(context, self.c1.device)
+        context.train(self)
         if partner is not None:
             partner.forget()
 
@@ -153,10 +153,10 @@ class DeCAp(DeCA):
             self.partner = self._partner_of(self.config.partner, build)
         self.num_stages = 1 if isinstance(self.partner, SolvedPartner) else 2
 
-    def stages(self, lab: Lab) -> None:
+    def stages(self, context: TrainingContext) -> None:
         if not isinstance(self.partner, SolvedPartner):
-            lab.train(Pretrain(self.partner, self.protocol))
-        super().stages(lab)
+            context.train(Pretrain(self.partner, self.protocol))
+        super().stages(context)
 
     def train(self, mode: bool = True) -> DeCAp:
         for network in self.children():

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from accord.data.csr import Csr
 from accord.data.sampling import Negatives, TrainingPairs
 from accord.errors import InputError
-from accord.methods.base import Build, Lab
+from accord.methods.base import Build, TrainingContext
 from accord.models.base import Model
 from accord.random import generators
 
@@ -57,12 +57,12 @@ class SolvedPartner(nn.Module):
     def recordable(self) -> bool:
         return self._every is not None
 
-    def solve(self, lab: Lab, device: torch.device) -> None:
+    def solve(self, context: TrainingContext, device: torch.device) -> None:
         """Solve the model, and find out on the validation what its scores mean."""
         model = self.build(self.spec, purpose="partner", solved=True)
-        lab.solve(model)
+        context.solve(model)
         self._model = [model.eval()]
-        self._scale = self._calibrated(self.build.train, lab.validation_pairs, device)
+        self._scale = self._calibrated(self.build.train, context.validation_pairs, device)
         size = len(self._scale[0]) * model.num_users * model.num_items
         if size <= KEPT_WHOLE:
             parts = [self.opinions(part) for part in self._blocks(torch.arange(model.num_users, device=device))]

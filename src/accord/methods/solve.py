@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from accord.errors import InputError
-from accord.methods.base import Lab, Method
+from accord.methods.base import Method, TrainingContext
 
 
 class Solve(Method):
@@ -13,8 +13,8 @@ class Solve(Method):
     summary = "the model is solved, not trained"
     learns = False
 
-    def stages(self, lab: Lab) -> None:
-        lab.solve(self.target)
+    def stages(self, context: TrainingContext) -> None:
+        context.solve(self.target)
 
     def posterior(self, users: Tensor, items: Tensor) -> Tensor:
         raise InputError(f"model '{self.target.name}' gives no probability; train a learned model to find noise.")

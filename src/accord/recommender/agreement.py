@@ -12,7 +12,6 @@ from accord.data.interactions import Interactions
 from accord.errors import InputError
 from accord.kernels.lookups import entries_of
 from accord.methods.base import Method
-from accord.methods.consensus import FromMembers
 from accord.models.consensus import Consensus, vote
 
 CELLS_AT_ONCE = 2**26
@@ -32,7 +31,7 @@ class Agreement:
 
     @classmethod
     def of(cls, method: Method, owned: Csr, labels: list[str]) -> Agreement:
-        if not isinstance(method, FromMembers):
+        if not isinstance(method.target, Consensus):
             raise InputError("only the members of a consensus can agree; train with --model auto or consensus.")
         return cls(method, owned, labels)
 

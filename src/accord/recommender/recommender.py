@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import torch
 
 from accord.config import full_name
+from accord.consensus.training import Trained
 from accord.data.columns import Columns
 from accord.data.csr import Csr, Rows
 from accord.data.interactions import Dataset, IdMap, Interactions
@@ -36,7 +37,6 @@ from accord.recommender.top_n import Lists
 from accord.training import checkpoints
 from accord.training.plan import find_device
 from accord.training.run import RunSpec, run_entries
-from accord.training.trainer import TrainState
 from accord.version import __version__
 
 PAIRS_AT_ONCE = 1_000_000
@@ -66,7 +66,6 @@ class Recommender(Answers):
         self.users, self.items, self.train, self.seen = users, items, train, seen
         self.owned = seen  # what is never recommended: `seen`, and whatever else a user has in any part of the log
         self.final: Recommender | None = None  # what recommends, if the run was fitted again on the whole log
-        self.asked = run  # before training found the members of a consensus
         self.metrics = metrics  # what metrics.json holds
         self.history: list[dict[str, Any]] = []  # what log.jsonl holds
         self.item_info: pa.Table | None = None  # a row for each row of `items`: title, and whatever else is known
@@ -97,20 +96,18 @@ class Recommender(Answers):
     @classmethod
     def of_training(
         cls,
-        run: RunSpec,
+        trained: Trained,
         data: Dataset,
-        method: Method,
-        states: Sequence[TrainState],
         relevant: Relevant | None = None,
         evaluation: Evaluation | None = None,
     ) -> Recommender:
         """What was trained with the data that belongs to it: evaluated, where that was not done already."""
-        relevant = relevant or Relevant.of_test(data, run.config.protocol)
-        trained = run.as_trained(method)
-        config = trained.config
-        made = cls(trained, method, data.users, data.items, data.training_csr(trained.columns), relevant.seen, {})
-        made.asked, made.item_info = run, data.item_info
-        made.history = [entry for state in states for entry in state.history]
+        run, config = trained.run, trained.run.config
+        relevant = relevant or Relevant.of_test(data, config.protocol)
+        train = data.training_csr(run.columns)
+        made = cls(run, trained.method, data.users, data.items, train, relevant.seen, {})
+        made.item_info = data.item_info
+        made.history = [entry for state in trained.states for entry in state.history]
         judged = {"user": data.users.take(relevant.pairs.users), "item": data.items.take(relevant.pairs.items)}
         made._parts = {
             "train": data.train,
@@ -121,20 +118,23 @@ class Recommender(Answers):
         made.evaluation = evaluation or made.evaluate(relevant, config.ks)
         sizes = {"valid": len(made._parts["valid"]), "test": len(relevant.pairs.items)}
         made.metrics = {
-            **results.of_run(trained, data, sizes),
-            "runs": run_entries(config, made.evaluation, states, lambda: made._validated(data)),
+            **results.of_run(run, data, sizes),
+            "runs": run_entries(config, made.evaluation, trained.states, lambda: made._validated(data)),
             **made.evaluation.summary(),
             "seconds": {},
             "device": str(made.device),
         }
-        if method.notes:
-            made.metrics["notes"] = list(method.notes)
+        if trained.notes:
+            made.metrics["notes"] = list(trained.notes)
         return made
 
-    def judge_members(self, relevant: Relevant) -> None:
-        """Write down how well each member of a consensus recommends alone, those too that got no vote."""
-        ranker = replace(self._ranker(self.method, 1), seen=relevant.seen)
-        self.metrics |= results.of_members(self.method, ranker, relevant)
+    def evaluate_members(self, trained: Trained, relevant: Relevant) -> None:
+        """Write down how well each candidate of a consensus recommends alone, those too that got no vote."""
+        if trained.candidates:
+            ranker = replace(self._ranker(self.method, 1), seen=relevant.seen)
+            self.metrics["members"] = results.of_candidates(trained.candidates, ranker, relevant)
+        if trained.search:
+            self.metrics["search"] = dict(trained.search)
 
     def _own(self, data: Dataset) -> None:
         """Take note of all pairs that users have, and keep those that are in neither training nor validation."""

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
+from accord.consensus.training import of_members, train_run
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.titles import with_items
 from accord.errors import InputError, shown
 from accord.methods.base import Method
 from accord.training.run import RunSpec
-from accord.training.stack import train_stack
 
 
 def grown(log: Dataset, new: Interactions, run: RunSpec, items: Any = None) -> Dataset:
@@ -72,7 +72,7 @@ def _without_times(part: Interactions) -> Interactions:
 def on(data: Dataset, run: RunSpec, method: Method, before: Dataset, device: torch.device) -> Method:
     """The method of one run, on the log that has grown from `before`."""
     if not run.kind.learns:
-        return train_stack(data, run, device)[0]
+        return train_run(data, run, device).method
     fresh = len(data.items) - len(before.items)
     what = f"{run.config.model} + {run.config.method}"
     if not method.target.reads_history:
@@ -107,8 +107,7 @@ def with_solved_only(run: RunSpec) -> RunSpec:
     kept = [member for member in run.members if not run.of_member(member).kind.learns]
     if not any(not member.added for member in kept):
         raise InputError("all members of this consensus are learned; train it again with all interactions.")
-    written = [member.model_dump(mode="json", exclude_defaults=True) for member in kept]
-    return run.updated(model_options=run.config.model_options | {"members": written})
+    return of_members(run, kept)
 
 
 def require_updatable(run: RunSpec, log: Dataset) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from accord.consensus.families import plan_search
 from accord.evaluation.significance import Comparison
-from accord.methods.candidates import plan_search
 from accord.models.auto import Auto
 from accord.models.base import Shape
 from accord.report import charts, measure

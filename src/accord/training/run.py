@@ -181,14 +181,6 @@ class RunSpec:
         make_config(run.kind.Config, run.config.method_options, where)
         return run
 
-    def as_trained(self, method: Method) -> RunSpec:
-        """The run that gives the trained method again: of a consensus, with the members that were found."""
-        if method.chosen is None:
-            return self
-        written = [member.model_dump(mode="json", exclude_defaults=True) for member in method.chosen]
-        found = self.updated(model=Consensus.name, model_options={"members": written})
-        return replace(found, model=Consensus.name)
-
     def build(self, train: Csr) -> Method:
         """The method with all its networks, each run at its own start; nothing is trained or solved."""
         config, kind = self.config, self.kind

@@ -6,32 +6,26 @@ import contextlib
 import ctypes
 import hashlib
 import itertools
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import torch
 
 from accord.data.csr import Csr
-from accord.data.folds import Fold, cut
+from accord.data.folds import Fold
 from accord.data.interactions import Dataset, Interactions
 from accord.data.sampling import TrainingPairs
 from accord.data.user_shard import sampler_of, shard_of
 from accord.errors import InputError
-from accord.evaluation.evaluate import Relevant, evaluate, validation_part
-from accord.evaluation.ranking import Ranker
+from accord.evaluation.evaluate import validation_part
 from accord.kernels.lookups import entries_of
 from accord.methods.base import Method
 from accord.methods.known import note
-from accord.models import ModelSpec
 from accord.models.base import Model
-from accord.models.consensus import Member, as_run
 from accord.nn.ranks import ALONE, Ranks
 from accord.random import generators
 from accord.training import checkpoints
@@ -71,12 +65,12 @@ def train_stack(
     if folder is not None and not resume and ranks.rank == 0:
         # what an earlier training left must not come back when this one is resumed
         checkpoints.remove(checkpoints.found(folder))
-    bench = Bench(data, run, train, method, device, folder, resume, watch, each_epoch, ranks)
-    method.stages(bench)
-    lost = {row % len(run.config.seeds) for state in bench.states for row in state.diverged}
+    context = StackTraining(data, run, train, method, device, folder, resume, watch, each_epoch, ranks)
+    method.stages(context)
+    lost = {row % len(run.config.seeds) for state in context.states for row in state.diverged}
     if lost:
-        raise _diverged(run, train, method, bench.states, lost)
-    return method.to(device).eval(), bench.states
+        raise _diverged(run, train, method, context.states, lost)
+    return method.to(device).eval(), context.states
 
 
 def _tell_share(watch: Callable[[Progress], None], name: str, share: float) -> None:
@@ -84,8 +78,8 @@ def _tell_share(watch: Callable[[Progress], None], name: str, share: float) -> N
     watch(Progress(name, round(100 * share), 100, 0, float("nan"), 0.0, None, "%"))
 
 
-class Bench:
-    """What a method is trained on: the lab that `Method.stages` is handed."""
+class StackTraining:
+    """The training of a batch of runs: the `TrainingContext` that `Method.stages` is given."""
 
     def __init__(
         self, data: Dataset, run: RunSpec, train: Csr, method: Method, device: torch.device, folder: Path | None = None,
@@ -95,8 +89,6 @@ class Bench:
         self.data, self.run, self.train_pairs, self.method, self.device = data, run, train, method, device
         self.folder, self.resume, self.watch, self.each_epoch, self.ranks = folder, resume, watch, each_epoch, ranks
         self.states: list[TrainState] = []
-        self.set_columns: dict[str, npt.NDArray[np.float64]] = {}
-        self.begun: list[tuple[Member, Future[tuple[Method, int | None]]]] = []
 
     def train(self, stage: Method) -> None:
         """Train a stage with its own sampler, and keep the state in which it ended."""
@@ -120,149 +112,13 @@ class Bench:
     def validation_pairs(self) -> Csr:
         return self.data.csr(validation_part(self.data, self.run.config.protocol))
 
-    def out_of_fold(self, model: ModelSpec, method: str = "normal", folds: int = 5) -> npt.NDArray[np.float64]:
-        """Scores of every training interaction by models that were trained without it: [runs, n]."""
-        whole = self.train_pairs
-        if whole.num_users < whole.all_users:
-            raise InputError("out-of-fold scores need all users in one process; start it without torchrun.")
-        pairs = pa.table({"user": pa.array(whole.users, pa.int32()), "item": pa.array(whole.items, pa.int32())})
-        rows = Interactions(pairs, (self.data.users, self.data.items))
-        judge = self.run.beside(model, method)
-        found = np.empty((len(judge.config.seeds), len(rows)))
-        for fold in cut(whole.users, whole.items, whole.num_users, whole.num_items, folds):
-            trained, held = trained_without(self.data, rows, judge, fold, self.device, self.watch)
-            found[:, fold.held] = pair_scores(trained, held, self.device)
-        return found
-
     def set_column(self, name: str, values: npt.NDArray[np.float64]) -> None:
         if len(values) != len(self.train_pairs.items):
             raise InputError(
                 f"column '{name}' has {len(values)} values for {len(self.train_pairs.items)} training interactions."
             )
-        self.set_columns[name] = np.asarray(values)
-        self.train_pairs = replace(self.train_pairs, columns={**self.train_pairs.columns, **self.set_columns})
-
-    def fit(self, member: Member) -> tuple[Method, int | None]:
-        begun = next((future for one, future in self.begun if one == member), None)
-        return self._fit(member) if begun is None else begun.result()
-
-    def _fit(self, member: Member, watch: Callable[[Progress], None] | None = None) -> tuple[Method, int | None]:
-        run = self.run.of_member(member)
-        if member.epochs is not None and self.relevant is None:
-            run = run.updated(train=run.config.train.model_copy(update={"epochs": member.epochs}))
-        try:
-            trained, states = train_stack(
-                self._of_members, run, self.device, watch=watch, ranks=self.ranks, columns=self._columns_of(member)
-            )
-        except Diverged as error:
-            if error.rest is None:
-                raise
-            _, trained, states = error.rest
-        watched = states and self.relevant is not None and run.config.protocol.early_stop == "best-ndcg"
-        return trained, states[-1].best_epoch() if watched else None
-
-    @contextlib.contextmanager
-    def beside(self, members: Sequence[Member]) -> Iterator[None]:
-        learned, threads = [member for member in members if member.method is not None], torch.get_num_threads()
-        if not learned or threads == 1 or self.device.type != "cpu" or self.ranks.size > 1:
-            yield
-            return
-        over = threading.Event()
-
-        def go_on(_: Progress) -> None:
-            if over.is_set():
-                raise CancelledError
-
-        def work(member: Member) -> tuple[Method, int | None]:
-            torch.set_num_threads(threads // 2)  # of this thread
-            return self._fit(member, go_on)
-
-        with ThreadPoolExecutor(1) as pool:
-            torch.set_num_threads(threads - threads // 2)
-            self.begun = [(member, pool.submit(work, member)) for member in learned]
-            try:
-                yield
-            finally:
-                torch.set_num_threads(threads)
-                over.set()  # what nobody waits for ends with its epoch
-                pool.shutdown(wait=False, cancel_futures=True)
-                self.begun = []
-
-    @cached_property
-    def _of_members(self) -> Dataset:
-        """The data without labels: a consensus says itself what its members learn from them. What is labelled as noise
-        judges none of them."""
-        bare, judging = self.data.train.without("label"), self._without_noise
-        return judging if bare is self.data.train else replace(judging, train=bare)
-
-    @cached_property
-    def _without_noise(self) -> Dataset:
-        """The data with a validation that has no pair labelled as noise, unless all of them are."""
-        part, noise = self._labelled_noise
-        if not noise.any() or noise.all():
-            return self.data
-        return replace(self.data, valid=part.filter(~noise), valid_clean=None)
-
-    @property
-    def _labelled_noise(self) -> tuple[Interactions, npt.NDArray[np.bool_]]:
-        """The validation, and which of its pairs are labelled as noise."""
-        part = validation_part(self.data, self.run.config.protocol)
-        return part, part.column("label") < 0.5 if "label" in part.names else np.zeros(len(part), dtype=bool)
-
-    @property
-    def known_noise(self) -> int:
-        return len(self._labelled_noise[0]) - len(validation_part(self._without_noise, self.run.config.protocol))
-
-    def _columns_of(self, member: Member) -> dict[str, npt.NDArray[np.float64]]:
-        """The columns that were set, as a member takes them: p_real is what a learned one is trained against, and what
-        an interaction counts for in a solved one."""
-        p_real = self.set_columns.get("p_real")
-        if not member.by_p_real or p_real is None:
-            return self.set_columns
-        share = p_real / p_real.mean()
-        if member.method is not None:
-            return {**self.set_columns, "label": np.minimum(share, 1)}
-        return {**self.set_columns, "weight": share * self.train_pairs.columns.get("weight", 1.0)}
-
-    def scored_otherwise(self, member: Member, trained: Method) -> Method:
-        run = self.run.of_member(member)
-        made, weights = run.build(self.data.training_csr(run.columns)), trained.state_dict()
-        made.target.make_room({name.removeprefix("target."): tensor for name, tensor in weights.items()})
-        made.load_state_dict(weights, assign=True)
-        return made.to(self.device).eval()
-
-    @property
-    def has_times(self) -> bool:
-        return self.data.train.has_time and not self.data.train.rows.column("time").null_count
-
-    @cached_property
-    def relevant(self) -> Relevant | None:
-        return self._judged_by(self._without_noise)
-
-    @property
-    def known_real(self) -> Relevant | None:
-        part = validation_part(self.data, self.run.config.protocol)
-        if "label" not in part.names:
-            return None
-        return self._judged_by(replace(self.data, valid=part.filter(part.column("label") > 0.5), valid_clean=None))
-
-    def _judged_by(self, data: Dataset) -> Relevant | None:
-        relevant = Relevant.of_validation(data, self.run.config.protocol).sampled()
-        return relevant if len(relevant.users) else None
-
-    def ranker(self, method: Method) -> Ranker:
-        seen, rules = self.data.csr(self.data.train), self.run.config.protocol
-        return Ranker.of(method.target, method.score_all, 1, seen, self.train_pairs, rules, self.device)
-
-    def validate(self, method: Method) -> float | None:
-        if self.relevant is None:
-            return None
-        ranker = replace(self.ranker(method), score_all=partial(as_run, method), scores_are_logits=False)
-        return float(evaluate(ranker, self.relevant, [20]).per_user["ndcg@20"].mean())
-
-    def report(self, what: str, done: int, of: int, plan: str | None = None) -> None:
-        if self.watch is not None:
-            self.watch(Progress(what, done, of, 0, float("nan"), 0.0, None, "tried", plan))
+        columns = {**self.train_pairs.columns, name: np.asarray(values)}
+        self.train_pairs = replace(self.train_pairs, columns=columns)
 
     def trainer(self, stage: Method) -> Trainer:
         """What trains the next stage."""

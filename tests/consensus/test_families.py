@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord.methods.candidates import FAMILIES, MOST_TRIALS, Family, Range, halton, plan_search
+from accord.consensus.families import FAMILIES, MOST_TRIALS, Family, Range, halton, plan_search
 from accord.models import MODELS
 from accord.models.base import Shape
 

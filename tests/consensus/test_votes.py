@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from accord.consensus.votes import Votes, choose_trust, choose_weights, collect_votes
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.ranking import Ranker
-from accord.evaluation.selection import Votes, choose_trust, choose_weights, collect_votes
 from accord.protocol import CORRECTED
 from helpers import CPU, csr, random_csr
 

@@ -1,0 +1,218 @@
+"""Members of a consensus: trained on a log, each as a run of its own, and evaluated on its validation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from accord.data.interactions import Dataset, Interactions
+from accord.errors import InputError
+from accord.evaluation.evaluate import Relevant, evaluate, validation_part
+from accord.evaluation.ranking import Ranker
+from accord.methods.base import Method
+from accord.models.base import Model
+from accord.models.consensus import Member, as_run
+from accord.training import stack
+from accord.training.run import RunSpec
+from accord.training.trainer import Diverged, Progress
+
+Floats = npt.NDArray[np.float64]
+Trial = tuple[Method, int | None]  # a trained member, and the epochs that were best where the validation stopped it
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trained member, and how well it recommends alone."""
+
+    member: Member
+    method: Method
+    ndcg: float | None  # @20 on the validation, where there is one
+
+    @property
+    def fades(self) -> bool:
+        """Whether it scores from a history that fades."""
+        return "model.recency" in self.member.options
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What the results say of it."""
+        settings = self.member.model_dump(mode="json", exclude_defaults=True)
+        return settings if self.ndcg is None else {**settings, "valid_ndcg@20": self.ndcg}
+
+
+class MemberTraining:
+    """Trains members on the log of a run, and evaluates them on its validation."""
+
+    def __init__(
+        self, data: Dataset, run: RunSpec, device: torch.device, watch: Callable[[Progress], None] | None = None
+    ) -> None:
+        self.data, self.run, self.device, self.watch = data, run, device, watch
+        self.train = data.training_csr(run.columns)
+        self.p_real: Floats | None = None  # of each training interaction, once labels have taught it
+        self.notes: list[str] = []
+        self._background: list[tuple[Member, Future[Trial]]] = []
+        left_out = len(self._validation) - len(validation_part(self._without_noise, run.config.protocol))
+        if left_out:
+            self.notes.append(f"the validation leaves out {left_out:,} interactions, which are labelled as noise.")
+
+    # --- training
+
+    def candidate(self, member: Member) -> Candidate | None:
+        """A member, trained and evaluated; None, with a note, if it fails."""
+        try:
+            method, epochs = self._trained(member)
+        except (InputError, MemoryError, torch.OutOfMemoryError) as error:
+            why = str(error) if isinstance(error, InputError) else "it does not fit into memory."
+            self.notes.append(f"{member.label} is left out: {why}")
+            return None
+        # a fit without validation trains as many epochs as were best in the fit before it
+        return self.evaluated(member.model_copy(update={"epochs": epochs or member.epochs}), method)
+
+    def candidates(self, members: Sequence[Member]) -> list[Candidate]:
+        """Those of the members that do not fail."""
+        tried = (self.candidate(member) for member in members)
+        return [candidate for candidate in tried if candidate is not None]
+
+    def evaluated(self, member: Member, method: Method) -> Candidate:
+        return Candidate(member, method, self.validate(method))
+
+    def _trained(self, member: Member) -> Trial:
+        started = next((future for one, future in self._background if one == member), None)
+        return self._train(member) if started is None else started.result()
+
+    def _train(self, member: Member, watch: Callable[[Progress], None] | None = None) -> Trial:
+        run = self.run.of_member(member)
+        if member.epochs is not None and self.relevant is None:
+            run = run.updated(train=run.config.train.model_copy(update={"epochs": member.epochs}))
+        try:
+            method, states = stack.train_stack(
+                self._unlabelled, run, self.device, watch=watch, columns=self._columns_of(member)
+            )
+        except Diverged as error:
+            if error.rest is None:
+                raise
+            _, method, states = error.rest
+        stopped = states and self.relevant is not None and run.config.protocol.early_stop == "best-ndcg"
+        return method, states[-1].best_epoch() if stopped else None
+
+    @contextmanager
+    def in_background(self, members: Sequence[Member]) -> Iterator[None]:
+        """Within it, the learned ones of these members are trained by a second thread until they are asked for, with
+        half of torch's threads. How many threads there are changes no bit of what is trained."""
+        learned, threads = [member for member in members if member.method is not None], torch.get_num_threads()
+        if not learned or threads == 1 or self.device.type != "cpu":
+            yield
+            return
+        over = threading.Event()
+
+        def check(_: Progress) -> None:
+            if over.is_set():
+                raise CancelledError
+
+        def work(member: Member) -> Trial:
+            torch.set_num_threads(threads // 2)  # of this thread
+            return self._train(member, check)
+
+        with ThreadPoolExecutor(1) as pool:
+            torch.set_num_threads(threads - threads // 2)
+            self._background = [(member, pool.submit(work, member)) for member in learned]
+            try:
+                yield
+            finally:
+                torch.set_num_threads(threads)
+                over.set()  # a training that nobody waits for ends with its epoch
+                pool.shutdown(wait=False, cancel_futures=True)
+                self._background = []
+
+    def rescored(self, member: Member, trained: Method) -> Method:
+        """A trained member with options that change its scores and none of its weights."""
+        run = self.run.of_member(member)
+        method, weights = run.build(self.data.training_csr(run.columns)), trained.state_dict()
+        method.target.make_room({name.removeprefix("target."): tensor for name, tensor in weights.items()})
+        method.load_state_dict(weights, assign=True)
+        return method.to(self.device).eval()
+
+    def _columns_of(self, member: Member) -> dict[str, Floats]:
+        """What a member learns from labels: p_real is the target of a learned one, and the weight of each interaction
+        of a solved one, divided by its mean."""
+        if self.p_real is None:
+            return {}
+        columns = {"p_real": self.p_real}
+        if not member.by_p_real:
+            return columns
+        share = self.p_real / self.p_real.mean()
+        if member.method is not None:
+            return {**columns, "label": np.minimum(share, 1)}
+        return {**columns, "weight": share * self.train.columns.get("weight", 1.0)}
+
+    # --- the data
+
+    @cached_property
+    def _unlabelled(self) -> Dataset:
+        """The data without labels: the consensus says itself what its members learn from them."""
+        bare, data = self.data.train.without("label"), self._without_noise
+        return data if bare is self.data.train else replace(data, train=bare)
+
+    @cached_property
+    def _without_noise(self) -> Dataset:
+        """The data with a validation that has no pair labelled as noise, unless all of them are."""
+        part = self._validation
+        noise = part.column("label") < 0.5 if "label" in part.names else np.zeros(len(part), dtype=bool)
+        if not noise.any() or noise.all():
+            return self.data
+        return replace(self.data, valid=part.filter(~noise), valid_clean=None)
+
+    @property
+    def _validation(self) -> Interactions:
+        return validation_part(self.data, self.run.config.protocol)
+
+    @property
+    def has_times(self) -> bool:
+        """Whether every training interaction has a time."""
+        return self.data.train.has_time and not self.data.train.rows.column("time").null_count
+
+    # --- the validation
+
+    @cached_property
+    def relevant(self) -> Relevant | None:
+        """What members are evaluated by: validation pairs of users with history, except those labelled as noise, of a
+        sample of very many users; None where there are none."""
+        return self._relevant_of(self._without_noise)
+
+    @property
+    def labelled_real(self) -> Relevant | None:
+        """The validation pairs of users with history that are labelled as real; None where there are none."""
+        part = self._validation
+        if "label" not in part.names:
+            return None
+        return self._relevant_of(replace(self.data, valid=part.filter(part.column("label") > 0.5), valid_clean=None))
+
+    def _relevant_of(self, data: Dataset) -> Relevant | None:
+        relevant = Relevant.of_validation(data, self.run.config.protocol).sampled()
+        return relevant if len(relevant.users) else None
+
+    def ranker(self, model: Model) -> Ranker:
+        """What ranks the users of the validation by the scores of a trained model."""
+        seen, rules = self.data.csr(self.data.train), self.run.config.protocol
+        return Ranker.of(model, model.score_all, 1, seen, self.train, rules, self.device)
+
+    def validate(self, method: Method) -> float | None:
+        """NDCG@20 of a trained member on the validation: of the mean of its runs where it has several."""
+        if self.relevant is None:
+            return None
+        ranker = replace(self.ranker(method.target), score_all=partial(as_run, method), scores_are_logits=False)
+        return float(evaluate(ranker, self.relevant, [20]).per_user["ndcg@20"].mean())
+
+    def report(self, what: str, done: int, total: int, plan: str | None = None) -> None:
+        """Tell whoever watches what is tried now; at the beginning, what all of the search will be."""
+        if self.watch is not None:
+            self.watch(Progress(what, done, total, 0, float("nan"), 0.0, None, "tried", plan))

@@ -1,0 +1,132 @@
+"""A run, trained: one model by the training loop, or a consensus by its members, which `auto` searches for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from accord.consensus.labels import clean_members, learn_labels, trusted
+from accord.consensus.members import Candidate, MemberTraining
+from accord.consensus.search import search_members, shared, voters
+from accord.consensus.votes import choose_trust, choose_weights, collect_votes
+from accord.data.interactions import Dataset
+from accord.errors import InputError
+from accord.methods.base import Method
+from accord.models import own_class
+from accord.models.auto import Auto
+from accord.models.consensus import Consensus, Member
+from accord.nn.ranks import ALONE, Ranks
+from accord.posteriors.estimate import Estimate
+from accord.training.run import RunSpec, is_of_members
+from accord.training.stack import train_stack
+from accord.training.trainer import Progress, TrainState
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained run. Of a consensus, `run` is the recipe: the members that were chosen, their options and weights."""
+
+    run: RunSpec
+    method: Method
+    states: Sequence[TrainState] = ()
+    notes: Sequence[str] = ()
+    candidates: Sequence[Candidate] = ()  # of a consensus, those too that got no vote
+    search: Mapping[str, Any] = field(default_factory=dict)  # what `auto` tried
+    learned: Estimate | None = None  # what labels have taught
+
+
+def train_run(
+    data: Dataset,
+    run: RunSpec,
+    device: torch.device,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    watch: Callable[[Progress], None] | None = None,
+    each_epoch: Callable[[Method, int], None] | None = None,
+    ranks: Ranks = ALONE,
+) -> Trained:
+    """Train a run, whatever its model is; see `train_stack`."""
+    if is_of_members(run.model):
+        return _train_consensus(MemberTraining(data, run, device, watch))
+    method, states = train_stack(
+        data, run, device, folder=folder, resume=resume, watch=watch, each_epoch=each_epoch, ranks=ranks
+    )
+    return Trained(run, method, states, method.notes)
+
+
+def _train_consensus(training: MemberTraining) -> Trained:
+    run, learned = training.run, None
+    search: dict[str, Any] = {}
+    own = own_class(run.model)
+    if own is not None and issubclass(own, Auto):
+        options = Auto.Config(**run.config.model_options)
+        candidates, search = search_members(training, options.budget, options.recency)
+    else:
+        if any(member.added for member in run.members):
+            learned = learn_labels(training)
+        with training.in_background(run.members):
+            candidates = training.candidates(run.members)
+    if not candidates:
+        raise InputError(f"no member of the consensus could be trained: {' '.join(training.notes)}")
+    candidates = _weighted(training, candidates)
+    if search and "label" in training.train.columns:
+        learned = learn_labels(training)
+        if learned.used:
+            candidates += training.candidates(clean_members([one.member for one in candidates]))
+            candidates = _trusted(training, candidates)
+    recipe, method = _consensus(training, candidates)
+    return Trained(recipe, method, (), training.notes, candidates, search, learned)
+
+
+def _weighted(training: MemberTraining, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates with the weights that were given, or with those that are best on the validation."""
+    weights = [candidate.member.weight for candidate in candidates]
+    if None in weights:
+        voting = [candidate for candidate in candidates if not candidate.member.added]
+        chosen = iter(_choose_weights(training, voting))
+        weights = [one.member.weight if one.member.added else next(chosen) for one in candidates]
+    return [
+        replace(candidate, member=candidate.member.model_copy(update={"weight": weight or None}))
+        for candidate, weight in zip(candidates, weights, strict=True)
+    ]
+
+
+def _choose_weights(training: MemberTraining, candidates: Sequence[Candidate]) -> list[float]:
+    if len(candidates) == 1:
+        return [1.0]
+    if training.relevant is None:
+        training.notes.append("there is no validation to weigh the members by, so that their votes are equal.")
+        return [1.0] * len(candidates)
+    ranker = training.ranker(_consensus(training, ())[1].target)
+    return shared(candidates, choose_weights(collect_votes(voters(candidates), ranker, training.relevant)))
+
+
+def _trusted(training: MemberTraining, candidates: list[Candidate]) -> list[Candidate]:
+    """Let what labels add count for more or less, where labelled validation pairs show that this is better."""
+    real, target = training.labelled_real, _consensus(training, candidates)[1].target
+    assert isinstance(target, Consensus)
+    trust = 1.0 if real is None else choose_trust(target.sides, training.ranker(target), real)
+    if trust == 1.0:
+        return candidates
+    training.notes.append(f"labelled validation pairs show that labels are worth {trust:g} times their usual weight.")
+    return [replace(one, member=trusted(one.member, trust)) for one in candidates]
+
+
+def _consensus(training: MemberTraining, candidates: Sequence[Candidate]) -> tuple[RunSpec, Method]:
+    """The recipe and the method of a consensus of the candidates that have a vote."""
+    voting = [candidate for candidate in candidates if candidate.member.weight]
+    method = of_members(training.run, ()).build(training.train)
+    assert isinstance(method.target, Consensus)
+    method.target.take([one.member for one in voting], [one.method for one in voting])
+    return of_members(training.run, [one.member for one in voting]), method.to(training.device).eval()
+
+
+def of_members(run: RunSpec, members: Sequence[Member]) -> RunSpec:
+    """The run of a consensus of these members, with the training and rules of a run."""
+    written = [member.model_dump(mode="json", exclude_defaults=True) for member in members]
+    return replace(run.updated(model=Consensus.name, model_options={"members": written}), model=Consensus.name)

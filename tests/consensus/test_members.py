@@ -1,0 +1,80 @@
+"""Members of a consensus: how they are trained, and what they learn from labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from accord.consensus.members import MemberTraining
+from accord.models.consensus import Member
+from accord.training import stack
+from helpers import CPU, assert_same_weights, plan_small, small_data
+from oracles import with_threads
+
+
+def member_training(**options):
+    return MemberTraining(small_data(), plan_small("auto", "normal", (3,), **options), CPU)
+
+
+def test_p_real_is_the_target_of_a_learned_member_and_the_weight_of_a_solved_one(monkeypatch):
+    p_real, taken = np.linspace(0, 1, len(small_data().training_csr().items)), []
+    training = member_training()
+    training.p_real = p_real
+    monkeypatch.setattr(stack, "train_stack", lambda *_, columns, **__: taken.append(columns) or (None, []))
+    monkeypatch.setattr(training, "validate", lambda method: None)
+    training.candidates([Member(model="ials", by_p_real=True), Member(model="mf", method="normal", by_p_real=True)])
+    training.candidate(Member(model="mf", method="normal"))
+    solved, learned, as_it_is = taken
+    share = p_real / p_real.mean()
+    np.testing.assert_array_equal(solved["weight"], share)
+    np.testing.assert_array_equal(learned["label"], np.minimum(share, 1))
+    assert "label" not in solved
+    assert "weight" not in learned
+    assert set(as_it_is) == {"p_real"}
+
+
+QUICK = Member(model="mf", method="normal", options={"train.epochs": 3}, seeds=2)
+LONG = Member(model="gmf", method="normal", options={"train.epochs": 10**6, "train.early_stop": False})
+
+
+def test_members_trained_in_the_background_are_the_same():
+    training, threads = member_training(), []
+
+    def trained():
+        threads.append(torch.get_num_threads())
+        return training.candidate(QUICK)
+
+    def in_turn():
+        with training.in_background([QUICK, Member(model="ease")]):
+            assert len(training._background) == (torch.get_num_threads() > 1), "a solved one is not started"
+            return trained()
+
+    alone, other = with_threads(1, trained), with_threads(4, in_turn)
+    assert threads == [1, 2]
+    assert other.entry == alone.entry
+    assert_same_weights(alone.method.state_dict(), other.method.state_dict())
+
+
+def test_a_training_that_nobody_waits_for_is_ended():
+    training = member_training()
+
+    def left():
+        with training.in_background([LONG, QUICK]):
+            futures = [future for _, future in training._background]
+        return futures, torch.get_num_threads()
+
+    futures, threads = with_threads(2, left)
+    assert all(future.done() for future in futures)
+    assert threads == 2
+    assert training._background == []
+
+
+def test_an_error_in_the_background_leaves_the_member_out():
+    training, bad = member_training(), QUICK.model_copy(update={"options": {"train.lr": 1e30}})
+
+    def ask():
+        with training.in_background([bad]):
+            return training.candidate(bad)
+
+    assert with_threads(2, ask) is None
+    assert training.notes[0].startswith("mf + normal x 2 is left out: training diverged")

@@ -1,0 +1,129 @@
+"""The search for a consensus: what it tried, what it chose, and that it gives the same again."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from accord.consensus import search
+from accord.data.interactions import Interactions
+from accord.data.split import split
+from accord.fitting import fit
+from accord.recommender.recommender import Recommender
+from accord.training.callbacks import Callback
+from helpers import small_data
+
+
+@pytest.fixture(scope="module")
+def made():
+    return fit(small_data(), "auto", options={"model.budget": 2}, device="cpu")
+
+
+def test_it_becomes_a_consensus_that_can_be_given_again(made, tmp_path):
+    config = made.run.config
+    assert config.model == "consensus"
+    again = fit(small_data(), "consensus", options={"model.members": config.model_options["members"]}, device="cpu")
+    assert again.metrics["mean"] == made.metrics["mean"]
+    loaded = Recommender.load(made.save(tmp_path / "run"))
+    assert loaded.recommend(None, 3).equals(made.recommend(None, 3))
+
+
+def test_it_says_what_it_tried(made):
+    record, members = made.metrics["search"], made.metrics["members"]
+    assert record["budget"] == 2
+    assert record["cost_seconds"] <= 2
+    assert {entry["model"] for entry in members} == {entry["model"] for entry in record["tried"]}
+    for entry in members:
+        own = [one["valid_ndcg@20"] for one in record["tried"] if one["model"] == entry["model"]]
+        assert len(own) <= record["trials"]
+        assert entry["valid_ndcg@20"] == max(own), "the best of its family"
+    assert {entry["model"] for entry in members if entry.get("weight")} == {
+        member["model"] for member in made.run.config.model_options["members"]
+    }
+
+
+class Plans(Callback):
+    def __init__(self):
+        self.said = []
+
+    def on_epoch(self, progress):
+        self.said.append(progress.plan)
+
+
+def test_the_same_search_gives_the_same_result(made):
+    plans = Plans()
+    again = fit(small_data(), options={"model.budget": 2}, device="cpu", callbacks=[plans])  # auto is the default
+    assert plans.said[0].startswith("auto tries popularity, ease")
+    assert not any(plans.said[1:]), "what it will do is said once, before anything is done"
+    assert again.run.config == made.run.config
+    assert again.metrics["mean"] == made.metrics["mean"]
+
+
+def test_it_is_no_worse_than_its_members_on_validation(made):
+    assert made.metrics["runs"][0]["valid_ndcg@20"] >= max(m["valid_ndcg@20"] for m in made.metrics["members"]) - 1e-6
+
+
+def test_the_clock_ends_only_what_runs_far_over(monkeypatch):
+    clock = count(0, 100)  # seconds a call
+    monkeypatch.setattr(search.time, "monotonic", lambda: float(next(clock)))
+    found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
+    assert [entry["model"] for entry in found.metrics["members"]] == ["popularity"]
+    sentence = "took far longer than its budget of 2 s and ended before ease"
+    assert any(sentence in note for note in found.metrics["notes"])
+
+
+def test_a_family_that_fails_is_left_out(monkeypatch):
+    from accord.errors import InputError
+    from accord.models.ease import EASE
+
+    def fail(*_):
+        raise InputError("it is broken.")
+
+    monkeypatch.setattr(EASE, "fit", fail)
+    found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
+    assert "ease" not in {entry["model"] for entry in found.metrics["members"]}
+    assert "ease is left out: it is broken." in found.metrics["notes"]
+
+
+def walk(users=60, items=30, steps=24, seed=0):
+    """Whoever took an item takes one of the next: what comes is known by what came last."""
+    rng = np.random.default_rng(seed)
+    places = (rng.integers(0, items, users)[:, None] + rng.integers(1, 3, (users, steps)).cumsum(1)) % items
+    rows = np.repeat(np.arange(users), steps)
+    log = Interactions.of(pa.array(rows), pa.array(places.ravel()), time=pa.array(np.tile(np.arange(steps), users)))
+    return split(log.merged(), "chronological", (0.6, 0.2, 0.2))
+
+
+def test_histories_fade_where_that_pays(tmp_path):
+    found = fit(walk(), options={"model.budget": 3}, device="cpu", out=tmp_path / "run")
+    tried = found.metrics["search"]["tried"]
+    faded = [entry for entry in tried if "model.recency" in entry.get("options", {})]
+    assert [entry["options"]["model.recency"] for entry in faded if entry["model"] == "ease"] == [30, 10, 3]
+    plain = max(entry["valid_ndcg@20"] for entry in tried if entry["model"] == "ease" and entry not in faded)
+    still, ease = (entry for entry in found.metrics["members"] if entry["model"] == "ease")
+    assert still["valid_ndcg@20"] == plain, "which may vote beside it"
+    assert ease["options"] == {**still.get("options", {}), "model.recency": 3}
+    assert ease["valid_ndcg@20"] > 1.1 * plain
+    voting = [*found.run.members]
+    assert any("model.recency" in member.options for member in voting)
+    for before, member in zip([None, *voting], voting, strict=False):
+        if recency := member.options.get("model.recency"):
+            assert member.options == {**before.options, "model.recency": recency}, "it never votes alone"
+            assert before.weight >= member.weight
+    train = {"model.budget": 3, "protocol.test_history": "train"}  # here they share their weights
+    once = fit(walk(), options=train, device="cpu", refit=False, out=tmp_path / "once")
+    assert once.run.config.model_options == found.run.config.model_options
+    assert Recommender.load(tmp_path / "once").recommend(None, 3).equals(once.recommend(None, 3))
+    loaded = Recommender.load(tmp_path / "run")
+    assert loaded.evaluate().mean() == found.evaluate().mean()
+    assert loaded.recommend(None, 3).equals(found.recommend(None, 3))
+    alone = [{"model": "ease", "options": ease["options"]}]
+    again = fit(walk(), "consensus", options={"model.members": alone}, device="cpu", refit=False)
+    assert again.metrics["runs"][0]["valid_ndcg@20"] == pytest.approx(ease["valid_ndcg@20"], abs=1e-9), "as if fitted"
+
+
+def test_histories_do_not_fade_without_times(made):
+    assert not any("model.recency" in entry.get("options", {}) for entry in made.metrics["search"]["tried"])
