@@ -17,7 +17,7 @@ def quiet(*_words):
 
 def sizes_of_stacks(monkeypatch, most=1000, message="can't allocate memory: you tried to allocate too much"):
     """The sizes of the stacks that are trained; from `most` runs on, memory runs out."""
-    sizes, train = [], memory.train_stack
+    sizes, train = [], memory.train_run
 
     def limited(data, run, *rest, **options):
         sizes.append(len(run.config.seeds))
@@ -25,7 +25,7 @@ def sizes_of_stacks(monkeypatch, most=1000, message="can't allocate memory: you 
             raise RuntimeError(message)
         return train(data, run, *rest, **options)
 
-    monkeypatch.setattr(memory, "train_stack", limited)
+    monkeypatch.setattr(memory, "train_run", limited)
     return sizes
 
 
