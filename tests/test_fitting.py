@@ -13,9 +13,8 @@ import torch
 from accord.data.interactions import Interactions
 from accord.data.split import split
 from accord.errors import InputError
-from accord.fitting import deterministic, fit, fit_run
+from accord.fitting import RunContext, deterministic, fit, fit_run
 from accord.io.files import only_writer
-from accord.io.noted import noting
 from accord.recommender.recommender import Recommender
 from accord.training.callbacks import Callback
 from accord.training.plan import plan
@@ -78,8 +77,8 @@ def test_it_is_watched_timed_and_written(tmp_path):
 
 def test_a_planned_run_keeps_what_reading_took_and_what_was_typed():
     run = plan(small_data(), "popularity", seeds=1, ks=[5])
-    with noting(read_seconds=1.2345, command="accord train demo"):
-        made = fit_run(small_data(), run, device="cpu")
+    context = RunContext(read_seconds=1.2345, command="accord train demo")
+    made = fit_run(small_data(), run, device="cpu", context=context)
     assert made.metrics["seconds"]["read"] == 1.234
     assert made.metrics["command"] == "accord train demo"
 

@@ -66,10 +66,10 @@ def fit(
     began = time.perf_counter()
     dataset = load(data, columns=columns)
     run = plan(dataset, *model_and_method(model, method), protocol, seeds, options, epochs, ks)
+    watch = watched_by(callbacks)
     for callback in callbacks:
         callback.on_start(run.config.model_dump(mode="json"))
     context = RunContext(read_seconds=time.perf_counter() - began)
-    watch = watched_by(callbacks)
     recommender = fit_run(
         dataset, run, device=device, out=out, resume=resume, refit=refit, watch=watch, context=context
     )
