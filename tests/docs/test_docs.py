@@ -72,8 +72,8 @@ def test_extending(kind: str, heading: str, tmp_path: Path) -> None:
 
 
 def test_every_name_that_extending_lists_exists() -> None:
-    """What a model, a method or its training may have, by the tables, and what `lab` can do, by the text."""
-    from accord.methods.base import Lab
+    """What a model, a method or its training may have, by the tables, and what a context offers, by the text."""
+    from accord.methods.base import TrainingContext
 
     page = read("extending.md")
     for heading, kind in (("A solved model", accord.Model), ("A method", accord.Method)):
@@ -82,7 +82,9 @@ def test_every_name_that_extending_lists_exists() -> None:
         names = [name for cell in cells for name in re.findall(r"`(\w+)", cell)]
         assert len(names) >= 8
         assert [name for name in names if not hasattr(kind, name)] == []
-    assert [name for name in re.findall(r"\blab\.(\w+)", page) if not hasattr(Lab, name)] == []
+    offered = re.findall(r"\bcontext\.(\w+)", page)
+    assert {"train", "solve", "set_column"} <= set(offered)
+    assert [name for name in offered if not hasattr(TrainingContext, name)] == []
 
 
 def test_a_model_of_ones_own_votes(tmp_path: Path) -> None:

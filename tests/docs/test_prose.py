@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from accord.comparing.compare import Request
-from accord.evaluation import evaluate, selection
-from accord.methods import auto, candidates
+from accord.consensus import families, labels, search, votes
+from accord.evaluation import evaluate
 from accord.models.auto import Auto
 from accord_lab.paper_tables.reproduce import EXPERIMENTS
 from helpers import small_data
@@ -53,22 +53,18 @@ def test_seeds_and_trials_of_the_leaderboard() -> None:
 
 
 def test_what_is_said_of_the_search() -> None:
-    told = words("auto.md")
-    assert f"in seconds of two ordinary cores, {Auto.Config().budget:g} if not given" in told
-    assert f"up to {NUMBERS[candidates.MOST_TRIALS]}" in told
-    assert f"by at most {evaluate.MOST_SAMPLED:,} of its users" in told
-    assert f"fewer with more than {evaluate.MOST_JUDGED // evaluate.MOST_SAMPLED // 1000},000 items" in told
-    assert f"{NUMBERS[selection.STEPS]} times, the member is added" in told
-    assert f"on {NUMBERS[selection.DRAWS]} draws" in told
-    assert "less than a twentieth of the votes" in told
-    assert selection.LEAST == 1 / 20
-    first, second, third = candidates.RECENCIES
-    assert f"every {first}, {second} or {third} later ones" in told
-    assert f"more than {NUMBERS[int(auto.FAR_OVER)]} times its budget and a minute" in told
-    assert "better on the validation by more than a hundredth" in told
-    assert candidates.PAYS == 1.01
-    assert auto.QUALITY == 1 / 5
-    assert "is the quality of the items, a fifth" in told
-    assert (auto.CLEAN, auto.OF_VOTE) == (1 / 10, 1 / 2)
-    assert "a tenth and half of the vote that it has" in told
-    assert "the best of `" + "`, `".join(auto.CLEANED[:-1]) + f"` and `{auto.CLEANED[-1]}` vote once more" in told
+    text = words("auto.md")
+    assert f"in seconds of two ordinary cores, {Auto.Config().budget:g} if not given" in text
+    assert f"up to {NUMBERS[families.MOST_TRIALS]}" in text
+    assert f"by at most {evaluate.MOST_SAMPLED:,} of its users" in text
+    assert f"fewer with more than {evaluate.MOST_JUDGED // evaluate.MOST_SAMPLED // 1000},000 items" in text
+    assert f"{NUMBERS[votes.STEPS]} times, the member is added" in text
+    assert f"on {NUMBERS[votes.DRAWS]} draws" in text
+    assert f"Members below {votes.LEAST:.0%} are dropped" in text
+    first, second, third = families.RECENCIES
+    assert f"every {first}, {second} or {third} later ones" in text
+    assert f"more than {NUMBERS[int(search.FAR_OVER)]} times its budget and a minute" in text
+    assert f"better on the validation by more than {families.PAYS - 1:.0%}" in text
+    assert f"the quality of the items with weight {labels.QUALITY:g}" in text
+    assert f"Each is added with weight {labels.CLEAN:g} + {labels.OF_VOTE:g} × its vote" in text
+    assert "the best of `" + "`, `".join(labels.CLEANED[:-1]) + f"` and `{labels.CLEANED[-1]}` vote once more" in text
