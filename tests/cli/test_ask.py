@@ -62,7 +62,7 @@ def test_items_of_files_are_left_out_or_the_only_ones(folder, tmp_path, monkeypa
     [
         ("similar RUN nothing", "no item 'nothing' was in the training data"),
         ("similar RUN i0001 --k 0", "k is 0"),
-        ("similar RUN i0001 --where genre=war", "nothing is known of the items of this run"),
+        ("similar RUN i0001 --where genre=war", "this run has no items file"),
         ("similar RUN i0001 --allow-file nowhere", "--allow-file nowhere: there is no such file"),
         ("score RUN --user u0001", "name the pairs"),
         ("score RUN", "name the pairs"),

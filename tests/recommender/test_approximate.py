@@ -56,7 +56,7 @@ def test_an_index_finds_nearly_all(many_items: Recommender) -> None:
 
 def test_too_few_candidates_are_mended_exactly(many_items: Recommender, monkeypatch: Any) -> None:
     """Whose nearest items are all seen gets an exact list, not a shorter one."""
-    monkeypatch.setattr(approximate, "DEEPEST", 5)
+    monkeypatch.setattr(approximate, "MAX_CANDIDATES", 5)
     index = approximate.Nearest(many_items.lists)
     users = np.flatnonzero(many_items.train.counts)
     scores = many_items.method.score_all(torch.from_numpy(users))[0]
@@ -73,7 +73,7 @@ def test_too_few_candidates_are_mended_exactly(many_items: Recommender, monkeypa
 
 def test_one_user_alone_may_have_fewer_candidates_than_places(many_items: Recommender, monkeypatch: Any) -> None:
     """An index that finds three, as one with parts that do not hang together may: the list is made exactly."""
-    monkeypatch.setattr(approximate, "ALIKE", 1)
+    monkeypatch.setattr(approximate, "SEARCH_BLOCK", 1)
     index = approximate.Nearest(many_items.lists)
     search = index.index.search
     monkeypatch.setattr(index, "index", SimpleNamespace(search=lambda vectors, _: search(vectors, 3)))

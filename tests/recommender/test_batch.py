@@ -62,7 +62,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, recommender: Recommender, 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_lists(recommender, tmp_path / "lists.parquet", 5, Part(), watch=stop)
+        write_lists(recommender, tmp_path / "lists.parquet", 5, Part(), on_progress=stop)
     assert not list(tmp_path.iterdir())
 
 
@@ -89,4 +89,4 @@ def test_mistakes(run: Path, arguments: list[str], told: str) -> None:
 def test_a_file_where_ranks_need_a_folder(tmp_path: Path, run: Path) -> None:
     (tmp_path / "lists.parquet").touch()
     done = invoke(run, "--all", "--out", tmp_path / "lists.parquet", RANK="0", WORLD_SIZE="2")
-    assert "several ranks write a folder" in str(done.exception)
+    assert "several processes write a folder" in str(done.exception)

@@ -72,8 +72,8 @@ def test_all_conditions_must_hold_and_ids_go_with_them():
         ("=drama", "where '=drama': write it as"),
         ("genre=", "where 'genre=': write it as"),
         ("genra=drama", "unknown column of where 'genra=drama': 'genra'; did you mean 'Genre'?"),
-        ("year>=soon", "where 'year>=soon': 'year' has numbers, and this is none; give one."),
-        ("genre>m", "where 'genre>m': 'genre' has values without an order, as 'Horror|Sci-Fi'; use = or !=."),
+        ("year>=soon", "where 'year>=soon': 'year' is a column of numbers; give a number."),
+        ("genre>m", "where 'genre>m': 'genre' has unordered values, such as 'Horror|Sci-Fi'; use = or !=."),
         (5, "where is 5; write conditions as text: 'genre=drama'."),
     ],
 )
@@ -84,7 +84,7 @@ def test_mistakes_are_one_sentence(condition, sentence):
 
 
 def test_nothing_can_be_asked_of_items_of_which_nothing_is_known():
-    with pytest.raises(InputError, match="nothing is known of the items of this run; train it with --items FILE"):
+    with pytest.raises(InputError, match="this run has no items file; train it with --items FILE"):
         Choices(3, None).barred(NONE, None, "genre=drama")
 
 

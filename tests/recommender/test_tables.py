@@ -8,7 +8,7 @@ import pytest
 
 from accord.data.interactions import IdMap
 from accord.errors import InputError
-from accord.recommender.tables import ids_asked_for, of_lists, require_count, with_ids_of
+from accord.recommender.tables import as_ids, of_lists, require_count, with_ids_of
 
 NUMBERS, NAMES = IdMap(pa.array([5, 6, 7])), IdMap(pa.array(["a", "b"]))
 
@@ -25,13 +25,13 @@ NUMBERS, NAMES = IdMap(pa.array([5, 6, 7])), IdMap(pa.array(["a", "b"]))
     ],
 )
 def test_ids_are_of_the_type_of_the_runs(asked, known, found):
-    assert ids_asked_for("users", asked, known).to_pylist() == found
+    assert as_ids("users", asked, known).to_pylist() == found
 
 
 @pytest.mark.parametrize("given", [5, "a", 2.5, np.int64(5)])
 def test_one_id_is_no_list_of_ids(given):
     with pytest.raises(InputError, match=r"^users is .*, and a list of ids is needed; give \["):
-        ids_asked_for("users", given, NUMBERS)
+        as_ids("users", given, NUMBERS)
 
 
 @pytest.mark.parametrize("given", [0, -1, 2.5, "3", True, None])

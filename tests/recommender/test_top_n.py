@@ -1,4 +1,4 @@
-"""Lists of one run by row numbers: stand-ins for a newcomer, barred items."""
+"""Lists of one run by row numbers: neighbours of a new user, barred items, reasons."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 import accord
 from accord.evaluation.ranking import Ranker
 from accord.protocol import CORRECTED, PUBLISHED
-from accord.recommender.top_n import Lists, latest_last
-from helpers import CPU, csr
+from accord.recommender.top_n import REASONS, Lists, latest_last
+from helpers import CPU, csr, small_data
 
 
 def test_the_users_most_alike_stand_in_for_a_newcomer(simulation):
@@ -109,3 +109,45 @@ def test_a_model_that_folds_in_is_asked_first():
 def test_of_an_item_that_a_history_has_twice_the_later_counts():
     assert latest_last(np.array([7, 2, 7, 9, 2])).tolist() == [7, 9, 2]
     assert latest_last(np.empty(0, dtype=np.int64)).tolist() == []
+
+
+# --- reasons
+
+
+@pytest.fixture(scope="module")
+def ease():
+    return accord.fit(small_data(), "ease", options={"model.l2": 20}).lists
+
+
+def test_contributions_are_the_largest_that_add_to_the_score(ease):
+    items, scores, _ = ease.of_user(4, 5)
+    everything = ease.reasons_for_user(4, items, limit=1000)
+    train = ease.train
+    own = train.items[train.ptr[4] : train.ptr[5]]
+    weights = ease.method.target.weight
+    assert everything.by == "contribution"
+    for item, score, said in zip(items.tolist(), scores.tolist(), everything.of_items, strict=True):
+        added = weights[own, item]
+        assert dict(said) == {
+            row: pytest.approx(value) for row, value in zip(own.tolist(), added.tolist(), strict=True) if value > 0
+        }
+        assert [value for _, value in said] == sorted((value for _, value in said), reverse=True)
+        assert float(added.sum()) == pytest.approx(score, abs=1e-5)
+    few = ease.reasons_for_user(4, items)
+    assert few.of_items == [said[:REASONS] for said in everything.of_items]
+
+
+def test_elsewhere_the_most_similar_own_items_are_named():
+    lists = accord.fit(small_data(), "mf", "normal", epochs=1, options={"model.dim": 4}).lists
+    history, items = np.array([3, 9, 1, 12]), torch.tensor([5, 7])
+    said = lists.reasons_for_history(history, items, limit=2)
+    assert said.by == "similarity"
+    alike = lists.similar.between(items, torch.from_numpy(history))
+    for number, found in enumerate(said.of_items):
+        best = alike[number].argsort(descending=True)[:2]
+        assert [row for row, _ in found] == [int(history[place]) for place in best if alike[number, place] > 0]
+
+
+def test_without_a_history_or_items_nothing_speaks_for_anything(ease):
+    assert ease.reasons_for_history(np.empty(0, dtype=np.int64), torch.tensor([1, 2])).of_items == [[], []]
+    assert ease.reasons_for_user(4, torch.empty(0, dtype=torch.long)).of_items == []

@@ -112,9 +112,9 @@ def recommend(
 
 def _say_unknown(recommender: Any, users: list[str]) -> None:
     from accord.cli.display import say
-    from accord.recommender.tables import ids_asked_for
+    from accord.recommender.tables import as_ids
 
-    rows = recommender.users.rows(ids_asked_for("users", users, recommender.users))
+    rows = recommender.users.rows(as_ids("users", users, recommender.users))
     strange = [user for user, row in zip(users, rows, strict=True) if row < 0]
     if strange:
         count = f"{len(strange):,} of {len(users):,} users"
@@ -135,14 +135,14 @@ def _stream(
     from accord.cli.display import say
     from accord.recommender.batch import Part, write_lists
 
-    of_rank = Part.of_rank()
-    chosen = Part.parse(part) if part is not None else of_rank or Part()
-    if part is None and of_rank is not None:  # each process writes its own file, all in one folder
-        output = of_rank.file_in(output)
+    of_process = Part.of_process()
+    chosen = Part.parse(part) if part is not None else of_process or Part()
+    if part is None and of_process is not None:  # each process writes a file, all in one folder
+        output = of_process.file_in(output)
     recommender = open_run(run, device, allow_imports)
     rank = _nearest(recommender, k).rank if approximate else None
-    with _progress() as watch:
-        written = write_lists(recommender, output, k, chosen, rank, watch, recommender.barred(**choice))
+    with _progress() as on_progress:
+        written = write_lists(recommender, output, k, chosen, rank, on_progress, recommender.barred(**choice))
     say(f"recommendations for {written:,} users: {output}")
 
 
@@ -160,15 +160,16 @@ def _send(
     """Write the recommendations for all users, or for one share of them, into a database."""
     from accord.cli.display import say
     from accord.data.databases import Target
-    from accord.recommender.batch import Part, send_lists
+    from accord.recommender.batch import Part, write_lists
 
     target, chosen = Target.parse(to), Part() if part is None else Part.parse(part)
-    if part is None and Part.of_rank() is not None:
+    if part is None and Part.of_process() is not None:
         raise InputError("--to is written by one process; give --part, or start it without torchrun.")
     recommender = open_run(run, device, allow_imports)
     rank = _nearest(recommender, k).rank if approximate else None
-    with _progress() as watch:
-        written = send_lists(recommender, target, k, chosen, rank, watch, if_exists, recommender.barred(**choice))
+    barred = recommender.barred(**choice)
+    with _progress() as on_progress:
+        written = write_lists(recommender, target, k, chosen, rank, on_progress, barred, if_exists)
     say(f"recommendations for {written:,} users: {target.database.label}, table {target.table}")
 
 

@@ -1,4 +1,4 @@
-"""What a trained recommender is asked, by the caller's own ids. Answers are Arrow tables."""
+"""The questions that a trained recommender answers, under the caller's ids. Answers are Arrow tables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
@@ -16,31 +17,31 @@ from accord.data.csr import Csr, IntArray
 from accord.data.interactions import IdMap, Ids, Interactions
 from accord.errors import InputError, shown
 from accord.evaluation.ranking import Rank
-from accord.recommender import reasons, tables
+from accord.recommender import tables
 from accord.recommender.agreement import Agreement
 from accord.recommender.choice import Choices, Where
-from accord.recommender.top_n import Lists, latest_last
+from accord.recommender.top_n import REASONS, Lists, Reasons, latest_last
 
 History = Mapping[Any, Sequence[Any]]
 
 
 class Answers:
-    """Recommendations, similar items, scores and reasons of what has ids and lists."""
+    """Recommendations, similar items, scores and reasons."""
 
     users: IdMap
     items: IdMap
     owned: Csr
-    item_info: pa.Table | None  # a row for each row of `items`: title, and whatever else is known
+    item_info: pa.Table | None  # one row per row of `items`: the title and other columns of the items file
 
     @property
     def lists(self) -> Lists:
-        """What ranks, by row numbers."""
-        raise AssertionError("a recommender has lists")
+        """The rankings, by row numbers."""
+        raise NotImplementedError
 
     @property
     def opinions(self) -> Agreement:
-        """How the members of a consensus place items."""
-        raise AssertionError("a recommender says what its members think")
+        """How the members of a consensus rank items."""
+        raise NotImplementedError
 
     # --- recommendations
 
@@ -56,17 +57,17 @@ class Answers:
     ) -> pa.Table:
         """The k best unseen items of each user (None: of all users): a table of user, rank, item, score and source.
 
-        `history` gives items for users who were not in training, the latest last: the model folds them in or, where it
-        cannot, the users of training who are most alike stand in for them.
+        `history` gives items of users who were not in training, the latest last: the model folds them in or, if it
+        cannot, the training users with the most similar histories represent them.
         `exclude` are items to leave out, `allow` the only ones to choose from, and `where` conditions on the columns of
         the items file, all of which must hold: `"genre=drama|comedy"`, `["year>=1990", "genre!=war"]`.
-        `source` says where a list comes from: the model, the history (fold-in) or popularity.
+        `source` is what a list is based on: the model, the history (fold-in) or popularity.
         """
         ids = self._users(users)
         barred = self.barred(exclude, allow, where)
         lists = pa.concat_tables(self.lists_in_blocks(ids, k, history=history, barred=barred))
-        place = pa.compute.index_in(lists.column("user"), value_set=ids)  # in the order in which they were asked for
-        return lists.take(pa.compute.sort_indices(pa.table({"place": place}), sort_keys=[("place", "ascending")]))
+        place = pc.index_in(lists.column("user"), value_set=ids)  # the order of the request
+        return lists.take(pc.sort_indices(pa.table({"place": place}), sort_keys=[("place", "ascending")]))
 
     def recommend_batches(
         self,
@@ -78,9 +79,9 @@ class Answers:
         allow: Ids | None = None,
         where: Where = (),
     ) -> pa.RecordBatchReader:
-        """`recommend` as a reader of Arrow batches, made as they are read: for more users than fit into memory.
+        """`recommend` as a reader of Arrow batches, computed as they are read: for more users than fit into memory.
 
-        Users of training come first, and the lists of a user are in one batch. Whatever takes Arrow reads from it:
+        Training users come first, and the list of a user is in one batch. Anything that takes Arrow can read it:
         DuckDB, Polars, `pyarrow.dataset.write_dataset`.
         """
         blocks = self.lists_in_blocks(self._users(users), k, history=history, barred=self.barred(exclude, allow, where))
@@ -97,46 +98,50 @@ class Answers:
         barred: Tensor | None = None,
         rank: Rank | None = None,
     ) -> Iterator[pa.Table]:
-        """The same for `batch`: tables of blocks of users, the first empty; `barred` [I] are left out.
+        """The lists of blocks of users as tables, the first empty; `barred` [I] marks items to leave out.
 
-        `rank` finds the lists of users of training, where that is not done by scoring every item.
+        `rank` ranks for training users, if not every item is to be scored.
         """
         k, histories = tables.require_count("k", k), _by_text(history)
         rows = self.users.rows(ids)
-        named = np.zeros(len(ids), dtype=bool)
+        with_history = np.zeros(len(ids), dtype=bool)
         if histories:
-            named[:] = [str(value) in histories for value in ids.to_pylist()]
+            with_history[:] = [str(value) in histories for value in ids.to_pylist()]
         yield self._table(ids[:0], np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
-        known = np.flatnonzero((rows >= 0) & ~named)
+        trained = np.flatnonzero((rows >= 0) & ~with_history)
         done = 0
-        for block, items, values in rank(rows[known], k) if rank else self.lists.ranker.rank(rows[known], k, barred):
-            owners = ids.take(pa.array(known[done : done + len(block)]))
+        for block, items, values in (
+            rank(rows[trained], k) if rank else self.lists.ranker.rank(rows[trained], k, barred)
+        ):
+            owners = ids.take(pa.array(trained[done : done + len(block)]))
             done += len(block)
             yield self._table(owners, items[0].cpu().numpy(), values[0].cpu().numpy(), self.lists.sources(block))
-        for number in np.flatnonzero(named):
+        for number in np.flatnonzero(with_history):
             user = ids[number : number + 1]
-            items, values, source = self.lists.of_history(self._history(user[0], histories[str(user[0])]), k, barred)
-            yield self._table(user, items.cpu().numpy()[None], values.cpu().numpy()[None], source)
-        unknown = ids.take(pa.array(np.flatnonzero((rows < 0) & ~named)))
+            yield self._from_history(user, self._history(user[0], histories[str(user[0])]), k, barred)
+        unknown = ids.take(pa.array(np.flatnonzero((rows < 0) & ~with_history)))
         if len(unknown):
-            items, values, source = self.lists.of_history(np.empty(0, dtype=np.int64), k, barred)
-            popular, counts = (x.cpu().numpy()[None].repeat(len(unknown), 0) for x in (items, values))
-            yield self._table(unknown, popular, counts, source)
+            yield self._from_history(unknown, np.empty(0, dtype=np.int64), k, barred)
 
-    def _users(self, users: Ids | None) -> pa.Array:
-        return self.users.ids if users is None else tables.ids_asked_for("users", users, self.users)
-
-    def _history(self, user: Any, given: Sequence[Any]) -> IntArray:
-        """The rows of the different items of a history that are known, the latest last."""
-        rows = self.items.rows(tables.ids_asked_for("history", given, self.items)) if len(given) else np.empty(0, int)
-        known = latest_last(rows[rows >= 0])
-        if len(known) < len(set(given)):
-            message = f"user {user}: {len(set(given)) - len(known)} item(s) of the history are unknown."
-            warnings.warn(message, stacklevel=4)
-        return known
+    def _from_history(self, users: pa.Array, history: IntArray, k: int, barred: Tensor | None) -> pa.Table:
+        """The list for a history, for each of the users."""
+        top, values, source = self.lists.of_history(history, k, barred)
+        items, scores = (x.cpu().numpy()[None].repeat(len(users), 0) for x in (top, values))
+        return self._table(users, items, scores, source)
 
     def _table(self, users: pa.Array, items: IntArray, scores: Any, source: Any) -> pa.Table:
         return tables.of_lists(users, self.items, items, scores, source)
+
+    def _users(self, users: Ids | None) -> pa.Array:
+        return self.users.ids if users is None else tables.as_ids("users", users, self.users)
+
+    def _history(self, user: Any, given: Sequence[Any]) -> IntArray:
+        """The rows of the distinct items of a history, without unknown ones, the latest last."""
+        rows = self.items.rows(tables.as_ids("history", given, self.items)) if len(given) else np.empty(0, int)
+        history = latest_last(rows[rows >= 0])
+        if unknown := len(set(given)) - len(history):
+            warnings.warn(f"user {user}: {unknown} item(s) of the history are unknown.", stacklevel=4)
+        return history
 
     # --- which items may be recommended
 
@@ -145,15 +150,14 @@ class Answers:
         return Choices(len(self.items), self.item_info)
 
     def barred(self, exclude: Ids = (), allow: Ids | None = None, where: Where = ()) -> Tensor | None:
-        """Marks the rows of items [I] that are left out; None if there are none."""
-        excluded = self._known("exclude", exclude)
-        allowed = None if allow is None else self._known("allow", allow)
-        barred = self.choices.barred(excluded, allowed, where)
+        """Marks the rows of items [I] to leave out; None if there are none."""
+        allowed = None if allow is None else self._item_rows("allow", allow)
+        barred = self.choices.barred(self._item_rows("exclude", exclude), allowed, where)
         return None if barred is None else barred.to(self.lists.ranker.device)
 
-    def _known(self, name: str, given: Ids) -> IntArray:
-        """The rows of items, without those that are unknown, which is said."""
-        rows = self.items.rows(tables.ids_asked_for(name, given, self.items))
+    def _item_rows(self, name: str, given: Ids) -> IntArray:
+        """The rows of items, with a warning about unknown ones."""
+        rows = self.items.rows(tables.as_ids(name, given, self.items))
         if unknown := int((rows < 0).sum()):
             warnings.warn(f"{name}: {unknown} of {len(rows)} item(s) are unknown.", stacklevel=4)
         return rows[rows >= 0]
@@ -163,58 +167,56 @@ class Answers:
     def similar(
         self, items: Ids, k: int = 20, *, exclude: Ids = (), allow: Ids | None = None, where: Where = ()
     ) -> pa.Table:
-        """The k items most similar to each item, as the model has it: a table of similar_to, rank, item, similarity.
+        """The k items most similar to each item according to the model: similar_to, rank, item, similarity.
 
         Similarity is the weight between two items in models that have such weights, the cosine of two vectors in those
-        that have vectors, the vote of those members that have either in a consensus, and else the share of their users
-        that two items have in common. It is comparable within a model and not between models.
+        that have vectors, the vote of the members that have either in a consensus, and otherwise the cosine of the
+        users of two items. It is comparable within a model and not between models.
         """
-        ids, k = tables.ids_asked_for("items", items, self.items), tables.require_count("k", k)
+        ids, k = tables.as_ids("items", items, self.items), tables.require_count("k", k)
         barred, rows = self.barred(exclude, allow, where), self._rows("item", ids, self.items)
-        found = [self.lists.similar_to(row, k, barred) for row in rows.tolist()]
-        sizes = [len(others) for others, _ in found]
+        lists = [self.lists.similar_to(row, k, barred) for row in rows.tolist()]
+        sizes = [len(others) for others, _ in lists]
         columns = {
             "similar_to": self.items.take(np.repeat(rows, sizes)),
             "rank": pa.array([rank for size in sizes for rank in range(1, size + 1)], pa.int32()),
-            "item": self.items.take([row for others, _ in found for row in others.tolist()]),
-            "similarity": pa.array([value for _, values in found for value in values.tolist()], pa.float32()),
+            "item": self.items.take([row for others, _ in lists for row in others.tolist()]),
+            "similarity": pa.array([value for _, values in lists for value in values.tolist()], pa.float32()),
         }
         return pa.table(columns)
 
     def score(self, users: Ids, items: Ids) -> pa.Table:
-        """The score of each user for the item at the same place, what lists are ranked by: user, item, score.
+        """The score of each user for the item at the same place, as lists rank by it: user, item, score.
 
-        Pairs with a user or item unknown to training get null. Scores are comparable within a user.
+        Pairs with an unknown user or item get null. Scores are comparable within a user.
         """
-        pairs = self._pairs(users, items)
-        rows = [known.rows(ids) for known, ids in zip((self.users, self.items), pairs, strict=True)]
-        there = (rows[0] >= 0) & (rows[1] >= 0)
-        scores = np.full(len(there), np.nan, dtype=np.float32)
-        scores[there] = self.lists.scores(rows[0][there], rows[1][there])
-        return pa.table({"user": pairs[0], "item": pairs[1], "score": pa.array(scores, mask=~there)})
+        user_ids, item_ids = self._pairs(users, items)
+        user_rows, item_rows = self.users.rows(user_ids), self.items.rows(item_ids)
+        trained = (user_rows >= 0) & (item_rows >= 0)
+        scores = np.full(len(trained), np.nan, dtype=np.float32)
+        scores[trained] = self.lists.scores(user_rows[trained], item_rows[trained])
+        return pa.table({"user": user_ids, "item": item_ids, "score": pa.array(scores, mask=~trained)})
 
-    def explain(
-        self, users: Ids, items: Ids, *, most: int = reasons.REASONS, history: History | None = None
-    ) -> pa.Table:
-        """Which items of each user's own history speak for the item at the same place, `most` of them: a table of user,
+    def explain(self, users: Ids, items: Ids, *, most: int = REASONS, history: History | None = None) -> pa.Table:
+        """Which items of each user's history speak for the item at the same place, at most `most`: a table of user,
         item, rank, because, value and by.
 
-        `by` says what `value` is: `contribution`, what the item `because` adds to the score, where a score is a sum
-        over a history; `similarity` of the two items elsewhere. Of a consensus, contributions are what the members with
-        such sums get from the history: the votes of others are not in it. A pair for which nothing speaks has no row.
+        `by` says what `value` is: `contribution`, what the item `because` adds to the score, if the score is a sum over
+        the history; otherwise the `similarity` of the two items. For a consensus, contributions are those to the
+        members with such sums: the votes of other members are not included. A pair without reasons has no row.
         """
-        pairs, most, histories = self._pairs(users, items), tables.require_count("most", most), _by_text(history)
-        rows = self._rows("item", pairs[1], self.items)
-        owners, said = pairs[0].to_pylist(), dict[int, list[tuple[int, float]]]()
+        (user_ids, item_ids), most = self._pairs(users, items), tables.require_count("most", most)
+        histories, rows = _by_text(history), self._rows("item", item_ids, self.items)
+        owners, by_pair = user_ids.to_pylist(), dict[int, list[tuple[int, float]]]()
         by = ""
-        for user in dict.fromkeys(owners):  # the items of a user at once
+        for user in dict.fromkeys(owners):  # all items of a user at once
             places = [number for number, owner in enumerate(owners) if owner == user]
             by, of_items = self._reasons(user, rows[places], most, histories)
-            said |= dict(zip(places, of_items, strict=True))
-        flat = [(number, rank, *reason) for number in range(len(owners)) for rank, reason in enumerate(said[number], 1)]
+            by_pair |= dict(zip(places, of_items, strict=True))
+        flat = [(n, rank, *reason) for n in range(len(owners)) for rank, reason in enumerate(by_pair[n], 1)]
         number, rank, because, value = zip(*flat, strict=True) if flat else ((), (), (), ())
         columns = {
-            "user": pairs[0].take(pa.array(number, pa.int64())),
+            "user": user_ids.take(pa.array(number, pa.int64())),
             "item": self.items.take(rows[list(number)]),
             "rank": pa.array(rank, pa.int32()),
             "because": self.items.take(because),
@@ -223,46 +225,44 @@ class Answers:
         }
         return pa.table(columns)
 
-    def _reasons(
-        self, user: Any, items: IntArray, most: int, histories: Mapping[str, Sequence[Any]]
-    ) -> reasons.Reasons:
+    def _reasons(self, user: Any, items: IntArray, most: int, histories: Mapping[str, Sequence[Any]]) -> Reasons:
         wanted = torch.from_numpy(items).to(self.lists.ranker.device)
         if str(user) in histories:
-            return reasons.of_history(self.lists, self._history(user, histories[str(user)]), wanted, most)
+            return self.lists.reasons_for_history(self._history(user, histories[str(user)]), wanted, most)
         row = self._rows("user", pa.array([user]), self.users)[0]
-        return reasons.of_user(self.lists, int(row), wanted, most)
+        return self.lists.reasons_for_user(int(row), wanted, most)
 
     def _pairs(self, users: Ids, items: Ids) -> tuple[pa.Array, pa.Array]:
-        given = tables.ids_asked_for("users", users, self.users), tables.ids_asked_for("items", items, self.items)
-        if len(given[0]) != len(given[1]):
-            counts = f"there are {len(given[0])} users and {len(given[1])} items"
-            raise InputError(f"{counts}; give as many of both: pairs are of the same place.")
-        return given
+        pairs = tables.as_ids("users", users, self.users), tables.as_ids("items", items, self.items)
+        if len(pairs[0]) != len(pairs[1]):
+            counts = f"there are {len(pairs[0])} users and {len(pairs[1])} items"
+            raise InputError(f"{counts}; give one item for each user.")
+        return pairs
 
-    def _rows(self, kind: str, ids: pa.Array, known: IdMap) -> IntArray:
-        rows = known.rows(ids)
+    def _rows(self, kind: str, ids: pa.Array, training: IdMap) -> IntArray:
+        rows = training.rows(ids)
         if len(rows) and rows.min() < 0:
             name = ids[int(np.argmin(rows))].as_py()
             raise InputError(f"no {kind} {shown(name)} was in the training data; give an id that was.")
         return rows
 
     def agreement(self, pairs: Interactions | Any) -> pa.Table:
-        """For each pair of a user and an item, the place that each member of a consensus gives it among what the user
-        does not have, the best being 1, and how many of them have it in a list of 20: null for who is unknown."""
-        asked = tables.as_interactions(pairs)
-        return self.opinions.table(asked, *asked.rows_in(self.users, self.items))
+        """For each pair of a user and an item: the rank that each member of a consensus gives the item among the items
+        that the user does not have, from 1, and how many members have it in their top 20. Null for unknown ids."""
+        given = tables.as_interactions(pairs)
+        return self.opinions.table(given, *given.rows_in(self.users, self.items))
 
     # --- titles
 
     def titles(self, items: Ids) -> pa.Array:
-        """The titles of items, null where none is known."""
+        """The titles of items, null for items without one."""
         if self.item_info is None:
             return pa.nulls(len(items), pa.string())
         rows = self.items.rows(items)
         return self.item_info.column("title").combine_chunks().take(pa.array(rows, mask=rows < 0))
 
     def with_titles(self, table: pa.Table) -> pa.Table:
-        """A table that has an `item` column with a `title` column after it, where titles are known at all."""
+        """A table with a `title` column after its `item` column, if the run has titles."""
         if self.item_info is None:
             return table
         place = table.column_names.index("item") + 1

@@ -1,4 +1,4 @@
-"""Lists for catalogues of millions of items without scoring them all: an index of item vectors, and how good it is."""
+"""Lists for catalogues of millions of items without scoring them all: an index of item vectors, and its recall."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from accord.kernels.lookups import entries_of
 from accord.recommender.top_n import Lists
 
 BLOCK = 4096  # users whose lists are given at once
-ALIKE = 256  # of these, users who have seen about as much are searched for together
-DEEPEST = 1024  # candidates that a user gets at most; who has seen more than that is ranked exactly
-WIDTH = 128  # of the search in the index, at least: the wider, the fewer are missed
+SEARCH_BLOCK = 256  # of these, users with histories of similar length are searched for together
+MAX_CANDIDATES = 1024  # of a user; who has seen more items than that is ranked exactly
+MIN_WIDTH = 128  # of the search in the index: the wider, the fewer items are missed
 SAMPLE = 1000  # users whose lists are compared with exact ones
 
 
 class Nearest:
-    """Ranks like `Ranker.rank`, from candidates whose vectors are near. They are scored by the model itself."""
+    """Ranks like `Ranker.rank`, from candidates with similar vectors, which the model itself scores."""
 
     def __init__(self, lists: Lists) -> None:
         self.lists, self.ranker, self.method = lists, lists.ranker, lists.method
-        target = self.method.target
         with torch.inference_mode():
-            found = target.factors(torch.zeros(0, dtype=torch.long, device=self.ranker.device))
-        if found is None or self.method.members > 1 or not self.ranker.masks_seen:
+            factors = self.method.target.factors(torch.zeros(0, dtype=torch.long, device=self.ranker.device))
+        if factors is None or self.method.members > 1 or not self.ranker.masks_seen:
             raise InputError("--approximate needs a model whose scores are products of vectors: mf, gmf or lightgcn.")
-        vectors = found[1].detach().float().cpu().numpy()
+        vectors = factors[1].detach().float().cpu().numpy()
         self.index = _index(vectors.shape[1])
         self.index.add(np.arange(len(vectors)), vectors)
         self.cold = lists.train.counts == 0
@@ -47,36 +46,34 @@ class Nearest:
 
     @torch.inference_mode()
     def _rank_block(self, users: IntArray, k: int) -> tuple[Tensor, Tensor]:
-        """What has been seen is among the candidates, so who has seen more needs more of them."""
+        """Candidates include seen items, so users who have seen more need more of them."""
         items = torch.zeros(len(users), k, dtype=torch.long, device=self.ranker.device)
         scores = torch.full((len(users), k), -torch.inf, device=self.ranker.device)
         by_seen = np.argsort(self.seen_counts[users], kind="stable")
-        for start in range(0, len(users), ALIKE):
-            alike = by_seen[start : start + ALIKE]
-            found, values = self._candidates(users[alike], k)
-            items[alike, : found.shape[1]], scores[alike, : found.shape[1]] = found, values
-        return self._completed(users, items, scores, k)
+        for start in range(0, len(users), SEARCH_BLOCK):
+            part = by_seen[start : start + SEARCH_BLOCK]
+            best, values = self._candidates(users[part], k)
+            items[part, : best.shape[1]], scores[part, : best.shape[1]] = best, values
+        return self._complete(users, items, scores, k)
 
     def _candidates(self, users: IntArray, k: int) -> tuple[Tensor, Tensor]:
-        """The k best of those that the index finds [B, k], or fewer, and the scores; -inf marks what is none."""
+        """The k best of the items that the index returns [B, k], or fewer, and the scores; -inf marks no item."""
         device = self.ranker.device
         rows = torch.from_numpy(users).to(device)
-        depth = min(k + int(self.seen_counts[users].max()), max(k, DEEPEST), self.num_items)
+        depth = min(k + int(self.seen_counts[users].max()), max(k, MAX_CANDIDATES), self.num_items)
         factors = self.method.target.factors(rows)
         assert factors is not None
-        self.index.expansion_search = max(WIDTH, 2 * depth)
+        self.index.expansion_search = max(MIN_WIDTH, 2 * depth)
         matches = self.index.search(factors[0].float().cpu().numpy(), depth)
         keys = matches.keys.reshape(len(users), -1).astype(np.int64)
-        counts = getattr(matches, "counts", [keys.shape[1]])  # one user's answer has no such thing
-        there = np.arange(keys.shape[1]) < np.reshape(counts, (-1, 1))  # the rest is not filled
-        keys = np.where(there, keys, 0)
-        items = torch.from_numpy(keys).to(device)
+        counts = getattr(matches, "counts", [keys.shape[1]])  # the answer for one user has no counts
+        is_match = np.arange(keys.shape[1]) < np.reshape(counts, (-1, 1))  # the other keys are undefined
+        items = torch.from_numpy(np.where(is_match, keys, 0)).to(device)
         pairs = rows[:, None].expand_as(items).reshape(1, -1), items.view(1, -1)
         scores: Tensor = self.method.target(*pairs).view(items.shape)
         if self.ranker.protocol.rank_by == "probability":
             scores = torch.sigmoid(scores.double()).float()
-        barred = self._seen(rows, items) | ~torch.from_numpy(there).to(device)
-        scores = scores.masked_fill(barred, -torch.inf)
+        scores = scores.masked_fill(self._seen(rows, items) | ~torch.from_numpy(is_match).to(device), -torch.inf)
         by_priority = self.lists.priority[items].argsort(1)
         items, scores = items.gather(1, by_priority), scores.gather(1, by_priority)
         best = scores.argsort(dim=1, descending=True, stable=True)[:, :k]
@@ -84,19 +81,19 @@ class Nearest:
 
     def _seen(self, rows: Tensor, items: Tensor) -> Tensor:
         """Which of the candidates [B, n] their user has seen."""
-        seen = self.ranker.tables
-        owner, own, _ = entries_of(seen.seen_ptr, seen.seen_items, rows)
-        if not len(own):
+        tables = self.ranker.tables
+        owner, seen, _ = entries_of(tables.seen_ptr, tables.seen_items, rows)
+        if not len(seen):
             return torch.zeros_like(items, dtype=torch.bool)
-        keys = owner * self.num_items + own  # sorted
+        keys = owner * self.num_items + seen  # sorted
         wanted = torch.arange(len(rows), device=rows.device)[:, None] * self.num_items + items
         return keys[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)] == wanted
 
-    def _completed(self, users: IntArray, items: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """With exact lists for those who have too few candidates, or who get the popular items."""
+    def _complete(self, users: IntArray, items: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """With exact lists for users who have too few candidates, or who get the popular items."""
         wanted = np.minimum(k, self.num_items - self.seen_counts[users])
-        few = torch.isfinite(scores).sum(1).cpu().numpy() < wanted
-        again = np.flatnonzero(few | (self.popular_first & self.cold[users]))
+        too_few = torch.isfinite(scores).sum(1).cpu().numpy() < wanted
+        again = np.flatnonzero(too_few | (self.popular_first & self.cold[users]))
         done = 0
         for block, best, values in self.ranker.rank(users[again], k):
             place = torch.from_numpy(again[done : done + len(block)]).to(items.device)
@@ -105,14 +102,14 @@ class Nearest:
         return items.unsqueeze(0), scores.unsqueeze(0)
 
     def recall(self, k: int) -> tuple[float, int]:
-        """Of the exact lists of a sample of users the share of items that is found, and how many users that was."""
+        """The share of the exact lists of a sample of users that the index finds, and the number of users."""
         warm = np.flatnonzero(~self.cold)
         sample = np.sort(np.random.default_rng(0).choice(warm, min(SAMPLE, len(warm)), replace=False))
-        exact, found = (
+        exact, approximate = (
             torch.cat([torch.where(values[0] > -torch.inf, items[0], -1) for _, items, values in rank(sample, k)])
             for rank in (self.ranker.rank, self.rank)
         )
-        hits = ((exact[:, :, None] == found[:, None, :]) & (exact[:, :, None] >= 0)).sum()
+        hits = ((exact[:, :, None] == approximate[:, None, :]) & (exact[:, :, None] >= 0)).sum()
         return float(hits) / max(1, int((exact >= 0).sum())), len(sample)
 
 
@@ -121,4 +118,4 @@ def _index(width: int) -> Any:
         from usearch.index import Index
     except ImportError:
         raise InputError("--approximate needs usearch; install it with: pip install 'accord[approximate]'.") from None
-    return Index(ndim=width, metric="ip", dtype="f32", connectivity=32, expansion_add=WIDTH, expansion_search=WIDTH)
+    return Index(ndim=width, metric="ip", dtype="f32", connectivity=32, expansion_add=MIN_WIDTH)

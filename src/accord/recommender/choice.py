@@ -1,7 +1,7 @@
 """Which items may be recommended: all but some, only some, or those whose attributes meet conditions.
 
-A condition is `NAME OP VALUE` on a column of the items file: `genre=drama`, `year>=1990`, `genre!=horror|war`. What is
-known of no value meets no condition.
+A condition is `NAME OP VALUE` on a column of the items file: `genre=drama`, `year>=1990`, `genre!=horror|war`. An item
+without a value meets no condition.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,6 @@ from torch import Tensor
 from accord.data.csr import IntArray
 from accord.errors import InputError, shown, unknown
 
-Mask = npt.NDArray[np.bool_]
 Where = str | Sequence[str]
 PATTERN = r"^[^=!<>]+(=|!=|>|<)."  # how a condition begins
 CONDITION = re.compile(r"\s*(?P<name>[^=!<>]+?)\s*(?P<op>>=|<=|!=|==?|>|<)\s*(?P<value>\S(.*\S)?)\s*", re.DOTALL)
@@ -37,12 +35,11 @@ ORDER: dict[str, Callable[[Any, Any], bool]] = {
 }
 SEPARATOR = "|"  # between the values of a cell, and between those that a condition allows
 DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
-KEPT = 64  # masks of conditions that were asked for last
+CACHE_SIZE = 64  # conditions, and columns
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A condition as it was written, taken apart."""
+class Condition(NamedTuple):
+    """A parsed condition."""
 
     text: str
     name: str
@@ -57,24 +54,20 @@ class Condition:
         return cls(text, match["name"], match["op"].replace("==", "="), match["value"])
 
     def holds(self, values: Sequence[str]) -> list[bool]:
-        """Whether it does for different values, each of which may be several."""
-        if self.op in ORDER:
-            return self._ordered(values)
-        wanted = _parts(self.value)
-        return [bool(wanted & _parts(value)) == (self.op == "=") for value in values]
-
-    def _ordered(self, values: Sequence[str]) -> list[bool]:
-        """By number, or dates by their text, which is in the order of time."""
+        """Whether it holds for each cell, which may have several values."""
+        if self.op not in ORDER:
+            wanted = _parts(self.value)
+            return [bool(wanted & _parts(value)) == (self.op == "=") for value in values]
         compare, numbers = ORDER[self.op], [_number(value) for value in values]
         if None not in numbers:
             if (bound := _number(self.value)) is None:
-                raise InputError(f"where {shown(self.text)}: '{self.name}' has numbers, and this is none; give one.")
+                raise InputError(f"where {shown(self.text)}: '{self.name}' is a column of numbers; give a number.")
             return [compare(number, bound) for number in numbers]
-        if all(map(DATE.fullmatch, values)):
+        if all(map(DATE.fullmatch, values)):  # the order of their text is the order of time
             return [compare(value, self.value) for value in values]
-        odd = values[numbers.index(None)]
+        example = shown(values[numbers.index(None)])
         raise InputError(
-            f"where {shown(self.text)}: '{self.name}' has values without an order, as {shown(odd)}; use = or !=."
+            f"where {shown(self.text)}: '{self.name}' has unordered values, such as {example}; use = or !=."
         )
 
 
@@ -86,7 +79,7 @@ def _number(text: str) -> float | None:
 
 
 def _parts(text: str) -> set[str | float]:
-    """The values of a text, regardless of case; numbers as numbers, so that 5 is 5.0."""
+    """The values of a text in lower case, and numbers as numbers, so that 5 equals 5.0."""
     texts = [part.strip() for part in text.split(SEPARATOR)]
     return {part.casefold() if (number := _number(part)) is None else number for part in texts}
 
@@ -95,15 +88,13 @@ class Choices:
     """The items of a recommender, to choose from."""
 
     def __init__(self, size: int, info: pa.Table | None) -> None:
-        """`info`: a row for each item, where anything is known of them."""
+        """`info`: one row per item, if the run has an items file."""
         self._size, self._info = size, info
-        self._mask, self._codes = lru_cache(KEPT)(self._made), lru_cache(KEPT)(self._encoded)
+        self._mask, self._codes = lru_cache(CACHE_SIZE)(self._find), lru_cache(CACHE_SIZE)(self._encode)
 
     def barred(self, exclude: IntArray, allow: IntArray | None, where: Where = ()) -> Tensor | None:
         """Marks the rows of items [I] to leave out; None if there are none."""
-        if not isinstance(where, Iterable):
-            raise InputError(f"where is {shown(where)}; write conditions as text: 'genre=drama'.")
-        conditions = [where] if isinstance(where, str) else list(where)
+        conditions = [where] if isinstance(where, str) or not isinstance(where, Iterable) else list(where)
         if not len(exclude) and allow is None and not conditions:
             return None
         barred = np.full(self._size, allow is not None)
@@ -116,40 +107,32 @@ class Choices:
             barred |= ~self._mask(condition)
         return torch.from_numpy(barred)
 
-    def _made(self, text: str) -> Mask:
+    def _find(self, text: str) -> npt.NDArray[np.bool_]:
         """Which items meet a condition."""
         condition = Condition.parse(text)
-        codes = self._codes(self._name(condition))
-        there = np.asarray(codes.is_valid())
-        holds = np.array(condition.holds(codes.dictionary.to_pylist()), dtype=bool)
-        mask = np.zeros(self._size, dtype=bool)
-        mask[there] = holds[np.asarray(codes.indices.drop_null())] if len(holds) else False
+        codes = self._codes(self._column(condition))
+        holds = np.array([*condition.holds(codes.dictionary.to_pylist()), False], dtype=bool)
+        mask: npt.NDArray[np.bool_] = holds[np.asarray(codes.indices.fill_null(len(holds) - 1))]
         return mask
 
-    def _name(self, condition: Condition) -> str:
-        """The column that a condition is on, regardless of case."""
+    def _column(self, condition: Condition) -> str:
+        """The column of a condition, ignoring case."""
         if self._info is None:
-            raise InputError(
-                f"where {shown(condition.text)}: nothing is known of the items of this run; train it with --items FILE."
-            )
-        known = self._info.column_names
-        names = {name.casefold(): name for name in reversed(known)} | {name: name for name in known}
+            raise InputError(f"where {shown(condition.text)}: this run has no items file; train it with --items FILE.")
+        columns = self._info.column_names
+        names = {name.casefold(): name for name in reversed(columns)} | {name: name for name in columns}
         name: str | None = names.get(condition.name, names.get(condition.name.casefold()))
         if name is None:
-            raise unknown(f"column of where {shown(condition.text)}:", condition.name, known)
+            raise unknown(f"column of where {shown(condition.text)}:", condition.name, columns)
         return name
 
-    def _encoded(self, name: str) -> pa.DictionaryArray:
-        """The values of a column as text, each once; several of an item as `a|b`."""
+    def _encode(self, name: str) -> pa.DictionaryArray:
+        """The distinct values of a column as text; several values of an item as `a|b`."""
         assert self._info is not None
         column = self._info.column(name).combine_chunks()
         if pa.types.is_nested(column.type):
-            cells = [None if cell is None else SEPARATOR.join(map(str, _flat(cell))) for cell in column.to_pylist()]
-            column = pa.array(cells, pa.string())
+            cells = [cell.values() if isinstance(cell, dict) else cell for cell in column.to_pylist()]
+            texts = [None if c is None else SEPARATOR.join(str(v) for v in c if v is not None) for c in cells]
+            column = pa.array(texts, pa.string())
         text = column.cast(pa.string())
         return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text).dictionary_encode()
-
-
-def _flat(cell: Any) -> list[Any]:
-    values = cell.values() if isinstance(cell, dict) else cell
-    return [value for value in values if value is not None]

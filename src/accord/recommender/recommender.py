@@ -245,7 +245,7 @@ class Recommender(Answers):
         """How the members of a consensus place items."""
         if self.final is not None:
             return self.final.opinions
-        return Agreement.of(self.method, self.owned, [member.label for member in self.run.members])
+        return Agreement(self.method, self.owned, [member.label for member in self.run.members])
 
     # --- beliefs
 

@@ -1,5 +1,5 @@
-"""The pairs that users have, in a run folder: of training, of validation and the rest of the log, which is never
-recommended either. Written and read a bounded number of rows at a time."""
+"""The pairs that users have, in a run folder: of training, of validation and the rest of the log, none of which is
+recommended. Written and read a limited number of rows at a time."""
 
 from __future__ import annotations
 
@@ -17,20 +17,16 @@ from accord.io.files import read_batches
 
 ROWS_AT_ONCE = 2**22
 PARTS = ("train", "valid", "rest")
-KEPT = ("value", "weight", "time")  # columns besides the ids
+COLUMNS = ("value", "weight", "time")  # besides the ids; training does not use the values, reports do
 
 
 def write_seen(path: Path, parts: Mapping[str, Interactions], users: IdMap, items: IdMap) -> None:
-    """Pairs under the caller's ids, each with the part that it is of.
-
-    The values too, which training does not use, for whoever looks at the run afterwards; and the weights and times,
-    which a history is scored with.
-    """
-    types = {"user": users.ids.type, "item": items.ids.type} | dict.fromkeys(KEPT, pa.float64())
+    """Write pairs under the caller's ids, each with the part that it belongs to."""
+    types = {"user": users.ids.type, "item": items.ids.type} | dict.fromkeys(COLUMNS, pa.float64())
     times = {part.rows.schema.field("time").type for part in parts.values() if "time" in part.names}
     types["time"] = pa.int64() if times == {pa.int64()} else pa.float64()
-    known = parts["train"].rows.schema
-    fields = [known.field(name).with_type(kind) for name, kind in types.items() if name in known.names]
+    train = parts["train"].rows.schema
+    fields = [train.field(name).with_type(kind) for name, kind in types.items() if name in train.names]
     schema = pa.schema([*fields, ("part", pa.dictionary(pa.int32(), pa.string()))])
     with pq.ParquetWriter(path, schema) as writer:
         for part in (name for name in PARTS if name in parts):
@@ -45,18 +41,19 @@ def write_seen(path: Path, parts: Mapping[str, Interactions], users: IdMap, item
 
 
 def read_seen(path: Path, users: IdMap, items: IdMap) -> dict[str, Interactions]:
-    """The same, ids becoming rows as they come: four bytes each."""
-    found: dict[str, list[pa.RecordBatch]] = {part: [] for part in PARTS}
+    """Read the pairs of each part. Ids become rows at once, of four bytes each."""
+    batches: dict[str, list[pa.RecordBatch]] = {part: [] for part in PARTS}
     for batch in read_batches(path, {"user", "item", "part"}):
-        rows = batch.select([name for name in ("user", "item", *KEPT) if name in batch.schema.names])
-        for place, known in enumerate((users, items)):
-            column = known.rows(rows.column(place))
+        rows = batch.select([name for name in ("user", "item", *COLUMNS) if name in batch.schema.names])
+        for place, ids in enumerate((users, items)):
+            column = ids.rows(rows.column(place))
             if len(column) and column.min() < 0:
                 raise InputError(f"{path} is damaged (it has ids that the run has no rows for); train again.")
             rows = rows.set_column(place, rows.schema.names[place], pa.array(column, pa.int32()))
-        of_part = batch.column("part").cast(pa.string())
-        for part, own in found.items():
-            own.append(rows.filter(pc.equal(of_part, part)))
+        part_names = batch.column("part").cast(pa.string())
+        for part, selected in batches.items():
+            selected.append(rows.filter(pc.equal(part_names, part)))
     return {
-        part: Interactions(pa.Table.from_batches(rows).combine_chunks(), (users, items)) for part, rows in found.items()
+        part: Interactions(pa.Table.from_batches(rows).combine_chunks(), (users, items))
+        for part, rows in batches.items()
     }

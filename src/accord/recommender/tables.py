@@ -1,4 +1,4 @@
-"""Recommendations and ids as Arrow tables, under the caller's own ids."""
+"""Recommendations and ids as Arrow tables, under the caller's ids."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pyarrow as pa
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap, Ids, Interactions
+from accord.data.read import read_table
 from accord.errors import InputError, shown
 from accord.evaluation.evaluate import Evaluation
 
 
-def ids_asked_for(name: str, given: Ids, known: IdMap) -> pa.Array:
-    """The ids that a caller gives as `name`, as one Arrow array: of the training ids' type where they can be."""
+def as_ids(name: str, given: Ids, training: IdMap) -> pa.Array:
+    """The ids that a caller gives as `name`, as one Arrow array: of the training ids' type if possible."""
     if isinstance(given, pa.ChunkedArray):
         ids = given.combine_chunks()
     else:
@@ -29,15 +30,15 @@ def ids_asked_for(name: str, given: Ids, known: IdMap) -> pa.Array:
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # numbers and text together
             ids = pa.array([str(one) for one in given])
     try:
-        return ids.cast(known.ids.type)
-    except pa.ArrowInvalid:  # text that is no number, where ids are numbers: unknown
+        return ids.cast(training.ids.type)
+    except pa.ArrowInvalid:  # text that is no number, in a run whose ids are numbers: unknown
         return ids.cast(pa.string())
     except pa.ArrowNotImplementedError:
-        raise InputError(f"{name} has {ids.type} in it, and ids are text or whole numbers; give those.") from None
+        raise InputError(f"{name} contains {ids.type}, and ids are text or whole numbers; give those.") from None
 
 
 def require_count(name: str, given: Any) -> int:
-    """A number of things that a caller gives as `name`."""
+    """A positive whole number that a caller gives as `name`."""
     try:
         count = operator.index(given)
     except TypeError:
@@ -47,8 +48,8 @@ def require_count(name: str, given: Any) -> int:
     return count
 
 
-def of_lists(users: pa.Array, known: IdMap, items: IntArray, scores: Any, source: Any) -> pa.Table:
-    """Lists [B, k] of rows of items as rows; places without an item (fewer unseen items than k) are left out."""
+def of_lists(users: pa.Array, all_items: IdMap, items: IntArray, scores: Any, source: Any) -> pa.Table:
+    """Lists [B, k] of item rows as table rows; ranks without an item (fewer unseen items than k) are left out."""
     depth = items.shape[1]
     keep = np.isfinite(scores).ravel()
     owner = np.repeat(np.arange(len(users)), depth)[keep]
@@ -57,7 +58,7 @@ def of_lists(users: pa.Array, known: IdMap, items: IntArray, scores: Any, source
         {
             "user": users.take(pa.array(owner)),
             "rank": pa.array(np.tile(np.arange(1, depth + 1), len(users))[keep], pa.int32()),
-            "item": known.take(items.ravel()[keep]),
+            "item": all_items.take(items.ravel()[keep]),
             "score": pa.array(scores.ravel()[keep], pa.float32()),
             "source": pa.array(sources.tolist(), pa.string()),
         }
@@ -69,11 +70,11 @@ def with_ids_of(table: pa.Table, users: IdMap, items: IdMap) -> pa.Table:
     return table.select(["user", "item"]).cast(pa.schema([("user", users.ids.type), ("item", items.ids.type)]))
 
 
-def of_users(evaluation: Evaluation, known: IdMap, seeds: Sequence[int]) -> pa.Table:
-    """An evaluation with a row for each user and run."""
+def of_users(evaluation: Evaluation, all_users: IdMap, seeds: Sequence[int]) -> pa.Table:
+    """An evaluation with one row per user and run."""
     runs, size = len(seeds), len(evaluation.users)
     columns = {
-        "user": known.take(np.tile(evaluation.users, runs)),
+        "user": all_users.take(np.tile(evaluation.users, runs)),
         "seed": np.repeat(seeds, size),
         "warm": np.tile(evaluation.warm, runs),
     }
@@ -81,7 +82,5 @@ def of_users(evaluation: Evaluation, known: IdMap, seeds: Sequence[int]) -> pa.T
 
 
 def as_interactions(source: Interactions | Any, columns: Columns | Mapping[str, str] | None = None) -> Interactions:
-    """Interactions as they are, or whatever can be read as a table of them."""
-    from accord.data.read import read_table
-
+    """Interactions as they are, or anything that can be read as a table of them."""
     return source if isinstance(source, Interactions) else read_table(source, Columns.of(columns), merge=False)[0]
