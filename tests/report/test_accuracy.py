@@ -6,9 +6,9 @@ import pytest
 
 import accord
 from accord.evaluation.significance import Comparison
-from accord.report.accuracy import dots, figures, in_short, users, verdict
-from accord.report.measure import Interval, Runs
+from accord.report.accuracy import dots, metrics, summary, users, verdict
 from accord.report.page import Section
+from accord.report.runs import Interval, Runs
 
 
 @pytest.mark.parametrize(
@@ -16,13 +16,13 @@ from accord.report.page import Section
     [
         (0.01, 0.005, 0.015, "good", "is better than"),
         (-0.01, -0.015, -0.005, "warning", "is worse than"),
-        (0.01, -0.005, 0.02, "info", "cannot be told apart from"),
-        (0.003, 0.001, 0.005, "info", "is hardly better than"),
-        (-0.003, -0.005, -0.001, "info", "is hardly worse than"),
+        (0.01, -0.005, 0.02, "info", "does not differ significantly from"),
+        (0.003, 0.001, 0.005, "info", "is slightly better than"),
+        (-0.003, -0.005, -0.001, "info", "is slightly worse than"),
     ],
 )
 def test_a_verdict_by_hand(difference, low, high, level, words):
-    section = Section("In short")
+    section = Section("Summary")
     found = Comparison(difference, low, high, p=0.5, p_holm=0.5, effect=0.1, better=0.1)
     verdict(section, "ndcg@20", ("a", "b"), (0.21, 0.2), found)
     (block,) = section.blocks
@@ -33,37 +33,37 @@ def test_a_verdict_by_hand(difference, low, high, level, words):
 
 def test_the_best_comes_first_in_words():
     chart = dots("recall@5", {"a": Interval(0.1, 0.0, 0.2), "b": Interval(0.3, 0.2, 0.4)})
-    assert chart.summary == "From the best down: b 0.3000; a 0.1000."
+    assert chart.summary == "Best first: b 0.3000; a 0.1000."
 
 
 def test_one_run_says_what_auto_would_try(trained, data):
-    section = Section("In short")
-    in_short(Runs([trained["mf-normal"]]), section)
+    section = Section("Summary")
+    summary(Runs([trained["mf-normal"]]), section)
     (said,) = (block["text"] for block in section.blocks if block["kind"] == "note")
-    assert said.startswith("auto, the default of accord train, would try popularity, ease, item-knn,")
+    assert said.startswith("Without --model, accord train runs auto: on this log it would try popularity, ease,")
     made = accord.fit(data, options={"model.budget": 0.01})
-    found, short = Runs([("runs/x", made)]), Section("In short")
-    in_short(found, short)
+    found, short = Runs([("runs/x", made)]), Section("Summary")
+    summary(found, short)
     assert found.names[0] == "auto"
     assert not [block for block in short.blocks if block["kind"] == "note"]
 
 
 def test_of_one_row_there_is_a_table_and_no_chart(trained, monkeypatch):
-    monkeypatch.setattr("accord.report.measure.beside", lambda *_: [])
-    section = Section("Figures")
-    figures(Runs([trained["mf-normal"]]), section)
+    monkeypatch.setattr("accord.report.runs.baselines", lambda *_: [])
+    section = Section("Metrics")
+    metrics(Runs([trained["mf-normal"]]), section)
     assert [block["kind"] for block in section.blocks] == ["table", "table"]
 
 
 def test_the_sections_of_runs(trained):
     runs = Runs(list(trained.values()))
-    short, table, groups = Section("In short"), Section("Figures"), Section("For whom")
-    in_short(runs, short)
-    figures(runs, table)
+    short, table, groups = Section("Summary"), Section("Metrics"), Section("Accuracy by user history")
+    summary(runs, short)
+    metrics(runs, table)
     users(runs, groups)
     facts = {fact.label: fact for block in short.blocks if block["kind"] == "facts" for fact in block["facts"]}
-    best = max(runs.runs, key=lambda one: one.figures["ndcg@20"].mean)
-    assert facts["ndcg@20"].value == f"{best.figures['ndcg@20'].mean:.4f}"
+    best = max(runs.runs, key=lambda one: one.metrics["ndcg@20"].mean)
+    assert facts["ndcg@20"].value == f"{best.metrics['ndcg@20'].mean:.4f}"
     assert facts["ndcg@20"].note == best.name
     assert facts["training"].note == "5 runs on cpu"
     means, every = (block["table"] for block in table.blocks if block["kind"] == "table")

@@ -22,7 +22,7 @@ def scale_of(spec):
     return dict(zip(scale["domain"], scale["range"], strict=True))
 
 
-def test_runs_have_colours_and_what_is_only_beside_them_is_grey():
+def test_runs_have_colours_and_baselines_are_grey():
     rows = [{"run": name, **INTERVAL} for name in NAMES]
     groups = [{"group": "1 to 5", **row} for row in rows]
     expected = {"mf": SERIES[0], "gmf": SERIES[1], "popularity": SOFT}
@@ -47,7 +47,7 @@ def test_noise_and_real_have_colours_of_their_own():
 
 @pytest.mark.parametrize("names", [["mf"], ["mf", "gmf"]])
 def test_one_line_needs_no_legend(names):
-    learned = [{"what": name, "epoch": 1, **INTERVAL} for name in names]
+    learned = [{"run": name, "epoch": 1, **INTERVAL} for name in names]
     by_value = [{"run": name, "value": "1", "mean": 0.5} for name in names]
     for chart in (
         charts.learning(learned, "loss", names).to_dict()["layer"][1],

@@ -8,9 +8,9 @@ import pytest
 
 import accord
 from accord.cli.display import members_table
-from accord.report.measure import Runs
 from accord.report.members import agreement, member_rows, members
 from accord.report.page import Section
+from accord.report.runs import Runs
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_a_row_says_what_was_tried_and_what_it_reached():
 
 
 def test_the_page_and_the_command_line_show_the_same_members(consensus, capsys):
-    section = Section("Who votes")
+    section = Section("Members and votes")
     members(Runs([("runs/x", consensus)]), section)
     tables = [block["table"] for block in section.blocks if block["kind"] == "table"]
     shown = {row[0]: row for table in tables for row in table.rows}
@@ -60,7 +60,7 @@ def test_agreement_counts_the_members_that_have_an_item_too(consensus):
 
 
 def test_a_run_of_one_model_has_no_such_section(trained, data, consensus):
-    section = Section("Who votes")
+    section = Section("Members and votes")
     members(Runs([trained["ease-normal"], ("runs/x", consensus)]), section)
     titles = [block["table"].title for block in section.blocks if block["kind"] == "table"]
     assert titles
@@ -70,13 +70,11 @@ def test_a_run_of_one_model_has_no_such_section(trained, data, consensus):
 def test_agreement_is_one_sentence(data):
     chosen = [{"model": "ease", "weight": 0.6}, {"model": "item-knn", "weight": 0.3}, {"model": "ials", "weight": 0.1}]
     made = accord.fit(data, "consensus", options={"model.members": chosen})
-    section = Section("Who votes")
+    section = Section("Members and votes")
     members(Runs([("runs/x", made)]), section)
     shares = agreement(made, 20)
     (said,) = (text for block in section.blocks for text in block.get("paragraphs", ()))
-    assert (
-        f"of the 20 items that a user is recommended, {shares[3]:.0%} are among the first 20 of all 3 members" in said
-    )
+    assert f"of the 20 items recommended to a user, {shares[3]:.0%} are in the top 20 of all 3 members" in said
     assert said.endswith(f", {shares[2]:.0%} of 2, {shares[1]:.0%} of 1 and {shares[0]:.0%} of none.")
 
 

@@ -16,8 +16,9 @@ import accord
 from accord.cli.app import main
 from accord.evaluation.noise import detection
 from accord.evaluation.significance import compare_to
-from accord.report import measure
+from accord.report import runs as runs_module
 from accord.report.run_report import write_report
+from accord.report.runs import Runs, fit_baseline
 from browser import chromium, opened
 from documents import BLOCK, ROOT
 from helpers import dataset
@@ -51,7 +52,7 @@ def test_the_figures_of_one_run_are_its_own(pages, trained, data):
     assert f"accord report {folder}" in text
     assert "accord.fit(data, model='mf', method='deca-p'" in text
     assert "train.batch_size 64" in text
-    for title in ("Validation ndcg@20", "Training loss of mf + deca-p", "What mf + deca-p recommends most"):
+    for title in ("Validation ndcg@20", "Training loss of mf + deca-p", "Items that mf + deca-p recommends most"):
         assert title in text
 
 
@@ -75,7 +76,7 @@ def test_a_report_from_the_folder_is_the_one_from_training(pages, trained, tmp_p
 def test_several_runs_are_tested_in_pairs(pages, trained):
     text = text_of(pages["several"])
     runs = {name: run.evaluate().per_user["ndcg@20"] for name, (_, run) in trained.items()}
-    popular = measure.fitted_beside("popularity", trained["mf-normal"][1], [20]).evaluation.per_user["ndcg@20"]
+    popular = fit_baseline("popularity", trained["mf-normal"][1], [20]).evaluation.per_user["ndcg@20"]
     others = {"mf + deca-p": runs["mf-deca-p"], "ease": runs["ease-normal"], "popularity": popular}
     assert "ndcg@20 against mf + normal" in text
     for name, test in compare_to(runs["mf-normal"], others).items():
@@ -98,7 +99,7 @@ def test_data_without_values_and_titles_has_a_report(tmp_path):
     run = accord.fit(replace(made, train=train), "mf", "normal", epochs=1, ks=[3, 7])
     text = text_of(write_report(tmp_path / "plain.html", [("runs/x", run)]))
     assert re.search("ndcg@7 against (popularity|ease)", text)
-    assert "noise found" not in text
+    assert "noise detection" not in text
     assert "Probability of being real" in text
 
 
@@ -115,14 +116,14 @@ def test_one_user_in_the_test_and_one_run_of_popularity_have_a_report(tmp_path):
 
 
 def test_of_many_interactions_a_sample_is_judged(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(measure, "MOST_JUDGED", 300)
+    monkeypatch.setattr(runs_module, "MOST_JUDGED", 300)
     text = text_of(write_report(tmp_path / "some.html", [trained["mf-deca-p"]]))
     run = trained["mf-deca-p"][1]
-    assert f"a random sample of 300 of the {len(run.trained_on):,}." in text
-    subject = measure.Runs([trained["mf-deca-p"]]).runs[0]
+    assert f"a random sample of 300 of the {len(run.trained_on):,} interactions." in text
+    subject = Runs([trained["mf-deca-p"]]).runs[0]
     pairs = run.trained_on.pair_keys()
-    assert len(np.unique(subject.judged.pair_keys())) == 300
-    assert np.isin(subject.judged.pair_keys(), pairs).all()
+    assert len(np.unique(subject.interactions.pair_keys())) == 300
+    assert np.isin(subject.interactions.pair_keys(), pairs).all()
     whole = run.beliefs_of_rows(*run.trained_on.rows_in(run.users, run.items))
     assert subject.beliefs.mean() == pytest.approx(whole.mean(), abs=0.1)
 
@@ -222,7 +223,7 @@ def test_one_run_takes_less_than_three_screens(browser, pages):
     with opened(browser, pages["one"], 1280) as seen:
         assert seen.page.evaluate("document.documentElement.scrollHeight") < 3 * 900
         folded = seen.page.locator("details.part h2").all_text_contents()
-        assert folded == ["For whom", "Training", "Data and settings", "How to repeat it"]
+        assert folded == ["Accuracy by user history", "Training", "Data and settings", "How to reproduce"]
 
 
 @pytest.mark.parametrize(("name", "width", "scheme"), [("one", 380, "light"), ("several", 1100, "dark")])

@@ -1,6 +1,6 @@
-"""The charts of a run's report. Each takes plain rows and gives an altair chart in the page's colours.
+"""The charts of reports: functions from rows to altair charts in the colours of the page.
 
-An axis whose title would be that of the chart has none.
+An axis has no title if it would repeat that of the chart.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pyarrow as pa
 from accord.report.page import NOISE, REAL, SERIES, SOFT
 
 Row = dict[str, Any]
-Drawing = Any  # an altair chart: altair's types do not follow its own chains of calls
+Drawing = Any  # an altair chart; altair does not type its chained calls
 
 
-def _names(names: Sequence[str], soft: Sequence[str] = ()) -> alt.Scale:
-    """A colour for each name, the same in every chart; grey for those that are only there to compare with."""
-    own = [name for name in names if name not in soft]
-    colours = {name: SERIES[number % len(SERIES)] for number, name in enumerate(own)}
+def _colours(names: Sequence[str], grey: Sequence[str] = ()) -> alt.Scale:
+    """A colour for each name, the same in every chart; baselines are grey."""
+    coloured = [name for name in names if name not in grey]
+    colours = {name: SERIES[number % len(SERIES)] for number, name in enumerate(coloured)}
     return alt.Scale(domain=list(names), range=[colours.get(name, SOFT) for name in names])
 
 
@@ -28,11 +28,11 @@ def _data(rows: Sequence[Row]) -> Any:
     return pa.Table.from_pylist(list(rows))
 
 
-def dots(rows: Sequence[Row], metric: str, names: Sequence[str], soft: Sequence[str]) -> Drawing:
+def dots(rows: Sequence[Row], metric: str, names: Sequence[str], grey: Sequence[str]) -> Drawing:
     """A metric of each run with its interval. Rows: run, mean, low, high."""
     base = alt.Chart(_data(rows)).encode(
         y=alt.Y("run:N", sort=list(names), title=None, axis=alt.Axis(labelLimit=130, labelColor="var(--ink)")),
-        color=alt.Color("run:N", scale=_names(names, soft), legend=None),
+        color=alt.Color("run:N", scale=_colours(names, grey), legend=None),
         tooltip=_tooltips(("run", "N"), ("mean", metric), ("low", "from"), ("high", "to")),
     )
     span = base.mark_rule(strokeWidth=2).encode(
@@ -42,13 +42,13 @@ def dots(rows: Sequence[Row], metric: str, names: Sequence[str], soft: Sequence[
 
 
 def groups(
-    rows: Sequence[Row], metric: str, order: Sequence[str], names: Sequence[str], soft: Sequence[str]
+    rows: Sequence[Row], metric: str, order: Sequence[str], names: Sequence[str], grey: Sequence[str]
 ) -> Drawing:
     """A metric of each run for each group of users. Rows: group, run, mean, low, high."""
     base = alt.Chart(_data(rows)).encode(
         x=alt.X("group:N", sort=list(order), title="interactions in training", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("run:N", sort=list(names)),
-        color=alt.Color("run:N", scale=_names(names, soft), sort=list(names)),
+        color=alt.Color("run:N", scale=_colours(names, grey), sort=list(names)),
         tooltip=_tooltips(("group", "N"), ("run", "N"), ("mean", metric), ("low", "from"), ("high", "to")),
     )
     span = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
@@ -56,17 +56,17 @@ def groups(
 
 
 def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
-    """A figure by epoch, mean over the seeds in a band from least to most. Rows: what, epoch, mean, low, high."""
+    """A metric by epoch: the mean over seeds, in a band from lowest to highest. Rows: run, epoch, mean, low, high."""
     epochs = sorted({row["epoch"] for row in rows})
     axis = alt.Axis(format="d", values=epochs if len(epochs) <= 10 else alt.Undefined)
     base = alt.Chart(_data(rows)).encode(
         x=alt.X("epoch:Q", title="epoch", axis=axis, scale=alt.Scale(nice=False)),
-        color=alt.Color("what:N", scale=_names(names), legend=_lines(names)),
-        tooltip=_tooltips(("what", "N"), ("epoch", "N"), ("mean", title)),
+        color=alt.Color("run:N", scale=_colours(names), legend=_lines(names)),
+        tooltip=_tooltips(("run", "N"), ("epoch", "N"), ("mean", title)),
     )
     y = alt.Y("low:Q", title=None, scale=alt.Scale(zero=False))
     band = base.mark_area(opacity=0.2, tooltip=None).encode(y=y, y2="high:Q")
-    dash = alt.StrokeDash("what:N", scale=alt.Scale(domain=list(names)))
+    dash = alt.StrokeDash("run:N", scale=alt.Scale(domain=list(names)))
     return alt.layer(band, base.mark_line(strokeWidth=2).encode(y="mean:Q", strokeDash=dash))
 
 
@@ -79,7 +79,7 @@ def probabilities(rows: Sequence[Row], names: Sequence[str]) -> Drawing:
         x=alt.X("left:Q", bin="binned", title="probability of being real", scale=alt.Scale(domain=[0, 1]), axis=axis),
         x2="right:Q",
         y=alt.Y("share:Q", stack=None, title="share of interactions", axis=alt.Axis(format="%")),
-        color=alt.Color("what:N", scale=scale, sort=list(names), legend=_unless_one(names)),
+        color=alt.Color("what:N", scale=scale, sort=list(names), legend=None if len(names) < 2 else alt.Undefined),
         tooltip=[*_tooltips(("what", "N")), alt.Tooltip("share:Q", format=".1%")],
     )
 
@@ -92,24 +92,20 @@ def by_value(rows: Sequence[Row], column: str, order: Sequence[str], names: Sequ
         .encode(
             x=alt.X("value:N", sort=list(order), title=column, axis=alt.Axis(labelAngle=0)),
             y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
-            color=alt.Color("run:N", scale=_names(names), legend=_lines(names)),
+            color=alt.Color("run:N", scale=_colours(names), legend=_lines(names)),
             strokeDash=alt.StrokeDash("run:N", scale=alt.Scale(domain=list(names))),
             tooltip=_tooltips(("run", "N"), ("value", "N"), ("mean", "mean")),
         )
     )
 
 
-def _unless_one(names: Sequence[str]) -> Any:
-    return None if len(names) < 2 else alt.Undefined
-
-
 def _lines(names: Sequence[str]) -> Any:
-    """A legend that shows the dashes too, so that lines are told apart without colour."""
+    """A legend with dashes, so that lines can be distinguished without colour."""
     return None if len(names) < 2 else alt.Legend(symbolType="stroke", symbolSize=400)
 
 
 def _tooltips(*fields: tuple[str, str]) -> list[alt.Tooltip]:
-    """Each a field with its title; 'N' for a field that is a name and is called as it is."""
+    """A tooltip for each (field, title); the title 'N' stands for a nominal field under its name."""
     return [
         alt.Tooltip(f"{field}:N") if title == "N" else alt.Tooltip(f"{field}:Q", title=title, format=".4f")
         for field, title in fields

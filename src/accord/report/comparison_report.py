@@ -8,11 +8,11 @@ from pathlib import Path
 
 from accord.evaluation.significance import compare_to
 from accord.report.accuracy import dots, verdict
-from accord.report.measure import Floats, Interval
 from accord.report.page import Page
+from accord.report.runs import Floats, Interval
 from accord.report.tables import Table
 
-OTHER_K = re.compile(r"@(?!(10|20)\b)")  # recall and NDCG at 10 and 20 are shown, the rest is folded
+OTHER_K = re.compile(r"@(?!(10|20)\b)")  # metrics at other K are folded
 
 
 def write_comparison(
@@ -23,21 +23,21 @@ def write_comparison(
     per_user: Mapping[str, Mapping[str, Floats]],
     command: str,
 ) -> Path:
-    """`per_user`: for each metric and row, the values of seeds and users [S, N]; the last metric says which is best."""
+    """`per_user` has for each metric and row the values of seeds and users [S, N]; the last metric ranks the rows."""
     page = Page(f"Comparison on {name}", lead)
     metric, values = list(per_user.items())[-1]
-    best, other = sorted(values, key=lambda row: -values[row].mean())[:2]  # popularity and EASE are always there
-    found = compare_to(values[other], {best: values[best]})[best]
+    best, other = sorted(values, key=lambda row: -values[row].mean())[:2]  # a comparison always has baselines
+    test = compare_to(values[other], {best: values[best]})[best]
     means = (float(values[best].mean()), float(values[other].mean()))
-    verdict(page.section("In short"), metric, (best, other), means, found)
-    figures = page.section("Figures")
-    figures.charts(
-        [dots(one, {row: Interval.of(own[None])[0] for row, own in rows.items()}) for one, rows in per_user.items()]
+    verdict(page.section("Summary"), metric, (best, other), means, test)
+    section = page.section("Metrics")
+    section.charts(
+        [dots(one, {row: Interval.of(array[None])[0] for row, array in rows.items()}) for one, rows in per_user.items()]
     )
     for table in tables:
         shown = [place for place, column in enumerate(table.columns) if not OTHER_K.search(column)]
-        figures.table(table.only(shown))
+        section.table(table.only(shown))
         if len(shown) < len(table.columns):
-            figures.table(table, "At every K")
-    page.section("How to repeat it", folded=True).code(command)
+            section.table(table, "At every K")
+    page.section("How to reproduce", folded=True).code(command)
     return page.write(path)

@@ -1,4 +1,4 @@
-"""Who votes in a consensus, and how far they agree: a section of a run's report, and a table of the command line."""
+"""The members of a consensus and their votes: a section of its report, and a table of the command line."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from accord.models.consensus import Member
 from accord.recommender.agreement import AGREES
 from accord.recommender.recommender import Recommender
-from accord.report.measure import Runs
 from accord.report.page import Section
-from accord.report.tables import Cell, Table
+from accord.report.runs import Floats, Runs, sample_users
+from accord.report.tables import Table
 
 ASKED = 500  # users: enough for shares to the percent
 
 
 def member_columns(metrics: Mapping[str, Any]) -> tuple[str, ...]:
-    """The heads of the columns of `member_rows`."""
+    """The column names of `member_rows`."""
     test = "test ndcg@20" + (", fitted on train" if "before_validation" in metrics else "")
     return "member", "vote", "valid ndcg@20", test, "options"
 
 
 def member_rows(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, float | None, float | None, str]]:
-    """What `metrics.json` says of the members of a consensus, those too that got no vote, as rows."""
+    """The members in `metrics.json` as rows, including those without a vote."""
     rows = []
     for entry in entries:
         name = Member(**{field: entry[field] for field in Member.model_fields if field in entry}).label
@@ -39,49 +38,38 @@ def member_rows(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, fl
 def members(runs: Runs, section: Section) -> None:
     for one in runs.runs:
         metrics = one.recommender.metrics
-        if not metrics.get("members"):
-            continue
-        which = f" of {one.name}" if len(runs.runs) > 1 else ""
-        entries = metrics["members"]
-        voting = [entry for entry in entries if "weight" in entry]
-        note = "Scores are standardised within a user and added up by vote. No vote was chosen by the test."
-        section.table(_members(f"The members{which}", metrics, voting, note))
-        shares = agreement(one.recommender, runs.k)
-        if len(shares) > 2:
-            section.text(_agreed(shares, runs.k))
-        if len(voting) < len(entries):
-            others = [entry for entry in entries if "weight" not in entry]
-            title = f"What {one.name} tried and did not need"
-            section.table(
-                _members(title, metrics, others, "Trained, and of no help to the others on the validation."), title
+        entries = metrics.get("members", ())
+        voting, others = ([entry for entry in entries if ("weight" in entry) == votes] for votes in (True, False))
+        if voting:
+            title = f"Members of {one.name}" if len(runs.runs) > 1 else "Members"
+            note = (
+                "Scores are standardised for each user and added with these weights, which were not chosen on the test."
             )
-        for said in metrics.get("notes", ()):
-            section.note(said)
+            section.table(Table(title, member_columns(metrics), tuple(member_rows(voting)), (note,)))
+            shares = agreement(one.recommender, runs.k)
+            if len(shares) > 2:
+                section.text(_agreement_text(shares, runs.k))
+        if others:
+            title, note = f"Tried by {one.name}, without a vote", "These did not improve the validation metric."
+            section.table(Table(title, member_columns(metrics), tuple(member_rows(others)), (note,)), title)
+        for note in metrics.get("notes", ()) if entries else ():
+            section.note(note)
 
 
-def _members(title: str, metrics: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], note: str) -> Table:
-    rows: list[tuple[Cell, ...]] = [tuple(row) for row in member_rows(entries)]
-    return Table(title, member_columns(metrics), tuple(rows), (note,))
-
-
-def _agreed(shares: npt.NDArray[np.float64], k: int) -> str:
+def _agreement_text(shares: Floats, k: int) -> str:
     total = len(shares) - 1
-    first = f"{shares[total]:.0%} are among the first {AGREES} of all {total} members"
-    between = [f"{shares[number]:.0%} of {number}" for number in range(total - 1, 0, -1)]
-    listed = ", ".join([first, *between])
-    return f"How far they agree: of the {k} items that a user is recommended, {listed} and {shares[0]:.0%} of none."
+    counts = [f"{shares[number]:.0%} of {number}" for number in range(total - 1, 0, -1)]
+    listed = ", ".join([f"{shares[total]:.0%} are in the top {AGREES} of all {total} members", *counts])
+    return f"Agreement: of the {k} items recommended to a user, {listed} and {shares[0]:.0%} of none."
 
 
-def agreement(recommender: Recommender, k: int) -> npt.NDArray[np.float64]:
-    """Of what is recommended, the share that 0, 1, … members agree to: one more than there are members."""
-    warm = np.flatnonzero(recommender.train.counts)
-    if len(warm) > ASKED:
-        warm = np.sort(np.random.default_rng(0).choice(warm, ASKED, replace=False))
+def agreement(recommender: Recommender, k: int) -> Floats:
+    """The shares of the recommendations that 0, 1, … members agree with: one more than there are members."""
     opinions = recommender.opinions
     counts = np.zeros(len(opinions.labels) + 1, dtype=np.int64)
-    for block, items, values in recommender.lists.ranker.rank(warm, k):
+    for block, items, values in recommender.lists.ranker.rank(sample_users(recommender, ASKED), k):
         users = torch.from_numpy(block).to(items.device)
         agree = opinions.count(opinions.places(users, items[0].long().clamp(min=0)))[values[0].isfinite()]
         counts += np.bincount(agree.cpu().numpy(), minlength=len(counts))
-    shares: npt.NDArray[np.float64] = counts / max(1, counts.sum())
+    shares: Floats = counts / max(1, counts.sum())
     return shares

@@ -1,0 +1,225 @@
+"""The runs of a report with their evaluations, and the baselines fitted to compare them with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.data.csr import IntArray
+from accord.data.interactions import Interactions
+from accord.evaluation.evaluate import Evaluation
+from accord.evaluation.noise import detection, labels
+from accord.evaluation.significance import Comparison, compare_to, interval_of_means
+from accord.models import can_hold, cost_of
+from accord.models.base import Shape
+from accord.recommender.recommender import Recommender
+
+MOST_JUDGED = 2_000_000  # interactions; more give the same numbers
+SAMPLE = 5_000  # users whose recommendations are counted: enough for shares to the percent
+MOST_SECONDS = 30  # EASE is fitted as a baseline if it takes no longer
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over users and seeds, with its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Floats) -> list[Interval]:
+        """One for each of M metrics [M, S, N] of S seeds and N users."""
+        ends = zip(values.mean((1, 2)), *interval_of_means(values), strict=True)
+        return [cls(*map(float, numbers)) for numbers in ends]
+
+    @property
+    def ends(self) -> str:
+        return f"{self.low:.4f} to {self.high:.4f}"
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4f} ({self.ends})"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run of the report, or a baseline fitted to compare it with."""
+
+    name: str
+    recommender: Recommender
+    evaluation: Evaluation
+    folder: str | None = None  # None for a baseline
+
+    @property
+    def is_run(self) -> bool:
+        return self.folder is not None
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether a search chose it."""
+        return "search" in self.recommender.metrics
+
+    @cached_property
+    def metrics(self) -> dict[str, Interval]:
+        """Every metric at every K."""
+        return intervals(self.evaluation, np.ones(len(self.evaluation.users), dtype=bool))
+
+    @cached_property
+    def spread(self) -> dict[str, float]:
+        """Standard deviation of every metric over the seeds; empty for a single seed."""
+        runs = self.evaluation.mean()
+        names = runs[0] if len(runs) > 1 else {}
+        return {name: float(np.std([run[name] for run in runs], ddof=1)) for name in names}
+
+    @cached_property
+    def interactions(self) -> Interactions:
+        """The training interactions, or a random sample if there are very many."""
+        every = self.recommender.trained_on
+        if len(every) <= MOST_JUDGED:
+            return every
+        return every.take(np.sort(np.random.default_rng(0).choice(len(every), MOST_JUDGED, False, shuffle=False)))
+
+    @cached_property
+    def beliefs(self) -> Floats | None:
+        """How probable the method holds it that each of these interactions is real; None without a method."""
+        if self.recommender.run.config.method is None:
+            return None
+        recommender = self.recommender
+        return recommender.beliefs_of_rows(*self.interactions.rows_in(recommender.users, recommender.items))
+
+    @cached_property
+    def detection(self) -> dict[str, float] | None:
+        """How well the beliefs separate real interactions from noise, if values label them."""
+        return None if self.beliefs is None else self._detection(self.beliefs)
+
+    def detection_by_popularity(self) -> dict[str, float] | None:
+        """How well the popularity of the items alone separates them."""
+        _, items = self.interactions.rows_in(self.recommender.users, self.recommender.items)
+        return self._detection(self.recommender.train.popularity()[items].astype(np.float64))
+
+    def _detection(self, scores: Floats) -> dict[str, float] | None:
+        masks = labels(self.interactions)
+        return None if masks is None else detection(scores[masks[0]], masks[1])
+
+    @cached_property
+    def recommended(self) -> IntArray:
+        """[I] how often each item is recommended to a sample of users, in lists of the longest length shown."""
+        recommender = self.recommender
+        users = recommender.users.take(sample_users(recommender, SAMPLE))
+        lists = recommender.recommend(users, shown_ks(self.evaluation)[-1])
+        return np.bincount(recommender.items.rows(lists.column("item")), minlength=len(recommender.items))
+
+    @property
+    def coverage(self) -> float:
+        """Share of the items that are recommended to any of these users."""
+        return float((self.recommended > 0).mean())
+
+
+def shown_ks(evaluation: Evaluation) -> list[int]:
+    """The list lengths that a report shows: 10 and 20, or the two longest. Its conclusions are about the last."""
+    ks = sorted({int(name.split("@")[1]) for name in evaluation.per_user})
+    return [k for k in (10, 20) if k in ks] if 20 in ks else ks[-2:]
+
+
+def intervals(evaluation: Evaluation, keep: Bools, names: Sequence[str] | None = None) -> dict[str, Interval]:
+    """The metrics of the users in the mask `keep`."""
+    names = names or list(evaluation.per_user)
+    values = np.stack([evaluation.per_user[name][:, keep] for name in names])
+    return dict(zip(names, Interval.of(values), strict=True))
+
+
+def sample_users(recommender: Recommender, most: int) -> IntArray:
+    """The users with a history, or a fixed random sample of them."""
+    warm = np.flatnonzero(recommender.train.counts)
+    return warm if len(warm) <= most else np.sort(np.random.default_rng(0).choice(warm, most, replace=False))
+
+
+def fit_baseline(model: str, recommender: Recommender, ks: Sequence[int]) -> Entry:
+    """Popularity or EASE, fitted and evaluated on the same data by the same rules."""
+    run = recommender.run.beside(model, "normal")
+    method = run.build(recommender.train)
+    method.target.fit(recommender.train)
+    method.to(recommender.device)
+    metrics = {"runs": [{"seed": run.config.seeds[0]}]}
+    users, items = recommender.users, recommender.items
+    fitted = Recommender(run, method, users, items, recommender.train, recommender.seen, metrics)
+    return Entry(model, fitted, fitted.evaluate(recommender.relevant(), ks))
+
+
+def baselines(runs: Sequence[Entry], ks: Sequence[int]) -> list[Entry]:
+    """Popularity, and for a single run EASE if that is quick, unless they are among the runs."""
+    first, models = runs[0].recommender, {one.recommender.run.config.model for one in runs}
+    quick = can_hold("ease", len(first.items)) and cost_of("ease", {}, Shape.of(first.train)).fit <= MOST_SECONDS
+    names = ["popularity", "ease"] if len(runs) == 1 and quick else ["popularity"]
+    return [fit_baseline(name, first, ks) for name in names if name not in models]
+
+
+def have_same_data(entries: Sequence[Entry]) -> bool:
+    """Whether all have the same ids, history and test, so that their metrics can be compared."""
+    first, *others = (entry.recommender for entry in entries)
+    test = first.relevant()
+    return all(
+        first.users.ids.equals(other.users.ids)
+        and first.items.ids.equals(other.items.ids)
+        and np.array_equal(first.train.keys, other.train.keys)
+        and np.array_equal(first.seen.keys, other.seen.keys)
+        and np.array_equal(test.pairs.keys, other.relevant().pairs.keys)
+        for other in others
+    )
+
+
+class Runs:
+    """The runs of a report, and their baselines if all have the same data."""
+
+    def __init__(self, runs: Sequence[tuple[str, Recommender]]) -> None:
+        """Each run with its folder."""
+        ks = sorted({k for _, recommender in runs for k in recommender.run.config.ks})
+        self.runs = [
+            Entry(name, recommender, _evaluate(recommender, ks), folder)
+            for name, (folder, recommender) in zip(_names(runs), runs, strict=True)
+        ]
+        self.comparable = have_same_data(self.runs)
+        self.baselines = baselines(self.runs, ks) if self.comparable else []
+        self.entries = [*self.runs, *self.baselines]
+        self.names = [one.name for one in self.entries]
+        self.grey = [one.name for one in self.baselines[:1]]  # in charts
+        self.ks = shown_ks(self.runs[0].evaluation)
+        self.k = self.ks[-1]
+        self.recall, self.ndcg = f"recall@{self.k}", f"ndcg@{self.k}"
+        self.testable = self.comparable and len(self.entries) > 1 and len(self.runs[0].evaluation.users) > 1
+
+    def best(self, entries: Sequence[Entry]) -> Entry:
+        """The one with the highest NDCG."""
+        return max(entries, key=lambda one: one.metrics[self.ndcg].mean)
+
+    def test(self, baseline: Entry, others: Sequence[Entry]) -> dict[str, Comparison]:
+        """Compare NDCG paired by user and, if all have the same seeds, by seed; otherwise on the means over seeds."""
+        entries = (baseline, *others)
+        seeds = {one.recommender.run.config.seeds for one in entries if one.recommender.num_runs > 1}
+        values = {one.name: one.evaluation.per_user[self.ndcg] for one in entries}
+        if len(seeds) > 1:
+            values = {name: array.mean(0, keepdims=True) for name, array in values.items()}
+        return compare_to(values.pop(baseline.name), values)
+
+
+def _names(runs: Sequence[tuple[str, Recommender]]) -> list[str]:
+    """Model and method, or auto if a search chose them; with the folder if two have the same name."""
+    names = ["auto" if "search" in one.metrics else one.name for _, one in runs]
+    return [
+        name if names.count(name) == 1 else f"{name} ({folder})" for name, (folder, _) in zip(names, runs, strict=True)
+    ]
+
+
+def _evaluate(recommender: Recommender, ks: Sequence[int]) -> Evaluation:
+    """On its test; a run that was just trained has been evaluated already."""
+    existing = recommender.evaluation
+    if existing is not None and {f"ndcg@{k}" for k in ks} <= set(existing.per_user):
+        return existing
+    return recommender.evaluate(ks=ks)
