@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 import accord
+from accord.comparing import memory
 from accord.comparing.compare import Request
-from accord_lab import memory
 
 
 def quiet(*_words):

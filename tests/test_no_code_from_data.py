@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,11 +16,14 @@ from fuzz.folders import CHECKPOINT, FILES, honest
 from fuzz.logs import harmful_pickle
 
 import accord
+from accord.comparing.results import run_key
 from accord.errors import InputError
 from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
 from accord.training.run import RunConfig, RunSpec
+from commands import run
 from helpers import random_csr
+from reproduction import FOLDER
 
 PACKAGE = Path(accord.__file__).parent
 LAB = PACKAGE.parent / "accord_lab"
@@ -211,7 +216,7 @@ def test_a_config_that_names_code_is_not_followed(change, tmp_path, monkeypatch)
     (tmp_path / "harm.py").write_text("import pathlib\npathlib.Path('harmed').mkdir()\n")
     content = json.loads((honest() / "run" / "config.json").read_text())
     content.pop("accord")
-    with pytest.raises(InputError, match="would import and run"):
+    with pytest.raises(InputError, match="would import and run code"):
         RunSpec.load(RunConfig(**content | change), None, None, allow_imports=False).build(random_csr(5, 4, 0.5))
     assert not (tmp_path / "harmed").exists()
 
@@ -235,9 +240,146 @@ def test_an_option_of_a_class_that_the_caller_gives_is_not_followed_either(tmp_p
     content.pop("accord")
     config = RunConfig(**content | {"method": "mine:Asks", "method_options": {"second": "harm:Harm"}})
     run = RunSpec.load(config, None, Asks, allow_imports=False)
-    with pytest.raises(InputError, match="would import and run"):
+    with pytest.raises(InputError, match="would import and run code"):
         run.build(random_csr(5, 4, 0.5))
     assert not (tmp_path / "harmed").exists()
     with pytest.raises(InputError, match="'harm' has no 'Harm'"):
         RunSpec.load(config, None, Asks, allow_imports=True).build(random_csr(5, 4, 0.5))
     assert (tmp_path / "harmed").exists(), "else the test above could not fail"
+
+
+# --- every command that reads a file, with a name in it that would be imported
+
+
+HARM = "harm:Harm"
+CONSENSUS = {"model": "consensus", "model_options": {"members": [{"model": HARM}]}, "method": None}
+
+
+@pytest.fixture
+def harm(tmp_path, monkeypatch):
+    """A working folder with a module that does harm when it is imported, and a log."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "harm", raising=False)
+    monkeypatch.setattr("sys.path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])
+    (tmp_path / "harm.py").write_text("import pathlib\npathlib.Path('harmed').mkdir()\n")
+    shutil.copy(honest() / "log.csv", tmp_path / "log.csv")
+    yield tmp_path
+    assert not (tmp_path / "harmed").exists()
+    assert "harm" not in sys.modules
+    assert str(tmp_path) not in sys.path
+
+
+def named_in_a_run(folder, change):
+    shutil.copytree(honest() / "run", folder / "run")
+    (folder / "run" / "manifest.json").unlink()
+    said = {name: change[name] or "none" for name in ("model", "method") if name in change}
+    for name, wanted in (("config.json", change), ("metrics.json", said)):
+        file = folder / "run" / name
+        file.write_text(json.dumps(json.loads(file.read_text()) | wanted))
+
+
+RUN_COMMANDS = [
+    "evaluate run",
+    "recommend run --all --out all.parquet",
+    "recommend run --user u1",
+    "similar run i1",
+    "score run --user u1 --item i1",
+    "explain run --user u1",
+    "report run",
+    "update run log.csv --in-place",
+    "serve run --port 0",
+    "train log.csv --recipe run",
+]
+
+
+@pytest.mark.parametrize("change", [{"model": HARM}, {"method": HARM}, CONSENSUS], ids=["model", "method", "member"])
+@pytest.mark.parametrize("command", RUN_COMMANDS)
+def test_no_command_imports_what_a_run_folder_names(command, change, harm, monkeypatch, capsys):
+    named_in_a_run(harm, change)
+    code, _, err = run(monkeypatch, capsys, *command.split())
+    assert code == 2
+    assert f"names {HARM}, which would import and run code; allow that with --allow-imports if you trust it" in err
+
+
+def named_in_results(name, **more):
+    """A line of results as they are written, of a model that a file names."""
+    from accord.comparing.compare import Cell, Request, _plan, _result
+    from accord.data.load import load_named
+
+    request = Request(load_named("demo"), seeds=1)
+    identity = _result(request, _plan(request, Cell("gmf", "normal")))
+    metrics = {"recall@20": 0.1, "ndcg@20": 0.1}
+    line = identity | {"metrics": metrics, "epochs": 1, "seconds": 1.0, "device": "cpu", "groups": {}, **more}
+    Path(f"{name}.jsonl").write_text(json.dumps(line) + "\n")
+
+
+@pytest.mark.parametrize("named", [{"model": HARM}, {"method": HARM}], ids=["model", "method"])
+@pytest.mark.parametrize("name", ["overall", "results", "leaderboard"])
+def test_verify_imports_nothing_that_results_name(name, named, harm, monkeypatch, capsys):
+    named_in_results(name, **named)
+    code, _, err = run(monkeypatch, capsys, "lab", "verify", harm)
+    assert code == 2
+    assert f"names {HARM}, which would import and run code" in err
+
+
+def test_no_comparison_imports_what_results_name(harm, monkeypatch, capsys):
+    for name in ("results", "tuning"):
+        named_in_results(name, model=HARM)
+    code, _, err = run(monkeypatch, capsys, "compare", "demo", "--out", ".", "--render-only")
+    assert code == 2, err
+    assert "no finished runs" in err
+
+
+@pytest.mark.parametrize("name", ["leaderboard", "injected", "partners"])
+def test_no_page_imports_what_results_name(name, harm, monkeypatch, capsys):
+    summary = (FOLDER / "corrected" / f"{name}.json").read_text()
+    lines = [json.loads(line) for line in (FOLDER / "corrected" / f"{name}.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line["model"] == "gmf":
+            key = run_key(line)
+            line["model"] = HARM
+            summary = summary.replace(key, run_key(line))
+    Path(f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    Path(f"{name}.json").write_text(summary.replace('"gmf"', f'"{HARM}"'))
+    code, _, err = run(monkeypatch, capsys, "lab", name, "--out", ".", "--render-only")
+    assert code == 0, err
+
+
+def test_no_name_in_a_checkpoint_a_store_or_an_audit_is_imported(harm, monkeypatch, capsys):
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    from accord.serve.snapshots import Snapshot
+
+    shutil.copytree(honest() / "cut", harm / "cut")
+    with safe_open(harm / "cut" / CHECKPOINT, "pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        header = {key: value.replace('"model":"mf"', f'"model":"{HARM}"') for key, value in file.metadata().items()}
+    assert any(HARM in value for value in header.values())
+    save_file(tensors, harm / "cut" / CHECKPOINT, header)
+    words = "train log.csv --model mf --method normal --seed 7 --epochs 1 --set model.dim=4 --out cut --resume"
+    assert run(monkeypatch, capsys, *words.split())[0] == 2
+
+    assert run(monkeypatch, capsys, *["data", "prepare", "log.csv", "--out", "store"])[0] == 0
+    content = json.loads(Path("store/store.json").read_text())
+    Path("store/store.json").write_text(json.dumps(content | {"name": HARM, "model": HARM}))
+    run(monkeypatch, capsys, "data", "check", "store")
+
+    Path("audit").mkdir()
+    Path("audit/summary.json").write_text(json.dumps({"model": HARM, "data": {"name": HARM}}))
+    with pytest.raises(InputError, match=r"audit/interactions\.parquet is missing"):
+        Snapshot.load(honest() / "run", Path("audit"))
+
+
+def test_the_working_folder_is_imported_from_only_for_a_class_that_was_named(tmp_path):
+    for name in ("typer", "rich", "duckdb", "ray"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} of the working folder was imported')\n")
+    words = [sys.executable, "-m", "accord"]
+    done = subprocess.run([*words, "models"], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    (tmp_path / "mine.py").write_text("from accord.models.popularity import Popularity as Mine\n")
+    words += ["train", "demo", "--model", "mine:Mine", "--out", "run", "--device", "cpu"]
+    for name in ("typer", "rich"):
+        (tmp_path / f"{name}.py").unlink()
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """`accord`, and `python -m accord`."""
 
+import os
 import sys
 
 
@@ -14,4 +15,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.path[:1] == [os.getcwd()]:  # by `python -m`: what lies in a folder of data must not be imported
+        del sys.path[0]
     main()

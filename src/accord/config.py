@@ -46,8 +46,8 @@ class BaseConfig(BaseModel):
 
 @contextmanager
 def imports_allowed(allowed: bool) -> Iterator[None]:
-    """A time in which names that come from a file may, or may not, have their module imported."""
-    before = _may_import.set(allowed)
+    """Whether names that come from a file may be imported within the block. What was refused outside stays refused."""
+    before = _may_import.set(allowed and _may_import.get())
     try:
         yield
     finally:
@@ -78,7 +78,7 @@ def resolve(kind: str, spec: Any, known: Mapping[str, Any]) -> Any:
         raise unknown(kind, spec, known)
     if not _may_import.get():
         raise InputError(
-            f"the run was made with {spec}, which loading would import and run; "
+            f"a file names {spec}, which would import and run code; "
             "allow that with --allow-imports if you trust it (in Python: allow_imports=True, or give the class)."
         )
     module_name, _, name = spec.partition(":")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from accord.cli.options import Device
+from accord.cli.options import AllowImports, Device
 
 if TYPE_CHECKING:
     from accord.data.interactions import Dataset
@@ -18,6 +18,7 @@ def verify(
     folder: Annotated[Path, typer.Argument(help="folder of pages and raw results, as docs/reproduction")],
     training: Annotated[bool, typer.Option(help="train one cell of each table anew")] = True,
     device: Device = "auto",
+    allow_imports: AllowImports = False,
 ) -> None:
     """Make every page and sentence anew from its raw results, and train one cell of each table; 1 if any differs."""
     from accord.cli.display import say
@@ -34,7 +35,7 @@ def verify(
         return load_named(name) if catalog.is_name(name) and catalog.found(name) else None
 
     counts = {False: 0, True: 0, None: 0}
-    for check in checks.verify(folder, find, training, device):
+    for check in checks.verify(folder, find, training, device, allow_imports):
         counts[check.wrong] += 1
         words = {False: "as it says", True: "DIFFERS", None: "not checked"}[check.wrong]
         say(f"{words}: {check.what}{f' ({check.why})' if check.why else ''}")
