@@ -1,7 +1,7 @@
 """`accord`, and `python -m accord`."""
 
-import os
 import sys
+from pathlib import Path
 
 
 def main() -> None:
@@ -15,6 +15,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.path[:1] == [os.getcwd()]:  # by `python -m`: what lies in a folder of data must not be imported
+    if sys.path[:1] == [str(Path.cwd())]:  # by `python -m`: what lies in a folder of data must not be imported
         del sys.path[0]
     main()

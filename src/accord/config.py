@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from accord.errors import InputError, unknown
+from accord.errors import Argument, InputError, unknown
 
 T = TypeVar("T", bound=BaseModel)
 _may_import: ContextVar[bool] = ContextVar("may_import", default=True)
@@ -78,8 +78,9 @@ def resolve(kind: str, spec: Any, known: Mapping[str, Any]) -> Any:
         raise unknown(kind, spec, known)
     if not _may_import.get():
         raise InputError(
-            f"a file names {spec}, which would import and run code; "
-            "allow that with --allow-imports if you trust it (in Python: allow_imports=True, or give the class)."
+            f"a file names {spec}, which would import and run code; if you trust it, allow that with ",
+            Argument("allow_imports", True),
+            ".",
         )
     module_name, _, name = spec.partition(":")
     here = str(Path.cwd())

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 MOST_SHOWN = 80
@@ -12,29 +15,68 @@ MOST_SHOWN = 80
 INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+@dataclass(frozen=True)
+class Argument:
+    """An argument that a message names: `out=` or `overwrite=True` in Python, `--out` or `--overwrite` in a command."""
+
+    name: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        value = str(self.value) if isinstance(self.value, Path) else self.value
+        return f"{self.name}=" + ("" if value is None else repr(value))
+
+    @property
+    def option(self) -> str:
+        """As the command line has it."""
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        flag = self.value is None or self.value is True
+        text = "" if flag else " " + shlex.quote(",".join(map(str, values)))
+        return f"--{self.name.replace('_', '-')}{text}"
+
+
+class ColumnArgument(Argument):
+    """The argument that names a column of the log, by what the column is for: `time`."""
+
+    def __str__(self) -> str:
+        return f"columns=Columns({self.name}=…)"
+
+    @property
+    def option(self) -> str:
+        return f"--{self.name}-col"
+
+
 class InputError(ValueError):
-    """Bad input. The message is one sentence for the person who gave it; the command line exits with code 2.
+    """Bad input: one sentence for the person who gave it, as strings and `Argument`s. A command exits with code 2.
 
     >>> accord.fit(accord.load("demo"), "eese")
     Traceback (most recent call last):
     accord.errors.InputError: unknown model 'eese'; did you mean 'ease'?
     """
 
+    def __str__(self) -> str:
+        return "".join(map(str, self.args))
+
+    @property
+    def for_command(self) -> str:
+        """The sentence with options in the place of arguments."""
+        return "".join(part.option if isinstance(part, Argument) else str(part) for part in self.args)
+
 
 def shown(value: Any) -> str:
-    """A value as a message quotes it: invisible characters as codes, and cut off where it is long."""
+    """A value as a message quotes it: invisible characters escaped, and cut off if it is long."""
     text = repr(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text):,} characters)"
 
 
 def printable(text: str) -> str:
-    """Text for a terminal: characters that would move its cursor or change its colours are written as codes."""
-    return INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Text for a terminal: characters that would move its cursor or change its colours are escaped."""
+    return INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """An unknown name, with the nearest known one suggested."""
-    names = sorted(known)
+def unknown(kind: str, name: str, valid_names: Iterable[str]) -> InputError:
+    """The error for a name that is none of the valid ones, with the nearest of them suggested."""
+    names = sorted(valid_names)
     lower = {one.lower(): one for one in names}
     near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.65)
     hint = f"did you mean '{lower[near[0]]}'?" if near else f"give one of {', '.join(names)}."

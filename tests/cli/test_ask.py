@@ -36,7 +36,7 @@ def test_pairs_whose_columns_are_not_known(folder, tmp_path, monkeypatch, capsys
     (tmp_path / "pairs.csv").write_text("who,item\nu0003,i0001\n")
     code, _, err = run(monkeypatch, capsys, "score", folder, "--pairs", tmp_path / "pairs.csv")
     assert code == 2
-    assert err.endswith("no user column among 'who', 'item'; call the right one 'user'.\n")
+    assert err.endswith("no user column among 'who', 'item'; call it 'user' or give --user-col.\n")
 
 
 def test_a_history_is_a_reason_too(folder, monkeypatch, capsys):

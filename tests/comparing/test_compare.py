@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import accord
+from accord.comparing import compare as comparing
 from accord.comparing.compare import Cell, Request, cells_of, compare
 from accord.comparing.results import Results, run_key
-from accord_lab import compare as comparing
 from comparisons import quiet, sizes_of_stacks
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import accord
+from accord.comparing import compare_tables
 from accord.comparing.compare import Cell, Request, cells_of, compare
 from accord.comparing.compare_tables import render
 from accord.comparing.results import Results, run_key
 from accord.evaluation.significance import Comparison
-from accord_lab import compare_tables
 from comparisons import quiet
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from accord.comparing import memory
 from accord.comparing.compare import Cell, Request, cells_of, compare
 from accord.comparing.executor import Here
 from accord.comparing.results import Results, run_key
 from accord.errors import InputError
 from accord.fitting import plan
-from accord_lab import memory
 from comparisons import quiet, sizes_of_stacks
 
 

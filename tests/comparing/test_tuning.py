@@ -48,7 +48,7 @@ def test_tuning_gives_every_method_equally_many_trials(data, tmp_path):
     assert tuned(request, cells, 4, tuning, finished=True) == best
     with pytest.raises(
         accord.InputError,
-        match=r"^--tune chooses by validation NDCG@20, which only the corrected protocol measures\.$",
+        match=r"^tuning chooses by validation NDCG@20, which only the corrected protocol measures\.$",
     ):
         tuned(Request(data, protocol="published", say=quiet), cells, 2, tuning)
 

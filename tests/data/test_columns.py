@@ -30,10 +30,14 @@ def test_the_guess_is_said_and_can_be_changed(tmp_path: Path) -> None:
         (
             "user,user_id,item\n1,2,3\n",
             None,
-            "'user' and 'user_id' could each be the user column; say which with --user-col",
+            "'user' and 'user_id' could each be the user column; rename all but the right one",
         ),
-        ("who,what\na,b\n", None, "no user column among 'who', 'what'; give --user-col"),
-        ("user,what\na,b\n", None, "no item column among 'user', 'what'; give --item-col"),
+        ("who,what\na,b\n", None, "no user column among 'who', 'what'; call it 'user' or give columns=Columns(user=…)"),
+        (
+            "user,what\na,b\n",
+            None,
+            "no item column among 'user', 'what'; call it 'item' or give columns=Columns(item=…)",
+        ),
         ("user,item\na,b\n", Columns(user="usr"), "no column 'usr' (did you mean 'user'?)"),
         ("user,item\na,b\n", Columns(user="item", item="item"), "one column was given for two roles"),
         ("user,item,item\na,b,c\n", Columns(item="item"), "2 columns are named 'item'; rename"),
@@ -128,8 +132,8 @@ def test_less_usual_names_of_values(name: str) -> None:
 
 def test_columns_that_are_not_used_are_named_once() -> None:
     chosen = choose("log", ["user", "item", "shop", "page"], Columns())
-    assert describe(chosen, ["user", "item", "shop", "page"]).endswith("to change. Not used: 'shop', 'page'.")
-    assert describe(chosen, ["user", "item"]).endswith("to change.")
+    assert describe(chosen, ["user", "item", "shop", "page"]).endswith("to change that. Not used: 'shop', 'page'.")
+    assert describe(chosen, ["user", "item"]).endswith("to change that.")
 
 
 FOUND = ["Visitor ID", "itemid", "dwell", "stars"]
@@ -148,7 +152,7 @@ def test_what_was_given_comes_before_the_clean_rule_and_that_before_the_usual_na
 
 def test_many_columns_are_not_all_listed() -> None:
     names = [f"c{number}" for number in range(60)]
-    with pytest.raises(InputError, match=r"no user column among 'c0', .*'c49', …; give --user-col"):
+    with pytest.raises(InputError, match=r"no user column among 'c0', .*'c49', …; call it 'user' or give "):
         choose("log", names, Columns())
 
 

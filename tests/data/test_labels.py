@@ -134,7 +134,7 @@ def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
         ({"labels": "stars>=4"}, "has no column 'stars', which the labels name"),
         ({"labels": "missing"}, "has no column 'missing', which the labels name"),
         ({"labels": "rating"}, "no label: they go from 0"),
-        ({"labels": "word"}, "labels' column 'word' has 'x' in row 1, .* or give another --labels\\.$"),
+        ({"labels": "word"}, "labels' column 'word' has 'x' in row 1, .* or name another column\\.$"),
         ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label"),
         ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "no interaction of the data gets a label"),
         ({"labels": pa.table({"user": [0], "item": [0], "why": [1]})}, "no column 'label'"),
@@ -149,11 +149,11 @@ def test_what_cannot_be_is_one_sentence(given, message):
 def test_a_log_that_looks_labelled_says_so(tmp_path):
     table = log(value=np.arange(200) % 4 // 3)
     notes = accord.load(table).notes
-    assert any("is 0 in 7" in note and "--labels value" in note for note in notes)
+    assert any("is 0 in 7" in note and "give 'value' as the labels" in note for note in notes)
     assert not any("as labels are" in note for note in accord.load(table, labels="value").notes)
     pyarrow.csv.write_csv(log(rating=ratings(0.0), is_liked=np.arange(200) % 2), tmp_path / "log.csv")
-    assert any("--labels is_liked" in note for note in accord.load(tmp_path / "log.csv").notes)
-    assert not any("--labels" in note for note in accord.load(log(rating=ratings(0.0))).notes)
+    assert any("'is_liked' looks like a label" in note for note in accord.load(tmp_path / "log.csv").notes)
+    assert not any("labels" in note for note in accord.load(log(rating=ratings(0.0))).notes)
 
 
 def test_what_is_said_of_labels():

@@ -161,11 +161,13 @@ def test_what_cannot_be_read() -> None:
 
 
 def test_frames_are_told_how_columns_are_named_in_python() -> None:
-    with pytest.raises(InputError, match=r"no user column among 'who', 'what'; give columns=Columns\(user=…\)"):
+    with pytest.raises(
+        InputError, match=r"no user column among 'who', 'what'; call it 'user' or give columns=Columns\(user=…\)"
+    ):
         load(pd.DataFrame({"who": [1, 2], "what": [1, 2]}))
-    with pytest.raises(InputError, match=r'needs a time column; give columns=Columns\(time=…\) or use split="random"'):
+    with pytest.raises(InputError, match=r"needs a time column; give columns=Columns\(time=…\) or use split='random'"):
         load(pd.DataFrame({"user": [1, 2], "item": [1, 2]}), split="chronological")
-    assert "give columns=Columns(user=…, …) to change" in read_table(pa.table(FRAME))[1][0]
+    assert "name other columns to change that" in read_table(pa.table(FRAME))[1][0]
 
 
 def test_several_files_and_patterns(tmp_path: Path) -> None:

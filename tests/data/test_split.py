@@ -156,12 +156,12 @@ def test_a_seed_below_zero() -> None:
 
 def test_few_rows_are_told_what_to_do() -> None:
     data = sample(np.random.default_rng(0))
-    with pytest.raises(InputError, match="give more data, or --ratios 1,0,0 to train on everything"):
+    with pytest.raises(InputError, match=r"give more data, or ratios=\(1, 0, 0\) to train on everything"):
         split(data.take([0, 1, 2]), "random")
-    with pytest.raises(InputError, match="give more data, or --ratios 1,0,0 to train on everything"):
+    with pytest.raises(InputError, match=r"give more data, or ratios=\(1, 0, 0\) to train on everything"):
         split(data.take([0, 1, 2]), "leave-last-out")
     each = Interactions.of(range(20), range(20), time=range(20))
-    with pytest.raises(InputError, match="users have too few interactions each; use --split random or global-time"):
+    with pytest.raises(InputError, match="users have too few interactions each; use split='random' or global-time"):
         split(each, "chronological")
 
 
@@ -247,7 +247,7 @@ def sizes(dataset: Dataset) -> list[list[int]]:
     return np.stack([np.bincount(part.column("user"), minlength=len(dataset.users)) for part in parts], 1).tolist()
 
 
-SHORT = "; give more data, or --ratios 1,0,0 to train on everything and evaluate nothing."
+SHORT = "; give more data, or ratios=(1, 0, 0) to train on everything and evaluate nothing."
 SHARES = (
     "must be three shares for train, valid and test that sum to 1, like 0.8, 0.1, 0.1; only valid and test may be 0."
 )
@@ -262,7 +262,7 @@ SHARES = (
          "clean rule 'value>5 or x<2': 'or x<2' at position 9 is not understood; join conditions by 'and'."),
         (lambda data: split(data, clean="stars>3"),
          "clean rule 'stars>3' names 'stars', but the data has value ('value'), time ('time');"
-         " give --value-col or --time-col, or change the rule."),
+         " give columns=Columns(value=…) or columns=Columns(time=…), or change the rule."),
         (lambda data: split(data, ratios=(0.8, 0.2)), f"split ratios (0.8, 0.2) {SHARES}"),
         (lambda data: split(data, ratios="8,1,1"), f"split ratios (8,1,1) {SHARES}"),  # type: ignore[arg-type]
         (lambda data: split(data, "global-time:soon"),
@@ -275,10 +275,10 @@ SHARES = (
          f"log: split random leaves the test part of 500 interactions empty{SHORT}"),
         (lambda data: split(of_users([2] * 20), "leave-last-out", (1, 0, 0)),
          "data: split leave-last-out leaves the valid part of 40 interactions empty: users have too few interactions"
-         " each; use --split random or global-time, or other ratios."),
+         " each; use split='random' or global-time, or other ratios."),
         (lambda data: split(of_users([1] * 20), "global-time:1", (0.9, 0.1, 0)),
          "data: split global-time:1 leaves the train part of 20 interactions empty; give another moment or other"
-         " --ratios."),
+         " ratios=."),
         (lambda data: split(Interactions.of(range(20), range(20)), "random", name="log"),
          "log: no item of the test occurs in training; check that both use the same item ids."),
     ],

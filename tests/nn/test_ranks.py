@@ -166,7 +166,9 @@ def test_a_killed_rank_ends_the_job_which_goes_on_with_any_number(tmp_path):
     assert time.monotonic() - began < 120
     assert [code for code, _ in ends] == [2, -signal.SIGKILL, 2]
     said = [line for _, text in ends for line in text.splitlines() if line.startswith("accord: ")]
-    assert set(said) == {f"accord: {LOST}"}  # twice where one notices only when the first process has gone
+    assert set(said) == {
+        f"accord: {InputError(*LOST).for_command}"
+    }  # twice where one notices only when the first process has gone
     assert not (cut / "metrics.json").exists()
     left = checkpoints.found(cut)
     assert len([path for path in left if (path / "state.json").exists()]) == 1

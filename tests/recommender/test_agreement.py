@@ -50,7 +50,7 @@ def test_an_interaction_has_a_place_too_and_a_stranger_has_none(made):
 
 def test_only_members_can_agree():
     made = fit(small_data(), "ease", device="cpu")
-    with pytest.raises(InputError, match=r"^only the members of a consensus can agree; train with --model auto"):
+    with pytest.raises(InputError, match=r"^only the members of a consensus can agree; train one with model='auto'"):
         made.agreement(pa.table({"user": ["u1"], "item": ["i1"]}))
 
 

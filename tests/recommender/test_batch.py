@@ -69,9 +69,9 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, recommender: Recommender, 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--all", "--out", "x.parquet", "--part", "0/3"], "--part '0/3': write it as 2/8"),
-        (["--all", "--out", "x.parquet", "--part", "4/3"], "--part '4/3': write it as 2/8"),
-        (["--all", "--out", "x.parquet", "--part", "half"], "--part 'half': write it as 2/8"),
+        (["--all", "--out", "x.parquet", "--part", "0/3"], "part='0/3': write it as 2/8"),
+        (["--all", "--out", "x.parquet", "--part", "4/3"], "part='4/3': write it as 2/8"),
+        (["--all", "--out", "x.parquet", "--part", "half"], "part='half': write it as 2/8"),
         (["--all", "--part", "1/3"], "--part goes with --all and a Parquet file"),
         (["--user", "u1", "--approximate"], "--approximate goes with --all and a Parquet file"),
         (["--all", "--out", "x.parquet", "--k", "0"], "--k is 0"),

@@ -84,7 +84,7 @@ def test_mistakes_are_one_sentence(condition, sentence):
 
 
 def test_nothing_can_be_asked_of_items_of_which_nothing_is_known():
-    with pytest.raises(InputError, match="this run has no items file; train it with --items FILE"):
+    with pytest.raises(InputError, match="this run has no items file; train it with items="):
         Choices(3, None).barred(NONE, None, "genre=drama")
 
 

@@ -57,7 +57,9 @@ def test_a_consensus_of_solved_members_too():
 def test_learned_members_go_on_only_without_their_votes():
     members = [{"model": "ease", "weight": 2.0}, {"model": "mf", "method": "normal", "weight": 1.0}]
     rec = accord.fit(accord.load(OLD), "consensus", options={"model.members": members}, epochs=1)
-    with pytest.raises(accord.InputError, match=r"^mf \+ normal of this consensus cannot take up .*--without-learned"):
+    with pytest.raises(
+        accord.InputError, match=r"^mf \+ normal of this consensus cannot take up .*without_learned=True"
+    ):
         rec.update(MORE)
     found = rec.update(MORE, without_learned=True)
     assert [member.model for member in found.run.members] == ["ease"]

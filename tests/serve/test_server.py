@@ -14,14 +14,14 @@ def test_what_counts_as_this_machine():
 def test_a_place_that_cannot_be_listened_on_is_one_sentence():
     with server.listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(InputError, match=rf"cannot listen on 127\.0\.0\.1 port {port} \(.+\); give another --host"):
+        with pytest.raises(InputError, match=rf"cannot listen on 127\.0\.0\.1 port {port} \(.+\); give another host="):
             server.listen("127.0.0.1", port)
-    with pytest.raises(InputError, match=r"--port 70000 is .*; give a number from 0 to 65535"):
+    with pytest.raises(InputError, match=r"port=70000 is .*; give a number from 0 to 65535"):
         server.listen("127.0.0.1", 70_000)
 
 
 def test_others_are_let_in_only_with_a_good_token(tmp_path):
-    with pytest.raises(InputError, match=r"--host 0\.0\.0\.0 .* token: set ACCORD_TOKEN"):
+    with pytest.raises(InputError, match=r"host='0\.0\.0\.0' .* token: set ACCORD_TOKEN"):
         server.serve(tmp_path, "0.0.0.0", 0)
     with pytest.raises(InputError, match="16 characters or more"):
         server.serve(tmp_path, "0.0.0.0", 0, token="short")

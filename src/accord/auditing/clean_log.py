@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from accord.auditing.interaction_log import Log
 from accord.data.interactions import Interactions
 from accord.data.split import pairs
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.io.csv_safety import csv_writer, guarded_table, has_returns
 from accord.io.files import replacing
 
@@ -31,11 +31,11 @@ class Cleaned:
 def check_target(path: Path, drop_below: float | None, weights: bool) -> None:
     """Raise InputError where the clean log could not be written, before the audit begins."""
     if path.suffix not in SUFFIXES:
-        raise InputError(f"--write-clean {path}: its name must end in {', '.join(SUFFIXES)}.")
+        raise InputError(Argument("write_clean", path), f": its name must end in {', '.join(SUFFIXES)}.")
     if weights and drop_below is not None:
-        raise InputError("give --drop-below or --weights, not both.")
+        raise InputError("give ", Argument("drop_below"), " or ", Argument("weights", True), ", not both.")
     if drop_below is not None and not 0 < drop_below <= 1:
-        raise InputError(f"--drop-below {drop_below:g}: give a probability above 0 and up to 1.")
+        raise InputError(Argument("drop_below", drop_below), ": give a probability above 0 and up to 1.")
 
 
 def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5, weights: bool = False) -> Cleaned:
@@ -46,7 +46,7 @@ def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5,
     table = log.columns
     keep = np.ones(len(p_real), dtype=bool) if weights else p_real >= drop_below
     if not keep.any():
-        raise InputError(f"--drop-below {drop_below:g} leaves no interactions; give a smaller one.")
+        raise InputError(Argument("drop_below", drop_below), " leaves no interactions; give a smaller one.")
     if weights:
         name = "weight"
         while name in table.column_names:
@@ -81,7 +81,7 @@ def write_table(path: Path, table: pa.Table) -> None:
         nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
         if nested:
             raise InputError(
-                f"--write-clean {path}: column '{nested[0]}' is nested, which text cannot hold; write a .parquet file."
+                f"{path}: column '{nested[0]}' is nested, which a text file cannot hold; write a .parquet file."
             )
         table = guarded_table(table)
         with temporary.open("w", newline="", encoding="utf-8") as file:

@@ -20,7 +20,7 @@ from accord.comparing.memory import bytes_of_a_run
 from accord.config import full_name
 from accord.data.csr import IntArray
 from accord.data.folds import Fold, cut
-from accord.errors import InputError
+from accord.errors import ColumnArgument, InputError
 from accord.io.tensors import read_tensors, write_tensors
 from accord.models import can_hold
 from accord.posteriors.local_fdr import chance_of_real
@@ -62,8 +62,9 @@ def cross_fit(
     """Judge every interaction. What is finished is kept in `work`, so that an interrupted audit can continue."""
     if np.bincount(log.users).max() < 2:
         raise InputError(
-            f"{log.data.name}: no user has two interactions, so none can be judged by what else its user did;"
-            " check --user-col."
+            f"{log.data.name}: no user has two interactions, so none can be judged by what else its user did; check ",
+            ColumnArgument("user"),
+            ".",
         )
     judges = [(model, method) for model, method in JUDGES if can_hold(model, len(log.data.items))]
     plans = [plan(log.data, model, method, seeds=seeds, options=OPTIONS, epochs=EPOCHS) for model, method in judges]

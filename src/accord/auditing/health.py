@@ -258,7 +258,7 @@ def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding
             yield Finding(
                 "unique_value", "notice", f"Column {called} has a different value in every row", rows, rows,
                 tuple(f"{value:g}" for value in values[:EXAMPLES]),
-                "It looks like a row number or a time, not like a rating or a measurement: give --value-col.",
+                "It looks like a row number or a time, not a rating or a measurement: name the column that is one.",
             )  # fmt: skip
     if not there:
         yield Finding(

@@ -123,7 +123,7 @@ def interactions_table(judgement: Judgement, calibrated: Floats | None) -> pa.Ta
 
 
 def to_label(judgement: Judgement) -> pa.Table:
-    """The interactions to label next, with room for the label; under them those that have one: a file for --labels."""
+    """The interactions to label next, with room for the label; under them those that have one: a file of labels."""
     log = judgement.log
     unlabelled = np.ones(len(log), dtype=bool) if log.label is None else np.isnan(log.label)
     unsure = np.where(unlabelled, uncertainty(judgement.p_real, judgement.learned is not None), np.nan)

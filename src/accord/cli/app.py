@@ -116,7 +116,7 @@ def main() -> None:
             raise KeyboardInterrupt
         sys.exit(code or 0)
     except InputError as error:
-        sys.exit(_fail(str(error)))
+        sys.exit(_fail(error.for_command))
     except (KeyboardInterrupt, typer.Abort):
         if _prints_errors():
             again = "; the same command with --resume goes on with what is finished" if "--resume" in _options() else ""

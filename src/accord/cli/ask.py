@@ -100,9 +100,7 @@ def _pairs(user: list[str] | None, item: list[str] | None, pairs: Path | None) -
         assert user is not None
         assert item is not None
         return [one for one in user for _ in item], item * len(user)
-    from accord.data.read import told_to_rename
     from accord.recommender.tables import as_interactions
 
-    with told_to_rename():
-        found = as_interactions(pairs)
-    return found.users.to_pylist(), found.items.to_pylist()
+    rows = as_interactions(pairs)
+    return rows.users.to_pylist(), rows.items.to_pylist()

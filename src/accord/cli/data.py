@@ -63,7 +63,7 @@ def data_get(name: Annotated[str, typer.Argument(help="a named dataset")]) -> No
     try:
         catalog.get_titles(name)
     except InputError as error:
-        warnings.warn(f"the titles of {name} could not be fetched: {error}", stacklevel=1)
+        warnings.warn(f"the titles of {name} could not be fetched: {error.for_command}", stacklevel=1)
 
 
 @data_app.command("check")

@@ -93,7 +93,7 @@ def cells_of(models: Iterable[str], methods: Sequence[str], grid: Mapping[str, S
     used = {name for cell in cells for name, _ in cell.options}
     for name in grid:
         if name not in used:
-            raise InputError(f"--set {name}: none of the models and methods have this option.")
+            raise InputError(f"option {name}: none of the models and methods have it; check its name.")
     return list(cells)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from accord.comparing.compare import Cell, Request, keys_of, users_of
 from accord.comparing.results import Results
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.evaluation.significance import Comparison, compare_to
 from accord.report.export import write_all
 from accord.report.tables import Table
@@ -25,7 +25,7 @@ def summarise(request: Request, cells: Sequence[Cell], results: Results, baselin
     names = list(runs)
     chosen = baseline or next((name for name in names if name.endswith("+ normal")), names[0])
     if chosen not in runs:
-        raise InputError(f"--baseline '{chosen}' is not among the rows; give one of {', '.join(names)}.")
+        raise InputError(Argument("baseline", chosen), f" is not among the rows; give one of {', '.join(names)}.")
     stacked = users_of(request, cells, results, "ndcg@20")
     tests = compare_to(stacked[chosen], {name: values for name, values in stacked.items() if name != chosen})
     return [_means(names, runs, lines), _tests(names, tests, chosen)]

@@ -11,7 +11,7 @@ import torch
 
 from accord.consensus.training import Trained, train_run
 from accord.data.interactions import Dataset
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.methods.base import Method
 from accord.models.base import Shape
 from accord.recommender.recommender import Recommender
@@ -55,7 +55,9 @@ def train_in_memory(
             if size == 1:
                 raise InputError(
                     f"{stack.config.model} with {stack.config.method} does not fit into the memory of {device}, even "
-                    "one run at a time; give a smaller --set train.batch_size or model.dim, or another --device."
+                    "one run at a time; give a smaller train.batch_size or model.dim, or another ",
+                    Argument("device"),
+                    ".",
                 ) from None
             say(f"out of memory with {size} runs at once: continuing with {-(-size // 2)}")
             waiting[:0] = _smaller_stacks(stack, -(-size // 2))

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from accord.comparing.executor import Found, Here, Job, Say, Screen, Watch, Work
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.training.trainer import Progress
 
 BYTES_OF_A_PROCESS = 2**29  # of an interpreter with torch, in addition to a job
@@ -109,8 +109,9 @@ def _received(line: Connection, job: Job) -> tuple[str, Any]:
         kind, what = line.recv()
     except (EOFError, ConnectionError):
         raise InputError(
-            f"the process that did '{job.name}' was ended by the system; is there enough memory? The same command with"
-            " --resume continues where it stopped."
+            f"the system ended the process of '{job.name}'; is there enough memory? The same command with ",
+            Argument("resume", True),
+            " continues where it stopped.",
         ) from None
     if kind == "failed":
         error, trace = what

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from accord.comparing.executor import CPU_BYTES, Found, Here, Job, Say, Screen, Watch, Work, Workers
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.fitting import deterministic
 from accord.training.plan import find_device
 from accord.training.trainer import Progress
@@ -58,7 +58,7 @@ def _ray() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError:
-        raise InputError(f"--cluster needs Ray, which is not installed; {INSTALL}.") from None
+        raise InputError(Argument("cluster"), f" needs Ray, which is not installed; {INSTALL}.") from None
 
 
 def _connect(ray: Any, cluster: str) -> None:
@@ -70,7 +70,9 @@ def _connect(ray: Any, cluster: str) -> None:
         ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     except Exception as error:  # Ray raises many kinds
         reason = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"--cluster {cluster}: Ray cannot be reached ({reason}); see 'ray status'.") from None
+        raise InputError(
+            Argument("cluster", cluster), f": Ray cannot be reached ({reason}); see 'ray status'."
+        ) from None
 
 
 def _require_answer(address: str) -> None:
@@ -78,18 +80,20 @@ def _require_answer(address: str) -> None:
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # one attempt, of less than a minute
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
-        raise InputError(f"--cluster {address}: give auto, or the HOST:PORT that 'ray start --head' printed.")
+        raise InputError(Argument("cluster", address), ": give auto, or the HOST:PORT that 'ray start --head' printed.")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER) as line:
             line.sendall(HTTP_2)
             answer = line.recv(len(SETTINGS))
     except (OSError, OverflowError) as error:
         raise InputError(
-            f"--cluster {address}: nothing answers there ({error}); is it the address that 'ray start --head' printed?"
+            Argument("cluster", address),
+            f": nothing answers there ({error}); is it the address that 'ray start --head' printed?",
         ) from None
     if answer[3:4] != SETTINGS[3:4] and not os.environ.get("RAY_USE_TLS"):
         raise InputError(
-            f"--cluster {address}: what answers there is not Ray; give the HOST:PORT that 'ray start --head' printed."
+            Argument("cluster", address),
+            ": what answers there is not Ray; give the HOST:PORT that 'ray start --head' printed.",
         )
 
 
@@ -120,7 +124,9 @@ class Cluster:
         if name == "auto":
             name = "cuda" if any(node.get("GPU") for node in self._nodes()) else "cpu"
         if ":" in name:
-            raise InputError(f"--device {name}: on a cluster give auto, cpu or cuda; Ray decides which GPU it is.")
+            raise InputError(
+                Argument("device", name), ": on a cluster give auto, cpu or cuda; Ray decides which GPU it is."
+            )
         return torch.device(name) if name == "cuda" else find_device(name)
 
     def room(self, device: torch.device) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from accord.comparing.compare import ALWAYS, Cell, Request, compare, has_option, keys_of
 from accord.comparing.results import Results
 from accord.consensus.families import FAMILIES, Range
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 
 TUNING_SEED = 1
 
@@ -77,7 +77,7 @@ def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:
 def tuned(request: Request, cells: Sequence[Cell], trials: int, results: Results, finished: bool = False) -> list[Cell]:
     """For every cell the best of equally many trials. If `finished`, nothing is run and all trials must be there."""
     if request.protocol != "corrected":
-        raise InputError("--tune chooses by validation NDCG@20, which only the corrected protocol measures.")
+        raise InputError("tuning chooses by validation NDCG@20, which only the corrected protocol measures.")
     trial = replace(request, seeds=(TUNING_SEED,), per_user=False, more=None, each_epoch=None)
     wanted = {cell: trials_of(request, cell, trials) for cell in cells}
     if not finished:
@@ -90,7 +90,11 @@ def tuned(request: Request, cells: Sequence[Cell], trials: int, results: Results
             continue
         keys = [keys_of(trial, one)[0] for one in tries]
         if not set(keys) <= set(found):
-            raise InputError(f"{results.file} lacks trials of '{cell.name}'; run the command without --render-only.")
+            raise InputError(
+                f"{results.file} lacks trials of '{cell.name}'; run the command without ",
+                Argument("render_only", True),
+                ".",
+            )
         values = [found[key] for key in keys]
         best.append(cell if values[0] is None else tries[int(np.argmax(values))])
     return best

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.errors import InputError, shown, unknown
+from accord.errors import ColumnArgument, InputError, shown, unknown
 
 ROLES = ("user", "item", "value", "time", "weight", "label")
 GUESSED = ("user", "item", "value", "time")  # roles that are guessed, and named whether a log has them or not
@@ -101,19 +101,23 @@ def choose(
         if name not in found:
             near = difflib.get_close_matches(name, found, n=1)
             hint = f" (did you mean '{near[0]}'?)" if near else ""
-            raise InputError(f"{source} has no column '{name}'{hint}; it has {listing}: correct --{role}-col.")
+            raise InputError(
+                f"{source} has no column '{name}'{hint}; it has {listing}: correct ", ColumnArgument(role), "."
+            )
     taken = [name for _, name in _given(given)]
     if len(set(taken)) < len(taken):
-        raise InputError(
-            f"{source}: one column was given for two roles; give --user-col, --item-col, … different names."
-        )
+        raise InputError(f"{source}: one column was given for two roles; give a different name for each.")
     chosen = {role: getattr(given, role) for role in ROLES}
     own = [name for name in found if name not in partitions]
     chosen |= {role: chosen[role] or _guess(source, own, role, taken) for role in GUESSED}
     for role in ("user", "item"):
         if chosen[role] is None:
             hint = "" if any(chosen.values()) else HEADLESS
-            raise InputError(f"{source}: no {role} column among {listing}; give --{role}-col NAME{hint}.")
+            raise InputError(
+                f"{source}: no {role} column among {listing}; call it '{role}' or give ",
+                ColumnArgument(role),
+                f"{hint}.",
+            )
     named_by_rule = [name for name in rule_names if name in found and name not in chosen.values()]
     if named_by_rule and given.value is None:
         chosen["value"] = named_by_rule[0]
@@ -134,7 +138,11 @@ def _guess(source: str, found: Sequence[str], role: str, taken: Sequence[str]) -
         candidates = [name for name in candidates if name != "label"]  # beside a value it is what it says
     if len(candidates) > 1:
         either = " and ".join(f"'{name}'" for name in candidates)
-        raise InputError(f"{source}: {either} could each be the {role} column; say which with --{role}-col NAME.")
+        raise InputError(
+            f"{source}: {either} could each be the {role} column; rename all but the right one, or give ",
+            ColumnArgument(role),
+            ".",
+        )
     return candidates[0] if candidates else None
 
 
@@ -165,7 +173,7 @@ def describe(columns: Columns, found: Sequence[str]) -> str:
     rest = (
         f" Not used: {', '.join(unused[:MOST_LISTED])}{', …' if len(unused) > MOST_LISTED else ''}." if unused else ""
     )
-    return f"{', '.join(chosen)}; give --user-col, --item-col, --value-col or --time-col to change.{rest}"
+    return f"{', '.join(chosen)}; name other columns to change that.{rest}"
 
 
 def plain(column: Column) -> Column:
@@ -279,8 +287,8 @@ def values(source: str, name: str, column: Column, start: int = 0, role: str = "
             row = pc.index(bad, True).as_py()
             given = "nothing" if found[row].as_py() is None else shown(found[row].as_py())
             raise InputError(
-                f"{source}: {role} column '{name}' has {given} in row {start + row + 1}; {wanted}: correct it or give "
-                f"another {_option(role)}."
+                f"{source}: {role} column '{name}' has {given} in row {start + row + 1}; {wanted}: correct it or name "
+                "another column."
             )
     return found
 
@@ -302,12 +310,8 @@ def _as_values(source: str, name: str, column: Column, start: int, role: str) ->
         reason = "may be a thousand or a fraction: write it without the comma," if thousands else "is not a number;"
         raise InputError(
             f"{source}: {role} column '{name}' has {cell(column[row])} in row {start + row + 1}, which {reason}"
-            f" {'' if thousands else 'correct it '}or give another {_option(role)}."
+            f" {'' if thousands else 'correct it '}or name another column."
         ) from None
-
-
-def _option(role: str) -> str:
-    return "--labels" if role.startswith("label") else f"--{role}-col"
 
 
 def _with_points(column: Column) -> Column:

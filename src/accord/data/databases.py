@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 import pyarrow as pa
 
 from accord.data.columns import only_once
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 
 KINDS = {"postgresql": "postgresql", "postgres": "postgresql", "sqlite": "sqlite", "duckdb": "duckdb"}
 SUFFIXES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb": "duckdb"}
@@ -51,7 +51,9 @@ class Query:
             raise InputError(f"{source} is no database, so it takes no query; leave the query out.")
         if not sql or not sql.strip():
             raise InputError(
-                f"{database.label} is a database; say what to read with --query 'select user_id, item_id from …'."
+                f"{database.label} is a database; say what to read with ",
+                Argument("query", "select user_id, item_id from …"),
+                ".",
             )
         return cls(database, sql)
 
@@ -225,8 +227,8 @@ class Target:
         database = database_of(place + (f"?{query}" if query else "")) if is_database(text) else None
         if database is None or not TABLE.fullmatch(table):
             raise InputError(
-                f"--to {without_password(text)}: write it as postgresql://HOST/DATABASE/TABLE, sqlite:///FILE/TABLE or"
-                " duckdb:///FILE/TABLE."
+                Argument("to", without_password(text)),
+                ": write it as postgresql://HOST/DATABASE/TABLE, sqlite:///FILE/TABLE or duckdb:///FILE/TABLE.",
             )
         return cls(database, table)
 
@@ -249,7 +251,9 @@ class Target:
                 raise failures[0] from None
             if if_exists == "fail" and "exist" in str(error):
                 raise InputError(
-                    f"{self.database.label} has a table '{self.table}' already; give --if-exists replace or append."
+                    f"{self.database.label} has a table '{self.table}' already; give ",
+                    Argument("if_exists", "replace"),
+                    " or append.",
                 ) from None
             raise
 

@@ -36,8 +36,7 @@ def _require_network(what: str) -> None:
     if is_offline():
         raise InputError(
             f"{what} is not on this machine, and nothing is downloaded offline; set ACCORD_DATA to a folder that "
-            "holds it, or"
-            " run without --offline and ACCORD_OFFLINE."
+            "holds it, or run without --offline and ACCORD_OFFLINE."
         )
 
 

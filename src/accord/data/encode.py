@@ -15,7 +15,7 @@ from accord.data import columns as col
 from accord.data import times
 from accord.data.columns import Column, Columns
 from accord.data.interactions import IdMap, Interactions
-from accord.errors import InputError, shown
+from accord.errors import ColumnArgument, InputError, shown
 
 ENCODED_AT_ONCE = 2**20  # ids, or as many as there are distinct ones: all of those are hashed again each time
 DENSE = 8  # integer ids are looked up in a table if it is at most this many times as long as the ids
@@ -91,7 +91,9 @@ def refuse_only_one(source: str, role: str, name: str, known: IdMap) -> None:
     if len(known) == 1:
         raise InputError(
             f"{source} has only one {role} ({shown(known.ids[0].as_py())}) in column '{name}'; at least two are needed:"
-            f" check --{role}-col."
+            " check ",
+            ColumnArgument(role),
+            ".",
         )
 
 

@@ -150,8 +150,7 @@ def _of_file(dataset: Dataset, labels: Any) -> Iterator[tuple[IntArray, IntArray
         label = next((name for name in found.names if plain(name) in (*LIKE_NAMES.split(), "value")), None)
     if label is None:
         raise InputError(f"{found.label} has no column 'label'; name one so, with 1 for real and 0 for noise.")
-    with read.told_to_rename():
-        yield from _of_table(dataset, found, Columns(), None, label, None)
+    yield from _of_table(dataset, found, Columns(), None, label, None)
 
 
 def _of_table(
@@ -240,12 +239,12 @@ def look_like_labels(train: Interactions, source: Any) -> list[str]:
             called = train.source_name("value")
             return [
                 f"column '{called}' is 0 in {np.mean(values == 0):.0%} of the training rows and 1 in the others, as"
-                f" labels are, but every row counts as an interaction; if 0 means noise, give --labels {called}."
+                f" labels are, but every row counts as an interaction; if 0 means noise, give '{called}' as the labels."
             ]
     if isinstance(source, str | Path) and not Path(source).is_dir():
         likes = [name for name in read.open_source(source).names if plain(name) in LIKE_NAMES.split()]
         if likes and likes[0] != (train.source_name("value") if train.has_value else None):
-            return [f"column '{likes[0]}' looks like a label; if it is one, give --labels {likes[0]}."]
+            return [f"column '{likes[0]}' looks like a label; if it is one, give it as the labels."]
     return []
 
 

@@ -168,8 +168,7 @@ def _split_table(
     name: str | None,
 ) -> Dataset:
     interactions, notes = read.read_table(source, columns, rule.names if rule else (), ordered=True)
-    with read.told_in_python(source):
-        return splitting.split(interactions, split, ratios, rule, seed, name or catalog.name_of(source), notes)
+    return splitting.split(interactions, split, ratios, rule, seed, name or catalog.name_of(source), notes)
 
 
 def _ready_split(what: str) -> InputError:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,42 +50,7 @@ def read_table(
     Without `merge` all rows stay, repeated pairs too, and one user or item is enough. Merged rows keep the order of
     the source, or with `ordered` are sorted by user and item.
     """
-    with told_in_python(source) as told:
-        rows, notes = _read_table(source, columns or Columns(), rule_names, merge, ordered)
-        return rows, [told(note) for note in notes]
-
-
-@contextmanager
-def told_in_python(source: Any) -> Iterator[Callable[[str], str]]:
-    """Errors about what is no file say how its columns are named in Python; the options of the command line do that
-    for files. So does the function for notes."""
-    told = str if isinstance(source, str | Path | Query) or is_files(source) else _in_python
-    try:
-        yield told
-    except InputError as error:
-        raise InputError(told(str(error))) from None
-
-
-@contextmanager
-def told_to_rename() -> Iterator[None]:
-    """Errors about a file whose columns no option names say what to call them."""
-    try:
-        yield
-    except InputError as error:
-        sentence = re.sub(r"say which with --\w+-col NAME", "rename all but the right one", str(error))
-        raise InputError(re.sub(r"give --(\w+)-col NAME", r"call the right one '\1'", sentence)) from None
-
-
-def _in_python(sentence: str) -> str:
-    sentence = sentence.replace("--user-col, --item-col, --value-col or --time-col", "columns=Columns(user=…, …)")
-    sentence = re.sub(r"--(\w+)-col\b( NAME)?", r"columns=Columns(\1=…)", sentence)
-    sentence = sentence.replace("--ratios 1,0,0", "ratios=(1, 0, 0)").replace("--ratios", "ratios")
-    return re.sub(r"--split ([\w-]+)", r'split="\1"', sentence).replace(col.HEADLESS, "")
-
-
-def _read_table(
-    source: Any, given: Columns, rule_names: Sequence[str], merge: bool, ordered: bool
-) -> tuple[Interactions, list[str]]:
+    given = columns or Columns()
     opened = open_source(source)
     label = opened.label
     chosen = col.choose(label, opened.names, given, rule_names, opened.partitions)

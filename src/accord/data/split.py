@@ -20,7 +20,7 @@ from accord.data.csr import PAIRS_AT_ONCE, IntArray, pair_keys
 from accord.data.interactions import Dataset, Interactions, mark
 from accord.data.sorting import Order, distinct, lexsort, rises
 from accord.data.times import times
-from accord.errors import InputError, shown, unknown
+from accord.errors import Argument, ColumnArgument, InputError, shown, unknown
 
 KINDS = ("auto", "random", "chronological", "leave-last-out", "global-time")
 DATES = 631_152_000, 4_102_444_800  # seconds since 1970 of 1990 and 2100: what lies between is taken for a date
@@ -95,8 +95,11 @@ class CleanRule:
             or "neither value nor time"
         )
         raise InputError(
-            f"clean rule {shown(self.text)} names '{name}', but the data has {known};"
-            " give --value-col or --time-col, or change the rule."
+            f"clean rule {shown(self.text)} names '{name}', but the data has {known}; give ",
+            ColumnArgument("value"),
+            " or ",
+            ColumnArgument("time"),
+            ", or change the rule.",
         )
 
 
@@ -128,7 +131,13 @@ def split(
             f"split {kind} ({'the data has times' if interactions.has_time else 'the data has no times'}).",
         ]
     if kind != "random" and not interactions.has_time:
-        raise InputError(f"{name}: split {kind} needs a time column; give --time-col or use --split random.")
+        raise InputError(
+            f"{name}: split {kind} needs a time column; give ",
+            ColumnArgument("time"),
+            " or use ",
+            Argument("split", "random"),
+            ".",
+        )
     rows = interactions.merged(ordered=True)
     train, valid, test = parts = (cut or _cut)(rows, kind, ratios, seed)
     for label, piece, share in zip(("train", "valid", "test"), parts, ratios, strict=True):
@@ -166,11 +175,17 @@ def moment(kind: str) -> float | None:
 def _empty(name: str, kind: str, label: str, rows: int) -> InputError:
     few = f"{name}: split {kind} leaves the {label} part of {rows} interactions empty"
     if kind == "random" or rows < FEW:
-        return InputError(f"{few}; give more data, or --ratios 1,0,0 to train on everything and evaluate nothing.")
+        return InputError(
+            f"{few}; give more data, or ",
+            Argument("ratios", (1, 0, 0)),
+            " to train on everything and evaluate nothing.",
+        )
     if kind.startswith("global-time"):
-        return InputError(f"{few}; give another moment or other --ratios.")
+        return InputError(f"{few}; give another moment or other ", Argument("ratios"), ".")
     return InputError(
-        f"{few}: users have too few interactions each; use --split random or global-time, or other ratios."
+        f"{few}: users have too few interactions each; use ",
+        Argument("split", "random"),
+        " or global-time, or other ratios.",
     )
 
 

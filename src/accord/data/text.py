@@ -35,7 +35,7 @@ NOT_TEXT = {
     b"\x1f\x8b": "compressed; name it .gz",
     b"\x28\xb5\x2f\xfd": "compressed; name it .zst",
     b"BZh": "compressed; name it .bz2",
-    b"SQLite format 3\0": "an SQLite database; give it as sqlite:///PATH with --query",
+    b"SQLite format 3\0": "an SQLite database; give it as sqlite:///PATH with a query",
 }
 
 

@@ -51,7 +51,9 @@ def times(
         column = trimmed(column)
     if column.null_count:
         first = start + pc.index(pc.is_null(column), True).as_py() + 1
-        raise InputError(f"{source}: time column '{name}' is empty in row {first}; fill it or give another --time-col.")
+        raise InputError(
+            f"{source}: time column '{name}' is empty in row {first}; fill it or name another time column."
+        )
     if not pa.types.is_string(column.type):
         if (seconds := _as_times(column)) is not None:
             if pa.types.is_temporal(column.type):
@@ -66,7 +68,7 @@ def times(
         wrong = max(_first_bad(column, kind) for kind in kinds)
     raise InputError(
         f"{source}: time column '{name}' has {cell(column[wrong])} in row {start + wrong + 1}, which is neither a"
-        f" number nor a date like 2021-12-31 23:59:59; correct it or give another --time-col."
+        f" number nor a date like 2021-12-31 23:59:59; correct it or name another time column."
     )
 
 
@@ -102,7 +104,7 @@ def _refuse_far(source: str, name: str, seconds: Column, start: int) -> None:
         row = pc.index(near, False).as_py()
         raise InputError(
             f"{source}: time column '{name}' has a date outside the years 1 to 9999 in row {start + row + 1};"
-            " correct it or give another --time-col."
+            f" correct it or name another time column."
         )
 
 
@@ -113,7 +115,7 @@ def _finite(source: str, name: str, times: Column | None, start: int) -> Column:
         row = pc.index(finite, False).as_py()
         raise InputError(
             f"{source}: time column '{name}' has {times[row].as_py()} in row {start + row + 1}, which is not a point"
-            f" in time; correct it or give another --time-col."
+            f" in time; correct it or name another time column."
         )
     return times
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 
 try:
     import fcntl
@@ -112,7 +112,7 @@ def only_writer(folder: Path | None) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
-                f"{folder} is being written by another process; wait for it, or give another --out."
+                f"{folder} is being written by another process; wait for it, or give another ", Argument("out"), "."
             ) from None
         except OSError:  # a file system without locks
             pass

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr, IntArray
-from accord.errors import InputError
+from accord.errors import ColumnArgument, InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.lookups import places_of
 from accord.kernels.neighbours import history_scores
@@ -122,8 +122,9 @@ class ScoresHistories(Model):
             return weight
         if "time" not in train.columns:
             raise InputError(
-                f"option recency of model {self.name} needs times, and the log has none; "
-                "give --time-col, or leave the option out."
+                f"option recency of model {self.name} needs times, and the log has none; give ",
+                ColumnArgument("time"),
+                ", or leave the option out.",
             )
         share = self._halved(ages(train))
         return share if weight is None else weight * share

@@ -21,14 +21,16 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.random import DRAWN_AT_ONCE, drawn_part
 
 LARGE_TABLE = 100_000  # rows of an item table from which it is split between processes, too
 PATIENCE = timedelta(minutes=10)  # a process that does not answer for so long is taken for lost
 LOST = (
     "a process of this training failed, was killed or stopped answering, so all of them stop; "
-    "run the same command with --resume to continue."
+    "run the same command with ",
+    Argument("resume", True),
+    " to continue.",
 )
 
 
@@ -242,7 +244,7 @@ def _answered() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise LostRank(LOST) from error
+        raise LostRank(*LOST) from error
 
 
 _store: Any = None  # what all processes can read and write, once they have met
@@ -261,7 +263,7 @@ def reports_failure() -> bool:
 
 def _told_to_stop(*_: Any) -> None:
     """torchrun ends the other processes when one has failed."""
-    raise LostRank(LOST)
+    raise LostRank(*LOST)
 
 
 def _share_gpus() -> bool:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from accord.data.csr import Csr, Rows
 from accord.data.interactions import Interactions
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.kernels.lookups import entries_of
 from accord.methods.base import Method
 from accord.models.consensus import Consensus, vote
@@ -24,7 +24,9 @@ class Agreement:
     def __init__(self, method: Method, owned: Csr, labels: list[str]) -> None:
         """`owned`: the items that users have already, which are in nobody's list."""
         if not isinstance(method.target, Consensus):
-            raise InputError("only the members of a consensus can agree; train with --model auto or consensus.")
+            raise InputError(
+                "only the members of a consensus can agree; train one with ", Argument("model", "auto"), "."
+            )
         self.members, self.labels, self.num_items = list(method.target.members), _distinct(labels), owned.num_items
         self._device = next(iter(method.state_dict().values())).device
         self._ptr = torch.from_numpy(owned.ptr).to(self._device)

@@ -29,7 +29,9 @@ class Nearest:
         with torch.inference_mode():
             factors = self.method.target.factors(torch.zeros(0, dtype=torch.long, device=self.ranker.device))
         if factors is None or self.method.members > 1 or not self.ranker.masks_seen:
-            raise InputError("--approximate needs a model whose scores are products of vectors: mf, gmf or lightgcn.")
+            raise InputError(
+                "an approximate index needs a model whose scores are products of vectors: mf, gmf or lightgcn."
+            )
         vectors = factors[1].detach().float().cpu().numpy()
         self.index = _index(vectors.shape[1])
         self.index.add(np.arange(len(vectors)), vectors)
@@ -117,5 +119,7 @@ def _index(width: int) -> Any:
     try:
         from usearch.index import Index
     except ImportError:
-        raise InputError("--approximate needs usearch; install it with: pip install 'accord[approximate]'.") from None
+        raise InputError(
+            "an approximate index needs usearch; install it with: pip install 'accord[approximate]'."
+        ) from None
     return Index(ndim=width, metric="ip", dtype="f32", connectivity=32, expansion_add=MIN_WIDTH)

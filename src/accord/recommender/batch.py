@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from accord.data.databases import Target
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.evaluation.ranking import Rank
 from accord.io.files import replacing
 from accord.recommender.recommender import Recommender
@@ -33,7 +33,7 @@ class Part:
     def parse(cls, text: str) -> Part:
         match = re.fullmatch(r"(\d+)/(\d+)", text)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise InputError(f"--part '{text}': write it as 2/8, the second of eight parts.")
+            raise InputError(Argument("part", text), ": write it as 2/8, the second of eight parts.")
         return cls(int(match[1]), int(match[2]))
 
     @classmethod
@@ -49,7 +49,11 @@ class Part:
 
     def file_in(self, folder: Path) -> Path:
         if folder.is_file():
-            raise InputError(f"{folder} is a file, and several processes write a folder of parts; give another --out.")
+            raise InputError(
+                f"{folder} is a file, and several processes write a folder of parts; give another ",
+                Argument("out"),
+                ".",
+            )
         return folder / f"part-{self.number:05}-of-{self.of:05}.parquet"
 
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from accord.data.csr import IntArray
-from accord.errors import InputError, shown, unknown
+from accord.errors import Argument, InputError, shown, unknown
 
 Where = str | Sequence[str]
 PATTERN = r"^[^=!<>]+(=|!=|>|<)."  # how a condition begins
@@ -118,7 +118,9 @@ class Choices:
     def _column(self, condition: Condition) -> str:
         """The column of a condition, ignoring case."""
         if self._info is None:
-            raise InputError(f"where {shown(condition.text)}: this run has no items file; train it with --items FILE.")
+            raise InputError(
+                f"where {shown(condition.text)}: this run has no items file; train it with ", Argument("items"), "."
+            )
         columns = self._info.column_names
         names = {name.casefold(): name for name in reversed(columns)} | {name: name for name in columns}
         name: str | None = names.get(condition.name, names.get(condition.name.casefold()))

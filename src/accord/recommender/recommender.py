@@ -20,7 +20,7 @@ from accord.consensus.training import Trained
 from accord.data.columns import Columns
 from accord.data.csr import Csr, Rows
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, validation_part
 from accord.evaluation.ranking import Ranker
 from accord.io.files import replacing, staged, write_json
@@ -183,7 +183,11 @@ class Recommender(Answers):
             if "updates" in self.metrics:
                 raise InputError("an updated run has no test of its own; evaluate the run that it was before.")
             if not self.metrics.get("mean"):
-                raise InputError("nothing was held out of this run to evaluate it on; train it without --ratios 1,0,0.")
+                raise InputError(
+                    "nothing was held out of this run to evaluate it on; train it without ",
+                    Argument("ratios", (1, 0, 0)),
+                    ".",
+                )
             raise InputError(
                 "the test holds no pair to evaluate on; give more data, another split or another clean rule."
             )

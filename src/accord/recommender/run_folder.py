@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from accord.config import full_name
 from accord.data.csr import Csr
 from accord.data.interactions import IdMap, Interactions
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.io.files import own_file, parsed, read_json, read_table, write_json
 from accord.io.tensors import not_finite, read_tensors
 from accord.methods.base import Method
@@ -114,7 +114,11 @@ def require_finished(folder: Path) -> None:
     """Whether a training ended here; if not, whether one began."""
     there = [name for name in (*FILES, MANIFEST) if (folder / name).exists()]
     if "config.json" not in there and any(folder.glob("checkpoint-*")):
-        raise InputError(f"{folder} holds an interrupted training; run the command that began it with --resume.")
+        raise InputError(
+            f"{folder} holds an interrupted training; run the command that began it with ",
+            Argument("resume", True),
+            ".",
+        )
     if not there:
         raise InputError(f"{folder} is not a run folder: it has no config.json; give a folder that a training wrote.")
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from accord.consensus.training import of_members, train_run
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.titles import with_items
-from accord.errors import InputError, shown
+from accord.errors import Argument, InputError, shown
 from accord.methods.base import Method
 from accord.training.run import RunSpec
 
@@ -116,7 +116,9 @@ def require_updatable(run: RunSpec, log: Dataset) -> None:
     if learned:
         raise InputError(
             f"{', '.join(learned)} of this consensus cannot take up new interactions without training; train it "
-            "again with --recipe RUN, or update it without their votes (--without-learned, without_learned=True)."
+            "again, or update it without their votes: ",
+            Argument("without_learned", True),
+            ".",
         )
     taught = any(member.added or member.by_p_real or member.options.get("model.clean") for member in run.members)
     if taught and "label" not in log.train.names:

@@ -74,7 +74,7 @@ def _auto_would_try(one: Entry) -> str:
     search = plan_search(Shape.of(log), budget, has_times=one.recommender.trained_on.has_time)
     families = ", ".join(family.name for family in search.families)
     return (
-        f"Without --model, accord train runs auto: on this log it would try {families}, in about {search.seconds:,.0f} "
+        f"By default, accord train runs auto: on this log it would try {families}, in about {search.seconds:,.0f} "
         "seconds on two ordinary cores, and combine the best of them. To compare, train it and give both run folders "
         "to accord report."
     )

@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from accord.config import full_name
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.serve.api import make_app
 from accord.serve.connection import Connection
 from accord.serve.guard import Rules
@@ -40,10 +40,16 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OverflowError:
-        raise InputError(f"--port {port} is not a port; give a number from 0 to 65535.") from None
+        raise InputError(Argument("port", port), " is not a port; give a number from 0 to 65535.") from None
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"cannot listen on {host} port {port} ({reason}); give another --host or --port.") from None
+        raise InputError(
+            f"cannot listen on {host} port {port} ({reason}); give another ",
+            Argument("host"),
+            " or ",
+            Argument("port"),
+            ".",
+        ) from None
     # otherwise the body of an answer waits 40 ms, until the client acknowledges its headers
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
@@ -72,13 +78,15 @@ def serve(
     if not is_loopback(host):
         if token is None:
             raise InputError(
-                f"--host {host} lets other machines connect, so it needs a token: set ACCORD_TOKEN, and let clients "
-                "send 'Authorization: Bearer TOKEN'."
+                Argument("host", host),
+                " lets other machines connect, so it needs a token: set ACCORD_TOKEN, and let clients send"
+                " 'Authorization: Bearer TOKEN'.",
             )
         if len(token) < MIN_TOKEN_LENGTH:
             raise InputError(
-                f"the token is too short to be safe: for --host {host} give {MIN_TOKEN_LENGTH} characters or more, for"
-                " example from `openssl rand -hex 16`."
+                "the token is too short to be safe: for ",
+                Argument("host", host),
+                f" give {MIN_TOKEN_LENGTH} characters or more, for example from `openssl rand -hex 16`.",
             )
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="accord: %(message)s")
     log.setLevel(logging.INFO)

@@ -152,4 +152,4 @@ def _with_care(folder: Path) -> Iterator[None]:
         if not isinstance(failed, RuntimeError):
             raise InputError(f"{folder} is damaged ({failed}); train again.") from failed
     if failures:
-        raise LostRank(LOST) from failures[0]
+        raise LostRank(*LOST) from failures[0]

@@ -10,7 +10,7 @@ import torch
 
 from accord.config import make_config
 from accord.data.interactions import Dataset
-from accord.errors import InputError, shown, unknown
+from accord.errors import Argument, InputError, shown, unknown
 from accord.evaluation.evaluate import MOST_KS
 from accord.methods import MethodSpec, method_for, method_name
 from accord.models import ModelSpec, has_seeds, model_name, own_class
@@ -61,7 +61,7 @@ def plan(
 ) -> RunSpec:
     """The run that is asked for, or an error that says what is wrong with it."""
     if not len(data.train):
-        raise InputError(f"{data.name} has no training interaction; give more data or other --ratios.")
+        raise InputError(f"{data.name} has no training interaction; give more data or other ", Argument("ratios"), ".")
     given = by_section(options or {})
     rules = _rules(protocol, given["protocol"], model, method)
     own, kind = own_class(model), method_for(model, method)
@@ -105,7 +105,9 @@ def plan(
     )
     run = RunSpec(config, model, method)
     if own is Consensus and not run.members:
-        raise InputError("model 'consensus' has no members; give model.members, or --model auto to find them.")
+        raise InputError(
+            "model 'consensus' has no members; give model.members, or ", Argument("model", "auto"), " to find them."
+        )
     for member in run.members:
         run.of_member(member)
     return run
@@ -118,7 +120,9 @@ def _rules(protocol: str | Protocol, given: Mapping[str, Any], model: ModelSpec,
             raise unknown("protocol", protocol, PRESETS)
         protocol = PRESETS[protocol]
     if given.get("name", protocol.name) != protocol.name:
-        raise InputError(f"protocol.name is that of the preset, {protocol.name}; choose another by --protocol.")
+        raise InputError(
+            f"protocol.name is that of the preset, {protocol.name}; choose another with ", Argument("protocol"), "."
+        )
     general = {name: value for name, value in given.items() if name in Protocol.model_fields}
     rules = make_config(Protocol, protocol.model_dump(include=set(Protocol.model_fields)) | general, "protocol")
     own = (protocol.model_extra or {}) | {name: value for name, value in given.items() if name not in general}
@@ -166,5 +170,5 @@ def find_device(name: str) -> torch.device:
     if name.partition(":")[0] not in ("cpu", "cuda"):
         raise unknown("device", name, ["auto", "cpu", "cuda"])
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError("device 'cuda' was asked for, but torch finds none here; use --device cpu.")
+        raise InputError("torch finds no CUDA device here; use ", Argument("device", "cpu"), ".")
     return torch.device(name)

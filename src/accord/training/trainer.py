@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from torch import Tensor
 
 from accord.data.sampling import Sampler
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.io.tensors import not_finite
 from accord.nn.adam import Adam
 from accord.nn.layers import Streams, Trainable, join, shared_out, tables_by_rows
@@ -314,14 +314,19 @@ class Trainer:
         same = own == {name: tensor.shape for name, tensor in weights.items()}
         if not same or header.get("identity") != self.identity:
             raise InputError(
-                f"{self.checkpoint} is of another model, method, options, seeds or data; "
-                "give another --out, or train again without --resume."
+                f"{self.checkpoint} is of another model, method, options, seeds or data; give another ",
+                Argument("out"),
+                ", or train again without ",
+                Argument("resume", True),
+                ".",
             )
         try:
             self._restore(tensors, weights, TrainState(**json.loads(header["state"])))
         except (LookupError, TypeError, ValueError, RuntimeError) as error:
             what = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise InputError(f"{self.checkpoint} is damaged ({what}); train again without --resume.") from None
+            raise InputError(
+                f"{self.checkpoint} is damaged ({what}); train again without ", Argument("resume", True), "."
+            ) from None
         return True
 
     def _restore(self, tensors: dict[str, Tensor], weights: dict[str, Tensor], state: TrainState) -> None:

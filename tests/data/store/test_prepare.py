@@ -137,7 +137,7 @@ def test_where_a_store_cannot_be_made(tmp_path: Path, store: Path) -> None:
     log = tmp_path / "log.csv"
     other = tmp_path / "other"
     for source, out, told in (
-        (log, store, "is prepared already; give another --out, or --overwrite"),
+        (log, store, "is prepared already; give another out=, or overwrite=True"),
         (log, log, "is a file; give a folder"),
         (log, tmp_path, "is not empty and not a store"),
         (store, other, "is a store already"),

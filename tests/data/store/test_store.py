@@ -156,7 +156,10 @@ def test_a_damaged_split_says_what_to_remove(store: Path) -> None:
     ("asked", "told"),
     [
         ({"columns": Columns(user="userId")}, "prepared already, so columns cannot be chosen"),
-        ({"clean": "dwell>3"}, "has no column 'dwell', which the clean rule names; prepare it with --value-col"),
+        (
+            {"clean": "dwell>3"},
+            "has no column 'dwell', which the clean rule names; prepare it with that as columns=Columns",
+        ),
         ({"split": "middle"}, "unknown split"),
     ],
 )

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from accord.data.csr import Csr
 from accord.data.interactions import IdMap, Interactions
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 
 Array = npt.NDArray[Any]
 Described = dict[str, tuple[str, int]]  # type and length of each array
@@ -81,7 +81,9 @@ def mapped(folder: Path, described: Mapping[str, tuple[str, int]], whole: Path) 
         found = path.stat().st_size if path.is_file() else None
         if found != size * dtype.itemsize:
             problem = "is missing" if found is None else f"has {found} bytes, not {size * dtype.itemsize}"
-            raise InputError(f"{whole} is damaged ({path.name} {problem}); prepare it again with --overwrite.")
+            raise InputError(
+                f"{whole} is damaged ({path.name} {problem}); prepare it again with ", Argument("overwrite", True), "."
+            )
         # copy on write: torch wants writable arrays, though nothing writes to them
         arrays[name] = np.asarray(np.memmap(path, dtype, "c", shape=(size,))) if size else np.empty(0, dtype)
     return arrays

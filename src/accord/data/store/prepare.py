@@ -36,7 +36,7 @@ from accord.data.sources import Opened, open_path
 from accord.data.store import sorted_ids
 from accord.data.store.arrays import COLUMNS, Appended, Array, add_ids, appending, file_of, ids_of, mapped, read_slice
 from accord.data.store.store import HEADER, LOCK, WORK, Header, Store, is_store, remove
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.io.files import write_json
 
 MEMORY = 2 * 2**30  # bytes to stay within, roughly
@@ -66,13 +66,19 @@ def prepare(
     opened = _open(source)
     chosen = col.choose(opened.label, opened.names, columns or Columns(), (), opened.partitions)
     if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file; give a folder.")
+        raise InputError(Argument("out", out), " is a file; give a folder.")
     if is_store(out):
         if not overwrite:
-            raise InputError(f"{out} is prepared already; give another --out, or --overwrite to replace it.")
+            raise InputError(
+                f"{out} is prepared already; give another ",
+                Argument("out"),
+                ", or ",
+                Argument("overwrite", True),
+                " to replace it.",
+            )
         remove(out)
     elif out.is_dir() and any(out.iterdir()) and not (out / WORK).is_dir():
-        raise InputError(f"--out {out} is not empty and not a store; give a new folder.")
+        raise InputError(Argument("out", out), " is not empty and not a store; give a new folder.")
     (out / WORK).mkdir(parents=True, exist_ok=True)
     with _locked(out):
         given = {role for role in COLUMNS if columns and getattr(columns, role)}

@@ -20,7 +20,7 @@ from accord.data.csr import PAIRS_AT_ONCE
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.split import CleanRule, Ratios
 from accord.data.store.arrays import COLUMNS, Array, Described, appending, ids_of, interactions_of, mapped
-from accord.errors import InputError
+from accord.errors import Argument, ColumnArgument, InputError
 from accord.io.files import write_json
 
 HEADER, WORK, SPLITS, LOCK = "store.json", "preparing", "splits", "lock"
@@ -97,7 +97,9 @@ class Store:
             ids = ids_of(arrays, "user_ids"), ids_of(arrays, "item_ids")
             rows = interactions_of(arrays, ids, header.called, header.missing)
         except KeyError as error:
-            raise InputError(f"{folder} is damaged (it has no {error}); prepare it again with --overwrite.") from None
+            raise InputError(
+                f"{folder} is damaged (it has no {error}); prepare it again with ", Argument("overwrite", True), "."
+            ) from None
         return cls(folder, header, arrays, rows)
 
     @property
@@ -124,8 +126,9 @@ class Store:
         unknown = [word for word in (rule.names if rule else ()) if word not in known]
         if unknown:
             raise InputError(
-                f"{self.folder} has no column '{unknown[0]}', which the clean rule names;"
-                f" prepare it with --value-col {unknown[0]}."
+                f"{self.folder} has no column '{unknown[0]}', which the clean rule names; prepare it with that as ",
+                ColumnArgument("value"),
+                ".",
             )
         label = name or self.header.name
         return splitting.split(self.interactions, split, ratios, rule, seed, label, self.header.notes, cut=self._cut)
