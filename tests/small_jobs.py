@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import torch
 
@@ -17,6 +18,8 @@ def work(data, task, device, watch, say):
         raise RuntimeError("that is broken")
     if task == "gone":
         os._exit(1)
+    if task == "slow":
+        time.sleep(600)
     say(f"{torch.get_num_threads()} thread")
     watch(Progress("stage", 1, 2, 3, 0.5, 1.0, None, "epochs"))
     yield data + task, str(device)

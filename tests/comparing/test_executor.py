@@ -1,11 +1,25 @@
-"""Jobs in this process: their order, the memory they may take, and the time left."""
+"""Jobs in this process and in several: the same results, errors shown here, and nothing left running."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from accord.comparing.executor import CPU_BYTES, Here, Job, TimeLeft
-from helpers import CPU
+from accord.auditing import crossfit
+from accord.auditing.crossfit import cross_fit
+from accord.auditing.interaction_log import open_log
+from accord.comparing.executor import CPU_BYTES, Here, Job, Processes, TimeLeft
+from accord.errors import InputError
+from helpers import CPU, small_data
+from small_jobs import work
 
 
 def test_room_and_order_of_this_process():
@@ -38,3 +52,94 @@ def test_devices_are_found_by_name():
     assert Here().room(CPU) <= CPU_BYTES
     with pytest.raises(Exception, match="unknown device"):
         Here().device("tpu")
+
+
+@pytest.fixture(scope="module")
+def two():  # started once: that takes seconds
+    with Processes(2) as workers:
+        yield workers
+
+
+def test_every_job_is_done_elsewhere(two):
+    said, watched = [], []
+    jobs = [Job(f"job {n}", n) for n in range(5)]
+    found = list(two.each(work, 10, jobs, CPU, watched.append, said.append))
+    assert sorted(one for _, (one, _) in (pair for pair in found if isinstance(pair[1], tuple))) == [10, 11, 12, 13, 14]
+    where = {process for _, process in found if isinstance(process, int)}
+    assert where <= set(two._pool._processes)
+    assert len(two._pool._processes) == 2
+    assert os.getpid() not in where
+    begun = sorted(line.partition(" · ")[0] for line in said if " of 5: " in line)
+    assert begun == [f"{n + 1} of 5: job {n}" for n in range(5)]
+    assert said.count("job 3: 1 thread") == 1
+    assert {bar.stage for bar in watched} >= {"1: job 0 stage", "2: job 1 stage"}
+    assert all(bar.epoch == bar.epochs for bar in {bar.stage: bar for bar in watched}.values())  # none is left open
+
+
+def test_the_bits_of_one_process(two, monkeypatch):
+    log = open_log(small_data())
+    monkeypatch.setattr(crossfit, "EPOCHS", 2)
+    alone, shared = (cross_fit(log, seeds=2, folds=2, device=CPU, workers=workers) for workers in (Here(), two))
+    assert np.array_equal(alone.p_real, shared.p_real, equal_nan=True)
+
+
+def test_too_little_for_two(two):
+    small, large = Job("small", 1), Job("large", 2, memory=2**50)
+    for jobs, told in (([small], 0), ([small, large], 1)):
+        said = []
+        found = list(two.each(work, 1, jobs, CPU, lambda _: None, said.append))
+        assert {process for _, process in found if isinstance(process, int)} == {os.getpid()}
+        assert said.count("1 of 2 processes: the memory has no room for more such jobs at once") == told
+
+
+def test_a_stack_is_cut_so_that_all_processes_have_room(two, monkeypatch):
+    monkeypatch.setattr(Here, "room", lambda *_: 2**32)
+    share = two.room(CPU)
+    largest = [Job(f"job {n}", n, memory=share) for n in range(4)]
+    found = list(two.each(work, 1, largest, CPU, lambda _: None, lambda _: None))
+    assert 2**30 < share < 2**31
+    assert os.getpid() not in {process for _, process in found if isinstance(process, int)}
+
+
+@pytest.mark.parametrize(("task", "kind", "said"), [("broken", RuntimeError, "broken"), ("gone", InputError, "memory")])
+def test_what_goes_wrong_there_is_told_here(two, task, kind, said):
+    with pytest.raises(kind, match=said) as caught:
+        list(two.each(work, 1, [Job("first", 2), Job("second", task)], CPU, lambda _: None, lambda _: None))
+    assert task != "broken" or "in work" in str(caught.value.__cause__)
+
+
+def test_nothing_is_left_running():
+    with Processes(2) as workers:
+        jobs = workers.each(work, 1, [Job("first", 2), Job("second", "slow"), Job("third", "slow")], CPU, None, print)
+        next(jobs)
+        processes = list(workers._pool._processes.values())
+        jobs.close()  # as Ctrl-C does
+        assert not any(process.is_alive() for process in processes)
+        assert [number for number, _ in workers.each(work, 1, [Job("a", 1), Job("b", 2)], CPU, None, print)]
+        processes = list(workers._pool._processes.values())
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path):
+    code = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+import torch; from accord.comparing.executor import Job, Processes; from small_jobs import work
+if __name__ == "__main__":
+    with Processes(2) as workers:
+        jobs = workers.each(work, 1, [Job("a", 1), Job("b", "slow")], torch.device("cpu"), None, lambda _: None)
+        print(next(jobs) and [process.pid for process in workers._pool._processes.values()], flush=True)
+        import os, signal; os.kill(os.getpid(), signal.SIGKILL)
+"""
+    (tmp_path / "script.py").write_text(code)
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pids = json.loads(done.stdout)
+    deadline = time.monotonic() + 60
+    while any(is_running(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(is_running(pid) for pid in pids)
+
+
+def is_running(pid):
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"

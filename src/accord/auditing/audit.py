@@ -21,8 +21,7 @@ from accord.auditing.judgement import interactions_table, judge, learn, side_tab
 from accord.auditing.noise_summary import noise_summary
 from accord.auditing.result import WORK, Audit
 from accord.auditing.verdict import verdict
-from accord.comparing.executor import Here, Workers
-from accord.comparing.processes import Processes
+from accord.comparing.executor import Here, Processes, Workers
 from accord.data.columns import Columns
 from accord.data.labels import described
 from accord.data.labels import summary as label_summary

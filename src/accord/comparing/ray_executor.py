@@ -1,40 +1,45 @@
-"""Jobs on a Ray cluster. Ray places them, moves the data, and runs a job again whose worker was lost.
-
-Ray pickles what it sends between its own processes, which all belong to one owner. None of that is written to a file
-of ours.
-"""
+"""Jobs on a Ray cluster. Ray places them, moves the data, and runs a job again if its worker is lost."""
 
 from __future__ import annotations
 
 import importlib
-import math
 import os
 import re
 import socket
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from accord.comparing.executor import CPU_BYTES, Found, Here, Job, Say, Screen, Watch, Work, Workers
+from accord.comparing.executor import (
+    BYTES_OF_A_PROCESS,
+    CPU_BYTES,
+    SECONDS_BETWEEN_REPORTS,
+    Here,
+    Job,
+    Report,
+    Reporter,
+    Result,
+    Say,
+    Screen,
+    Watch,
+    Work,
+    Workers,
+)
 from accord.errors import Argument, InputError
 from accord.fitting import deterministic
 from accord.training.plan import find_device
-from accord.training.trainer import Progress
 from accord.version import __version__
 
 INSTALL = "pip install 'accord[cluster]'"
 SECONDS_TO_ANSWER = 5.0  # for an address
-SECONDS_BETWEEN_NEWS = 0.3
-SECONDS_TO_BEGIN = 60.0
 MOST_RETRIES = 3  # of a job whose worker is lost
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the frame with which both sides of HTTP/2, and so of gRPC, begin
 HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
-BYTES_OF_A_PROCESS = 2**29  # of an interpreter with torch, in addition to a stack of runs
+NONE_BEGINS = "no node has started a job yet: all may be busy, or none has what a job needs; see 'ray status'"
 
 
 @contextmanager
@@ -46,9 +51,9 @@ def workers_on(cluster: str | None, say: Say) -> Iterator[Workers]:
     ray = _ray()
     _connect(ray, cluster)
     try:
-        found = Cluster(ray)
-        say(f"Ray cluster: {found}")
-        yield found
+        workers = Cluster(ray)
+        say(f"Ray cluster: {workers}")
+        yield workers
     finally:
         ray.shutdown()  # ends what is still running, and a cluster that was started only for us
 
@@ -102,11 +107,10 @@ class Cluster:
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
-        self._kept: tuple[Any, Any] | None = None  # the data in the object store, and its reference
-        self._works = 0  # how many works were given to the cluster
-        self._on = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+        self._calls = 0
         # where workers report, on the node of this process: if that is lost, everything is
-        here = self._on(ray.get_runtime_context().get_node_id(), soft=False)
+        affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+        here = affinity(ray.get_runtime_context().get_node_id(), soft=False)
         options = {"num_cpus": 0, "scheduling_strategy": here}
         self._board = importlib.import_module("ray.util.queue").Queue(actor_options=options)
 
@@ -130,78 +134,62 @@ class Cluster:
         return torch.device(name) if name == "cuda" else find_device(name)
 
     def room(self, device: torch.device) -> int:
-        """As in one process: 4 GiB, or half of the free GPU memory; of the smallest, since any may get the stack."""
+        """As in one process: 4 GiB, or half of the free memory of a GPU."""
         if device.type == "cpu":
             return min(CPU_BYTES, self._largest_memory() // 2 or CPU_BYTES)
-        free = self.ray.remote(_free_on_gpu).options(num_gpus=1, num_cpus=0)
-        pinned = [node["NodeID"] for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
-        asked = [free.options(scheduling_strategy=self._on(node, soft=True)) for node in pinned] or [free]
-        return int(min(self.ray.get([one.remote() for one in asked])))
+        return int(self.ray.get(self.ray.remote(_free_on_gpu).options(num_gpus=1, num_cpus=0).remote()))
 
     def each(
-        self, work: Work[Found], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch | None, say: Say
-    ) -> Iterator[tuple[int, Found]]:
+        self, work: Work[Result], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch, say: Say
+    ) -> Iterator[tuple[int, Result]]:
         if not jobs:
             return
-        ray = self.ray
-        self._works += 1
-        work_there, data_there = ray.put(work), self._put(data)
-        way = _Way(str(device), self._threads(len(jobs)), torch.are_deterministic_algorithms_enabled(), __version__)
-        waiting = {}
+        self._calls += 1
+        work_there, data_there, threads = self.ray.put(work), self.ray.put(data), self._threads(len(jobs))
+        how = (__version__, str(device), threads, torch.are_deterministic_algorithms_enabled())
+        running = {}
         for number, job in enumerate(jobs):
-            task = ray.remote(_run).options(max_retries=MOST_RETRIES, **self._needs(job, way))
-            news = _Reporter(self._board, self._works, number)
-            waiting[task.remote(work_there, data_there, job.task, way, news)] = number
-        screen = _Screen(jobs, watch, say)
+            task = self.ray.remote(_run).options(max_retries=MOST_RETRIES, **self._needs(job, device, threads))
+            put = partial(_put, self._board, self._calls)
+            running[task.remote(work_there, data_there, job.task, how, Reporter(put, number))] = number
         try:
-            while waiting:
-                ready, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_NEWS)
-                screen.wait()
-                for work_of, job, host, what in self._news():
-                    if work_of == self._works:
-                        screen.show(job, what, f" · on {host}")
-                for done in ready:
-                    number = waiting.pop(done)
-                    for found in self._get(done, jobs[number]):
-                        yield number, found
-                    screen.done(number)
+            yield from Screen(jobs, watch, say, NONE_BEGINS).results(
+                running, self._finished, self._received, self._results
+            )
         finally:
-            for left in waiting:
-                ray.cancel(left, force=True)
+            for handle in running:
+                self.ray.cancel(handle, force=True)
 
-    def _news(self) -> list[Any]:
+    def _finished(self, running: Any) -> Any:
+        return self.ray.wait(running, timeout=SECONDS_BETWEEN_REPORTS)[0]
+
+    def _received(self) -> Iterator[tuple[int, Report, str]]:
         with suppress(self.ray.exceptions.RayError):  # reports are only for show: the work continues without them
-            news: list[Any] = self._board.get_nowait_batch(self._board.qsize())
-            return news
-        return []
-
-    def _put(self, data: Any) -> Any:
-        """Put data into the object store; data that is used several times in a row is put there once."""
-        if self._kept is None or self._kept[0] is not data:
-            self._kept = data, self.ray.put(data)
-        return self._kept[1]
+            for call, host, job, what in self._board.get_nowait_batch(self._board.qsize()):
+                if call == self._calls:
+                    yield job, what, f" · on {host}"
 
     def _threads(self, jobs: int) -> int:
         """Threads of each job: one if there are as many jobs as CPUs, never more than here. It changes no result."""
         cpus = [node.get("CPU", 0) for node in self._nodes()]
         return max(1, int(min(torch.get_num_threads(), max(cpus, default=0), sum(cpus) // jobs)))
 
-    def _needs(self, job: Job, way: _Way) -> dict[str, Any]:
+    def _needs(self, job: Job, device: torch.device, threads: int) -> dict[str, Any]:
         """What a node must have free for a job; never more than the largest node has, or it would wait forever."""
-        if way.device == "cuda":
+        if device.type == "cuda":
             return {"num_gpus": 1, "num_cpus": 1}
         memory = job.memory + BYTES_OF_A_PROCESS
-        return {"num_cpus": way.threads, "memory": min(memory, self._largest_memory() or memory)}
+        return {"num_cpus": threads, "memory": min(memory, self._largest_memory() or memory)}
 
     def _largest_memory(self) -> int:
         """The largest memory of a node that may get a job; 0 where there is none yet."""
         return int(max((node.get("memory", 0) for node in self._nodes() if node.get("CPU")), default=0))
 
-    def _get(self, done: Any, job: Job) -> list[Any]:
+    def _results(self, handle: Any, job: Job) -> list[Any]:
         errors = self.ray.exceptions
         try:
-            found: list[Any] = self.ray.get(done)
-            return found
+            results: list[Any] = self.ray.get(handle)
+            return results
         except errors.RayTaskError as error:
             missing = re.search(r"No module named '([\w.]+)'", str(error.cause))
             if missing:
@@ -221,70 +209,25 @@ class Cluster:
 # --- on the workers
 
 
-@dataclass(frozen=True)
-class _Way:
-    """How jobs are done."""
-
-    device: str
-    threads: int
-    deterministic: bool
-    version: str
-
-
-def _run(work: Work[Found], data: Any, task: Any, way: _Way, news: _Reporter) -> list[Found]:
-    if way.version != __version__:
+def _run(work: Work[Result], data: Any, task: Any, how: tuple[str, str, int, bool], reporter: Reporter) -> list[Result]:
+    version, device, threads, is_deterministic = how
+    if version != __version__:
         raise InputError(
-            f"the worker on {socket.gethostname()} has accord {__version__}, but this command is accord {way.version}; "
+            f"the worker on {socket.gethostname()} has accord {__version__}, but this command is accord {version}; "
             "install the same version on every node."
         )
-    torch.set_num_threads(way.threads)
-    warnings.filterwarnings(
-        "ignore", "The given NumPy array is not writable"
-    )  # the data, which all workers of a node share
-    warnings.showwarning = lambda message, *_args, **_more: news.put(str(message))
-    if way.deterministic:
+    torch.set_num_threads(threads)
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # all workers of a node share the data
+    warnings.showwarning = lambda message, *_args, **_more: reporter.say(str(message))
+    if is_deterministic:
         deterministic()
-    news.put(None)
-    return list(work(data, task, torch.device(way.device), news.watch, news.put))
+    reporter.put(reporter.job, None)
+    return list(work(data, task, torch.device(device), reporter.watch, reporter.say))
+
+
+def _put(board: Any, call: int, job: int, what: Report) -> None:
+    board.actor.put_nowait.remote((call, socket.gethostname(), job, what))
 
 
 def _free_on_gpu() -> int:
     return Here().room(torch.device("cuda"))
-
-
-@dataclass
-class _Reporter:
-    """Reports of a job: that it begins (None), a message, or its progress.
-
-    They are plain values, so that the board needs no torch, and no more frequent than they are read.
-    """
-
-    board: Any
-    work: int  # the number of the work, of all that were given to the cluster
-    job: int
-    last: float = 0.0
-
-    def put(self, what: dict[str, Any] | str | None) -> None:
-        self.board.actor.put_nowait.remote((self.work, self.job, socket.gethostname(), what))
-
-    def watch(self, progress: Progress) -> None:
-        if time.monotonic() - self.last > SECONDS_BETWEEN_NEWS:
-            self.last = time.monotonic()
-            self.put(asdict(progress))
-
-
-# --- here again
-
-
-class _Screen(Screen):
-    """Says too if nothing happens."""
-
-    def __init__(self, jobs: Sequence[Job], watch: Watch | None, say: Say) -> None:
-        super().__init__(jobs, watch, say)
-        self.patience = time.monotonic() + SECONDS_TO_BEGIN
-
-    def wait(self) -> None:
-        """Say once that no job has begun."""
-        if not self.begun and time.monotonic() > self.patience:
-            self.patience = math.inf
-            self.say("no node has started a job yet: all may be busy, or none has what a job needs; see 'ray status'")

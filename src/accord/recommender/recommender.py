@@ -184,9 +184,7 @@ class Recommender(Answers):
                 raise InputError("an updated run has no test of its own; evaluate the run that it was before.")
             if not self.metrics.get("mean"):
                 raise InputError(
-                    "nothing was held out of this run to evaluate it on; train it without ",
-                    Argument("ratios", (1, 0, 0)),
-                    ".",
+                    "nothing was held out to evaluate on; train without ", Argument("ratios", (1, 0, 0)), "."
                 )
             raise InputError(
                 "the test holds no pair to evaluate on; give more data, another split or another clean rule."

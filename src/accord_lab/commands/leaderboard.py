@@ -149,7 +149,7 @@ def _watched(
     """Run with a progress bar; nothing is lost by an interruption."""
     from accord.cli.display import say, training_progress
     from accord.comparing.compare import Request
-    from accord.comparing.processes import Processes
+    from accord.comparing.executor import Processes
     from accord.comparing.ray_executor import workers_on
 
     for folder in known or []:
