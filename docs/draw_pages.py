@@ -74,11 +74,11 @@ def _server(browser: Browser, address: str) -> Image.Image:
             break
         except Exception:
             opened.wait_for_timeout(1000)
-    opened.locator("#user-found button").nth(1).click()
+    opened.locator("#user-matches button").nth(1).click()
     opened.locator("#recommended > li").nth(19).wait_for()
     opened.locator("#order").select_option("noisiest")
     opened.locator("#item-query").fill(opened.locator("#recommended .title").nth(4).inner_text().removeprefix("item "))
-    opened.locator("#item-found button").first.click()
+    opened.locator("#item-matches button").first.click()
     opened.locator("#history .added").wait_for()
     for number in (0, 2):
         opened.locator("#history input").nth(number).uncheck()

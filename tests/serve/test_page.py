@@ -58,7 +58,7 @@ def titles(page):
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
 def test_find_a_user_look_and_change(browser, address, width, scheme):
     with visit(browser, address, width=width, scheme=scheme) as page:
-        page.locator("#user-found button").first.wait_for()
+        page.locator("#user-matches button").first.wait_for()
         page.locator("#user-query").fill("u0002")
         page.keyboard.press("Enter")
         page.locator("#recommended > li").nth(19).wait_for()
@@ -72,7 +72,7 @@ def test_find_a_user_look_and_change(browser, address, width, scheme):
         page.locator("#source", has_text="changed history").wait_for()
         new = next(title for title in before if SCRIPT in title)  # what is recommended is not in the history
         page.locator("#item-query").fill(" ".join(new.split()[:2]))
-        page.locator("#item-found button").first.wait_for()
+        page.locator("#item-matches button").first.wait_for()
         page.keyboard.press("Enter")
         page.locator("#history .added").wait_for()
         assert page.locator("#history .added .title").text_content() == new  # as text, and nothing of it ran
@@ -81,7 +81,7 @@ def test_find_a_user_look_and_change(browser, address, width, scheme):
         assert page.locator("main img, main script").count() == 0
 
         page.locator("#recommended button").first.click()
-        page.locator("#recommended .found li").nth(4).wait_for()
+        page.locator("#recommended .matches li").nth(4).wait_for()
         page.locator("#reset").click()
         page.locator("#source", has_text="the model recommends").wait_for()
         assert titles(page) == before
@@ -92,8 +92,12 @@ def test_the_empty_page_says_what_to_do_and_shows_an_example(browser, address):
     with visit(browser, address) as page:
         page.locator("#example-list > li").nth(2).wait_for()
         assert page.locator("#hint").is_visible()
-        user = page.locator("#user-found button").first.text_content()
-        assert page.locator("#example-heading").text_content().startswith(f"For example, user {user}, who has ")
+        user = page.locator("#user-matches button").first.text_content()
+        assert (
+            page.locator("#example-heading")
+            .text_content()
+            .startswith(f"Example: recommendations for user {user}, who has ")
+        )
         assert page.locator("#example-list .why").first.text_content().startswith("because of ")
         example = page.locator("#example-list .title").all_text_contents()
         page.locator("#example-more").click()
@@ -106,7 +110,7 @@ def test_the_empty_page_says_what_to_do_and_shows_an_example(browser, address):
 
 def test_a_phone_shows_recommendations_before_the_history(browser, address):
     with visit(browser, address, width=390) as page:
-        page.locator("#user-found button").first.click()
+        page.locator("#user-matches button").first.click()
         page.locator("#recommended > li").first.wait_for()
         list_, history = (page.locator(one).bounding_box()["y"] for one in ("#recommended", "#history"))
         assert list_ < history
@@ -118,7 +122,7 @@ def test_a_long_history_is_shown_on_request(browser, tmp_path):
     users, taken = zip(*pairs, strict=True)
     accord.fit(accord.load(pa.table({"user": users, "item": taken}), ratios=(1, 0, 0)), "ease", out=tmp_path / "run")
     with serving(make_holder(tmp_path / "run")) as address, visit(browser, address) as page:
-        page.locator("#user-found button", has_text="reader").click()
+        page.locator("#user-matches button", has_text="reader").click()
         page.locator("#history li").nth(39).wait_for()
         assert page.locator("#history li").count() == 40
         page.locator("#more", has_text="Show 10 more").click()
@@ -132,33 +136,33 @@ def test_agreement_is_shown_where_several_models_vote(browser, tmp_path):
         folder = tmp_path / f"run{number}"
         accord.fit(clicks(), "consensus", options={"model.members": chosen}, out=folder)
         with serving(make_holder(folder)) as address, visit(browser, address) as page:
-            page.locator("#user-found button").first.click()
+            page.locator("#user-matches button").first.click()
             page.locator("#recommended > li").first.wait_for()
             said = page.locator("#recommended").text_content()
-            assert ("of 2 models agree; places: " in said) == (len(members) == 2)
-            assert ("among their own first 20" in page.locator("#source").text_content()) == (len(members) == 2)
+            assert ("of 2 models agree; ranks: " in said) == (len(members) == 2)
+            assert ("in its top 20" in page.locator("#source").text_content()) == (len(members) == 2)
             assert "of 1 models" not in said
 
 
 def test_users_with_html_in_their_ids_and_users_unknown(browser, address):
     with visit(browser, address) as page:
         page.locator("#user-query").fill("bold")
-        page.locator("#user-found button", has_text="<b>bold</b>").click()
+        page.locator("#user-matches button", has_text="<b>bold</b>").click()
         page.locator("#recommended > li").first.wait_for()
         assert page.locator("#person-heading").text_content() == "User <b>bold</b>"
         assert page.locator("b").count() == 0
         page.locator("#user-query").fill("nobody")
-        page.locator("#user-found", has_text="No such user.").wait_for()
+        page.locator("#user-matches", has_text="No matching user.").wait_for()
 
 
 def test_somebody_new_gets_a_list_of_the_items_they_name(browser, address):
     with visit(browser, address) as page:
-        page.locator("#newcomer").click()
-        page.locator("#source", has_text="The popular items").wait_for()
+        page.locator("#new-user").click()
+        page.locator("#source", has_text="The most popular items").wait_for()
         popular = titles(page)
         for item in ("i0005", "i0009"):
             page.locator("#item-query").fill(item)
-            page.locator("#item-found button").first.click()
+            page.locator("#item-matches button").first.click()
             page.locator("#history .added", has_text=item).wait_for()
             page.locator("#recommended .title", has_text=f"Film {item}").wait_for(state="detached")
         page.locator("#source", has_text="Recommendations for this history").wait_for()
@@ -202,6 +206,6 @@ def test_a_page_whose_server_needs_a_token_asks_for_it(browser, run):  # noqa: F
         page.goto(address)
         page.locator("#token").fill("secret")
         page.keyboard.press("Enter")
-        page.locator("#user-found button").first.wait_for()
+        page.locator("#user-matches button").first.wait_for()
         assert page.locator("#problem").is_hidden()
         context.close()

@@ -1,4 +1,4 @@
-// The view of the audit: the verdict, the health of the log, where the noise is, and any interaction by user.
+// The audit view: the verdict, the health of the log, where the noise is, and the interactions of a user.
 "use strict";
 
 let auditShown = false;
@@ -8,7 +8,7 @@ async function showAudit(place, showProblem) {
   try {
     const { summary, titles } = await ask("/v1/audit");
     auditShown = true;
-    place.replaceChildren(make("h1", { text: "What the log is worth" }), ...auditSections(summary, titles, showProblem));
+    place.replaceChildren(make("h1", { text: "Audit of the log" }), ...auditSections(summary, titles, showProblem));
   } catch (problem) {
     showProblem(problem);
   }
@@ -47,7 +47,7 @@ function auditSections(summary, titles, showProblem) {
   const pairs = (rows) => rows.map((row) => [String(row.user), titled(row), sureCell(row)]);
   const sections = [];
 
-  const verdict = summary.verdict ? summary.verdict.sentence : "There is nothing to test on, so it is not known whether denoising helps.";
+  const verdict = summary.verdict ? summary.verdict.sentence : "There is no test data, so this audit cannot say whether denoising helps.";
   const figures = [];
   if (noise.rate !== undefined) {
     figures.push(make("p", { class: "quiet",
@@ -74,8 +74,8 @@ function auditSections(summary, titles, showProblem) {
     .filter(([name]) => (noise[name] || []).length)
     .map(([name, title]) => folded(title, auditTable(title, ["group", "interactions", "noise"],
       noise[name].map((row) => [row.label, thousands(row.interactions), noiseCell(row)]), true)));
-  for (const [name, title] of [["noisiest", "Most probably noise"], ["surest", "Surest preferences"]]) {
-    if ((noise[name] || []).length) groups.push(folded(title, auditTable(title, ["user", "item", "how sure"], pairs(noise[name].slice(0, 10)), true)));
+  for (const [name, title] of [["noisiest", "Most probably noise"], ["surest", "Most probably real"]]) {
+    if ((noise[name] || []).length) groups.push(folded(title, auditTable(title, ["user", "item", "probability real"], pairs(noise[name].slice(0, 10)), true)));
   }
   sections.push(auditOfUser(showProblem));
   if (groups.length) sections.push(section("Where the noise is", ...groups));
@@ -88,14 +88,14 @@ function auditOfUser(showProblem) {
   const form = make("form", { class: "row", role: "search", onsubmit: async (event) => {
     event.preventDefault();
     try {
-      const found = await ask("/v1/audit/interactions", { user: input.value.trim(), limit: 50 });
-      const rows = found.interactions.map((row) => [nameOf(row), sureCell(row)]);
+      const answer = await ask("/v1/audit/interactions", { user: input.value.trim(), limit: 50 });
+      const rows = answer.interactions.map((row) => [nameOf(row), sureCell(row)]);
       place.replaceChildren(rows.length
-        ? auditTable(`Interactions of user ${input.value.trim()}, the noisiest first (${rows.length} of ${found.count})`, ["item", "how sure"], rows)
+        ? auditTable(`Interactions of user ${input.value.trim()}, most probable noise first (${rows.length} of ${answer.count})`, ["item", "probability real"], rows)
         : make("p", { text: "The audit has no interactions of this user." }));
     } catch (problem) {
       if (problem.code !== "unknown_user") showProblem(problem);
-      else place.replaceChildren(make("p", { text: "No such user." }));
+      else place.replaceChildren(make("p", { text: "No matching user." }));
     }
   } }, input, make("button", { text: "Show" }));
   return section("One user", make("label", { for: "audit-user", text: "A user’s id" }), form, place);

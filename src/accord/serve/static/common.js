@@ -1,4 +1,4 @@
-// What both views need: asking the API, and making elements. Ids and titles only ever become text.
+// Shared by both views: requests to the API, and elements. Ids and titles only ever become text.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -16,7 +16,7 @@ function make(tag, options = {}, ...children) {
   return element;
 }
 
-class Refusal extends Error {
+class ApiError extends Error {
   constructor(code, message) {
     super(message);
     this.code = code;
@@ -37,12 +37,12 @@ async function ask(path, parameters = {}, body = null) {
   try {
     response = await fetch(query ? `${path}?${query}` : path, options);
   } catch {
-    throw new Refusal("unreachable", "The server does not answer.");
+    throw new ApiError("unreachable", "The server does not answer.");
   }
   const content = await response.json().catch(() => ({}));
   if (!response.ok) {
     const error = content.error || {};
-    throw new Refusal(error.code, error.message || `The server answered ${response.status}.`);
+    throw new ApiError(error.code, error.message || `The server answered ${response.status}.`);
   }
   return content;
 }
@@ -52,7 +52,7 @@ const percent = (share) => `${share > 0 && share < 0.1 ? (100 * share).toFixed(1
 const chance = (share) => (share > 0.99 && share < 1 ? "over 99%" : share < 0.01 && share > 0 ? "under 1%" : percent(share));
 const thousands = (number) => number.toLocaleString("en");
 
-// A bar beside its figure. The figure is what a screen reader reads.
+// A bar next to its figure. A screen reader reads the figure.
 function bar(share, low = null, high = null) {
   const track = make("span", { class: "bar", "aria-hidden": "true" });
   const fill = make("span", { class: "fill" });
@@ -67,20 +67,20 @@ function bar(share, low = null, high = null) {
   return track;
 }
 
-// A table that is wider than its place says that it scrolls.
+// A table that is wider than its container says that it scrolls.
 const measure = new ResizeObserver((entries) => {
   for (const { target } of entries) target.classList.toggle("scrolls", target.scrollWidth > target.clientWidth);
 });
 
-// Waits until typing stops; answers that come too late are dropped.
+// Waits until typing stops; answers to earlier queries are dropped.
 function lookup(input, find, show, onProblem) {
   let timer = 0;
   let latest = 0;
   const now = async () => {
     const mine = ++latest;
     try {
-      const found = await find(input.value);
-      if (mine === latest) show(found);
+      const matches = await find(input.value);
+      if (mine === latest) show(matches);
     } catch (problem) {
       if (mine === latest) onProblem(problem);
     }

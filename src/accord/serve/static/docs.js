@@ -12,7 +12,7 @@ function typeOf(schema, all) {
   return [schema.type || "anything", ...bounds].join(" ");
 }
 
-// The shape of an answer, with types in place of values.
+// An answer with types instead of values.
 function shape(schema, all, depth = 0) {
   if (!schema || depth > 6) return "…";
   if (schema.$ref) return shape(all[schema.$ref.split("/").pop()], all, depth + 1);

@@ -1,8 +1,8 @@
-// The view of recommendations: find a user, look at the history, change it, and see how the recommendations change.
+// The recommendations view: find a user, look at the history, change it, and see how the recommendations change.
 "use strict";
 
 const LENGTH = 20;
-const SHOWN = 40; // items of a history at first; the rest is a click away
+const SHOWN = 40; // items of a history before “Show more”
 let about = null;
 let person = null; // {user, history: [items], used: Set of places, added: [items], base: {item: rank}}
 let turn = 0; // answers to an earlier turn are dropped
@@ -22,14 +22,14 @@ function hideProblem() {
 const showUsers = lookup(
   $("user-query"),
   (query) => ask("/v1/users", { q: query, limit: 12 }),
-  (found) => {
+  (matches) => {
     hideProblem();
-    const buttons = found.users.map((entry) =>
+    const buttons = matches.users.map((entry) =>
       make("li", {}, make("button", {
         text: entry.user, class: "chip", onclick: () => choose(entry.user),
         "aria-label": `User ${entry.user}, ${entry.interactions} interactions`,
       })));
-    $("user-found").replaceChildren(...(buttons.length ? buttons : [make("li", { text: "No such user.", class: "quiet" })]));
+    $("user-matches").replaceChildren(...(buttons.length ? buttons : [make("li", { text: "No matching user.", class: "quiet" })]));
   },
   showProblem,
 );
@@ -40,7 +40,7 @@ $("user-form").addEventListener("submit", (event) => {
   if (id) choose(id);
 });
 
-$("newcomer").addEventListener("click", () => start(null, []));
+$("new-user").addEventListener("click", () => start(null, []));
 $("reset").addEventListener("click", () => start(person.user, person.history));
 
 async function choose(user) {
@@ -61,7 +61,7 @@ async function start(user, history, unknown = false) {
   $("example").hidden = $("hint").hidden = true;
   $("person-heading").textContent =
     user === null ? "New user" : unknown ? `User ${user}, not in the training data` : `User ${user}`;
-  $("item-found").replaceChildren();
+  $("item-matches").replaceChildren();
   $("item-query").value = "";
   showHistory();
   await refresh();
@@ -83,7 +83,7 @@ function sureness(entry) {
   const { p_real: sure, low, high } = judged(entry);
   if (sure === null || sure === undefined) return [];
   const spread = low !== null && high !== null && percent(low) !== percent(high) ? `, ${percent(low)} to ${percent(high)}` : "";
-  return [make("span", { class: "sure" }, bar(sure, low, high), make("span", { class: "figure", text: `${chance(sure)} sure${spread}` }))];
+  return [make("span", { class: "sure" }, bar(sure, low, high), make("span", { class: "figure", text: `${chance(sure)} real${spread}` }))];
 }
 
 function showHistory() {
@@ -122,8 +122,8 @@ function showHistory() {
   if (!person.history.length) notes.push("Nothing yet. Add items to see what would be recommended.");
   else {
     notes.push(`${thousands(person.history.length)} items. Untick one to leave it out.`);
-    if (person.history.some((entry) => entry.audit)) notes.push("How sure: the audit’s probability of a real preference, from runs that did not see it, and the range of these runs.");
-    else if (about.has_p_real) notes.push("How sure: the model’s probability of a real preference.");
+    if (person.history.some((entry) => entry.audit)) notes.push("Percentages: the audit’s probability of a real preference, from runs that did not see the item, and the range over these runs.");
+    else if (about.has_p_real) notes.push("Percentages: the model’s probability of a real preference.");
     else notes.push("This model gives no probability of a real preference.");
   }
   $("history-note").textContent = notes.join(" ");
@@ -141,16 +141,16 @@ $("more").addEventListener("click", () => {
 const showItems = lookup(
   $("item-query"),
   (query) => (query.trim() ? ask("/v1/items", { q: query, limit: 8 }) : { items: [] }),
-  (found) => {
+  (matches) => {
     hideProblem();
-    const known = new Set(usedItems().map((entry) => String(entry.item)));
-    const rows = found.items.map((entry) =>
+    const used = new Set(usedItems().map((entry) => String(entry.item)));
+    const rows = matches.items.map((entry) =>
       make("li", {}, make("button", {
-        class: "plain", text: nameOf(entry), disabled: known.has(String(entry.item)),
+        class: "plain", text: nameOf(entry), disabled: used.has(String(entry.item)),
         onclick: () => add(entry),
       })));
-    if (!rows.length && $("item-query").value.trim()) rows.push(make("li", { text: "No such item.", class: "quiet" }));
-    $("item-found").replaceChildren(...rows);
+    if (!rows.length && $("item-query").value.trim()) rows.push(make("li", { text: "No matching item.", class: "quiet" }));
+    $("item-matches").replaceChildren(...rows);
   },
   showProblem,
 );
@@ -160,7 +160,7 @@ function add(entry) {
   if (place >= 0) person.used.add(place);
   else person.added.unshift(entry);
   $("item-query").value = "";
-  $("item-found").replaceChildren();
+  $("item-matches").replaceChildren();
   showHistory();
   refresh();
   $("item-query").focus();
@@ -168,7 +168,7 @@ function add(entry) {
 
 $("item-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const first = $("item-found").querySelector("button:not([disabled])");
+  const first = $("item-matches").querySelector("button:not([disabled])");
   if (first) first.click();
   else showItems();
 });
@@ -183,17 +183,17 @@ async function refresh() {
   $("reset").hidden = !changed();
   $("recommended").setAttribute("aria-busy", "true");
   try {
-    let found;
+    let list;
     if (!changed() && person.user !== null) {
-      found = await ask("/v1/recommendations", { user: person.user, k: LENGTH, why: true });
+      list = await ask("/v1/recommendations", { user: person.user, k: LENGTH, why: true });
     } else {
       if (!person.base) {
         const before = await fromHistory(person.history);
         person.base = new Map(before.items.map((entry) => [entry.item, entry.rank]));
       }
-      found = await fromHistory(usedItems());
+      list = await fromHistory(usedItems());
     }
-    if (mine === turn) showList(found);
+    if (mine === turn) showList(list);
   } catch (problem) {
     if (mine === turn) showProblem(problem);
   } finally {
@@ -202,8 +202,8 @@ async function refresh() {
 }
 
 function explained(source, agrees) {
-  if (source === "model") return "What the model recommends to this user." + (agrees ? " Models that have an item among their own first 20 agree to it." : "");
-  if (source === "popularity") return "The popular items: nothing is known about this user that the model could use.";
+  if (source === "model") return "What the model recommends to this user." + (agrees ? " A model agrees with an item that is in its top 20." : "");
+  if (source === "popularity") return "The most popular items: this user has no history that the model can use.";
   return changed() && person.history.length
     ? "Recommendations for the changed history. Badges show what moved compared with the original history."
     : "Recommendations for this history.";
@@ -226,17 +226,17 @@ const isAgreed = (entry) => Boolean(entry.agreement) && entry.agreement.of > 1;
 function agreed(opinion) {
   const places = Object.entries(opinion.places).sort((one, other) => one[1] - other[1]);
   const words = places.map(([member, place]) => `${member} ${thousands(place)}`);
-  return `${opinion.agree} of ${opinion.of} models agree; places: ${words.join(", ")}`;
+  return `${opinion.agree} of ${opinion.of} models agree; ranks: ${words.join(", ")}`;
 }
 
 const because = (entry) =>
   entry.why && entry.why.length ? [make("p", { class: "why", text: `because of ${entry.why.map(nameOf).join(" · ")}` })] : [];
 
-function showList(found) {
+function showList(list) {
   hideProblem();
-  $("source").textContent = explained(found.source, found.items.some(isAgreed));
-  $("recommended").replaceChildren(...found.items.map((entry) => {
-    const place = make("ul", { class: "found", hidden: true, "aria-label": `Items similar to ${nameOf(entry)}` });
+  $("source").textContent = explained(list.source, list.items.some(isAgreed));
+  $("recommended").replaceChildren(...list.items.map((entry) => {
+    const place = make("ul", { class: "matches", hidden: true, "aria-label": `Items similar to ${nameOf(entry)}` });
     const similar = make("button", {
       class: "plain", text: "Similar", "aria-expanded": "false", "aria-label": `Items similar to ${nameOf(entry)}`,
       onclick: () => toggleSimilar(entry, similar, place),
@@ -247,7 +247,7 @@ function showList(found) {
       isAgreed(entry) ? make("p", { class: "why", text: agreed(entry.agreement) }) : "",
       place);
   }));
-  $("status").textContent = `${found.items.length} recommendations shown.`;
+  $("status").textContent = `${list.items.length} recommendations shown.`;
 }
 
 async function toggleSimilar(entry, button, place) {
@@ -255,23 +255,23 @@ async function toggleSimilar(entry, button, place) {
   button.setAttribute("aria-expanded", String(!place.hidden));
   if (place.hidden || place.childElementCount) return;
   try {
-    const found = await ask("/v1/similar", { item: entry.item, k: 5 });
-    place.replaceChildren(...found.items.map((other) => make("li", { text: nameOf(other) })));
+    const similar = await ask("/v1/similar", { item: entry.item, k: 5 });
+    place.replaceChildren(...similar.items.map((other) => make("li", { text: nameOf(other) })));
   } catch (problem) {
     showProblem(problem);
   }
 }
 
-// --- the empty page
+// --- before a user is chosen
 
 async function showExample() {
   const { users } = await ask("/v1/users", { limit: 1 });
   if (!users.length || person) return;
   const [{ user, interactions }] = users;
-  const found = await ask("/v1/recommendations", { user, k: 3, why: true });
-  if (person) return; // somebody was quicker
-  $("example-heading").textContent = `For example, user ${user}, who has ${thousands(interactions)} items, would get`;
-  $("example-list").replaceChildren(...found.items.map((entry) =>
+  const list = await ask("/v1/recommendations", { user, k: 3, why: true });
+  if (person) return; // a user was chosen meanwhile
+  $("example-heading").textContent = `Example: recommendations for user ${user}, who has ${thousands(interactions)} items`;
+  $("example-list").replaceChildren(...list.items.map((entry) =>
     make("li", {}, make("span", { class: "title", text: nameOf(entry) }), ...because(entry))));
   $("example-more").textContent = `Show user ${user}`;
   $("example-more").onclick = () => choose(user);
