@@ -23,7 +23,6 @@ from accord.data.csr import IntArray
 from accord.data.interactions import Dataset
 from accord.data.load import load_named
 from accord.nn import layers
-from accord.nn.row_adam_cuda import RowsOnCuda
 from accord.training.plan import plan
 from accord.training.stack import StackTraining
 
@@ -87,7 +86,7 @@ def epoch(log: Dataset, form: str) -> dict[str, float]:
             trainer.optimizer.settle()
             torch.cuda.synchronize()
             settled = time.perf_counter()
-    rows = sum(kind is RowsOnCuda for kind in trainer.optimizer.by_rows.values())
+    rows = len(trainer.optimizer.by_rows)
     of, step = trainer.sampler.num_batches, (stepped - drawn) / (number - first)
     return {
         "draw": drawn - begin, "step": step, "settle": settled - stepped, "taken": number - first, "of": of,

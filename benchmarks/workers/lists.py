@@ -12,7 +12,7 @@ from pairs import dataset
 from turns import TOP, work
 
 from accord.evaluation import ranking
-from accord.kernels.kept import Kept, product, writing_over
+from accord.kernels.score_buffer import ScoreBuffer, product
 from accord.training.plan import plan
 
 CPU = torch.device("cpu")
@@ -41,9 +41,9 @@ def train(pairs, case, turns):
 
     @torch.inference_mode()
     def products():
-        items, kept = target.item.weight.mT, Kept()
+        items, buffer = target.item.weight.mT, ScoreBuffer()
         for block in ranker.blocks(users):
-            with writing_over(kept):
+            with buffer.reused():
                 product(target.user.weight[:, torch.from_numpy(block)], items)
 
     called = products if case["way"] == "products" else lists

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from accord.kernels import cuda
-from accord.kernels.agreement import GUARD, agreement, agreement_terms, plain_terms
+from accord.kernels.agreement import GUARD, agreement, agreement_terms, reference_terms
 
 POSITIVES = 4
 
@@ -36,7 +36,7 @@ def test_agreement_weighs_both_directions(alpha):
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("form", [plain_terms, agreement_terms])
+@pytest.mark.parametrize("form", [reference_terms, agreement_terms])
 @pytest.mark.parametrize("dp", [True, False])
 def test_terms_are_agreement_less_the_likelihood_of_what_was_observed(form, dp):
     raw = logits(1)
@@ -59,4 +59,4 @@ def test_the_kernel_is_given_what_the_plain_form_is(monkeypatch):
 
 def test_the_plain_form_stays_where_the_logits_are():
     given = [torch.zeros(2, 2 * POSITIVES, device="meta") for _ in range(5)]
-    assert plain_terms(*given, POSITIVES, True).device.type == "meta"
+    assert reference_terms(*given, POSITIVES, True).device.type == "meta"

@@ -43,23 +43,6 @@ def test_rows_are_taken_and_added_to():
     assert table.tolist() == [[1, 2], [0, 0], [10, 12]]
 
 
-def test_sums_below_zero_are_zero_and_have_no_slope():
-    a, b = floats([1, -5]), floats([2, 1], [-3, 9])
-    out = np.zeros((2, 2), np.float32)
-    a_ids, b_ids = np.array([0, 0]), np.array([0, 1])
-    cpu_loops.add(a, b, a_ids, b_ids, out)
-    assert out.tolist() == [[3, 0], [0, 4]]
-    da, db = np.zeros_like(a), np.zeros_like(b)
-    cpu_loops.add_slopes(out, floats([10, 20], [30, 40]), a_ids, b_ids, da, db)
-    assert da.tolist() == [[10, 40]]
-    assert db.tolist() == [[10, 0], [0, 40]]
-    x = floats([1, -1], [-2, 5])
-    cpu_loops.relu_of_sum(x, floats(0.5, 0.25))
-    assert x.tolist() == [[1.5, 0], [0, 5.25]]
-    cpu_loops.relu_of_sums(floats(-1, 1), floats([3, -3], [0.5, 0.5]), x)
-    assert x.tolist() == [[2, 0], [0, 1.5]]
-
-
 def test_standardised_scores_are_added():
     scores = np.array([[[1, 3, -1, 1], [5, 5, 5, 5]], [[0, 0, 0, 4], [np.nan, 1, 2, 3]]], np.float32)
     out = np.full((2, 4), 10, np.float32)
@@ -76,21 +59,9 @@ def test_the_best_items_by_score_then_priority_without_the_seen():
     cpu_loops.best_items(scores, ptr, seen, np.array([0, 1]), np.array([5, 4, 3, 2, 1, 0]), best, items)
     assert items.tolist() == [[2, 0, 3], [5, 4, 3]]
     assert best.tolist() == [[3, 3, 2], [9, 0, 0]]
-
-
-@pytest.mark.parametrize(
-    ("kept", "sums", "slopes"),
-    [([], [[10, 16], [21, 28]], [5, 14, 1]), ([0, 4, 0.5], [[20, 40], [10.5, 14]], [20, 7, 0])],
-)
-def test_sums_over_histories(kept, sums, slopes):
-    """User 1 has items 2 and 0, user 0 has item 1; `kept` is one more factor for each of them in this order."""
-    log = np.array([0, 1, 3]), np.array([1, 2, 0], np.int32), floats(7, 1, 5)
-    users, more = np.array([1, 0]), np.array(kept, np.float32)
-    out, table = np.zeros((2, 2), np.float32), np.zeros((3, 2), np.float32)
-    cpu_loops.sum_histories(A, *log, users, more, out, False)
-    assert out.tolist() == sums
-    cpu_loops.sum_histories(table, *log, users, more, floats([1, 0], [2, 0]), True)
-    assert table[:, 0].tolist() == slopes
+    nothing = floats([-np.inf, np.nan, -np.inf, 1, np.nan, -np.inf])
+    cpu_loops.best_items(nothing, ptr, seen, np.array([1]), np.array([5, 4, 3, 2, 1, 0]), best[:1], items[:1])
+    assert items[0].tolist() == [3, 5, 4], "NaN counts as -inf, in the order of priority"
 
 
 def test_every_loop_is_compiled():
@@ -105,10 +76,10 @@ def test_a_row_comes_closer_to_its_solution_and_an_empty_one_is_nothing():
     vectors, spectrum, penalty = floats([1, 0], [0, 2]), floats(1, 2), floats(9, 1)
     left = np.diag([1 + 1 + 1, 2 + 1 + 2 * 2 * 2])
     found = floats([5, 5], [0, 0])
-    cpu_loops.closer_rows(ptr, columns, counts, vectors, spectrum, penalty, 2, 0, found)
+    cpu_loops.conjugate_gradient_rows(ptr, columns, counts, vectors, spectrum, penalty, 2, 0, found)
     assert found[0].tolist() == [0, 0]
     np.testing.assert_allclose(found[1], np.linalg.solve(left, [1, 4]), rtol=1e-6)
     once = floats([0, 0])
-    cpu_loops.closer_rows(ptr, columns, counts, vectors, spectrum, penalty, 1, 1, once)
+    cpu_loops.conjugate_gradient_rows(ptr, columns, counts, vectors, spectrum, penalty, 1, 1, once)
     right, first = np.array([1, 4]), np.array([1 / 2, 4 / 3])  # along what D alone would give
     np.testing.assert_allclose(once[0], first * (right @ first) / (first @ left @ first), rtol=1e-6)

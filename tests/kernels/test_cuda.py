@@ -86,11 +86,11 @@ def test_the_fused_loss_is_the_loss(dp, scale):
     alpha, c = torch.tensor([[0.0], [0.3], [1.0]], device=CUDA), torch.tensor([[1.0], [10.0], [1000.0]], device=CUDA)
     weights = torch.rand(3, 1001, generator=generator, device=CUDA)
     exact = [x.double().requires_grad_() for x in logits]
-    expected = agreement.plain_terms(*exact, alpha.double(), c.double(), 400, dp)
+    expected = agreement.reference_terms(*exact, alpha.double(), c.double(), 400, dp)
     single = [x.clone().requires_grad_() for x in logits]
     found = cuda.agreement_terms(*single, alpha, c, 400, dp, agreement.GUARD)
     plain = [x.clone().requires_grad_() for x in logits]
-    formula = agreement.plain_terms(*plain, alpha, c, 400, dp)
+    formula = agreement.reference_terms(*plain, alpha, c, 400, dp)
     for terms in (expected, found, formula):
         (terms * weights).sum().backward()
     pairs = [

@@ -22,7 +22,7 @@ def found(steps, start=START, threads=1):
     vectors, spectrum, penalty, own = (
         torch.tensor(part, dtype=torch.float32) for part in (VECTORS, SPECTRUM, PENALTY, start)
     )
-    return rows.closer(vectors, spectrum, penalty, own, steps, threads).double().numpy()
+    return rows.conjugate_gradient_steps(vectors, spectrum, penalty, own, steps, threads).double().numpy()
 
 
 def best():
@@ -87,6 +87,9 @@ def test_vectors_so_small_that_products_vanish_stay_numbers(monkeypatch):
     rows, penalty, spectrum = SparseRows(x, torch.device("cpu")), torch.full((count,), 19.8), torch.linspace(0, 1, 16)
     for size in range(-12, -3):
         vectors, own = (torch.tensor(rng.standard_normal((n, 16)) * 10.0**size).float() for n in (50, count))
-        made, expected = rows.closer(vectors, spectrum, penalty, own.clone(), 3, 1), vectors[columns] / 19.8
+        made, expected = (
+            rows.conjugate_gradient_steps(vectors, spectrum, penalty, own.clone(), 3, 1),
+            vectors[columns] / 19.8,
+        )
         assert made.isfinite().all()
         torch.testing.assert_close(made, expected, atol=0.1 * 10.0**size, rtol=0)

@@ -9,8 +9,8 @@ from accord.kernels import cpu
 from accord.kernels.lookups import (
     entries_of,
     places_of,
-    plain_dot,
-    plain_rows,
+    reference_dot,
+    reference_rows,
     row_dot,
     run_offsets,
     take_rows,
@@ -32,11 +32,11 @@ def tables(seed=0):
     return a, b, *ids
 
 
-def test_plain_rows_by_hand():
+def test_reference_rows_by_hand():
     table = torch.arange(RUNS * ROWS * DIM, dtype=torch.float32).view(RUNS, ROWS, DIM)
     ids = torch.tensor([[6, 0], [1, 1]])
     expected = torch.stack([table[0, [6, 0]], table[1, [1, 1]]])
-    assert torch.equal(plain_rows(table, ids), expected)
+    assert torch.equal(reference_rows(table, ids), expected)
     assert run_offsets(RUNS, ROWS, table.device).tolist() == [[0], [ROWS]]
 
 
@@ -44,7 +44,7 @@ def test_plain_rows_by_hand():
 def test_rows_and_their_gradients():
     a, _, ids, _ = tables()
     plain = a.detach().clone().requires_grad_()
-    found, expected = take_rows(a, ids), plain_rows(plain, ids)
+    found, expected = take_rows(a, ids), reference_rows(plain, ids)
     assert torch.equal(found, expected)
     for rows in (found, expected):
         (rows**2).sum().backward()
@@ -57,7 +57,7 @@ def test_dots_and_their_gradients(weighted):
     a, b, a_ids, b_ids = tables(1)
     weight = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]]) if weighted else None
     plain = [x.detach().clone().requires_grad_() for x in (a, b)]
-    found, expected = row_dot(a, b, a_ids, b_ids, weight), plain_dot(*plain, a_ids, b_ids, weight)
+    found, expected = row_dot(a, b, a_ids, b_ids, weight), reference_dot(*plain, a_ids, b_ids, weight)
     by_hand = [
         sum(float(a[r, i, d] * b[r, j, d]) * (1 if weight is None else float(weight[r, d])) for d in range(DIM))
         for r in range(RUNS)
@@ -76,7 +76,7 @@ def test_both_rows_may_be_of_one_table():
     """As the nodes of a graph are, users and items; here some rows are even of both."""
     nodes, _, a_ids, b_ids = tables(2)
     plain = nodes.detach().clone().requires_grad_()
-    found, expected = row_dot(nodes, nodes, a_ids, b_ids), plain_dot(plain, plain, a_ids, b_ids)
+    found, expected = row_dot(nodes, nodes, a_ids, b_ids), reference_dot(plain, plain, a_ids, b_ids)
     torch.testing.assert_close(found, expected)
     for dots in (found, expected):
         (dots**2).sum().backward()

@@ -1,9 +1,8 @@
-"""The loops as plain Python, without a compiler."""
+"""The loops as Python, without a compiler."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 
 from accord.kernels import neighbour_loops
@@ -37,13 +36,3 @@ def test_the_loops_say_the_same_uncompiled():
     tables = [part for m in (small, square) for part in (m.indptr, m.indices, m.data)]
     neighbour_loops.history_scores(*tables, rows, out)
     assert np.array_equal(out, history_scores(small, square, rows))
-
-
-@pytest.mark.parametrize(("more", "divisor", "sums"), [([], 1, [31, 0, 2]), ([[1], [2], [3]], 2, [16, 1, 2.5])])
-def test_sums_over_the_neighbours_of_a_graph(more, divisor, sums):
-    """The first list has six entries, of which four are taken at once; the second has none."""
-    table, factors = np.array([[1], [2], [10]], np.float32), np.array([1, 2, 0.5, 3, 4, 1, 1], np.float32)
-    starts, columns = np.array([0, 6, 6, 7]), np.array([0, 1, 2, 0, 1, 2, 1])
-    out = np.ones((3, 1), np.float32)
-    neighbour_loops.sum_neighbours(table, starts, columns, factors, np.array(more, np.float32), divisor, out)
-    assert out[:, 0].tolist() == sums

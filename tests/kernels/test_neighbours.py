@@ -117,10 +117,10 @@ def test_scores_by_near_users_are_the_plain_ones_for_any_number_of_threads(monke
 
 
 def test_the_work_says_how_far_it_is():
-    told = []
-    nearest_items(log(), 3, np.ones(25), np.ones(25), done=told.append)
-    assert told[-1] == max(told) == 1
-    assert len(told) > 1
+    shares = []
+    nearest_items(log(), 3, np.ones(25), np.ones(25), on_progress=shares.append)
+    assert shares[-1] == max(shares) == 1
+    assert len(shares) > 1
 
 
 def test_any_number_of_threads_gives_the_same_neighbours():

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from accord.kernels import batch_loops, cpu, cpu_loops, neighbour_loops, optimiser_loops
+from accord.kernels import cpu, cpu_loops, neighbour_loops, optimiser_loops
 from accord.kernels import top_k as best
 from accord.kernels.top_k import Seen, top_k, top_k_of_one
 from helpers import csr
@@ -97,12 +97,12 @@ def test_what_was_seen_comes_behind(k, levels, threads):
 MIXED = """
 import numpy as np, scipy.sparse as sp, torch
 from accord.kernels.neighbours import neighbour_scores
-from accord.kernels.top_k import plain_top_k, top_k
+from accord.kernels.top_k import reference_top_k, top_k
 
 x, ones = sp.csr_matrix(np.eye(9, 8, dtype=np.float32)), np.ones(9, np.float32)
 neighbour_scores(x, ones, np.arange(9), x.T.tocsr(), x, ones, 0.0, 2)  # its kernel sorts, and is loaded first
 scores, priority = torch.arange(300.0).remainder(2).view(2, 150), torch.randperm(150)
-for one, other in zip(top_k(scores, 20, priority), plain_top_k(scores, 20, priority)):
+for one, other in zip(top_k(scores, 20, priority), reference_top_k(scores, 20, priority)):
     assert torch.equal(one, other)
 """
 
@@ -110,7 +110,7 @@ for one, other in zip(top_k(scores, 20, priority), plain_top_k(scores, 20, prior
 def test_kernels_that_were_compiled_before_do_not_mix():
     """numba names what a kernel calls by number: np.argsort of one, loaded from its cache, was np.sort of another."""
     pytest.importorskip("numba", reason="numba is not installed (accord[fast])")
-    for kernels in (batch_loops, cpu_loops, neighbour_loops, optimiser_loops):
+    for kernels in (cpu_loops, neighbour_loops, optimiser_loops):
         assert "argsort(" not in inspect.getsource(kernels)
     done = subprocess.run([sys.executable, "-c", MIXED], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,6 @@ from torch import nn
 
 from accord.nn.adam import Adam
 from accord.nn.layers import Embedding
-from accord.nn.row_adam import RowsAtOnce, RowsStepByStep
 
 
 def test_the_penalty_of_each_run_is_part_of_its_gradient():
@@ -66,12 +65,11 @@ def test_what_has_no_gradient_stays_though_it_has_a_penalty():
     assert not optimizer.state[other]
 
 
-@pytest.mark.parametrize("decoupled", [False, True])
-def test_tables_by_rows_have_dense_state_between_start_and_release(decoupled):
+def test_tables_by_rows_have_dense_state_between_start_and_release():
     pytest.importorskip("numba", reason="numba is not installed (accord[fast])")
     table = Embedding(1, 6, 2)
     nn.init.ones_(table.weight)
-    optimizer = Adam([table.weight], 0.1, {table: RowsAtOnce if decoupled else RowsStepByStep}, decoupled)
+    optimizer = Adam([table.weight], 0.1, [table], decoupled=True)
     optimizer.start()
     for _ in range(3):
         optimizer.zero_grad()

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from accord.models.lightgcn import interaction_graph
-from accord.nn import graph as graph_module
 from accord.nn.graph import propagate
 from accord.nn.ranks import ALONE, Ranks
 from helpers import csr
@@ -27,20 +26,6 @@ def test_propagation_and_gradient(runs, num_layers):
     gradients = [torch.autograd.grad((out * weights).sum(), nodes)[0] for out in (found, expected)]
     assert gradients[0].abs().sum() > 0
     torch.testing.assert_close(*gradients)
-
-
-@pytest.mark.parametrize(("more", "divisor"), [(False, 1.0), (True, 3.0)])
-def test_neighbours_are_summed_to_the_same_bits_on_every_processor(monkeypatch, more, divisor):
-    """By torch on x86, by a loop of ours elsewhere, with any number of threads."""
-    graph, generator = interaction_graph(with_strangers()), torch.Generator().manual_seed(0)
-    nodes, added = (torch.randn(2, len(graph.starts) - 1, 24, generator=generator) for _ in range(2))
-    found = []
-    for for_x86, number in ((True, 1), (False, 1), (False, 3)):
-        monkeypatch.setattr(graph_module, "FOR_X86", for_x86)
-        monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
-        found.append(graph.times(nodes, added if more else None, divisor))
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
 
 
 def test_a_path_of_three_nodes_by_hand():

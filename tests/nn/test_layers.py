@@ -10,7 +10,6 @@ from accord.kernels import cpu
 from accord.nn import layers
 from accord.nn.layers import Embedding, Linear, Streams, Trainable, initialise, pair_dot
 from accord.nn.ranks import Ranks, SeveralRanks, Share
-from accord.nn.row_adam import RowsAtOnce, RowsStepByStep
 from accord.random import generators
 from helpers import CPU
 
@@ -55,12 +54,12 @@ def test_a_table_that_is_read_otherwise_is_left_to_dense_adam(monkeypatch):
     class TakesBack(LooksUp):
         only_looks_up = False
 
-    assert layers.tables_by_rows(Reads(), 3) == layers.tables_by_rows(TakesBack(), 3) == {}
+    assert layers.tables_by_rows(Reads(), 3) == layers.tables_by_rows(TakesBack(), 3) == []
     for looks_up in (LooksUp(), Inherits()):
-        assert layers.tables_by_rows(looks_up, 3) == {looks_up.table: RowsStepByStep}
-        assert layers.tables_by_rows(looks_up, 3, decoupled=True) == {looks_up.table: RowsAtOnce}
+        assert layers.tables_by_rows(looks_up, 3) == [looks_up.table]
     monkeypatch.setattr(layers, "WORTH_ROWS", 2)
-    assert layers.tables_by_rows(looks_up, 3) == {}
+    assert layers.tables_by_rows(looks_up, 5) == [looks_up.table]
+    assert layers.tables_by_rows(looks_up, 6) == []
 
 
 @pytest.mark.parametrize("compiled", [True, False])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from accord.models.histories import interaction_matrix
 from accord.posteriors import leave_one_out
-from accord.posteriors.leave_one_out import families, low_rank
+from accord.posteriors.leave_one_out import families, low_rank, shares_below, sparse_history_sums
 from helpers import random_csr
 
 TRAIN = random_csr(40, 12, 0.35, seed=3)
@@ -84,3 +85,43 @@ def test_factors_are_those_of_a_dense_decomposition():
     again = low_rank(X, 5)
     assert np.array_equal(factors.user, again.user)
     assert low_rank(interaction_matrix(random_csr(1, 3, 1.0)), 5).user.shape == (1, 0)
+
+
+RNG = np.random.default_rng(0)
+SOME = sp.csr_matrix((RNG.random((30, 14)) < 0.3).astype(float))
+HISTORIES = SOME.toarray()
+WEIGHTS = sp.csr_matrix(np.where(RNG.random((14, 14)) < 0.5, RNG.integers(0, 4, (14, 14)), 0) * (1 - np.eye(14)))
+REFERENCES = np.array([0, 3, 4, 9, 12])
+TO_REFERENCE = RNG.integers(0, 3, (14, 5)).astype(np.float32)
+BIAS = np.array([0.0, 1.0, 2.0, 0.0, 5.0])
+USERS = np.repeat(np.arange(30), np.diff(SOME.indptr))
+
+
+@pytest.fixture(params=["at once", "in parts"])
+def _in_parts(request, monkeypatch):
+    if request.param == "in parts":
+        monkeypatch.setattr(leave_one_out, "USERS_AT_ONCE", 7)
+        monkeypatch.setattr(leave_one_out, "NUMBERS_AT_ONCE", 20)
+
+
+def below(weights, bias, scores):
+    """The definition, one interaction at a time."""
+    for user, item, score in zip(USERS, SOME.indices, scores, strict=True):
+        history = HISTORIES[user].copy()
+        history[item] = 0
+        others = (bias + history @ weights)[HISTORIES[user, REFERENCES] == 0]
+        yield ((others < score).sum() + 0.5 * (others == score).sum()) / max(len(others), 1)
+
+
+@pytest.mark.usefixtures("_in_parts")
+def test_sparse_weights_are_summed_over_the_history():
+    wanted = (HISTORIES @ WEIGHTS.T.toarray())[USERS, SOME.indices]
+    assert np.array_equal(sparse_history_sums(SOME, WEIGHTS), wanted)
+
+
+@pytest.mark.usefixtures("_in_parts")
+@pytest.mark.parametrize(("weights", "bias"), [(TO_REFERENCE, BIAS), (TO_REFERENCE, None), (None, BIAS)])
+def test_the_share_of_untouched_references_below(weights, bias):
+    scores = RNG.integers(0, 9, SOME.nnz).astype(float)
+    wanted = list(below(0 * TO_REFERENCE if weights is None else weights, 0 if bias is None else bias, scores))
+    np.testing.assert_allclose(shares_below(SOME, scores, REFERENCES, weights, bias), wanted)

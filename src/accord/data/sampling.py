@@ -13,7 +13,6 @@ from torch import Tensor
 
 from accord.data.csr import Csr
 from accord.errors import InputError
-from accord.kernels import cpu
 from accord.kernels.lookups import entries_of
 from accord.random import DRAWN_AT_ONCE, random_numbers
 
@@ -209,12 +208,9 @@ class Negatives:
             owner, items, starts = entries_of(self.pairs.ptr, self.pairs.items, some)
             ptr = torch.cat([starts, starts.new_tensor([len(owner)])])
             (cuts, skipped), free = self._laid_out(owner, items, ptr), self.free[some]
-        if cpu.compiled() and not numbers.is_cuda:
-            along = cpu.unseen(place, numbers, free, ptr, cuts, skipped, self.total)
-        else:
-            point = numbers % free[place].clamp(min=1)
-            count = torch.searchsorted(cuts, place * self.total + point, right=True) - ptr[place]
-            along = torch.where(count > 0, point + skipped[ptr[place] + count - 1], point)
+        point = numbers % free[place].clamp(min=1)
+        count = torch.searchsorted(cuts, place * self.total + point, right=True) - ptr[place]
+        along = torch.where(count > 0, point + skipped[ptr[place] + count - 1], point)
         return along if self.ends is None else torch.searchsorted(self.ends, along, right=True)
 
 
@@ -341,8 +337,6 @@ class Sampler:
     def _owners(self, users: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """The positives of users [R, B]: whose each is, and its place among all; padding repeats one: [R, length]."""
         pairs = self.pairs
-        if cpu.compiled() and not users.is_cuda:
-            return cpu.end_to_end(users, pairs.ptr, length)
         counts = pairs.counts[users]
         ends = counts.cumsum(1)
         entry = torch.minimum(torch.arange(length, device=users.device), (ends[:, -1:] - 1).clamp(min=0))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from accord.data.csr import Csr, IntArray
-from accord.kernels.kept import Kept, writing_over
+from accord.kernels.score_buffer import ScoreBuffer
 from accord.kernels.top_k import Seen, top_k, top_k_of_one
 from accord.protocol import OwnRules, Protocol
 
@@ -102,16 +102,16 @@ class Ranker:
         """For each block of users: the users, their k best items [R, B, k] and the scores, -inf where there is no item.
 
         Items in `barred` are left out for all users."""
-        kept = Kept()
+        buffer = ScoreBuffer()
         for block in self.blocks(users):
-            yield block, *self._rank_block(block, k, barred, kept)
+            yield block, *self._rank_block(block, k, barred, buffer)
 
     @torch.inference_mode()
-    def _rank_block(self, users: IntArray, k: int, barred: Tensor | None, kept: Kept) -> tuple[Tensor, Tensor]:
+    def _rank_block(self, users: IntArray, k: int, barred: Tensor | None, buffer: ScoreBuffer) -> tuple[Tensor, Tensor]:
         """The k best items [R, B, k] of one block of users, and the scores."""
         tables, rows = self.tables, torch.from_numpy(users).to(self.device)
         seen = Seen(tables.seen_ptr, tables.seen_items, rows) if self.masks_seen else None
-        with writing_over(kept):
+        with buffer.reused():
             scores = self.scores(users)
         if barred is not None:
             scores[..., barred] = -torch.inf

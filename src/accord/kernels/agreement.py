@@ -1,4 +1,4 @@
-"""The terms of DeCA's loss: plain torch, and the kernel that does the same."""
+"""The terms of DeCA's loss: the torch code that defines them, and the kernel for CUDA."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def agreement(f: Tensor, p: Tensor, alpha: Tensor) -> Tensor:
     return weight * (log(p) - log(f)) + (2 * alpha - 1 - weight) * (log(1 - p) - log(1 - f))
 
 
-def plain_terms(f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool) -> Tensor:
+def reference_terms(f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool) -> Tensor:
     """K − L of each pair, from the logits of f, p and of h (a DP step, C₁) or h' (DN, C₂): [R, P + N]."""
     f, p, h = torch.sigmoid(f), torch.sigmoid(p), torch.sigmoid(h)
     positive = torch.arange(f.shape[1], device=f.device) < num_positives
@@ -32,14 +32,14 @@ def plain_terms(f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_p
     return agreement(f, p, alpha) - likely
 
 
-def told(r: Tensor, f: Tensor, p: Tensor) -> Tensor:
-    """K where the real preference r is known: the cross-entropy of both opinions with it, from their logits."""
+def labelled_agreement(r: Tensor, f: Tensor, p: Tensor) -> Tensor:
+    """K where a label gives the real preference r: the cross-entropy of both models with it, from their logits."""
     f, p = torch.sigmoid(f), torch.sigmoid(p)
     return -r * (log(f) + log(p)) - (1 - r) * (log(1 - f) + log(1 - p))
 
 
 def agreement_terms(f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool) -> Tensor:
-    """`plain_terms` in the form that suits the device."""
+    """`reference_terms` by the kernel on CUDA."""
     if cuda.usable(f):
         return cuda.agreement_terms(f, p, h, alpha, c, num_positives, dp, GUARD)
-    return plain_terms(f, p, h, alpha, c, num_positives, dp)
+    return reference_terms(f, p, h, alpha, c, num_positives, dp)

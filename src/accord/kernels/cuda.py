@@ -1,4 +1,4 @@
-"""What runs as one kernel on CUDA. The plain torch in `lookups` and `agreement` defines them.
+"""What runs as one kernel on CUDA. `lookups` and `agreement` define them in torch.
 
 A step of a small model is bound by the number of its kernels, a step of a large one by the bytes that they move: both
 are fewer here. Without Triton (a CPU, or torch without it) nothing of this is used.
@@ -29,24 +29,6 @@ def usable(tensor: Tensor) -> bool:
 
 
 if triton is not None:
-
-    @triton.jit  # type: ignore[untyped-decorator]
-    def _take(  # type: ignore[no-untyped-def]
-        table_at, ids_at, out_at, size, num_rows, dim,
-        BACKWARD: tl.constexpr, DIM: tl.constexpr, PAIRS: tl.constexpr,
-    ):  # fmt: skip
-        run = tl.program_id(1).to(tl.int64)
-        place = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
-        inside = place < size
-        column = tl.arange(0, DIM)
-        rows = tl.load(ids_at + run * size + place, mask=inside, other=0) + run * num_rows
-        there = rows[:, None] * dim + column[None, :]
-        here = (run * size + place)[:, None] * dim + column[None, :]
-        mask = inside[:, None] & (column < dim)[None, :]
-        if BACKWARD:
-            tl.atomic_add(table_at + there, tl.load(out_at + here, mask=mask), mask=mask, sem="relaxed")
-        else:
-            tl.store(out_at + here, tl.load(table_at + there, mask=mask), mask=mask)
 
     @triton.jit  # type: ignore[untyped-decorator]
     def _dot(  # type: ignore[no-untyped-def]
@@ -128,7 +110,7 @@ if triton is not None:
     def _adam(  # type: ignore[no-untyped-def]
         w_at, g_at, m_at, v_at, step_at, decay_at, size, lr, eps,
         BETA1: tl.constexpr, BETA2: tl.constexpr, LOG1: tl.constexpr, LOG2: tl.constexpr,
-        DECAYED: tl.constexpr, DECOUPLED: tl.constexpr, CLEAR: tl.constexpr, PLACES: tl.constexpr,
+        DECAYED: tl.constexpr, DECOUPLED: tl.constexpr, PLACES: tl.constexpr,
     ):  # fmt: skip
         run = tl.program_id(1).to(tl.int64)
         place = tl.program_id(0).to(tl.int64) * PLACES + tl.arange(0, PLACES)
@@ -136,8 +118,6 @@ if triton is not None:
         at = run * size + place
         w, g = tl.load(w_at + at, mask=inside), tl.load(g_at + at, mask=inside)
         v = tl.load(v_at + at, mask=inside)
-        if CLEAR:
-            tl.store(g_at + at, tl.zeros_like(g), mask=inside & (g != 0))
         if DECAYED:
             factor = tl.load(decay_at + run)
             if not DECOUPLED:
@@ -170,13 +150,13 @@ if triton is not None:
             base = tl.load(base_at).to(tl.int32)
             root, decay = tl.load(roots_at + last - base), tl.load(decay_at + run)
             missed = tl.load(sums_at + step - base) - tl.load(sums_at + last - base)
-            kept = tl.load(roots_at + step - base) / root
+            shrunk = tl.load(roots_at + step - base) / root
             column = tl.arange(0, DIM)
             at, inside = row * dim + column, column < dim
             w, v = tl.load(w_at + at, mask=inside), tl.load(v_at + at, mask=inside)
             rate = (decay * missed * root).to(tl.float32) / tl.maximum(tl.sqrt(v), 1e-30)
             w *= tl.exp(-tl.minimum(rate, decay * (step - last) / eps))
-            v *= (kept * kept).to(tl.float32)
+            v *= (shrunk * shrunk).to(tl.float32)
             tl.store(w_at + at, w, mask=inside)
             tl.store(v_at + at, tl.where(v > 1e-30, v, 0.0), mask=inside)
 
@@ -210,92 +190,32 @@ def padded(dim: int) -> int:
     return int(triton.next_power_of_2(dim))
 
 
-class _TakeRows(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, ids: Tensor, into: Tensor | None) -> Tensor:
-        out = table.new_empty(*ids.shape, table.shape[-1])
-        _launch_take(table, ids, out, backward=False)
-        ctx.save_for_backward(ids)
-        ctx.shape, ctx.into = table.shape, into
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (ids,) = ctx.saved_tensors
-        gradient = gradients[0].contiguous()
-        table = gradient.new_zeros(ctx.shape) if ctx.into is None else ctx.into
-        _launch_take(table, ids, gradient, backward=True)
-        return table if ctx.into is None else None, None, None
+def dot(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None) -> Tensor:
+    """`lookups.reference_dot`."""
+    dots = a.new_empty(a_ids.shape)
+    _launch_dot(a, b, a_ids, b_ids, weight, dots, (dots, dots, dots), backward=False)
+    return dots
 
 
-def _launch_take(table: Tensor, ids: Tensor, out: Tensor, backward: bool) -> None:
-    runs, size, dim = out.shape
-    grid = _grid(runs, size, PAIRS)
-    _take[grid](table, ids, out, size, table.shape[1], dim, BACKWARD=backward, DIM=padded(dim), PAIRS=PAIRS)
-
-
-def take_rows(table: Tensor, ids: Tensor, into: Tensor | None = None) -> Tensor:
-    """table [R, rows, dim], ids [R, B] -> [R, B, dim]. With `into`, that is where the table's gradient is added."""
-    rows: Tensor = _TakeRows.apply(table.contiguous(), ids.contiguous(), into)  # type: ignore[no-untyped-call]
-    return rows
-
-
-class _PairDot(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, a: Tensor, b: Tensor | None, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor,
-        into: tuple[Tensor | None, Tensor | None],
-    ) -> Tensor:  # fmt: skip
-        out = a.new_empty(a_ids.shape)
-        ctx.save_for_backward(a, b, weight, a_ids, b_ids)
-        ctx.into = into
-        _launch_dot(a, a if b is None else b, weight, a_ids, b_ids, out, None)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        a, b, weight, a_ids, b_ids = ctx.saved_tensors
-        kept = dict(enumerate(ctx.into))
-        tables = {k: table for k, table in enumerate((a, b, weight)) if table is not None and kept.get(k) is None}
-        filled = a.new_zeros(sum(table.numel() for table in tables.values()))  # one kernel, where each takes one
-        parts = filled.split([table.numel() for table in tables.values()])
-        own = {k: part.view_as(table) for part, (k, table) in zip(parts, tables.items(), strict=True)}
-        da, db, dw = (own.get(k, kept.get(k)) for k in range(3))
-        if b is None:
-            b, db = a, da
-        assert da is not None
-        assert db is not None
-        _launch_dot(a, b, weight, a_ids, b_ids, gradients[0].contiguous(), (da, db, dw))
-        return (*(own.get(k) for k in range(3)), None, None, None)
+def add_dot_slopes(
+    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None, slopes: Tensor,
+    into_a: tuple[Tensor, Tensor], into_b: tuple[Tensor, Tensor], into_weight: Tensor | None,
+) -> None:  # fmt: skip
+    """Add the gradients of `dot`, in place: see `lookups.Into`."""
+    into = into_a[0], into_b[0], slopes if into_weight is None else into_weight
+    _launch_dot(a, b, a_ids, b_ids, weight, slopes, into, backward=True)
 
 
 def _launch_dot(
-    a: Tensor, b: Tensor, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor, out: Tensor,
-    slopes: tuple[Tensor, Tensor, Tensor | None] | None,
+    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None, dots: Tensor,
+    into: tuple[Tensor, Tensor, Tensor], backward: bool,
 ) -> None:  # fmt: skip
     runs, size = a_ids.shape
     dim = a.shape[-1]
-    da, db, dw = slopes or (out, out, out)  # where there is none, nothing is written
     _dot[_grid(runs, size, PAIRS)](
-        a, b, a_ids, b_ids, a if weight is None else weight, out, da, db, out if dw is None else dw,
-        size, a.shape[1], b.shape[1], dim,
-        WEIGHTED=weight is not None, BACKWARD=slopes is not None, DIM=padded(dim), PAIRS=PAIRS,
+        a, b, a_ids, b_ids, a if weight is None else weight, dots, *into, size, a.shape[1], b.shape[1], dim,
+        WEIGHTED=weight is not None, BACKWARD=backward, DIM=padded(dim), PAIRS=PAIRS,
     )  # fmt: skip
-
-
-def pair_dot(
-    a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None,
-    into: tuple[Tensor | None, Tensor | None] = (None, None),
-) -> Tensor:  # fmt: skip
-    """Dot products of rows of [R, rows, dim], weighted by [R, dim]: ids [R, B] -> [R, B].
-
-    With `into`, that is where the gradients of the tables are added.
-    """
-    weight, other = None if weight is None else weight.contiguous(), None if b is a else b.contiguous()
-    out: Tensor = _PairDot.apply(  # type: ignore[no-untyped-call]
-        a.contiguous(), other, weight, a_ids.contiguous(), b_ids.contiguous(), into
-    )
-    return out
 
 
 class _AgreementTerms(torch.autograd.Function):
@@ -320,7 +240,7 @@ class _AgreementTerms(torch.autograd.Function):
 def agreement_terms(
     f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool, guard: float
 ) -> Tensor:
-    """K − L of each pair from logits [R, P + N] and options [R, 1]: `agreement.plain_terms`."""
+    """K − L of each pair from logits [R, P + N] and options [R, 1]: `agreement.reference_terms`."""
     f, p, h = f.contiguous(), p.contiguous(), h.contiguous()
     terms: Tensor = _AgreementTerms.apply(f, p, h, alpha, c, num_positives, dp, guard)  # type: ignore[no-untyped-call]
     return terms
@@ -328,15 +248,15 @@ def agreement_terms(
 
 def adam(
     weight: Tensor, gradient: Tensor, mean: Tensor | None, spread: Tensor, step: Tensor, decay: Tensor | None,
-    lr: float, betas: tuple[float, float], eps: float, clear: bool = False,
+    lr: float, betas: tuple[float, float], eps: float,
 ) -> None:  # fmt: skip
     """One step of Adam on [R, ...] in place; `decay` [R] times the weight is added to the gradient first. Without a
-    `mean`, it is the decoupled form. With `clear`, the gradient is 0 afterwards; what is 0 is not written."""
+    `mean`, it is the decoupled form."""
     runs, size, decoupled = len(weight), weight[0].numel(), mean is None
     _adam[_grid(runs, size, PLACES)](
         weight, gradient, spread if mean is None else mean, spread, step, step if decay is None else decay, size, lr,
         eps, BETA1=betas[0], BETA2=betas[1], LOG1=0.0 if decoupled else math.log(betas[0]), LOG2=math.log(betas[1]),
-        DECAYED=decay is not None, DECOUPLED=decoupled, CLEAR=clear, PLACES=PLACES,
+        DECAYED=decay is not None, DECOUPLED=decoupled, PLACES=PLACES,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The inverse of a large positive definite matrix, in its own memory, by as many threads as torch uses."""
+"""The inverse of a large positive definite matrix, in place, by as many threads as torch uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accord.kernels.neighbour_loops import Doubles, Floats
 BLOCK = 512  # rows that are eliminated together, and rows that one thread changes at a time
 
 
-def sweep(matrix: Doubles | Floats, done: Callable[[float], None] | None = None) -> None:
+def sweep(matrix: Doubles | Floats, on_progress: Callable[[float], None] | None = None) -> None:
     """Turns a positive definite matrix into minus its inverse; what is above the diagonal is neither read nor made.
 
     Blocks of variables are swept one after another: with R = A[:, k] and S = A[k, k]^-1, A[k, k] becomes -S, A[:, k]
@@ -50,8 +50,8 @@ def sweep(matrix: Doubles | Floats, done: Callable[[float], None] | None = None)
             table[pivot, : pivot.start] = scaled[: pivot.start, :wide].T
             table[pivot.stop :, pivot] = scaled[pivot.stop :, :wide]
             table[pivot, pivot] = -inverse
-            if done is not None:
-                done((number + 1) / len(blocks))
+            if on_progress is not None:
+                on_progress((number + 1) / len(blocks))
     except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
         raise np.linalg.LinAlgError("the matrix is not positive definite") from error
     finally:

@@ -1,5 +1,5 @@
-"""Rows of a least squares problem, brought closer to their solutions: plain torch, and the compiled loop that does the
-same. Every row is found by itself, so the number of threads changes no bit.
+"""Rows of a least squares problem, moved towards their solutions by conjugate gradients: the torch code that defines
+it, and the compiled loop. Every row is solved by itself, so the number of threads changes no bit.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ NUMBERS_AT_ONCE = 2**20  # of the vectors, and of the matrices, of rows that are
 NUMBERS_ON_CUDA = 2**25  # where a block of few takes as long as one of many
 
 
-def closer(vectors: Tensor, counts: Tensor, diagonal: Tensor, found: Tensor, steps: int) -> Tensor:
-    """From `found` [B, d] so many steps of conjugate gradients towards w = (D + sum x h h')^-1 sum x h, the x being
-    `counts` [B, L], the h `vectors` [B, L, d], and D, which is diagonal and tells how far to go, `diagonal` [B, d]."""
+def conjugate_gradient_steps(vectors: Tensor, counts: Tensor, diagonal: Tensor, start: Tensor, steps: int) -> Tensor:
+    """From `start` [B, d] so many steps of conjugate gradients towards w = (D + sum x h h')^-1 sum x h, the x being
+    `counts` [B, L], the h `vectors` [B, L, d], and D, a diagonal that is the preconditioner too, `diagonal` [B, d]."""
 
     def times(w: Tensor) -> Tensor:
         return diagonal * w + (vectors.mT @ (counts.unsqueeze(-1) * (vectors @ w.unsqueeze(-1)))).squeeze(-1)
 
-    residual = (vectors.mT @ counts.unsqueeze(-1)).squeeze(-1) - times(found)
+    solution = start
+    residual = (vectors.mT @ counts.unsqueeze(-1)).squeeze(-1) - times(solution)
     direction = residual / diagonal
     size = (residual * direction).sum(1, keepdim=True)
     for _ in range(steps):
         image = times(direction)
         square = (direction * image).sum(1, keepdim=True)
-        there = (size == 0) | (square == 0)  # where the rest is too small for a number, one may be 0 and not the other
-        length = (size / square).masked_fill(there, 0)
-        found, residual = found + length * direction, residual - length * image
+        solved = (size == 0) | (square == 0)  # near the smallest floats one may be 0 and not the other
+        length = (size / square).masked_fill(solved, 0)
+        solution, residual = solution + length * direction, residual - length * image
         scaled, before = residual / diagonal, size
         size = (residual * scaled).sum(1, keepdim=True)
-        direction = scaled + (size / before).masked_fill(there, 0) * direction
-    return found
+        direction = scaled + (size / before).masked_fill(solved, 0) * direction
+    return solution
 
 
 class SparseRows:
@@ -50,27 +51,26 @@ class SparseRows:
             for part in (x.indptr.astype(np.int64), x.indices.astype(np.int32), x.data)
         )
 
-    def closer(
-        self, vectors: Tensor, spectrum: Tensor, penalty: Tensor, found: Tensor, steps: int, threads: int
+    def conjugate_gradient_steps(
+        self, vectors: Tensor, spectrum: Tensor, penalty: Tensor, start: Tensor, steps: int, threads: int
     ) -> Tensor:
-        """`closer` of all rows, 0 of those that are empty: `found` [n, d], which may be overwritten, with the vectors
+        """The steps of all rows, 0 for those that are empty: `start` [n, d], which may be overwritten, with the vectors
         [m, d] of the columns, and D = `spectrum` [d] + `penalty` [n] of the row."""
         if cpu.usable(vectors):
             tables = self.ends, self.columns, self.values, vectors, spectrum, penalty
-            arrays, own = [part.contiguous().numpy() for part in tables], found.contiguous()
-            parts = shares(self.counts)
-            calls = [(*arrays, steps, first, own[first:last].numpy()) for first, last in parts]
-            cpu.call("closer_rows", calls, threads)
-            return own
-        made = torch.zeros_like(found)
+            arrays, solution = [part.contiguous().numpy() for part in tables], start.contiguous()
+            calls = [(*arrays, steps, first, solution[first:last].numpy()) for first, last in shares(self.counts)]
+            cpu.call("conjugate_gradient_rows", calls, threads)
+            return solution
+        solution = torch.zeros_like(start)
         for rows, columns, counts in self.blocks(vectors.shape[1]):
             diagonal = spectrum + penalty[rows].unsqueeze(1)
-            made[rows] = closer(vectors[columns], counts, diagonal, found[rows], steps)
-        return made
+            solution[rows] = conjugate_gradient_steps(vectors[columns], counts, diagonal, start[rows], steps)
+        return solution
 
     def blocks(self, dim: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Rows [B], their columns [B, L] and what they count for [B, L], 0 where a row has ended; empty rows never.
-        Rows that are about as long come together."""
+        Rows of about the same length come together."""
         at_once = NUMBERS_ON_CUDA if self.ends.is_cuda else NUMBERS_AT_ONCE
         lengths = 2 ** np.ceil(np.log2(np.maximum(self.counts, 1))).astype(np.int64)
         for length in np.unique(lengths[self.counts > 0]).tolist():
@@ -79,5 +79,4 @@ class SparseRows:
             for part in torch.split(rows, max(1, at_once // (max(dim, length) * dim))):
                 starts, ends = self.ends[part].unsqueeze(1), self.ends[part + 1].unsqueeze(1)
                 places = (starts + within).clamp(max=len(self.columns) - 1)
-                there = starts + within < ends
-                yield part, self.columns[places].long(), self.values[places] * there
+                yield part, self.columns[places].long(), self.values[places] * (starts + within < ends)

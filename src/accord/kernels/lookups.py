@@ -1,13 +1,18 @@
-"""Rows of tables [R, rows, dim] that are looked up by ids [R, B]: plain torch, and the kernels that do the same."""
+"""Rows of tables [R, rows, dim] that are looked up by ids [R, B]: the torch code that defines them, and the kernels."""
 
 from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from accord.kernels import cpu, cuda
 
-Into = cpu.Into | Tensor  # where gradients belong, on a CPU and on CUDA
+# Where the gradient of a table is added: a tensor [R, n, dim], and the row of it that each id [R, B] belongs to. On
+# CUDA these rows are the ids themselves.
+Into = tuple[Tensor, Tensor]
 
 
 def run_offsets(runs: int, rows: int, device: torch.device) -> Tensor:
@@ -15,49 +20,93 @@ def run_offsets(runs: int, rows: int, device: torch.device) -> Tensor:
     return torch.arange(0, runs * rows, rows, device=device).unsqueeze(1)
 
 
-def plain_rows(table: Tensor, ids: Tensor) -> Tensor:
+def _flat(ids: Tensor, rows: int) -> Tensor:
+    """Ids [R, B] as rows of the [R * rows, dim] view: [R * B]."""
+    return (ids if len(ids) == 1 else ids + run_offsets(len(ids), rows, ids.device)).reshape(-1)
+
+
+def reference_rows(table: Tensor, ids: Tensor) -> Tensor:
     """The rows of ids: [R, B, dim]."""
     runs, rows, dim = table.shape
-    flat = ids if runs == 1 else ids + run_offsets(runs, rows, ids.device)
-    # not F.embedding: the gradient of index_select is a plain index_add, a third of the cost of embedding's own
-    return table.reshape(runs * rows, dim).index_select(0, flat.view(-1)).view(*ids.shape, dim)
+    # not F.embedding: the gradient of index_select is an index_add, a third of the cost of embedding's gradient
+    return table.reshape(runs * rows, dim).index_select(0, _flat(ids, rows)).view(*ids.shape, dim)
+
+
+class _TakeRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, ids: Tensor, into: Into | None) -> Tensor:
+        ctx.save_for_backward(ids)
+        ctx.shape, ctx.into = table.shape, into
+        return cpu.take(table, ids) if cpu.usable(table) else reference_rows(table, ids)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (ids,), (gradient,) = ctx.saved_tensors, gradients
+        table, rows = ctx.into or (gradient.new_zeros(ctx.shape), ids)
+        if cpu.usable(table):
+            cpu.add_rows(table, rows, gradient)
+        else:
+            dim = table.shape[-1]
+            table.view(-1, dim).index_add_(0, _flat(rows, table.shape[1]), gradient.reshape(-1, dim))
+        return table if ctx.into is None else None, None, None
 
 
 def take_rows(table: Tensor, ids: Tensor, into: Into | None = None) -> Tensor:
-    """`plain_rows` in the form that suits the device; with `into`, that is where the rows' gradient is added."""
-    if cuda.usable(table):
-        return cuda.take_rows(table, ids, _on_cuda(into))
-    if cpu.usable(table):
-        return cpu.take_rows(table, ids, _on_cpu(into))
-    return plain_rows(table, ids)
+    """`reference_rows`, compiled on a CPU. With `into`, the gradient of the table is added there."""
+    if into is None and not cpu.usable(table):
+        return reference_rows(table, ids)
+    rows: Tensor = _TakeRows.apply(table, ids, into)  # type: ignore[no-untyped-call]
+    return rows
 
 
-def _on_cuda(into: Into | None) -> Tensor | None:
-    assert into is None or isinstance(into, Tensor)
-    return into
-
-
-def _on_cpu(into: Into | None) -> cpu.Into | None:
-    assert not isinstance(into, Tensor)
-    return into
-
-
-def plain_dot(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None = None) -> Tensor:
+def reference_dot(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None = None) -> Tensor:
     """Dot products of rows of two tables, or of one, each dimension weighted by [R, dim] if given: [R, B]."""
-    product = plain_rows(a, a_ids) * plain_rows(b, b_ids)
+    product = reference_rows(a, a_ids) * reference_rows(b, b_ids)
     return product.sum(-1) if weight is None else (product @ weight.unsqueeze(-1)).squeeze(-1)
+
+
+class _RowDot(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, kernels: ModuleType, a: Tensor, b: Tensor | None, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor,
+        into: tuple[Into | None, Into | None],
+    ) -> Any:  # fmt: skip
+        ctx.save_for_backward(a, b, weight, a_ids, b_ids)
+        ctx.kernels, ctx.into = kernels, into
+        return kernels.dot(a, a if b is None else b, a_ids, b_ids, weight)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        a, b, weight, a_ids, b_ids = ctx.saved_tensors
+        into_a, into_b = ctx.into
+        tables = {
+            number: table
+            for number, (table, into) in enumerate(((a, into_a), (b, into_b), (weight, None)))
+            if table is not None and into is None
+        }
+        sizes = [table.numel() for table in tables.values()]
+        zeros = a.new_zeros(sum(sizes)).split(sizes)  # filled at once: on a GPU one kernel instead of three
+        slopes = {number: part.view_as(tables[number]) for number, part in zip(tables, zeros, strict=True)}
+        into_a = into_a or (slopes[0], a_ids)
+        into_b = (into_a[0], b_ids) if b is None and into_b is None else into_b or (slopes[1], b_ids)
+        ctx.kernels.add_dot_slopes(
+            a, a if b is None else b, a_ids, b_ids, weight, gradients[0].contiguous(), into_a, into_b, slopes.get(2)
+        )
+        return None, slopes.get(0), slopes.get(1), slopes.get(2), None, None, None
 
 
 def row_dot(
     a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None = None,
     into: tuple[Into | None, Into | None] = (None, None),
 ) -> Tensor:  # fmt: skip
-    """`plain_dot` in the form that suits the device; with `into`, that is where the rows' gradients are added."""
-    if cuda.usable(a):
-        return cuda.pair_dot(a, b, a_ids, b_ids, weight, (_on_cuda(into[0]), _on_cuda(into[1])))
-    if cpu.usable(a):
-        return cpu.pair_dot(a, b, a_ids, b_ids, weight, (_on_cpu(into[0]), _on_cpu(into[1])))
-    return plain_dot(a, b, a_ids, b_ids, weight)
+    """`reference_dot`, by a kernel where there is one. With `into`, the gradients of the tables are added there."""
+    kernels = cuda if cuda.usable(a) else cpu if cpu.usable(a) else None  # both have the same two functions
+    if kernels is None:
+        return reference_dot(a, b, a_ids, b_ids, weight)
+    tables = a.contiguous(), None if b is a else b.contiguous(), None if weight is None else weight.contiguous()
+    ids = a_ids.contiguous(), b_ids.contiguous()
+    dots: Tensor = _RowDot.apply(kernels, *tables, *ids, into)  # type: ignore[no-untyped-call]
+    return dots
 
 
 def places_of(ptr: Tensor, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,8 +8,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from accord.kernels.row_sums import sum_rows
-
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -207,74 +205,9 @@ def history_scores(
                 own[np.uint64(columns[q])] += value * weights[q]
 
 
-def own_scores(
-    ptr: Ints, items: Columns, ends: Ints, columns: Columns, weights: Doubles, first: int, last: int, out: Doubles
-) -> None:
-    """Of each item of users first to last, the sum of its row of weights over the items of its user: into `out` [n]."""
-    owner = np.full(len(ends) - 1, -1, dtype=np.int64)
-    for user in range(first, last):
-        for p in range(ptr[user], ptr[user + 1]):
-            owner[items[p]] = user
-        for p in range(ptr[user], ptr[user + 1]):
-            total = 0.0
-            for q in range(ends[items[p]], ends[items[p] + 1]):
-                if owner[columns[q]] == user:
-                    total += weights[q]
-            out[p] = total
-
-
-def shares_below(
-    ptr: Ints, items: Columns, rows: Columns, references: Ints, weights: Floats, bias: Doubles, scores: Doubles,
-    first: int, last: int, out: Doubles,
-) -> None:  # fmt: skip
-    """Of each item of users first to last: see `own_items.shares_below`."""
-    size = len(bias)
-    column = np.full(references.max() + 1, -1, dtype=np.int64)
-    for k in range(size):
-        column[references[k]] = k
-    exact, known = np.empty(size), np.empty(size, dtype=np.float32)
-    for user in range(first, last):
-        exact[:] = bias
-        for p in range(ptr[user], ptr[user + 1]):
-            for k in range(size):
-                exact[k] += weights[rows[p], k]
-        known[:] = exact
-        free = size
-        for p in range(ptr[user], ptr[user + 1]):
-            if items[p] < len(column) and column[items[p]] >= 0:
-                known[column[items[p]]] = np.nan  # neither below nor equal
-                free -= 1
-        for p in range(ptr[user], ptr[user + 1]):
-            own, below, equal = np.float32(scores[p]), 0, 0
-            for k in range(size):
-                against = known[k] - weights[rows[p], k]
-                below += against < own
-                equal += against == own
-            out[p] = (below + 0.5 * equal) / max(free, 1)
-
-
-def sum_neighbours(
-    table: Floats, starts: Ints, columns: Ints, factors: Floats, more: Floats, divisor: float, out: Floats
-) -> None:
-    """Rows of the table times factors, summed over the lists between these starts, with `more` added unless it is
-    empty, and divided."""
-    dim, parts = table.shape[1], np.float32(divisor)
-    for n in range(len(out)):
-        sum_rows(table, columns, factors, starts[n], starts[n + 1], out, n)
-        if len(more):
-            for d in range(dim):
-                out[n, d] += more[n, d]
-        if divisor != 1:
-            for d in range(dim):
-                out[n, d] /= parts
-
-
 ALL: tuple[Callable[..., None], ...] = (
     nearest_items,
     nearest_users,
     local_ridges,
     history_scores,
-    own_scores,
-    shares_below,
-    sum_neighbours,
 )

@@ -21,7 +21,7 @@ from accord.kernels.neighbour_loops import Columns, Doubles, Floats, Ints
 
 ENTRIES_AT_ONCE = 2**24  # of the items x items or users x users matrix, where it is made by scipy
 PARTS = 64  # of about the same cost, shared out among the threads
-Done = Callable[[float], None]  # told the share of the work that is done
+Progress = Callable[[float], None]  # gets the share of the work that is done
 
 
 class Nearest(NamedTuple):
@@ -39,7 +39,13 @@ class Nearest(NamedTuple):
 
 
 def nearest_items(
-    x: Any, k: int, own: Doubles, other: Doubles, shrink: float = 0.0, dtype: Any = np.float64, done: Done | None = None
+    x: Any,
+    k: int,
+    own: Doubles,
+    other: Doubles,
+    shrink: float = 0.0,
+    dtype: Any = np.float64,
+    on_progress: Progress | None = None,
 ) -> Nearest:
     """The k items i of each item j that have the largest c_ij / (own_i other_j + shrink), c = x'x of a sparse x [U, I];
     of equal ones those in earlier columns. An item is not its own neighbour, nor are two that nobody took both."""
@@ -58,7 +64,7 @@ def nearest_items(
         (*arrays[0], *arrays[1], first, own, other, shrink, *(part[first:last] for part in made))
         for first, last in shares(costs)
     ]
-    cpu.share_out("nearest_items", calls, done)
+    cpu.call("nearest_items", calls, on_progress=on_progress)
     return made
 
 
@@ -118,7 +124,7 @@ def _entries(rows: Any, kept: npt.NDArray[np.bool_]) -> Any:
 
 def local_ridges(
     near: Nearest, pairs: Nearest, diagonal: Doubles, penalty: Doubles, basis: Doubles, image: Doubles,
-    done: Done | None = None,
+    on_progress: Progress | None = None,
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """For each item j the weights w [I] with w_j = 0 that minimise |x_j - x w|^2 + sum of penalty_i w_i^2 among those
     of the form w_i = basis_i a + b_i, b_i = 0 but for the neighbours i of j: b [I, k] and a [I, d].
@@ -138,7 +144,7 @@ def local_ridges(
          weights[first:last], spread[first:last])
         for first, last in shares(sizes**3)
     ]  # fmt: skip
-    cpu.share_out("local_ridges", calls, done)
+    cpu.call("local_ridges", calls, on_progress=on_progress)
     return weights, spread
 
 
@@ -150,7 +156,7 @@ def history_scores(x: Any, weights: Any, rows: Ints) -> Floats:
     tables = [part for matrix in (x, weights) for part in (matrix.indptr, matrix.indices, matrix.data)]
     parts = min(4 * torch.get_num_threads() - 3, 1 + len(rows) // 64)
     bounds = [len(rows) * part // parts for part in range(parts + 1)]
-    cpu.share_out("history_scores", [(*tables, rows[first:last], out[first:last]) for first, last in pairwise(bounds)])
+    cpu.call("history_scores", [(*tables, rows[first:last], out[first:last]) for first, last in pairwise(bounds)])
     return out
 
 
@@ -176,7 +182,7 @@ def neighbour_scores(
             part.indptr, part.indices, part.data, own[first:last], known[first:last], *tables, norm, shrink, *took,
             out[first:last], k,
         ))  # fmt: skip
-    cpu.share_out("nearest_users", calls)
+    cpu.call("nearest_users", calls)
     return out
 
 

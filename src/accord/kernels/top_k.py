@@ -39,7 +39,7 @@ def top_k(scores: Tensor, k: int, priority: Tensor, seen: Seen | None = None) ->
     if seen is not None:
         owner, items, _ = entries_of(*seen)
         scores[:, owner, items] = -torch.inf
-    return plain_top_k(scores, k, priority)
+    return reference_top_k(scores, k, priority)
 
 
 def top_k_of_one(
@@ -52,7 +52,7 @@ def top_k_of_one(
     return top_k(scores, k, priority)
 
 
-def plain_top_k(scores: Tensor, k: int, priority: Tensor) -> tuple[Tensor, Tensor]:
+def reference_top_k(scores: Tensor, k: int, priority: Tensor) -> tuple[Tensor, Tensor]:
     """The same by sorting, of all items.
 
     `torch.topk` picks among equal scores as it likes. Within the list a second sort puts them in order; only rows

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.sampling import Batch
-from accord.kernels.agreement import agreement, agreement_terms, log, told
+from accord.kernels.agreement import agreement, agreement_terms, labelled_agreement, log
 from accord.methods.base import Build, Method, TrainingContext
 from accord.methods.known import known
 from accord.methods.normal import Pretrain
@@ -112,7 +112,7 @@ class DeCA(Method):
             dp = self.phase == "dp"
             terms = agreement_terms(f, p, h[0], self.alpha, self.c1 if dp else self.c2, size, dp)
         if (labels := known(batch)) is not None:
-            own = told(labels.r, f[:, :size], p[:, :size])
+            own = labelled_agreement(labels.r, f[:, :size], p[:, :size])
             if self.phase != "dn":
                 own = own - (1 - labels.r) * log(torch.sigmoid(h[0][:, :size]))
             if self.phase != "dp":

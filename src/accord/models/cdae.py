@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from accord.config import BaseConfig
-from accord.kernels import cpu, cuda
+from accord.kernels import cuda
 from accord.kernels.cuda_sums import history_sums
-from accord.kernels.kept import product
 from accord.kernels.lookups import places_of, row_dot, run_offsets
+from accord.kernels.score_buffer import product
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, Streams
 from accord.protocol import OwnRules, rule
@@ -112,9 +112,6 @@ class CDAE(Model):
     def encode_each(self, users: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden vectors of the users among [R, B], or of all; and where each user's is found: [R, B]."""
         runs = len(users)
-        if cpu.usable(self.encoder.weight):
-            everyone, place = cpu.distinct_ascending(users, self.num_users)
-            return _stacked(self.encode(everyone), everyone), place
         keys = (users + run_offsets(runs, self.num_users, users.device)).view(-1)
         present = torch.zeros(runs * self.num_users, dtype=torch.long, device=users.device).index_fill_(0, keys, 1)
         if users.is_cuda:  # all users are encoded, so that shapes stay the same and the step can be recorded
@@ -146,8 +143,7 @@ class CDAE(Model):
         users, sizes = torch.cat(list(of_runs)), [len(own) for own in of_runs]
         counts = torch.tensor(sizes, device=users.device)
         runs = torch.repeat_interleave(torch.arange(len(sizes), device=users.device), counts, output_size=len(users))
-        compiled = cpu.usable(self.encoder.weight) and not self.norms_of_batch
-        summed = self._sums_compiled(of_runs) if compiled else self._sums(runs, users)
+        summed = self._sums(runs, users)
         own = F.embedding(users + runs * self.num_users, self.user.weight.view(-1, summed.shape[-1]))
         # not bias[runs]: threads would add up its gradient in any order
         return torch.tanh(summed + self.encoder.bias.index_select(0, runs) + own)
@@ -164,13 +160,6 @@ class CDAE(Model):
         if self.training or self.scoring_dropout:
             values = values * self._kept(torch.bincount(runs[owner], minlength=num_runs).tolist(), values.device)
         return F.embedding_bag(places, self.encoder.weight.view(-1, dim), starts, mode="sum", per_sample_weights=values)
-
-    def _sums_compiled(self, of_runs: Sequence[Tensor]) -> Tensor:
-        kept: Sequence[Tensor] = [self.scales.new_empty(0)] * len(of_runs)
-        if self.training or self.scoring_dropout:
-            sizes = [int((self.ptr[own + 1] - self.ptr[own]).sum()) for own in of_runs]
-            kept = torch.split(self._kept(sizes, self.scales.device), sizes)
-        return cpu.history_sums(self.encoder.weight, self.ptr, self.items, self.scales, of_runs, kept)
 
     def _scaled(self, of_user: Tensor, of_item: Tensor) -> Tensor:
         """1 / sqrt(|x_u| * |x_i|), the norms being roots of these counts."""

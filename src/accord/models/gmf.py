@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from accord.kernels.kept import product
+from accord.kernels.score_buffer import product
 from accord.models.base import Model, Setup
 from accord.models.mf import FactorConfig
 from accord.nn.layers import Embedding, Linear, pair_dot

@@ -16,8 +16,8 @@ from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.cpu import in_threads
-from accord.kernels.kept import product
 from accord.kernels.least_squares import NUMBERS_AT_ONCE, SparseRows
+from accord.kernels.score_buffer import product
 from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.histories import interaction_matrix, one_thread
 from accord.random import generators
@@ -85,8 +85,8 @@ class IALS(Model):
                 item = (torch.randn(self.num_items, dim, generator=stream) * (0.1 / dim**0.5)).to(self.item.device)
                 user = torch.zeros_like(self.user[run])
                 for number in range(1, self.config.iterations + 1):
-                    user, item = self._closer(by_user, item, user)
-                    item, user = self._closer(by_item, user, item)
+                    user, item = self._improved(by_user, item, user)
+                    item, user = self._improved(by_item, user, item)
                     if self.told is not None:
                         self.told((run + number / self.config.iterations) / len(self.seeds))
                 self.user[run], self.item[run], self.spectrum[run] = self._solved(by_user, item)
@@ -101,12 +101,14 @@ class IALS(Model):
         other = other @ turn
         return other, other.square().sum(0), turn
 
-    def _closer(self, rows: SparseRows, other: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+    def _improved(self, rows: SparseRows, other: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
         """The vectors `found` [n, d] of rows [n], closer to those that are best where the others [m, d] are held fixed;
         and these, both turned."""
         other, spectrum, turn = self._turned(other)
         penalty = self._penalty(rows.sums, len(other))
-        made = rows.closer(other, self.config.alpha * spectrum, penalty, found @ turn, STEPS, self._threads)
+        made = rows.conjugate_gradient_steps(
+            other, self.config.alpha * spectrum, penalty, found @ turn, STEPS, self._threads
+        )
         return made, other
 
     def _solved(self, rows: SparseRows, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:

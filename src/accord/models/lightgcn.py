@@ -11,8 +11,8 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
-from accord.kernels.kept import product
 from accord.kernels.lookups import row_dot
+from accord.kernels.score_buffer import product
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.graph import Graph, propagate
 from accord.nn.layers import Embedding

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.config import BaseConfig
-from accord.kernels.kept import product
+from accord.kernels.score_buffer import product
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, pair_dot
 

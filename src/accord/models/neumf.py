@@ -11,7 +11,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from accord.config import BaseConfig
-from accord.kernels import cpu, cuda, cuda_mlp
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, pair_dot
 
@@ -54,13 +53,8 @@ class NeuMF(Model):
         first = self.layers[0]
         assert isinstance(first, Linear)
         of_user, of_item = torch.split(first.weight, self.wide_user.weight.shape[-1], 1)
-        bias = first.bias.unsqueeze(1)
-        if cpu.usable(first.weight):  # each user and item once, though it is in many pairs
-            own, users = cpu.distinct(users, self.num_users)
-            others, items = cpu.distinct(items, self.num_items)
-            from_users = torch.baddbmm(bias, self.wide_user(own), of_user)
-            return cpu.pair_sum(from_users, self.wide_item(others) @ of_item, users, items)
-        return torch.baddbmm(torch.baddbmm(bias, self.wide_user(users), of_user), self.wide_item(items), of_item).relu()
+        from_users = torch.baddbmm(first.bias.unsqueeze(1), self.wide_user(users), of_user)
+        return torch.baddbmm(from_users, self.wide_item(items), of_item).relu()
 
     def score_all(self, users: Tensor) -> Tensor:
         first = self.layers[0]
@@ -76,10 +70,6 @@ class NeuMF(Model):
         """What the MLP gives for every pair, from the two halves of its first layer: [R, B, I]."""
         rest = [(layer.weight, layer.bias) for layer in self.layers[1:] if isinstance(layer, Linear)]
         of_mlp = self.out.weight[:, self.user.weight.shape[-1] :]
-        if cpu.usable(from_users):
-            return cpu.mlp_of_all(from_users, from_items, rest, of_mlp)
-        if cuda.usable(from_users) and cuda_mlp.fits([from_users.shape[-1], *(weight.shape[2] for weight, _ in rest)]):
-            return cuda_mlp.two_layers(from_users, from_items, rest, of_mlp)
         runs, num_users = from_users.shape[:2]
         mlp = from_users.new_empty(runs, num_users, self.num_items)
         block = max(1, (PAIRS_AT_ONCE if from_users.is_cuda else WITHIN_CACHE) // (self.num_items * runs))

@@ -1,27 +1,28 @@
 """Adam in two forms, each as it suits the device and the size of a table.
 
-With the penalty in the gradient, as the paper has it, every row moves at every step, and mean and spread know of it.
-Decoupled, there is no mean, and the penalty is divided by the spread of the gradient, of which it is no part:
+With the penalty in the gradient, as the paper has it, every row moves at every step, and both moments include it.
+Decoupled, there is no first moment, and the penalty is divided by the spread of the gradient, of which it is no part:
 
     v <- beta2 * v + (1 - beta2) * g^2,    d = max(sqrt(v / (1 - beta2^t)), eps),
     w <- exp(-lr * decay / d) * w - lr * g / d
 
 so all steps without a gradient are one factor, however many they are: v fades by the same beta2 in each, and the sum of
-1 / d over them is a number of the row's two steps alone, over sqrt(v).
+1 / d over them depends on the row's two steps and sqrt(v) alone.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from accord.kernels import cuda
-from accord.nn.layers import WORTH_KERNEL, Embedding
+from accord.nn.layers import Embedding
 from accord.nn.row_adam import Rows
-from accord.nn.row_adam_cuda import OnCuda
+
+WORTH_KERNEL = 2**17  # elements from which a parameter is worth a kernel of its own on CUDA
 
 
 class Adam:
@@ -31,11 +32,11 @@ class Adam:
     """
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], lr: float, by_rows: Mapping[Embedding, type[Rows]] | None = None,
+        self, parameters: Iterable[nn.Parameter], lr: float, by_rows: Iterable[Embedding] = (),
         decoupled: bool = False,
     ) -> None:  # fmt: skip
-        """`by_rows`: tables that are updated by what is looked up in them, until `release`, and how."""
-        self.parameters, self.lr, self.by_rows, self.decoupled = list(parameters), lr, dict(by_rows or {}), decoupled
+        """`by_rows`: tables that are updated by what is looked up in them, until `release`. Decoupled only."""
+        self.parameters, self.lr, self.by_rows, self.decoupled = list(parameters), lr, list(by_rows), decoupled
         self.betas, self.eps = (0.0 if decoupled else 0.9, 0.999), 1e-8
         self.state: defaultdict[nn.Parameter, dict[str, Tensor]] = defaultdict(dict)
 
@@ -46,24 +47,27 @@ class Adam:
 
     def start(self) -> None:
         """Begin, or go on from the state that was put in place."""
-        for table, kind in self.by_rows.items():
-            state = self._started(table.weight, self.remembers)
-            table.rows = kind(table.weight, state, self.lr, self.betas, self.eps)
+        for table in self.by_rows:
+            table.rows = Rows(table.weight, self._started(table.weight), self.lr, self.betas[1], self.eps)
 
-    def _started(self, parameter: nn.Parameter, names: Sequence[str]) -> dict[str, Tensor]:
-        """The state of a parameter, each of these being zero where it is not there yet."""
+    def _started(self, parameter: nn.Parameter) -> dict[str, Tensor]:
+        """The state of a parameter; what it does not have yet is 0."""
         state = self.state[parameter]
-        for name in names:
+        for name in self.remembers:
             if name not in state:
                 zero = torch.zeros((), device=parameter.device, dtype=torch.float32)
                 state[name] = zero if name == "step" else torch.zeros_like(parameter)
         return state
 
+    @property
+    def rows(self) -> list[tuple[nn.Parameter, Rows]]:
+        """The tables that are updated row by row at the moment."""
+        return [(table.weight, table.rows) for table in self.by_rows if table.rows is not None]
+
     def settle(self) -> None:
         """Bring every row up to date: before weights are read otherwise than by lookups."""
-        for table in self.by_rows:
-            if table.rows is not None:
-                table.rows.settle()
+        for _, rows in self.rows:
+            rows.settle()
 
     def release(self) -> None:
         self.settle()
@@ -72,16 +76,14 @@ class Adam:
 
     def taken(self) -> None:
         """A step was taken, or a recording of one repeated."""
-        for table in self.by_rows:
-            if table.rows is not None:
-                table.rows.taken()
+        for _, rows in self.rows:
+            rows.taken()
 
     def zero_grad(self) -> None:
         for parameter in self.parameters:
             parameter.grad = None
-        for table in self.by_rows:
-            if table.rows is not None:
-                table.rows.forget()
+        for _, rows in self.rows:
+            rows.forget()
 
     @torch.no_grad()
     def step(self, decay: Mapping[nn.Parameter, Tensor]) -> None:
@@ -96,31 +98,34 @@ class Adam:
                 continue
             scale = decay[parameter].view(-1, *[1] * (parameter.dim() - 1)) if parameter in decay else None
             if self.decoupled:
-                self._update_apart(parameter, parameter.grad, scale)
+                self._update_decoupled(parameter, parameter.grad, scale)
                 continue
             usual.append(parameter)
             if scale is not None:
                 parameter.grad.addcmul_(parameter, scale)
-        states = [self._started(parameter, ("step", "exp_avg", "exp_avg_sq")) for parameter in usual]
-        means, spreads, steps = ([own[name] for own in states] for name in ("exp_avg", "exp_avg_sq", "step"))
-        gradients = [parameter.grad for parameter in usual if parameter.grad is not None]
-        if usual:
-            torch._foreach_add_(steps, 1)
-            torch._fused_adam_(
-                list[Tensor](usual), gradients, means, spreads, [], steps, lr=self.lr, beta1=self.betas[0],
-                beta2=self.betas[1], weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
-            )  # fmt: skip
+        self._update_usual(usual)
         self._update_large(large, decay)
-        tables = [(table.weight, table.rows) for table in self.by_rows if table.rows is not None]
-        counts = [rows.step for _, rows in tables if isinstance(rows, OnCuda) and rows.touched]
+        counts = [rows.step for _, rows in self.rows if rows.touched]
         if counts:
             torch._foreach_add_(counts, 1)  # one kernel for all
-        for weight, rows in tables:
+        for weight, rows in self.rows:
             rows.update(decay.get(weight))
 
-    def _update_apart(self, parameter: nn.Parameter, gradient: Tensor, decay: Tensor | None) -> None:
+    def _update_usual(self, parameters: list[nn.Parameter]) -> None:
+        if not parameters:
+            return
+        states = [self._started(parameter) for parameter in parameters]
+        means, spreads, steps = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq", "step"))
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        torch._foreach_add_(steps, 1)
+        torch._fused_adam_(
+            list[Tensor](parameters), gradients, means, spreads, [], steps, lr=self.lr, beta1=self.betas[0],
+            beta2=self.betas[1], weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
+        )  # fmt: skip
+
+    def _update_decoupled(self, parameter: nn.Parameter, gradient: Tensor, decay: Tensor | None) -> None:
         """A step of the decoupled form, as it is stated above."""
-        state, beta = self._started(parameter, self.remembers), self.betas[1]
+        state, beta = self._started(parameter), self.betas[1]
         state["step"] += 1
         state["exp_avg_sq"].mul_(beta).addcmul_(gradient, gradient, value=1 - beta)
         root = (1 - beta ** state["step"].double()).sqrt().float()
@@ -130,7 +135,7 @@ class Adam:
         parameter.addcdiv_(gradient, divisor, value=-self.lr)
 
     def _update_large(self, parameters: list[nn.Parameter], decay: Mapping[nn.Parameter, Tensor]) -> None:
-        states = [self._started(parameter, self.remembers) for parameter in parameters]
+        states = [self._started(parameter) for parameter in parameters]
         if states:
             torch._foreach_add_([state["step"] for state in states], 1)
         for parameter, state in zip(parameters, states, strict=True):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from accord.kernels import cpu, cuda
+from accord.kernels import cuda
 from accord.kernels.cuda_sums import Lists, lists_of, neighbour_sums
 from accord.nn.ranks import ALONE, Ranks
-
-FOR_X86 = platform.machine().lower() in ("x86_64", "amd64")  # torch's embedding_bag has code of its own there
 
 
 class Graph(nn.Module):
@@ -36,8 +33,6 @@ class Graph(nn.Module):
             if self.lists is None or self.lists.short.device != nodes.device:
                 self.lists = lists_of(self.starts)
             return neighbour_sums(nodes, self.columns, self.values, self.lists, more, divisor)
-        if cpu.usable(nodes) and not FOR_X86:
-            return cpu.neighbour_sums(nodes, self.starts, self.columns, self.values, more, divisor)
         sent = [
             F.embedding_bag(self.columns, own, self.starts[:-1], mode="sum", per_sample_weights=self.values)
             for own in nodes

@@ -14,13 +14,11 @@ from accord.kernels import cpu, cuda
 from accord.kernels.lookups import Into, row_dot, take_rows
 from accord.nn.ranks import ALONE, Ranks, Share
 from accord.nn.remote_rows import fetch
-from accord.nn.row_adam import Rows, RowsAtOnce, RowsStepByStep
-from accord.nn.row_adam_cuda import RowsOnCuda, TableOnCuda
+from accord.nn.row_adam import Rows
 from accord.random import DRAWN_AT_ONCE, drawn_part, generators
 
 WORTH_ROWS = 2  # times the pairs of a step: a table of more rows is trained row by row
 WORTH_ROWS_ON_CUDA = 8  # where a table is passed over at the speed of memory, and rows are not
-WORTH_KERNEL = 2**17  # elements from which a parameter is worth a kernel of its own on CUDA
 
 
 class Trainable(nn.Module):
@@ -155,29 +153,17 @@ class Streams(nn.Module):
         return self.streams
 
 
-def tables_by_rows(module: nn.Module, pairs: int, decoupled: bool = False) -> dict[Embedding, type[Rows]]:
-    """Tables that are worth being trained by what a step looks up, which is so many pairs, and how: large, and read by
-    lookups alone, which a model promises by `only_looks_up = True`.
-    """
-    found: dict[Embedding, type[Rows] | None] = {}
-    for model in module.modules():
-        if getattr(model, "only_looks_up", False):
-            found |= {
-                layer: _rows_of(layer, pairs, decoupled) for layer in model.children() if isinstance(layer, Embedding)
-            }
-    return {table: kind for table, kind in found.items() if kind is not None}
-
-
-def _rows_of(table: Embedding, pairs: int, decoupled: bool) -> type[Rows] | None:
-    """Taking missed steps one by one is worth it later than taking them at once, and on a CPU."""
-    rows = table.weight.shape[1]
-    if cpu.usable(table.weight) and rows >= WORTH_ROWS * pairs * (1 if decoupled else 2):
-        return RowsAtOnce if decoupled else RowsStepByStep
-    if not cuda.usable(table.weight):
-        return None
-    if decoupled and rows >= WORTH_ROWS_ON_CUDA * pairs:
-        return RowsOnCuda
-    return TableOnCuda if table.weight.numel() >= WORTH_KERNEL else None
+def tables_by_rows(module: nn.Module, pairs: int) -> list[Embedding]:
+    """Tables to train by what a step looks up, which is so many pairs, in the decoupled form of Adam: large ones that
+    are read by lookups alone, which a model promises by `only_looks_up = True`."""
+    models = [model for model in module.modules() if getattr(model, "only_looks_up", False)]
+    tables = dict.fromkeys(layer for model in models for layer in model.children() if isinstance(layer, Embedding))
+    return [
+        table
+        for table in tables
+        if (cpu.usable(table.weight) and table.weight.shape[1] >= WORTH_ROWS * pairs)
+        or (cuda.usable(table.weight) and table.weight.shape[1] >= WORTH_ROWS_ON_CUDA * pairs)
+    ]
 
 
 def join(module: nn.Module, ranks: Ranks) -> None:

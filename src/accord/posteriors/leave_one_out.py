@@ -14,7 +14,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from accord.config import make_config
-from accord.kernels.own_items import own_scores, shares_below
 from accord.models.ease import EASE, inverse_gram
 from accord.models.histories import power_or_zero
 from accord.models.item_knn import ItemKNN, nearest
@@ -88,7 +87,7 @@ def _ease(x: Any, references: Integers) -> Family:
     """
     inverse = inverse_gram(x, make_config(EASE.Config, {}, "ease").l2)
     diagonal = np.diag(inverse).copy()
-    columns = _own_sums(x, inverse)  # x'Pᵢ
+    columns = history_sums(x, inverse)  # x'Pᵢ
     whole = np.add.reduceat(np.append(columns, 0.0), x.indptr[:-1]) * (np.diff(x.indptr) > 0)  # x'Px of each user
     own = diagonal[x.indices]
     rest = columns - own
@@ -109,7 +108,7 @@ def _item_knn(x: Any, references: Integers, dense: bool) -> Family:
     own, other = (power_or_zero(sizes, power) for power in (config.balance, 1 - config.balance))
     target = np.repeat(np.arange(len(sizes)), np.diff(weights.indptr))
     weights.data -= 1 / (own[weights.indices] * other[target] + config.shrink)
-    scores = _own_sums(x, np.ascontiguousarray(weights.toarray().T)) if dense else own_scores(x, weights)
+    scores = history_sums(x, np.ascontiguousarray(weights.toarray().T)) if dense else sparse_history_sums(x, weights)
     return Family("item-knn", scores, shares_below(x, scores, references, to_reference))
 
 
@@ -137,7 +136,46 @@ def _user_blocks(x: Any) -> Iterator[Any]:
         yield x[start : start + USERS_AT_ONCE]
 
 
-def _own_sums(x: Any, matrix: Floats) -> Floats:
+def shares_below(
+    x: Any, scores: Floats, references: Integers, weights: npt.NDArray[np.float32] | None = None,
+    bias: Floats | None = None,
+) -> Floats:  # fmt: skip
+    """For each entry (u, i) of a sparse x [U, I] the share of those references [K], items that u does not have, that
+    score less than `scores` [n] gives the entry, equal ones counting half: [n].
+
+    A reference scores its bias [K] and what each item of the history but i adds to it: weights [I, K]. None: 0.
+    """
+    column = np.full(x.shape[1], -1)
+    column[references] = np.arange(len(references))
+    below, first = np.empty(x.nnz), 0
+    for rows in _user_blocks(x):
+        owners, places = _owners(rows), column[rows.indices]
+        untouched = np.ones((rows.shape[0], len(references)), dtype=bool)
+        untouched[owners[places >= 0], places[places >= 0]] = False
+        free = np.maximum(untouched.sum(1), 1)
+        totals = np.zeros((rows.shape[0], len(references))) if bias is None else np.tile(bias, (rows.shape[0], 1))
+        totals = (totals if weights is None else totals + rows @ weights).astype(np.float32)
+        for entries in np.array_split(np.arange(rows.nnz), -(-rows.nnz * len(references) // NUMBERS_AT_ONCE) or 1):
+            user, places = owners[entries], first + entries
+            others = totals[user] if weights is None else totals[user] - weights[rows.indices[entries]]
+            score = scores[places, None].astype(np.float32)
+            lower = (others < score) + 0.5 * (others == score)
+            below[places] = (lower * untouched[user]).sum(1) / free[user]
+        first += rows.nnz
+    return below
+
+
+def sparse_history_sums(x: Any, weights: Any) -> Floats:
+    """For each interaction (u, i) the sum of weights[i, j], sparse, over all j in the history of u: [n]."""
+    parts = []
+    for rows in _user_blocks(x):
+        sums = (rows @ weights.T).tocsr()
+        sums.sort_indices()
+        parts.append(np.asarray(sums[_owners(rows), rows.indices], dtype=np.float64).ravel())
+    return np.concatenate(parts)
+
+
+def history_sums(x: Any, matrix: Floats) -> Floats:
     """For each interaction (u, i) the sum of matrix[j, i] over all j in the history of u: [n]."""
     found = np.empty(x.nnz)
     counts = np.diff(x.indptr)

@@ -135,8 +135,8 @@ class Trainer:
         self.parameters = dict(method.named_parameters())
         pairs = 2 * -(-len(sampler.pairs) // sampler.num_batches)
         # the gradient of a table that several processes hold is summed as a whole
-        by_rows = tables_by_rows(method, pairs, decoupled)
-        by_rows = {table: kind for table, kind in by_rows.items() if ranks.owns(table.share)}
+        tables = tables_by_rows(method, pairs) if decoupled else []
+        by_rows = [table for table in tables if ranks.owns(table.share)]
         join(method, ranks)
         self.optimizer = Adam(self.parameters.values(), config.lr, by_rows, decoupled)
         self.steps = Steps(method, self.optimizer, l2, ranks)
