@@ -37,7 +37,7 @@ ROOMS: dict[str, set[str]] = {
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn"),
         *("protocol", "random"),
     },
-    "posteriors": {"config", "data", "evaluation", "kernels", "models"},
+    "posteriors": {"config", "data", "evaluation", "models"},
     "consensus": {
         *("config", "data", "errors", "evaluation", "kernels", "methods", "models", "nn", "posteriors", "training"),
     },
