@@ -32,7 +32,7 @@ def both(monkeypatch, work):
 
 @pytest.mark.parametrize("weights", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("k", "shrink"), [(1, 0.0), (4, 0.0), (4, 3.0), (1000, 1.0)])
-def test_nearest_items_are_the_plain_ones(monkeypatch, k, shrink, weights):
+def test_nearest_items_are_the_reference_ones(monkeypatch, k, shrink, weights):
     x = log(weights=weights)
     own, other = np.random.default_rng(1).uniform(0.5, 2, (2, 25))
     if not weights:
@@ -40,8 +40,8 @@ def test_nearest_items_are_the_plain_ones(monkeypatch, k, shrink, weights):
     monkeypatch.setattr(neighbours, "ENTRIES_AT_ONCE", 60)
     fast, slow = both(monkeypatch, lambda: nearest_items(x, k, own, other, shrink))
     assert np.array_equal(fast.counts, slow.counts)
-    assert np.array_equal(fast.columns[fast.there], slow.columns[slow.there])
-    np.testing.assert_allclose(fast.together[fast.there], slow.together[slow.there], rtol=1e-12)
+    assert np.array_equal(fast.columns[fast.mask], slow.columns[slow.mask])
+    np.testing.assert_allclose(fast.together[fast.mask], slow.together[slow.mask], rtol=1e-12)
     gram = (x.T @ x).toarray()
     for item in range(25):
         near = fast.columns[item, : fast.counts[item]]
@@ -62,7 +62,7 @@ def test_weights_that_are_zero_make_no_neighbours(monkeypatch):
 
 @pytest.mark.parametrize("dim", [0, 3])
 @pytest.mark.parametrize("k", [2, 6, 24])
-def test_local_ridges_are_the_plain_ones(monkeypatch, k, dim):
+def test_local_ridges_are_the_reference_ones(monkeypatch, k, dim):
     x = log(weights=True)
     sizes, ones = np.asarray(x.multiply(x).sum(0)).ravel(), np.ones(25)
     penalty = 1 + 0.1 * sizes
@@ -90,7 +90,7 @@ def test_scores_of_histories_are_a_product(monkeypatch, rows):
 
 @pytest.mark.parametrize(("k", "shrink"), [(1, 0.0), (5, 2.0), (1000, 0.5)])
 @pytest.mark.parametrize("weights", [False, True])
-def test_scores_by_near_users_are_the_plain_ones_for_any_number_of_threads(monkeypatch, k, shrink, weights):
+def test_scores_by_near_users_are_the_reference_ones_for_any_number_of_threads(monkeypatch, k, shrink, weights):
     x = log(weights=weights).astype(np.float32)
     norm, known = np.sqrt(x.multiply(x).sum(1).A1).astype(np.float32), np.arange(40)
     known[7] = -1  # somebody new with the same history has that user for a neighbour
@@ -131,7 +131,7 @@ def test_any_number_of_threads_gives_the_same_neighbours():
         several = nearest_items(x, 7, np.ones(90), np.ones(90))
     finally:
         torch.set_num_threads(1)
-    assert all(np.array_equal(a[one.there], b[one.there]) for a, b in zip(one[1:], several[1:], strict=True))
+    assert all(np.array_equal(a[one.mask], b[one.mask]) for a, b in zip(one[1:], several[1:], strict=True))
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 10])

@@ -1,1 +1,1 @@
-"""The hot loops for CUDA and for the CPU, beside the plain torch that defines them."""
+"""Hot loops for CUDA and for the CPU, next to the torch code that defines them."""

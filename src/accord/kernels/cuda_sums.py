@@ -1,5 +1,5 @@
 """Rows of a table, times factors, summed over lists of them, as one kernel on CUDA: over the histories of a batch's
-users, and over the neighbours of every node of a graph. The plain torch beside the callers defines both.
+users, and over the neighbours of every node of a graph. The torch code next to the callers defines both.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if triton is not None:
         table_at, ptr_at, items_at, factors_at, users_at, place_at, out_at, size, num_rows, num_entries, dim,
         BACKWARD: tl.constexpr, DIM: tl.constexpr, ENTRIES: tl.constexpr,
     ):  # fmt: skip
-        run, own = tl.program_id(1).to(tl.int64), tl.program_id(0)
+        run, place = tl.program_id(1).to(tl.int64), tl.program_id(0)
         column = tl.arange(0, DIM)
         inside = column < dim
-        here = out_at + (run * size + own) * dim + column
-        if tl.load(place_at + run * size + own) == own:
-            user = tl.load(users_at + run * size + own)
+        here = out_at + (run * size + place) * dim + column
+        if tl.load(place_at + run * size + place) == place:
+            user = tl.load(users_at + run * size + place)
             start, end = tl.load(ptr_at + user), tl.load(ptr_at + user + 1)
             total = tl.load(here, mask=inside, other=0.0) if BACKWARD else tl.zeros([DIM], tl.float32)
             for first in range(start, end, ENTRIES):
                 entry = first + tl.arange(0, ENTRIES)
-                known = entry < end
-                factor = tl.load(factors_at + run * num_entries + entry, mask=known, other=0.0)[:, None]
-                row = run * num_rows + tl.load(items_at + entry, mask=known, other=0).to(tl.int64)
+                inside_list = entry < end
+                factor = tl.load(factors_at + run * num_entries + entry, mask=inside_list, other=0.0)[:, None]
+                row = run * num_rows + tl.load(items_at + entry, mask=inside_list, other=0).to(tl.int64)
                 there = table_at + row[:, None] * dim + column[None, :]
                 if BACKWARD:
                     mask = (factor != 0) & inside[None, :]
                     tl.atomic_add(there, factor * total[None, :], mask=mask, sem="relaxed")
                 else:
-                    mask = known[:, None] & inside[None, :]
+                    mask = inside_list[:, None] & inside[None, :]
                     total += tl.sum(factor * tl.load(there, mask=mask, other=0.0), axis=0)
             if not BACKWARD:
                 tl.store(here, total, mask=inside)
@@ -65,12 +65,12 @@ if triton is not None:
     ):  # fmt: skip
         """Short lists, many at once, an entry of each after another."""
         run = tl.program_id(1).to(tl.int64) * num_rows
-        own = tl.program_id(0) * LISTS + tl.arange(0, LISTS)
-        known = own < num_lists
-        list_at = lists_at + 3 * own
-        here = run + tl.load(list_at, mask=known, other=0)
-        start = tl.load(list_at + 1, mask=known, other=0)
-        stop = tl.load(list_at + 2, mask=known, other=0)
+        lists = tl.program_id(0) * LISTS + tl.arange(0, LISTS)
+        exists = lists < num_lists
+        list_at = lists_at + 3 * lists
+        here = run + tl.load(list_at, mask=exists, other=0)
+        start = tl.load(list_at + 1, mask=exists, other=0)
+        stop = tl.load(list_at + 2, mask=exists, other=0)
         column = tl.program_id(2) * DIM + tl.arange(0, DIM)
         inside = (column < dim)[None, :]
         place = here[:, None] * dim + column[None, :]
@@ -82,7 +82,7 @@ if triton is not None:
             row = run + tl.load(columns_at + entry, mask=left, other=0)
             there = table_at + row[:, None] * dim + column[None, :]
             total += factor * tl.load(there, mask=left[:, None] & inside, other=0.0)
-        mask = known[:, None] & inside
+        mask = exists[:, None] & inside
         if MORE:
             total += tl.load(more_at + place, mask=mask, other=0.0)
         tl.store(out_at + place, total / divisor, mask=mask)
@@ -101,11 +101,11 @@ if triton is not None:
         total = tl.zeros([DIM], tl.float32)
         for first in range(start, stop, ENTRIES):
             entry = first + tl.arange(0, ENTRIES)
-            known = entry < stop
-            factor = tl.load(factors_at + entry, mask=known, other=0.0)[:, None]
-            row = run + tl.load(columns_at + entry, mask=known, other=0)
+            inside_list = entry < stop
+            factor = tl.load(factors_at + entry, mask=inside_list, other=0.0)[:, None]
+            row = run + tl.load(columns_at + entry, mask=inside_list, other=0)
             there = table_at + row[:, None] * dim + column[None, :]
-            total += tl.sum(factor * tl.load(there, mask=known[:, None] & inside[None, :], other=0.0), axis=0)
+            total += tl.sum(factor * tl.load(there, mask=inside_list[:, None] & inside[None, :], other=0.0), axis=0)
         tl.atomic_add(out_at + here * dim + column, total / divisor, mask=inside, sem="relaxed")
 
 
@@ -138,14 +138,14 @@ def _launch(table: Tensor, where: tuple[Tensor, ...], out: Tensor, backward: boo
 
 def history_sums(table: Tensor, ptr: Tensor, items: Tensor, factors: Tensor, users: Tensor) -> tuple[Tensor, Tensor]:
     """Rows [R, rows, dim] of a table, times `factors` [R, n], summed over the histories of users [R, B], which are
-    items[ptr[u]:ptr[u + 1]]: [R, B, dim], each user once. And where in it each of `users` is found: [R, B].
+    items[ptr[u]:ptr[u + 1]]: [R, B, dim], each user once. And where in it each of `users` is: [R, B].
     """
     runs, size = users.shape
     num_users, device = len(ptr) - 1, users.device
     keys = users + run_offsets(runs, num_users, device)
-    own = torch.arange(size, device=device).expand(runs, -1)
+    places = torch.arange(size, device=device).expand(runs, -1)
     place = torch.empty(runs * num_users, dtype=torch.long, device=device)
-    place = place.scatter_(0, keys.view(-1), own.reshape(-1))[keys]  # any place of a user is as good as another
+    place = place.scatter_(0, keys.view(-1), places.reshape(-1))[keys]  # any place of a user is as good as another
     sums: Tensor = _HistorySums.apply(  # type: ignore[no-untyped-call]
         table.contiguous(), ptr, items, factors.contiguous(), users.contiguous(), place
     )
@@ -168,17 +168,17 @@ def lists_of(ptr: Tensor) -> Lists:
     short = short[counts.argsort(stable=True)][: int((counts <= most).sum())]
     long = (counts > most).nonzero().view(-1)
     parts = (counts[long] + LONGEST - 1) // LONGEST
-    own = torch.repeat_interleave(long, parts)
-    number = torch.arange(len(own), device=ptr.device) - torch.repeat_interleave(parts.cumsum(0) - parts, parts)
-    starts = ptr[own] + LONGEST * number
-    return Lists(short, torch.stack([own, starts, torch.minimum(starts + LONGEST, ptr[own + 1])], 1), long)
+    lists = torch.repeat_interleave(long, parts)
+    number = torch.arange(len(lists), device=ptr.device) - torch.repeat_interleave(parts.cumsum(0) - parts, parts)
+    starts = ptr[lists] + LONGEST * number
+    return Lists(short, torch.stack([lists, starts, torch.minimum(starts + LONGEST, ptr[lists + 1])], 1), long)
 
 
 def neighbour_sums(
     table: Tensor, columns: Tensor, factors: Tensor, lists: Lists, more: Tensor | None, divisor: float
 ) -> Tensor:
-    """Rows of a table [R, rows, dim], times `factors` [n], summed over as many lists of `columns` [n], which `lists_of`
-    has found; with `more` [R, rows, dim], if given, added to them, and divided: [R, rows, dim]. It has no gradient."""
+    """Rows of a table [R, rows, dim], times `factors` [n], summed over as many lists of `columns` [n], as `lists_of`
+    gives them; with `more` [R, rows, dim], if given, added to them, and divided: [R, rows, dim]. It has no gradient."""
     table, more = table.contiguous(), None if more is None else more.contiguous()
     runs, num_rows, dim = table.shape
     wide = min(COLUMNS, padded(dim))

@@ -1,5 +1,4 @@
-"""Loops over neighbours, written for numba's compiler: over items taken together and their users, which
-`kernels.neighbours` calls, and over those of a graph, for `kernels.cpu`."""
+"""Loops over items taken together and their users, written for numba's compiler: `kernels.neighbours` calls them."""
 
 from __future__ import annotations
 
@@ -16,104 +15,104 @@ Columns = npt.NDArray[np.int32]
 
 def nearest_items(
     ptr: Ints, items: Columns, values: Doubles, item_ptr: Ints, takers: Columns, given: Doubles, first: int,
-    own: Doubles, other: Doubles, shrink: float, counts: Ints, columns: Columns, together: Doubles,
+    near_norm: Doubles, item_norm: Doubles, shrink: float, counts: Ints, columns: Columns, together: Doubles,
 ) -> None:  # fmt: skip
     """Of items first, first + 1, …: a row of `counts`, `columns` and `together` [n, k] each."""
-    num_items, most = len(own), columns.shape[1]
-    total, known = np.zeros(num_items), np.zeros(num_items, dtype=np.bool_)
-    met, scores = np.empty(num_items, dtype=np.int32), np.empty(num_items)
+    num_items, most = len(near_norm), columns.shape[1]
+    total, reached = np.zeros(num_items), np.zeros(num_items, dtype=np.bool_)
+    candidates, scores = np.empty(num_items, dtype=np.int32), np.empty(num_items)
     for row in range(len(counts)):
         item, size = first + row, 0
         for p in range(item_ptr[item], item_ptr[item + 1]):
             user, weight = np.uint64(takers[p]), given[p]
             for q in range(np.uint64(ptr[user]), np.uint64(ptr[user + np.uint64(1)])):
                 i = np.uint64(items[q])
-                if not known[i]:
-                    known[i] = True
-                    met[size] = i
+                if not reached[i]:
+                    reached[i] = True
+                    candidates[size] = i
                     size += 1
                 total[i] += weight * values[q]
-        found = 0
+        number = 0
         for n in range(size):
-            i = met[n]
-            known[i] = False
+            i = candidates[n]
+            reached[i] = False
             if i != item and total[i] != 0:
-                met[found] = i
-                scores[found] = total[i] / (own[i] * other[item] + shrink)
-                found += 1
+                candidates[number] = i
+                scores[number] = total[i] / (near_norm[i] * item_norm[item] + shrink)
+                number += 1
             else:
                 total[i] = 0
-        kept = found
-        if found > most:  # the k-th best, all above it, and of those equal to it the ones in earlier columns
-            least = np.partition(scores[:found], found - most)[found - most]
-            kept, level = 0, 0
-            for n in range(found):
-                i = met[n]
+        selected = number
+        if number > most:  # the k-th best, all above it, and of those equal to it the ones in earlier columns
+            least = np.partition(scores[:number], number - most)[number - most]
+            selected, level = 0, 0
+            for n in range(number):
+                i = candidates[n]
                 if scores[n] > least:
-                    columns[row, kept] = i
-                    kept += 1
+                    columns[row, selected] = i
+                    selected += 1
                 elif scores[n] == least:
-                    met[level] = i  # level <= n
+                    candidates[level] = i  # level <= n
                     level += 1
                 else:
                     total[i] = 0
-            equal = np.sort(met[:level])
+            equal = np.sort(candidates[:level])
             for n in range(level):
-                if kept < most:
-                    columns[row, kept] = equal[n]
-                    kept += 1
+                if selected < most:
+                    columns[row, selected] = equal[n]
+                    selected += 1
                 else:
                     total[equal[n]] = 0
         else:
-            columns[row, :found] = met[:found]
-        columns[row, :kept] = np.sort(columns[row, :kept])
-        counts[row] = kept
-        for n in range(kept):
+            columns[row, :number] = candidates[:number]
+        columns[row, :selected] = np.sort(columns[row, :selected])
+        counts[row] = selected
+        for n in range(selected):
             together[row, n] = total[columns[row, n]]
             total[columns[row, n]] = 0
 
 
 def nearest_users(
-    ptr: Ints, items: Columns, values: Floats, own: Floats, known: Ints, item_ptr: Ints, takers: Columns, given: Floats,
-    norm: Floats, shrink: float, user_ptr: Ints, taken: Columns, counts: Floats, out: Floats, k: int,
+    ptr: Ints, items: Columns, values: Floats, x_norm: Floats, excluded: Ints, item_ptr: Ints, takers: Columns,
+    given: Floats, norm: Floats, shrink: float, user_ptr: Ints, taken: Columns, counts: Floats, out: Floats, k: int,
 ) -> None:  # fmt: skip
     """Adds to rows of `out` [B, I] what the k users nearest to a history took: see `neighbours.neighbour_scores`."""
     num_users, small = len(norm), np.float32(shrink)
-    total, there = np.zeros(num_users, dtype=np.float32), np.zeros(num_users, dtype=np.bool_)
-    met, equal = np.empty(num_users, dtype=np.int32), np.empty(num_users, dtype=np.int32)
+    total, reached = np.zeros(num_users, dtype=np.float32), np.zeros(num_users, dtype=np.bool_)
+    candidates, equal = np.empty(num_users, dtype=np.int32), np.empty(num_users, dtype=np.int32)
     alike = np.empty(num_users, dtype=np.float32)
-    for row in range(len(own)):
+    for row in range(len(x_norm)):
         size = 0
         for p in range(ptr[row], ptr[row + 1]):
             for q in range(np.uint64(item_ptr[items[p]]), np.uint64(item_ptr[items[p] + 1])):
                 user = np.uint64(takers[q])
-                if not there[user]:
-                    there[user] = True
-                    met[size] = user
+                if not reached[user]:
+                    reached[user] = True
+                    candidates[size] = user
                     size += 1
                 total[user] += values[p] * given[q]
-        found = 0
+        number = 0
         for n in range(size):
-            user = met[n]
-            if user != known[row]:
-                met[found] = user
-                alike[found] = own[row] * norm[user]
-                found += 1
+            user = candidates[n]
+            if user != excluded[row]:
+                candidates[number] = user
+                alike[number] = x_norm[row] * norm[user]
+                number += 1
             else:
                 total[user] = 0
-            there[user] = False
-        for n in range(found):  # a loop of its own: sum and product are each rounded, as in plain numpy
-            alike[n] = total[met[n]] / (alike[n] + small)
-            total[met[n]] = 0
-        near, level = found, 0
-        if found > k:  # the k-th best, all above it, and of those equal to it the ones in earlier columns
-            least = np.partition(alike[:found], found - k)[found - k]
+            reached[user] = False
+        for n in range(number):  # a loop of its x_norm: sum and product are each rounded, as in numpy
+            alike[n] = total[candidates[n]] / (alike[n] + small)
+            total[candidates[n]] = 0
+        near, level = number, 0
+        if number > k:  # the k-th best, all above it, and of those equal to it the ones in earlier columns
+            least = np.partition(alike[:number], number - k)[number - k]
             near = 0
-            for n in range(found):
-                user = met[n]
+            for n in range(number):
+                user = candidates[n]
                 if alike[n] > least:
                     total[user] = alike[n]
-                    met[near] = user  # near + level <= n
+                    candidates[near] = user  # near + level <= n
                     near += 1
                 elif alike[n] == least:
                     equal[level] = user
@@ -121,16 +120,16 @@ def nearest_users(
             some = np.sort(equal[:level])
             for n in range(k - near):
                 total[some[n]] = least
-                met[near] = some[n]
+                candidates[near] = some[n]
                 near += 1
         else:
-            for n in range(found):
-                total[met[n]] = alike[n]
-        order = np.sort(met[:near])
+            for n in range(number):
+                total[candidates[n]] = alike[n]
+        order = np.sort(candidates[:near])
         for n in range(near):
-            user, own_scores = order[n], out[row]
+            user, scores = order[n], out[row]
             for q in range(np.uint64(user_ptr[user]), np.uint64(user_ptr[user + 1])):
-                own_scores[np.uint64(taken[q])] += total[user] * counts[q]
+                scores[np.uint64(taken[q])] += total[user] * counts[q]
             total[user] = 0
 
 
@@ -198,11 +197,11 @@ def history_scores(
 ) -> None:
     """Adds x W to `out` [B, I], both sparse, row by row."""
     for row in range(len(users)):
-        user, own = users[row], out[row]
+        user, scores = users[row], out[row]
         for p in range(ptr[user], ptr[user + 1]):
             i, value = items[p], values[p]
             for q in range(np.uint64(ends[i]), np.uint64(ends[i + 1])):  # without a sign, as columns are looked up
-                own[np.uint64(columns[q])] += value * weights[q]
+                scores[np.uint64(columns[q])] += value * weights[q]
 
 
 ALL: tuple[Callable[..., None], ...] = (

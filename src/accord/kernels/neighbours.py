@@ -1,7 +1,5 @@
-"""Items that the same users took: the nearest of each, and ridge regressions on them. Plain scipy and numpy, and the
-compiled loops of `neighbour_loops` that do the same.
-
-Every item is found by itself, so the number of threads changes no bit.
+"""Items that the same users took: the nearest of each, and ridge regressions on them, in scipy and numpy, and by the
+compiled loops of `neighbour_loops`. Every item is treated by itself, so the number of threads changes no bit.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import torch
 from accord.kernels import cpu
 from accord.kernels.neighbour_loops import Columns, Doubles, Floats, Ints
 
-ENTRIES_AT_ONCE = 2**24  # of the items x items or users x users matrix, where it is made by scipy
+ENTRIES_AT_ONCE = 2**24  # of the items x items or users x users matrix, where scipy computes it
 PARTS = 64  # of about the same cost, shared out among the threads
 Progress = Callable[[float], None]  # gets the share of the work that is done
 
@@ -32,40 +30,35 @@ class Nearest(NamedTuple):
     together: npt.NDArray[Any]  # [I, k]
 
     @property
-    def there(self) -> npt.NDArray[np.bool_]:
-        """[I, k]: what is an entry and no padding."""
-        found: npt.NDArray[np.bool_] = np.arange(self.columns.shape[1]) < self.counts[:, None]
-        return found
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """[I, k]: what is an entry and not padding."""
+        return np.less(np.arange(self.columns.shape[1]), self.counts[:, None])
 
 
 def nearest_items(
-    x: Any,
-    k: int,
-    own: Doubles,
-    other: Doubles,
-    shrink: float = 0.0,
-    dtype: Any = np.float64,
+    x: Any, k: int, near_norm: Doubles, item_norm: Doubles, shrink: float = 0.0, dtype: Any = np.float64,
     on_progress: Progress | None = None,
-) -> Nearest:
-    """The k items i of each item j that have the largest c_ij / (own_i other_j + shrink), c = x'x of a sparse x [U, I];
-    of equal ones those in earlier columns. An item is not its own neighbour, nor are two that nobody took both."""
+) -> Nearest:  # fmt: skip
+    """The k items i of each item j that have the largest c_ij / (near_norm_i item_norm_j + shrink), c = x'x of
+    a sparse x [U, I]; of equal ones those in earlier columns. An item is no neighbour of itself, nor of one that it was
+    never taken with."""
     num_items = x.shape[1]
     by_item = x.T.tocsr()
     costs = by_item.astype(bool) @ np.diff(x.indptr)  # at most so many entries in a row of c
     k = max(1, min(k, num_items - 1, int(costs.max(initial=0))))
-    made = Nearest(
+    nearest = Nearest(
         np.zeros(num_items, dtype=np.int64), np.empty((num_items, k), dtype=np.int32), np.empty((num_items, k), dtype)
     )
     if not cpu.compiled():
-        _plain_nearest(x, by_item, made, costs, own, other, shrink)
-        return made
+        _reference_nearest(x, by_item, nearest, costs, near_norm, item_norm, shrink)
+        return nearest
     arrays = [_parts_of(matrix) for matrix in (x, by_item)]
     calls = [
-        (*arrays[0], *arrays[1], first, own, other, shrink, *(part[first:last] for part in made))
+        (*arrays[0], *arrays[1], first, near_norm, item_norm, shrink, *(part[first:last] for part in nearest))
         for first, last in shares(costs)
     ]
     cpu.call("nearest_items", calls, on_progress=on_progress)
-    return made
+    return nearest
 
 
 def _parts_of(matrix: Any) -> tuple[Ints, Columns, Doubles]:
@@ -79,26 +72,27 @@ def shares(costs: npt.NDArray[Any], parts: int = PARTS) -> list[tuple[int, int]]
     return list(pairwise(np.unique([0, *marks, len(costs)]).tolist()))
 
 
-def _plain_nearest(
-    x: Any, by_item: Any, made: Nearest, costs: npt.NDArray[Any], own: Doubles, other: Doubles, shrink: float
-) -> None:
+def _reference_nearest(
+    x: Any, by_item: Any, nearest: Nearest, costs: npt.NDArray[Any], near_norm: Doubles, item_norm: Doubles,
+    shrink: float,
+) -> None:  # fmt: skip
     num_items = x.shape[1]
     parts = np.minimum(costs, num_items).cumsum() // ENTRIES_AT_ONCE
     for rows in np.split(np.arange(num_items), np.flatnonzero(np.diff(parts)) + 1):
-        found = (by_item[rows] @ x).tocoo()
-        apart = (found.col != rows[found.row]) & (found.data != 0)
-        row, col, together = found.row[apart], found.col[apart], found.data[apart]
-        alike = together / (own[col] * other[rows[row]] + shrink)
-        best = k_best(sp.csr_matrix((alike, (row, col)), shape=found.shape), made.columns.shape[1])
+        product = (by_item[rows] @ x).tocoo()
+        apart = (product.col != rows[product.row]) & (product.data != 0)
+        row, col, together = product.row[apart], product.col[apart], product.data[apart]
+        alike = together / (near_norm[col] * item_norm[rows[row]] + shrink)
+        best = k_best(sp.csr_matrix((alike, (row, col)), shape=product.shape), nearest.columns.shape[1])
         counts = np.diff(best.indptr)
         places = (
             rows[np.repeat(np.arange(len(rows)), counts)],
             np.arange(best.nnz) - np.repeat(best.indptr[:-1], counts),
         )
-        made.counts[rows] = counts
-        made.columns[places] = best.indices
-        exact = sp.csr_matrix((together, (row, col)), shape=found.shape)
-        made.together[places] = np.asarray(exact[np.repeat(np.arange(len(rows)), counts), best.indices]).ravel()
+        nearest.counts[rows] = counts
+        nearest.columns[places] = best.indices
+        exact = sp.csr_matrix((together, (row, col)), shape=product.shape)
+        nearest.together[places] = np.asarray(exact[np.repeat(np.arange(len(rows)), counts), best.indices]).ravel()
 
 
 def k_best(rows: Any, k: int) -> Any:
@@ -111,15 +105,15 @@ def k_best(rows: Any, k: int) -> Any:
     rows.sort_indices()
     counts = np.diff(rows.indptr)
     order = np.lexsort((-rows.data, np.repeat(np.arange(len(counts)), counts)))  # stable: equal ones stay as they are
-    kept = np.zeros(len(order), dtype=bool)
-    kept[order[np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts) < k]] = True
-    return _entries(rows, kept)
+    selected = np.zeros(len(order), dtype=bool)
+    selected[order[np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts) < k]] = True
+    return _entries(rows, selected)
 
 
-def _entries(rows: Any, kept: npt.NDArray[np.bool_]) -> Any:
+def _entries(rows: Any, selected: npt.NDArray[np.bool_]) -> Any:
     """Some of the entries of a CSR matrix."""
-    ends = np.append(0, kept.cumsum())[rows.indptr]
-    return sp.csr_matrix((rows.data[kept], rows.indices[kept], ends), shape=rows.shape)
+    ends = np.append(0, selected.cumsum())[rows.indptr]
+    return sp.csr_matrix((rows.data[selected], rows.indices[selected], ends), shape=rows.shape)
 
 
 def local_ridges(
@@ -129,14 +123,14 @@ def local_ridges(
     """For each item j the weights w [I] with w_j = 0 that minimise |x_j - x w|^2 + sum of penalty_i w_i^2 among those
     of the form w_i = basis_i a + b_i, b_i = 0 but for the neighbours i of j: b [I, k] and a [I, d].
 
-    `diagonal` and `pairs` are H = x'x + diag(penalty), of which pairs that are not there count as 0; `image` = H basis.
+    `diagonal` and `pairs` are H = x'x + diag(penalty), of which missing pairs count as 0; `image` = H basis.
     """
     weights = np.zeros(near.columns.shape, dtype=np.float32)
     spread = np.zeros(basis.shape, dtype=np.float32)
     inner = basis.T @ image
     if not cpu.compiled():
         for item in range(len(diagonal)):
-            _plain_ridge(item, near, pairs, diagonal, basis, image, inner, weights, spread)
+            _reference_ridge(item, near, pairs, diagonal, basis, image, inner, weights, spread)
         return weights, spread
     sizes = near.counts + basis.shape[1]
     calls = [
@@ -161,41 +155,41 @@ def history_scores(x: Any, weights: Any, rows: Ints) -> Floats:
 
 
 def neighbour_scores(
-    x: Any, own: Floats, known: Ints, by_item: Any, histories: Any, norm: Floats, shrink: float, k: int
+    x: Any, x_norm: Floats, excluded: Ints, by_item: Any, histories: Any, norm: Floats, shrink: float, k: int
 ) -> Floats:
-    """[B, I]: the sum of cos(u, v) times v's history over the k users v with the largest cos(u, v) = x_u x_v / (own_u
-    norm_v + shrink) to each history u of x [B, I]. `known` [B]: whose they are, to be left out, or -1."""
+    """[B, I]: the sum of cos(u, v) times v's history over the k users v with the largest cos(u, v) = x_u x_v /
+    (x_norm_u norm_v + shrink) to each history u of x [B, I]. `excluded` [B]: the user of each history, or -1."""
     costs = x.astype(bool) @ np.diff(by_item.indptr)  # at most so many similarities of each
     if not cpu.compiled():
         parts = np.minimum(costs, len(norm)).cumsum() // ENTRIES_AT_ONCE
         return np.concatenate([
-            (nearest_users(x[rows], own[rows], known[rows], by_item, norm, shrink, k) @ histories).toarray()
-            for rows in np.split(np.arange(len(own)), np.flatnonzero(np.diff(parts)) + 1)
+            (nearest_users(x[rows], x_norm[rows], excluded[rows], by_item, norm, shrink, k) @ histories).toarray()
+            for rows in np.split(np.arange(len(x_norm)), np.flatnonzero(np.diff(parts)) + 1)
         ])  # fmt: skip
-    out = np.zeros((len(own), histories.shape[1]), dtype=np.float32)
+    out = np.zeros((len(x_norm), histories.shape[1]), dtype=np.float32)
     tables = by_item.indptr, by_item.indices, by_item.data
     took = histories.indptr, histories.indices, histories.data
     calls = []
     for first, last in shares(costs, min(PARTS, 4 * torch.get_num_threads())):
         part = x[first:last]
         calls.append((
-            part.indptr, part.indices, part.data, own[first:last], known[first:last], *tables, norm, shrink, *took,
-            out[first:last], k,
+            part.indptr, part.indices, part.data, x_norm[first:last], excluded[first:last], *tables, norm, shrink,
+            *took, out[first:last], k,
         ))  # fmt: skip
     cpu.call("nearest_users", calls)
     return out
 
 
-def nearest_users(x: Any, own: Floats, known: Ints, by_item: Any, norm: Floats, shrink: float, k: int) -> Any:
-    """The same similarities [B, U], sparse; those of `known` are 0."""
+def nearest_users(x: Any, x_norm: Floats, excluded: Ints, by_item: Any, norm: Floats, shrink: float, k: int) -> Any:
+    """The same similarities [B, U], sparse; those of `excluded` are 0."""
     alike = (x @ by_item).tocsr()
-    owner = np.repeat(np.arange(len(own)), np.diff(alike.indptr))
-    alike.data /= own[owner] * norm[alike.indices] + np.float32(shrink)
-    alike.data[alike.indices == known[owner]] = 0
+    owner = np.repeat(np.arange(len(x_norm)), np.diff(alike.indptr))
+    alike.data /= x_norm[owner] * norm[alike.indices] + np.float32(shrink)
+    alike.data[alike.indices == excluded[owner]] = 0
     return k_best(alike, k)
 
 
-def _plain_ridge(
+def _reference_ridge(
     item: int, near: Nearest, pairs: Nearest, diagonal: Doubles, basis: Doubles, image: Doubles, inner: Doubles,
     weights: Floats, spread: Floats,
 ) -> None:  # fmt: skip
@@ -203,9 +197,9 @@ def _plain_ridge(
     size, together = len(some), near.together[item, : near.counts[item]].astype(np.float64)
     left = np.zeros((size + len(v), size + len(v)))
     for a, i in enumerate(some):
-        there = pairs.columns[i, : pairs.counts[i]]
-        b = np.searchsorted(some, there)
-        met = some[np.minimum(b, size - 1)] == there
+        others = pairs.columns[i, : pairs.counts[i]]
+        b = np.searchsorted(some, others)
+        met = some[np.minimum(b, size - 1)] == others
         left[a, b[met]] = left[b[met], a] = pairs.together[i, : pairs.counts[i]][met]
         left[a, a] = diagonal[i]
     left[size:, :size] = (image[some] - np.outer(together, v)).T
@@ -213,5 +207,5 @@ def _plain_ridge(
     crossed = np.outer(image[item], v)
     left[size:, size:] = inner - crossed - crossed.T + diagonal[item] * np.outer(v, v)
     right = np.append(together, image[item] - diagonal[item] * v)
-    found = scipy.linalg.lstsq(left, right, cond=1e-9)[0] if len(right) else right
-    weights[item, :size], spread[item] = found[:size], found[size:]
+    solution = scipy.linalg.lstsq(left, right, cond=1e-9)[0] if len(right) else right
+    weights[item, :size], spread[item] = solution[:size], solution[size:]

@@ -1,4 +1,4 @@
-"""The best of many scores, equal ones in a given order: plain torch, and the compiled loop that does the same."""
+"""The best of many scores, equal ones in a given order: by sorting in torch, which defines it, and compiled."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 from accord.kernels import cpu
 from accord.kernels.lookups import entries_of
 
-SHORT = 128  # lists up to this length are kept sorted while a row is read
-SORTED_BYTES = 128 * 2**20  # of rows that are sorted whole at once
+SHORT = 128  # up to this length a list stays sorted while a row is read
+SORTED_BYTES = 128 * 2**20  # of rows that are sorted at once
 
 
 class Seen(NamedTuple):
@@ -24,7 +24,7 @@ class Seen(NamedTuple):
 
 def top_k(scores: Tensor, k: int, priority: Tensor, seen: Seen | None = None) -> tuple[Tensor, Tensor]:
     """The k best items of each row and their scores, equal scores in the order of `priority`, in which each of the
-    items has a place of its own, from 0: [..., I] -> [..., k].
+    items has a different place, from 0: [..., I] -> [..., k].
 
     Of [R, B, I], what the owners [B] have seen comes behind all other items, with the score -inf.
     """

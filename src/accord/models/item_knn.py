@@ -21,8 +21,8 @@ def nearest(x: Any, k: int, balance: float, shrink: float, told: Callable[[float
     sizes = x.multiply(x).sum(0).A1  # [I]
     own, other = (power_or_zero(sizes, power) for power in (balance, 1 - balance))
     near = nearest_items(x, k, own, other, shrink, on_progress=told)
-    columns = near.columns[near.there]
-    alike = near.together[near.there] / (own[columns] * np.repeat(other, near.counts) + shrink)
+    columns = near.columns[near.mask]
+    alike = near.together[near.mask] / (own[columns] * np.repeat(other, near.counts) + shrink)
     return sp.csr_matrix((alike, columns, np.append(0, near.counts.cumsum())), shape=(x.shape[1], x.shape[1]))
 
 

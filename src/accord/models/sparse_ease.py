@@ -90,7 +90,7 @@ class SparseEASE(SparseItemToItem):
         weights, spread = local_ridges(near, pairs, diagonal, penalty, basis, image, self._part(0.4, 1))
         own = np.arange(self.num_items, dtype=np.int32)[:, None]
         itself = -(basis * spread).sum(1, keepdims=True)  # of which an item says nothing
-        there = np.hstack([near.there, own >= 0])
+        there = np.hstack([near.mask, own >= 0])
         columns, values = (np.hstack(both)[there] for both in ([near.columns, own], [weights, itself]))
         ends = np.append(0, (near.counts + 1).cumsum())
         self.keep(sp.csr_matrix((values, columns, ends), shape=(self.num_items, self.num_items)))

@@ -34,12 +34,12 @@ class Graph(nn.Module):
                 self.lists = lists_of(self.starts)
             return neighbour_sums(nodes, self.columns, self.values, self.lists, more, divisor)
         sent = [
-            F.embedding_bag(self.columns, own, self.starts[:-1], mode="sum", per_sample_weights=self.values)
-            for own in nodes
+            F.embedding_bag(self.columns, of_run, self.starts[:-1], mode="sum", per_sample_weights=self.values)
+            for of_run in nodes
         ]
-        found = sent[0].unsqueeze(0) if len(sent) == 1 else torch.stack(sent)
-        found = found if more is None else found.add_(more)
-        return found if divisor == 1 else found.div_(divisor)
+        sums = sent[0].unsqueeze(0) if len(sent) == 1 else torch.stack(sent)
+        sums = sums if more is None else sums.add_(more)
+        return sums if divisor == 1 else sums.div_(divisor)
 
 
 class _Propagate(torch.autograd.Function):
@@ -75,12 +75,12 @@ def _horner(graph: Graph, nodes: Tensor, num_layers: int, ranks: Ranks, num_user
 def propagate(graph: Graph, nodes: Tensor, num_layers: int, ranks: Ranks = ALONE, num_users: int = 0) -> Tensor:
     """LightGCN's propagation over a symmetric graph: nodes [R, N, dim] -> [R, N, dim].
 
-    On a CPU each run's vectors stay in the cache if they go alone. The first `num_users` nodes are this process's own;
+    On a CPU each run's vectors stay in the cache if they go alone. The first `num_users` nodes belong to this process;
     what is sent to the others, the items, is summed over all.
     """
     parts = [nodes] if nodes.is_cuda else torch.split(nodes, 1)
-    found: list[Tensor] = [
+    vectors: list[Tensor] = [
         _Propagate.apply(graph, part, num_layers, ranks, num_users)  # type: ignore[no-untyped-call]
         for part in parts
     ]
-    return found[0] if len(found) == 1 else torch.cat(found)
+    return vectors[0] if len(vectors) == 1 else torch.cat(vectors)

@@ -1,6 +1,6 @@
 """The processes that train one model together (torch.distributed): what they exchange, and how much.
 
-One process is the ordinary case: it holds all rows, so what would be summed or gathered is its own already. All that
+One process is the ordinary case: it holds all rows, so there is nothing to sum or gather. All that
 passes between several is counted here, so that what moves in a step can be looked up, not guessed.
 """
 
@@ -90,21 +90,21 @@ class Ranks:
     def note_batch(self, mask: Tensor | None) -> None:
         """Remember which runs have a pair of the current batch here, before its numbers are drawn."""
 
-    def exchange(self, own: Tensor, sizes: list[int], back: list[int], name: str) -> Tensor:
+    def exchange(self, tensor: Tensor, sizes: list[int], back: list[int], name: str) -> Tensor:
         """Give `sizes[r]` rows, in order, to each process r, and get `back[r]` from it."""
-        return own
+        return tensor
 
-    def gathered(self, own: Tensor, name: str) -> Tensor:
+    def gathered(self, tensor: Tensor, name: str) -> Tensor:
         """The tensors of all processes, which have one shape, in the main memory: [size, ...]."""
-        return own.unsqueeze(0)
+        return tensor.unsqueeze(0)
 
-    def collect(self, own: Tensor, dim: int, name: str) -> Tensor | None:
+    def collect(self, tensor: Tensor, dim: int, name: str) -> Tensor | None:
         """The tensors of all processes joined along `dim`, in the first process; None elsewhere."""
-        return own
+        return tensor
 
-    def joined(self, own: Tensor, whole: int, name: str) -> Tensor:
+    def joined(self, tensor: Tensor, whole: int, name: str) -> Tensor:
         """Shares of a table [R, rows, dim] as the table, in every process."""
-        return own
+        return tensor
 
     def from_first(self, value: Any) -> Any:
         """What the first process has here: a word, a number, a decision."""
@@ -176,39 +176,39 @@ class SeveralRanks(Ranks):
         spans = self.spans(needed, "how many numbers are drawn")
         drawn = [drawn_part(draw, *span, at_once or max(1, span[0])) for draw, span in zip(draws, spans, strict=True)]
         # a process that only fills up a batch draws nothing for it
-        return torch.cat([own if len(own) == n else own.new_zeros(n) for own, n in zip(drawn, counts, strict=True)])
+        return torch.cat([part if len(part) == n else part.new_zeros(n) for part, n in zip(drawn, counts, strict=True)])
 
     def note_batch(self, mask: Tensor | None) -> None:
         self.present = None if mask is None else mask.any(1).tolist()
 
     def spans(self, counts: Sequence[int], name: str) -> list[tuple[int, int, int]]:
         """For numbers laid end to end in the order of the processes: how many, and where ours begin and end."""
-        own = torch.tensor(counts, dtype=torch.long)
-        every = self.gathered(own, name)  # [size, n]
+        here = torch.tensor(counts, dtype=torch.long)
+        every = self.gathered(here, name)  # [size, n]
         begin = every[: self.rank].sum(0)
-        return list(zip(every.sum(0).tolist(), begin.tolist(), (begin + own).tolist(), strict=True))
+        return list(zip(every.sum(0).tolist(), begin.tolist(), (begin + here).tolist(), strict=True))
 
-    def exchange(self, own: Tensor, sizes: list[int], back: list[int], name: str) -> Tensor:
-        got = own.new_empty(sum(back), *own.shape[1:])
+    def exchange(self, tensor: Tensor, sizes: list[int], back: list[int], name: str) -> Tensor:
+        got = tensor.new_empty(sum(back), *tensor.shape[1:])
         with _answered():
-            dist.all_to_all_single(got, own.contiguous(), back, sizes)
-        away = own.numel() // max(1, len(own)) * (len(own) - sizes[self.rank])
-        self._count(name, own, away / max(1, own.numel()))
+            dist.all_to_all_single(got, tensor.contiguous(), back, sizes)
+        away = tensor.numel() // max(1, len(tensor)) * (len(tensor) - sizes[self.rank])
+        self._count(name, tensor, away / max(1, tensor.numel()))
         return got
 
-    def gathered(self, own: Tensor, name: str) -> Tensor:
-        every = [torch.empty_like(own) for _ in range(self.size)]
+    def gathered(self, tensor: Tensor, name: str) -> Tensor:
+        every = [torch.empty_like(tensor) for _ in range(self.size)]
         with _answered():
-            dist.all_gather(every, own)
-        self._count(name, own, self.size - 1)
+            dist.all_gather(every, tensor)
+        self._count(name, tensor, self.size - 1)
         return torch.stack(every)
 
-    def collect(self, own: Tensor, dim: int, name: str) -> Tensor | None:
+    def collect(self, tensor: Tensor, dim: int, name: str) -> Tensor | None:
         """They may differ in length along `dim`."""
-        own = own.detach().cpu().movedim(dim, 0).contiguous()
-        lengths = self.gathered(torch.tensor([len(own)]), f"length of {name}").flatten().tolist()
-        room = own.new_zeros(max(lengths), *own.shape[1:])
-        room[: len(own)] = own
+        tensor = tensor.detach().cpu().movedim(dim, 0).contiguous()
+        lengths = self.gathered(torch.tensor([len(tensor)]), f"length of {name}").flatten().tolist()
+        room = tensor.new_zeros(max(lengths), *tensor.shape[1:])
+        room[: len(tensor)] = tensor
         every = [torch.empty_like(room) for _ in range(self.size)] if self.rank == 0 else None
         with _answered():
             dist.gather(room, every)
@@ -217,10 +217,10 @@ class SeveralRanks(Ranks):
             return None
         return torch.cat([part[:length] for part, length in zip(every, lengths, strict=True)]).movedim(0, dim)
 
-    def joined(self, own: Tensor, whole: int, name: str) -> Tensor:
+    def joined(self, tensor: Tensor, whole: int, name: str) -> Tensor:
         each = -(-whole // self.size)
-        room = own.new_zeros(own.shape[0], each, own.shape[2])
-        room[:, : own.shape[1]] = own.detach()
+        room = tensor.new_zeros(tensor.shape[0], each, tensor.shape[2])
+        room[:, : tensor.shape[1]] = tensor.detach()
         every = self.gathered(room, name)  # [size, R, each, dim]
         return every.transpose(0, 1).flatten(1, 2)[:, :whole]
 
@@ -256,12 +256,12 @@ def reports_failure() -> bool:
     if _store is None:
         return True
     try:
-        return bool(_store.add("accord/said", 1) == 1)
+        return bool(_store.add("accord/reported", 1) == 1)
     except RuntimeError:
         return True
 
 
-def _told_to_stop(*_: Any) -> None:
+def _stop(*_: Any) -> None:
     """torchrun ends the other processes when one has failed."""
     raise LostRank(*LOST)
 
@@ -291,7 +291,7 @@ def joined() -> Iterator[Ranks]:
     if on_gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     with suppress(ValueError):  # in a thread, where whoever started it says when to stop
-        signal.signal(signal.SIGTERM, _told_to_stop)
+        signal.signal(signal.SIGTERM, _stop)
     try:
         _store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
         backend = "cpu:gloo,cuda:nccl" if on_gpu and not _share_gpus() else "gloo"

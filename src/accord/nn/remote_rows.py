@@ -1,4 +1,4 @@
-"""Rows of a table that is shared out among ranks: those of a batch are asked for, and their gradients sent back."""
+"""Rows of a table that is split between processes: a batch fetches those that it needs, and sends gradients back."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class _Fetch(torch.autograd.Function):
     def forward(ctx: Any, weight: Tensor, ids: Tensor, first: int, ranks: Ranks, name: str, each: int) -> Tensor:
         runs, rows, dim = weight.shape
         run = torch.arange(runs, device=ids.device).unsqueeze(1)
-        keys, places = torch.unique(ids * runs + run, return_inverse=True)  # in the order of the ranks that have them
-        asked = torch.bincount(keys // runs // each, minlength=ranks.size)
-        wanted = ranks.exchange(asked, [1] * ranks.size, [1] * ranks.size, f"how many rows of {name}")
-        ours, theirs = asked.tolist(), wanted.tolist()
+        keys, places = torch.unique(ids * runs + run, return_inverse=True)  # sorted by the process that has them
+        requested = torch.bincount(keys // runs // each, minlength=ranks.size)
+        wanted = ranks.exchange(requested, [1] * ranks.size, [1] * ranks.size, f"how many rows of {name}")
+        ours, theirs = requested.tolist(), wanted.tolist()
         keys = ranks.exchange(keys, ours, theirs, f"which rows of {name}")
         flat = keys % runs * rows + keys // runs - first  # of those that others want, and we
         got = ranks.exchange(weight.view(-1, dim)[flat], theirs, ours, f"rows of {name}")
@@ -33,9 +33,9 @@ class _Fetch(torch.autograd.Function):
         gradient = gradients[0].reshape(-1, shape[-1])
         summed = gradient.new_zeros(sum(ours), shape[-1]).index_add_(0, places.view(-1), gradient)
         received = ranks.exchange(summed, ours, theirs, f"gradients of rows of {name}")
-        whole = gradient.new_zeros(shape)
-        whole.view(-1, shape[-1]).index_add_(0, flat, received)
-        return whole, None, None, None, None, None
+        table = gradient.new_zeros(shape)
+        table.view(-1, shape[-1]).index_add_(0, flat, received)
+        return table, None, None, None, None, None
 
 
 def fetch(weight: Tensor, ids: Tensor, first: int, whole: int, ranks: Ranks, name: str) -> Tensor:
