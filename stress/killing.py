@@ -174,7 +174,6 @@ def warm() -> None:
         "torch._dynamo",
         "accord.cli.app",
         "accord.report.run_report",
-        "accord.report.comparison_report",
         "accord.auditing.page",
     ):
         importlib.import_module(name)

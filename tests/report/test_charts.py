@@ -27,7 +27,7 @@ def test_runs_have_colours_and_baselines_are_grey():
     groups = [{"group": "1 to 5", **row} for row in rows]
     expected = {"mf": SERIES[0], "gmf": SERIES[1], "popularity": SOFT}
     dots = charts.dots(rows, "ndcg@20", NAMES, ["popularity"]).to_dict()
-    grouped = charts.groups(groups, "ndcg@20", ["1 to 5"], NAMES, ["popularity"]).to_dict()
+    grouped = charts.groups(groups, "ndcg@20", "history", ["1 to 5"], NAMES, ["popularity"]).to_dict()
     assert scale_of(dots) == scale_of(grouped) == expected
     assert rows_of(dots) == rows
     assert rows_of(grouped) == groups
@@ -46,13 +46,11 @@ def test_noise_and_real_have_colours_of_their_own():
 
 
 @pytest.mark.parametrize("names", [["mf"], ["mf", "gmf"]])
-def test_one_line_needs_no_legend(names):
+def test_one_run_needs_no_legend(names):
     learned = [{"run": name, "epoch": 1, **INTERVAL} for name in names]
-    by_value = [{"run": name, "value": "1", "mean": 0.5} for name in names]
-    for chart in (
-        charts.learning(learned, "loss", names).to_dict()["layer"][1],
-        charts.by_value(by_value, "stars", ["1"], names).to_dict(),
-    ):
-        legend = chart["encoding"]["color"]["legend"]
-        assert (legend is None) == (len(names) == 1)
-        assert legend is None or legend["symbolType"] == "stroke"  # shows the dashes too
+    legend = charts.learning(learned, "loss", names).to_dict()["layer"][1]["encoding"]["color"]["legend"]
+    assert legend == (None if len(names) == 1 else {"symbolType": "stroke", "symbolSize": 400})  # shows the dashes too
+    by_value = [{"run": name, "group": "1", "mean": 0.5} for name in names]
+    drawn = charts.groups(by_value, "mean", "stars", ["1"], names).to_dict()
+    assert (drawn["encoding"]["color"]["legend"] is None) == (len(names) == 1)
+    assert "layer" not in drawn, "a mean without an interval"

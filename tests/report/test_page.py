@@ -33,7 +33,6 @@ def everything(harm: str = HARM) -> Page:
     second = page.section("Second")
     second.table(table, folded=f"Folded {harm}")
     second.code(harm)
-    second.code(harm, folded="Folded")
     rows = pa.table({"x": [1, 2, 1, 2], "y": [1.0, float("nan"), float("inf"), 2.0], "what": [harm, harm, "b", "b"]})
     drawn = alt.Chart(rows).mark_point(color=NOISE, size=200)
     drawn = drawn.encode(x="x:Q", y="y:Q", color=alt.Color("what:N", title=harm))

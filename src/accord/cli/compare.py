@@ -107,7 +107,7 @@ def compare(
         print_table([table.columns[n] for n in shown], [[row[n] for n in shown] for row in table.rows], table.title)
     say(f"raw results: {results.file}; tables: {folder}/compare.md, .html, .csv and .tex")
 
-    from accord.report.comparison_report import write_comparison
+    from accord.report.run_report import write_comparison
 
     counts = ", ".join(f"{number:,} {part}" for part, number in dataset.counts().items())
     lead = f"{counts}; protocol {protocol}; {seeds} seed{'s' if seeds > 1 else ''}."

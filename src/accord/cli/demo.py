@@ -1,4 +1,4 @@
-"""`accord demo`: training, comparison and noise detection on built-in data whose noise is known."""
+"""`accord demo`: training, comparison and noise detection on simulated data with labelled noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def demo(
     seeds: Annotated[int, typer.Option(help="runs of each method")] = 3,
     device: Device = "auto",
 ) -> None:
-    """Train, compare and find noise on built-in data with known noise; writes a report."""
+    """Train, compare and detect noise on simulated data with labelled noise; writes a report."""
     import numpy as np
 
     from accord.cli.display import print_table, say, training_progress
@@ -38,7 +38,7 @@ def demo(
     data, real = simulation.dataset, simulation.is_real
     say(
         f"demo data: {len(data.users):,} users, {len(data.items):,} items, {len(data.train):,} training interactions, "
-        f"{1 - real.mean():.0%} of them noise, which the models do not know"
+        f"{1 - real.mean():.0%} of them noise; the models are not told which"
     )
     runs: list[tuple[str, Recommender]] = []
     rows = []
@@ -50,15 +50,15 @@ def demo(
             trained = fit_run(data, run, device=device, out=folder, watch=watch, context=RunContext(command))
         assert trained is not None  # one process is the first
         runs.append((str(folder), trained))
-        found = ""
+        detected = ""
         if method is not None:
-            found = f"{auc(trained.beliefs(data.train).column('belief').to_numpy(), real):.3f}"
+            detected = f"{auc(trained.beliefs(data.train).column('belief').to_numpy(), real):.3f}"
         elif model == "popularity":
             counts = trained.train.popularity()
-            found = f"{auc(counts[data.items.rows(data.train.items)].astype(np.float64), real):.3f}"
+            detected = f"{auc(counts[data.items.rows(data.train.items)].astype(np.float64), real):.3f}"
         mean, std, several = trained.metrics["mean"], trained.metrics["std"], len(trained.metrics["runs"]) > 1
         cells = [f"{mean[m]:.4f}" + (f" ± {std[m]:.4f}" if several else "") for m in ("recall@20", "ndcg@20")]
-        rows.append([full_name(model, method), *cells, found, str(folder)])
-    print_table(["on the clean test", "recall@20", "ndcg@20", "noise found (AUC)", "run folder"], rows)
-    runs = [*runs[3:], *runs[:3]]  # plain GMF first: what the others are tested against
+        rows.append([full_name(model, method), *cells, detected, str(folder)])
+    print_table(["on the clean test", "recall@20", "ndcg@20", "noise detection (AUC)", "run folder"], rows)
+    runs = [*runs[3:], *runs[:3]]  # GMF without denoising first: the others are tested against it
     say(f"report: {write_report(out / 'report.html', runs)}")

@@ -1,4 +1,4 @@
-"""What the command line shows: tables, progress, notes. Results go to standard output, the rest to standard error."""
+"""Tables, progress bars and notes of the command line. Results go to standard output, all else to standard error."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SHOWN_KS = (10, 20)
 
 
 def console(stderr: bool = False) -> Console:
-    plain = Console(stderr=stderr, highlight=False)
-    return plain if plain.is_terminal else Console(stderr=stderr, highlight=False, width=WIDE, soft_wrap=True)
+    terminal = Console(stderr=stderr, highlight=False)
+    return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=WIDE, soft_wrap=True)
 
 
 def say(text: str) -> None:
@@ -34,34 +34,32 @@ def say(text: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
-    table = Table(box=None, title=title and _plain(title), title_justify="left", pad_edge=False)
+    table = Table(box=None, title=title and _text(title), title_justify="left", pad_edge=False)
     for name in columns:
-        table.add_column(_plain(name), overflow="fold")
+        table.add_column(_text(name), overflow="fold")
     for row in rows:
-        table.add_row(*(_plain(cell) for cell in row))
+        table.add_row(*(_text(cell) for cell in row))
     console().print(table)
 
 
-def _plain(cell: Any) -> str:
+def _text(cell: Any) -> str:
     from rich.markup import escape
 
     return escape(printable(f"{cell:.4f}" if isinstance(cell, float) else "" if cell is None else str(cell)))
 
 
 def metrics_table(metrics: dict[str, Any], every: bool = False, ks: Sequence[int] | None = None) -> None:
-    """Mean ± standard deviation, for all users and for warm and cold users: of recall and NDCG at `ks`, or of every
-    metric."""
+    """Mean ± standard deviation of recall and NDCG at `ks`, or of every metric, for all, warm and cold users."""
     data, runs = metrics["dataset"], metrics["runs"]
-    groups = metrics["groups"]
     say(
         f"{data['name']}: {data['users']:,} users, {data['items']:,} items, {data['train']:,} train, "
         f"{data['valid']:,} valid, {data['test']:,} test · {full_name(metrics['model'], metrics['method'])} · "
         f"{metrics['protocol']['name']} · {len(runs)} run(s)"
     )
     if not metrics["mean"]:
-        say("nothing was held out, so that nothing is evaluated")
+        say("nothing was held out, so there are no metrics")
         return
-    shown = {name: group for name, group in groups.items() if group["users"]}
+    shown = {name: group for name, group in metrics["groups"].items() if group["users"]}
     columns = ["metric", "all users", *(f"{name} ({group['users']:,})" for name, group in shown.items())]
     rows = []
     for name in metrics["mean"] if every else _shown_first(metrics["mean"], ks):
@@ -71,32 +69,31 @@ def metrics_table(metrics: dict[str, Any], every: bool = False, ks: Sequence[int
     print_table(columns, rows)
     if "before_validation" in metrics:
         before = metrics["before_validation"]["mean"]
-        figures = ", ".join(f"{name} {value:.4f}" for name, value in before.items() if name.startswith("ndcg"))
-        say(f"judged once fitted on train and validation, which came before the test; on train alone: {figures}")
+        values = ", ".join(f"{name} {value:.4f}" for name, value in before.items() if name.startswith("ndcg"))
+        say(f"Evaluated after a fit on train and validation, which precede the test in time; on train alone: {values}")
     if "refit" in metrics:
-        fitted = metrics["refit"]["interactions"]
-        say(f"what it recommends is fitted again on all {fitted:,} interactions; the figures are those of before")
+        total = metrics["refit"]["interactions"]
+        say(f"Final model refitted on all {total:,} interactions; the metrics above are from held-out data")
 
 
 def _shown_first(names: Iterable[str], ks: Sequence[int] | None) -> list[str]:
-    """The metrics that are shown unasked: recall and NDCG, and where nobody chose the lengths, at 10 and 20 alone."""
+    """The metrics that are shown by default: recall and NDCG, at 10 and 20 unless other lengths were chosen."""
     from accord.training.plan import DEFAULT_KS, KS
 
-    found = [(name, *name.split("@")) for name in names]
-    lengths = tuple(sorted({int(k) for *_, k in found}))
+    parts = [(name, *name.split("@")) for name in names]
+    lengths = tuple(sorted({int(k) for *_, k in parts}))
     if ks is None:
         ks = SHOWN_KS if lengths in (DEFAULT_KS, *KS.values()) else lengths
-    return [name for name, metric, k in found if metric in ("recall", "ndcg") and int(k) in ks]
+    return [name for name, metric, k in parts if metric in ("recall", "ndcg") and int(k) in ks]
 
 
 def members_table(metrics: dict[str, Any]) -> None:
-    """What voted in a consensus, what else was tried, and what each reaches alone; and the notes of any training."""
+    """The members of a consensus, the candidates without a vote and the metrics of each; and the notes of training."""
     search = metrics.get("search")
     if search is not None:
-        tried, most = len(search["tried"]), search["trials"]
-        options = "1 option" if most == 1 else f"{most} options"
         families = len({(entry["model"], entry.get("method")) for entry in metrics["members"]})
-        say(f"tried {tried} settings of {families} families, {options} of each at most; the best of each:")
+        limit = f"up to {search['trials']} each"
+        say(f"tried {len(search['tried'])} configurations of {families} families, {limit}; the best of each family:")
     if "members" in metrics:
         from accord.report.members import member_columns, member_rows
 
@@ -107,7 +104,7 @@ def members_table(metrics: dict[str, Any]) -> None:
 
 @contextmanager
 def training_progress() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar with the loss, the speed and the validation metric; without a terminal one line of a search."""
+    """A progress bar with loss, speed and validation metric; without a terminal, one line for a search."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
@@ -115,7 +112,7 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[status]}"),
         TimeRemainingColumn(),
     )
     screen = Console(stderr=True)
@@ -123,18 +120,18 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
         tasks: dict[str, Any] = {}
 
         def watch(progress: Progress) -> None:
-            if progress.plan is not None and not screen.is_terminal:  # where no bar shows that something is done
+            if progress.plan is not None and not screen.is_terminal:  # no bar shows progress
                 say(progress.plan)
-            figures = progress.unit
+            status = progress.unit
             if progress.step:
-                figures += f" · loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s"
+                status += f" · loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s"
             if progress.value is not None:
-                figures += f" · valid {progress.value:.4f}"
+                status += f" · valid {progress.value:.4f}"
             if progress.stage not in tasks:
-                what = f"{'evaluating' if progress.unit == 'users' else 'training'} {progress.stage}"
-                tasks[progress.stage] = bar.add_task(what, total=progress.epochs, figures=figures)
+                title = f"{'evaluating' if progress.unit == 'users' else 'training'} {progress.stage}"
+                tasks[progress.stage] = bar.add_task(title, total=progress.epochs, status=status)
             unfinished = progress.epoch < progress.epochs
-            bar.update(tasks[progress.stage], completed=progress.epoch, figures=figures, visible=unfinished)
+            bar.update(tasks[progress.stage], completed=progress.epoch, status=status, visible=unfinished)
 
         yield watch
 
@@ -143,14 +140,13 @@ def check_report(report: Report) -> None:
     rows = [["users", f"{report.users:,}"], ["items", f"{report.items:,}"]]
     rows += [[f"{name} interactions", f"{count:,}"] for name, count in report.interactions.items()]
     rows += [["sparsity", f"{report.sparsity:.4%}"]]
-    # what there is of these is said below, in sentences
-    looked_for = {
+    counts = {  # problems are described below, in sentences
         "repeated pairs": sum(report.duplicates.values()),
         "pairs shared by two parts": sum(report.shared.values()),
         "test interactions of unknown users or items": report.cold["interactions"],
         "constant columns": len(report.constant),
     }
-    rows += [[what, "none"] for what, found in looked_for.items() if not found]
+    rows += [[problem, "none"] for problem, count in counts.items() if not count]
     print_table([report.name, ""], rows)
     for sentence in (*report.notes, *report.findings):
         console().print(f"- {printable(sentence)}", markup=False)
@@ -185,9 +181,9 @@ def table_as_text(table: Any, format_: str) -> str:
     out = io.StringIO()
     printed = Table(box=None, pad_edge=False)
     for name in table.column_names:
-        printed.add_column(_plain(name))
+        printed.add_column(_text(name))
     for row in table.to_pylist():
-        printed.add_row(*(_plain(value) for value in row.values()))
+        printed.add_row(*(_text(value) for value in row.values()))
     Console(file=out, width=WIDE, highlight=False).print(printed)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
@@ -203,7 +199,7 @@ def _csv(table: Any) -> bytes:
 
 
 def write_table(table: Any, path: Path, format_: str) -> None:
-    """Write an Arrow table; the file is complete or not there."""
+    """Write an Arrow table atomically."""
     with replacing(path) as temporary:
         if format_ == "parquet":
             import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""`accord report`: run folders as a page."""
+"""`accord report`: a page about run folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders; the first is the baseline")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="the page; report.html in the run folder, or above several, if not given"),
+        typer.Option("-o", "--output", help="file to write; default: report.html in the run folder, or above several"),
     ] = None,
     device: Device = "auto",
     allow_imports: AllowImports = False,
@@ -30,5 +30,5 @@ def report(
     from accord.cli.display import say
     from accord.report.run_report import write_report
 
-    usual = (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"
-    say(f"report: {write_report(output or usual, loaded)}")
+    default = (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"
+    say(f"report: {write_report(output or default, loaded)}")

@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from accord.consensus.families import plan_search
 from accord.evaluation.significance import Comparison
-from accord.models.auto import Auto
-from accord.models.base import Shape
 from accord.report import charts
 from accord.report.page import Chart, Fact, Level, Section
 from accord.report.runs import Bools, Entry, Interval, Runs, intervals
 from accord.report.tables import Cell, Table, p_text, signed
 
+HISTORY = "interactions in training"
+AUTO = (
+    "By default, accord train runs auto, which tries several families of models and combines the best of them. To "
+    "compare it with this run, train it and give both run folders to accord report."
+)
 MATTERS = 0.02  # a smaller relative difference is called slight, even if it is significant
 
 
@@ -51,7 +53,7 @@ def summary(runs: Runs, section: Section) -> None:
     facts.append(Fact("training", f"{seconds:,.1f} s", f"{number} run{'s' if number > 1 else ''} on {devices}"))
     section.facts(facts)
     if not several and not runs.runs[0].is_auto:
-        section.note(_auto_would_try(runs.runs[0]))
+        section.note(AUTO)
 
 
 def verdict(
@@ -66,17 +68,6 @@ def verdict(
         f"{names[0]} {words} {names[1]} by {metric}: {means[0]:.4f} against {means[1]:.4f}, a difference of "
         f"{signed(test.difference)} (95% interval {signed(test.low)} to {signed(test.high)}).",
         level,
-    )
-
-
-def _auto_would_try(one: Entry) -> str:
-    log, budget = one.recommender.train, Auto.Config.model_validate({}).budget
-    search = plan_search(Shape.of(log), budget, has_times=one.recommender.trained_on.has_time)
-    families = ", ".join(family.name for family in search.families)
-    return (
-        f"By default, accord train runs auto: on this log it would try {families}, in about {search.seconds:,.0f} "
-        "seconds on two ordinary cores, and combine the best of them. To compare, train it and give both run folders "
-        "to accord report."
     )
 
 
@@ -154,7 +145,7 @@ def users(runs: Runs, section: Section) -> None:
         for group, _, means in groups
         for name, interval in zip(runs.names, means, strict=True)
     ]
-    chart = charts.groups(rows, runs.ndcg, [group for group, *_ in groups], runs.names, runs.grey)
+    chart = charts.groups(rows, runs.ndcg, HISTORY, [group for group, *_ in groups], runs.names, runs.grey)
     means = [f"{means[0].mean:.4f} for users with {group} interactions" for group, _, means in groups]
     table = _by_history(f"{runs.ndcg} by history", runs.entries, groups)
     title = f"{runs.ndcg} by history, with 95% intervals"
@@ -183,4 +174,4 @@ def user_groups(entry: Entry) -> list[tuple[str, Bools]]:
 
 def _by_history(title: str, entries: Sequence[Entry], groups: Sequence[Group]) -> Table:
     rows = tuple((group, f"{number:,}", *map(str, means)) for group, number, means in groups)
-    return Table(title, ("interactions in training", "users", *(one.name for one in entries)), rows)
+    return Table(title, (HISTORY, "users", *(one.name for one in entries)), rows)

@@ -102,7 +102,7 @@ def _by_value(judges: Sequence[Judge], values: Values) -> Chart:
     masks = [values.group == number for number in range(len(values.names))]
     means: dict[str, list[Cell]] = {one.name: [float(scores[mask].mean()) for mask in masks] for one, scores in judges}
     rows = [
-        {"run": name, "value": value, "mean": mean}
+        {"run": name, "group": value, "mean": mean}
         for name, column in means.items()
         for value, mean in zip(values.names, column, strict=True)
     ]
@@ -110,7 +110,7 @@ def _by_value(judges: Sequence[Judge], values: Values) -> Chart:
     counts = [f"{mask.sum():,}" for mask in masks]
     return Chart(
         title,
-        charts.by_value(rows, values.column, values.names, list(means)),
+        charts.groups(rows, "mean", values.column, values.names, list(means)),
         f"{name}: {first[0]:.3f} at {values.names[0]}, {first[-1]:.3f} at {values.names[-1]}.",
         Table.of(title, {values.column: values.names, "interactions": counts, **means}),
     )

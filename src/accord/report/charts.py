@@ -42,26 +42,31 @@ def dots(rows: Sequence[Row], metric: str, names: Sequence[str], grey: Sequence[
 
 
 def groups(
-    rows: Sequence[Row], metric: str, order: Sequence[str], names: Sequence[str], grey: Sequence[str]
+    rows: Sequence[Row], metric: str, title: str, order: Sequence[str], names: Sequence[str], grey: Sequence[str] = ()
 ) -> Drawing:
-    """A metric of each run for each group of users. Rows: group, run, mean, low, high."""
+    """A metric of each run in each group. Rows: group, run, mean and, for an interval, low and high."""
     base = alt.Chart(_data(rows)).encode(
-        x=alt.X("group:N", sort=list(order), title="interactions in training", axis=alt.Axis(labelAngle=0)),
+        x=alt.X("group:N", sort=list(order), title=title, axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
         xOffset=alt.XOffset("run:N", sort=list(names)),
-        color=alt.Color("run:N", scale=_colours(names, grey), sort=list(names)),
-        tooltip=_tooltips(("group", "N"), ("run", "N"), ("mean", metric), ("low", "from"), ("high", "to")),
+        color=alt.Color("run:N", scale=_colours(names, grey), sort=list(names), legend=_legend(names)),
     )
-    span = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
-    return alt.layer(span, base.mark_point(filled=True, size=60, opacity=1).encode(y="mean:Q"))
+    fields = [("group", "N"), ("run", "N"), ("mean", metric)]
+    points = base.mark_point(filled=True, size=60, opacity=1)
+    if "low" not in rows[0]:
+        return points.encode(tooltip=_tooltips(*fields))
+    span = base.mark_rule(strokeWidth=2).encode(y="low:Q", y2="high:Q")
+    return alt.layer(span, points).encode(tooltip=_tooltips(*fields, ("low", "from"), ("high", "to")))
 
 
 def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
     """A metric by epoch: the mean over seeds, in a band from lowest to highest. Rows: run, epoch, mean, low, high."""
     epochs = sorted({row["epoch"] for row in rows})
     axis = alt.Axis(format="d", values=epochs if len(epochs) <= 10 else alt.Undefined)
+    dashes = _legend(names, symbolType="stroke", symbolSize=400)  # distinguish lines without colour
     base = alt.Chart(_data(rows)).encode(
         x=alt.X("epoch:Q", title="epoch", axis=axis, scale=alt.Scale(nice=False)),
-        color=alt.Color("run:N", scale=_colours(names), legend=_lines(names)),
+        color=alt.Color("run:N", scale=_colours(names), legend=dashes),
         tooltip=_tooltips(("run", "N"), ("epoch", "N"), ("mean", title)),
     )
     y = alt.Y("low:Q", title=None, scale=alt.Scale(zero=False))
@@ -79,29 +84,13 @@ def probabilities(rows: Sequence[Row], names: Sequence[str]) -> Drawing:
         x=alt.X("left:Q", bin="binned", title="probability of being real", scale=alt.Scale(domain=[0, 1]), axis=axis),
         x2="right:Q",
         y=alt.Y("share:Q", stack=None, title="share of interactions", axis=alt.Axis(format="%")),
-        color=alt.Color("what:N", scale=scale, sort=list(names), legend=None if len(names) < 2 else alt.Undefined),
+        color=alt.Color("what:N", scale=scale, sort=list(names), legend=_legend(names)),
         tooltip=[*_tooltips(("what", "N")), alt.Tooltip("share:Q", format=".1%")],
     )
 
 
-def by_value(rows: Sequence[Row], column: str, order: Sequence[str], names: Sequence[str]) -> Drawing:
-    """The mean probability for each value. Rows: value, run, mean."""
-    return (
-        alt.Chart(_data(rows))
-        .mark_line(point={"filled": True, "size": 60}, strokeWidth=2)
-        .encode(
-            x=alt.X("value:N", sort=list(order), title=column, axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
-            color=alt.Color("run:N", scale=_colours(names), legend=_lines(names)),
-            strokeDash=alt.StrokeDash("run:N", scale=alt.Scale(domain=list(names))),
-            tooltip=_tooltips(("run", "N"), ("value", "N"), ("mean", "mean")),
-        )
-    )
-
-
-def _lines(names: Sequence[str]) -> Any:
-    """A legend with dashes, so that lines can be distinguished without colour."""
-    return None if len(names) < 2 else alt.Legend(symbolType="stroke", symbolSize=400)
+def _legend(names: Sequence[str], **options: Any) -> Any:
+    return None if len(names) < 2 else alt.Legend(**options)
 
 
 def _tooltips(*fields: tuple[str, str]) -> list[alt.Tooltip]:

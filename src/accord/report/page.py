@@ -9,9 +9,8 @@ A page is a title, a lead and sections; a section is a list of blocks, shown in 
     section.findings([Finding("warning", "17 duplicate pairs", "The same user and item …", ["u1 · i7"], "Merge them.")])
     section.table(Table("Noise by user", ("user", "share"), rows, ("A note.",)))
     section.chart(Chart("Lorenz curve", alt.Chart(table)…, "Half of the items have 92% of all clicks.", data))
-    section.charts([Chart(…), Chart(…)])                                              # side by side if there is room
-    section.charts([Chart(…)], folded="Over time")                                    # folded under this title
-    page.section("How to reproduce", folded=True).code("accord audit clicks.csv")     # the whole section is folded
+    section.charts([Chart(…), Chart(…)], folded="Over time")  # side by side, folded under this title
+    page.section("How to reproduce", folded=True).code("accord audit clicks.csv")
     page.write(Path("report.html"))
 
 All text is escaped. The contents at the top link to the sections by title.
@@ -134,9 +133,9 @@ class Section:
         source = base64.b64encode(figure.svg.encode()).decode()
         self._add("figure", figure=figure, source=f"data:image/svg+xml;base64,{source}")
 
-    def code(self, text: str, folded: str = "") -> None:
-        """Commands or the content of a file. `folded`: the text to click to show it."""
-        self._add("code", text=text, folded=folded)
+    def code(self, text: str) -> None:
+        """Commands or the content of a file."""
+        self._add("code", text=text)
 
     def _add(self, kind: str, **content: Any) -> None:
         self.blocks.append({"kind": kind, **content})

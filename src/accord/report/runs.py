@@ -58,10 +58,6 @@ class Entry:
     folder: str | None = None  # None for a baseline
 
     @property
-    def is_run(self) -> bool:
-        return self.folder is not None
-
-    @property
     def is_auto(self) -> bool:
         """Whether a search chose it."""
         return "search" in self.recommender.metrics
