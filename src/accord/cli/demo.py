@@ -23,7 +23,7 @@ def demo(
     seeds: Annotated[int, typer.Option(help="runs of each method")] = 3,
     device: Device = "auto",
 ) -> None:
-    """Train, compare and detect noise on simulated data with labelled noise; writes a report."""
+    """Train, compare and detect noise on simulated data; writes a report."""
     import numpy as np
 
     from accord.cli.display import print_table, say, training_progress
