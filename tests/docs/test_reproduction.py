@@ -58,11 +58,11 @@ def test_a_command_writes_all_forms(name: str, tmp_path: Path) -> None:
     """The quickest ones, which need no dataset, on a copy: the page is the one that is kept, other forms beside it."""
     for path in (FOLDER / "corrected").glob(f"{name}.json*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    line = next(line for line in commands() if line.startswith(f"accord {name} "))
+    line = next(line for line in commands() if line.startswith(f"accord lab {name} "))
     words = [str(tmp_path) if word.startswith("docs/") else word for word in shlex.split(line)[1:]]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     for suffix in WRITTEN:
         assert (tmp_path / f"{name}{suffix}").stat().st_size > 1000
     kept = (FOLDER / "corrected" / f"{name}.md").read_text(encoding="utf-8")
-    assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") == kept, f"run `accord {name}` with --render-only"
+    assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") == kept, f"run `accord lab {name}` with --render-only"
