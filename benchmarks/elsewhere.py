@@ -46,7 +46,7 @@ def prepare(folder: Path, source: str, labels: str) -> None:
     import accord
     from accord.evaluation.evaluate import Relevant
     from accord.protocol import CORRECTED
-    from accord_lab.label_shares import drawn_labels
+    from accord_lab.labels.draws import drawn_labels
 
     data = accord.load(source, labels=labels)
     place = folder / data.name

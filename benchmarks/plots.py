@@ -6,7 +6,7 @@ from typing import Any
 
 from figures import NAMES, cpu_of, epoch_of, median, sizes_of
 
-from accord_lab.paper_tables.drawing import STYLES, drawn, legend_below, panels
+from accord_lab.drawing import STYLES, drawn, legend_below, panels
 
 LOOKS = {
     "ours": {"color": "#d55e00", "marker": "o"}, "recbole": {"color": "#0b5cad", "marker": "s"},

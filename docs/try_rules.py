@@ -25,8 +25,8 @@ from accord.data.load import load_named
 from accord.methods.normal import Ensemble
 from accord.models import MODELS
 from accord.training.plan import plan
-from accord_lab import paper
-from accord_lab.paper_tables.experiment import KS
+from accord_lab import names
+from accord_lab.paper.experiment import KS
 
 Rule = dict[str, Any]
 RULES: dict[str, list[Rule]] = {
@@ -102,7 +102,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("out", type=Path, help="folder of rules.jsonl")
     options.add_argument("--dataset", nargs="+", default=list(DATASETS), choices=DATASETS)
-    options.add_argument("--model", nargs="+", default=list(paper.MODELS), choices=list(paper.MODELS))
+    options.add_argument("--model", nargs="+", default=list(names.MODELS), choices=list(names.MODELS))
     options.add_argument("--method", nargs="+", default=list(RULES), choices=list(RULES))
     options.add_argument("--seeds", type=int, default=3, help="runs of each, with seeds 2019, 2020, …")
     options.add_argument("--epochs", type=int, help="instead of the paper's")

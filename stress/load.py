@@ -30,7 +30,7 @@ from scipy import stats
 from traffic import LINES, LONGEST, PATIENCE, TOKEN, Clients, Clock, questions
 
 import accord
-from accord_lab.paper_tables.drawing import STYLES, drawn, legend_below, panels
+from accord_lab.drawing import STYLES, drawn, legend_below, panels
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 FIGURE = "load-memory.svg"

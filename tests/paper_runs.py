@@ -12,7 +12,7 @@ from accord.comparing.compare import Request
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset, Interactions
 from accord.report.tables import Figure
-from accord_lab.paper_tables.reproduce import reproduce
+from accord_lab.paper.reproduce import reproduce
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -25,3 +25,11 @@ def metric(name: str, which: str = "recall@20", **wanted: Any) -> list[float]:
 def words(page: str) -> str:
     """A page as one line, so that a sentence may go over several."""
     return " ".join((FOLDER / page).read_text(encoding="utf-8").split())
+
+
+def rows(page: str, part: str) -> list[list[str]]:
+    """The cells of the generated table of a page, row by row."""
+    text = (FOLDER / page).read_text(encoding="utf-8")
+    inside = text.partition(f"<!-- generated: {part} -->\n")[2].partition("<!-- end -->")[0]
+    body = [line for line in inside.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in body]

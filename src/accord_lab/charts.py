@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from accord.report.tables import Figure
-from accord_lab.oracle import NAME as CEILING
-from accord_lab.paper_tables import drawing
-from accord_lab.paper_tables.experiment import spread
-
-Floats = npt.NDArray[np.float64]
+from accord_lab import drawing
+from accord_lab.names import ORACLE, display_name
+from accord_lab.numbers import Floats, standard_deviation
 
 # dark and light in turn, so that neighbours differ in a grey print
 STYLES: dict[str, dict[str, Any]] = {
@@ -30,10 +27,10 @@ STYLES: dict[str, dict[str, Any]] = {
     "deca-p": {"color": "#e69f00", "marker": "X", "linestyle": "--"},
     "popularity": {"color": "#555555", "marker": "", "linestyle": (0, (1, 1))},
     "ease": {"color": "#009e73", "marker": "", "linestyle": (0, (6, 2))},
-    CEILING: {"color": "#009e73", "marker": "", "linestyle": (0, (3, 1, 1, 1))},
+    ORACLE: {"color": "#009e73", "marker": "", "linestyle": (0, (3, 1, 1, 1))},
 }
 OTHER = {"color": "#444444", "marker": "*", "linestyle": "-"}  # a method of the caller
-SOLVED: dict[str, dict[str, Any]] = {  # where these are curves, told apart
+SOLVED: dict[str, dict[str, Any]] = {  # where these are curves
     "item-knn": {"color": "#0072b2", "marker": "s", "linestyle": "-"},
     "user-knn": {"color": "#56b4e9", "marker": "D", "linestyle": "--"},
     "graph-filter": {"color": "#882255", "marker": "<", "linestyle": ":"},
@@ -44,42 +41,25 @@ LEVELS: tuple[dict[str, Any], ...] = (
     {"color": "#009e73", "linestyle": (0, (6, 2))},
     {"color": "#882255", "linestyle": (0, (3, 1, 1, 1))},
 )
-NAMES = {
-    **{"rce": "R-CE", "dcf": "DCF", "udt": "UDT", "pld": "PLD", "eard": "EARD"},
-    **{
-        "ease": "EASE",
-        "item-knn": "item-kNN",
-        "user-knn": "user-kNN",
-        "ials": "iALS",
-        CEILING: "EASE with ratings",
-        "demo": "Built-in data",
-        "ml-1m": "MovieLens-1M",
-    },
-}
-
-
-def display_name(name: str) -> str:
-    """A model, method or dataset as the pages write it."""
-    return NAMES.get(name) or drawing.display_name(name)
 
 
 def style(method: str) -> dict[str, Any]:
     return STYLES.get(method, OTHER)
 
 
-def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], told: float | None) -> Figure:
+def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], ceiling: float | None) -> Figure:
     """Every row by NDCG@20, the best on top; models without a method are lines. `rows`: name, method, values."""
     learned = sorted(
         (row for row in rows if row[1] not in STYLES or STYLES[row[1]]["marker"]), key=lambda r: r[2].mean()
     )
     fixed = {row[1]: float(row[2].mean()) for row in rows if row not in learned}
-    if told is not None:
-        fixed[CEILING] = told
+    if ceiling is not None:
+        fixed[ORACLE] = ceiling
     canvas, (axis,) = drawing.panels(1, width=8, height=1.6 + 0.23 * len(learned))
     for place, (_, method, values) in enumerate(learned):
         sd = values.std(ddof=1) if len(values) > 1 else 0.0
         look = {**style(method), "linestyle": "none"}
-        label = display_name(method) if method in STYLES else None  # others are named beside their rows
+        label = display_name(method) if method in STYLES else None  # others are named next to their rows
         axis.errorbar(values.mean(), place, xerr=sd, label=label, elinewidth=1.2, capsize=2, **look)
     for name, value in fixed.items():
         axis.axvline(value, color=style(name)["color"], linestyle=style(name)["linestyle"], label=display_name(name))
@@ -126,8 +106,8 @@ def reliability(file: str, title: str, curves: Mapping[tuple[str, str], Sequence
     canvas, axes = drawing.panels(columns, -(-len(models) // columns), width=3.3, height=3.2)
     for axis, model in zip(axes, models, strict=False):
         axis.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=1)
-        for (own, method), seeds in curves.items():
-            if own == model:
+        for (name, method), seeds in curves.items():
+            if name == model:
                 x, y = _joined(seeds)
                 axis.plot(x, y, label=display_name(method), markersize=4, linewidth=1.2, **style(method))
         axis.set(title=display_name(model), xlim=(0, 1), ylim=(0, 1), xlabel="posterior", ylabel="share that is real")
@@ -142,9 +122,9 @@ def _joined(seeds: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats]:
     """The bins of all seeds together: mean probability and share of real pairs."""
     counts = np.array([one["count"] for one in seeds], dtype=np.float64)
     total = counts.sum(0)
-    kept = total >= 0.001 * total.sum()
+    large = total >= 0.001 * total.sum()
     mean, real = (np.array([one[name] for one in seeds]) * counts for name in ("mean", "real"))
-    return mean.sum(0)[kept] / total[kept], real.sum(0)[kept] / total[kept]
+    return mean.sum(0)[large] / total[large], real.sum(0)[large] / total[large]
 
 
 def by_rate(
@@ -183,7 +163,7 @@ def by_share(
         for look, (way, points) in zip(drawing.STYLES, curves.items(), strict=False):
             shares = sorted(points)
             percent = [100 * share for share in shares]
-            mean, sd = (np.array([of(points[share]) for share in shares]) for of in (np.mean, spread))
+            mean, sd = (np.array([of(points[share]) for share in shares]) for of in (np.mean, standard_deviation))
             axis.fill_between(percent, mean - sd, mean + sd, color=look["color"], alpha=0.15, linewidth=0)
             axis.plot(percent, mean, label=way, markersize=5, **look)
         for dash, (name, level) in zip(LEVELS, levels.items(), strict=False):
@@ -201,8 +181,8 @@ def by_share(
 
 def _legend(canvas: Any, *axes: Any) -> None:
     """One legend under all panels, in the order of STYLES."""
-    found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     order = [display_name(name) for name in STYLES]
-    labels = sorted(found, key=lambda label: order.index(label) if label in order else len(order))
+    labels = sorted(handles, key=lambda label: order.index(label) if label in order else len(order))
     columns = min(5, int(canvas.get_figwidth() // 1.5))
-    canvas.legend([found[one] for one in labels], labels, loc="outside lower center", ncols=columns, frameon=False)
+    canvas.legend([handles[one] for one in labels], labels, loc="outside lower center", ncols=columns, frameon=False)

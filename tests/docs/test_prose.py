@@ -10,7 +10,7 @@ from accord.comparing.compare import Request
 from accord.consensus import families, labels, search, votes
 from accord.evaluation import evaluate
 from accord.models.auto import Auto
-from accord_lab.paper_tables.reproduce import EXPERIMENTS
+from accord_lab.paper.reproduce import EXPERIMENTS
 from helpers import small_data
 
 DOCS = Path(__file__).parents[2] / "docs"

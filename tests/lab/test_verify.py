@@ -10,8 +10,9 @@ import pytest
 
 from accord.comparing.results import keep_lines
 from accord.errors import InputError
-from accord_lab import chosen_labels, leaderboard
-from accord_lab.paper_tables.reproduce import reproduce
+from accord_lab.labels import chosen
+from accord_lab.leaderboards import leaderboard
+from accord_lab.paper.reproduce import reproduce
 from accord_lab.verify import Check, check_tests, check_users, verify
 from comparisons import ask
 from paper_runs import quiet, simulated
@@ -102,7 +103,7 @@ def test_tests_are_done_again_from_the_users(tmp_path):
 def test_pages_of_labels_are_made_again_and_their_lines_are_no_runs(tmp_path):
     drawn = {"dataset": "demo", "start": 0.5} | {f"{way} {n}": 0.5 for way in ("chosen", "random") for n in (50, 250)}
     keep_lines(tmp_path / "chosen.jsonl", [drawn | {"chosen 50": 0.6}, drawn])
-    chosen_labels.render(tmp_path)
+    chosen.render(tmp_path)
     found = outcomes(tmp_path, training=True)
     assert found == {
         "chosen.md": (False, ""),

@@ -1,4 +1,4 @@
-"""`accord lab labels`: what a few labels are worth on data whose labels are known."""
+"""`accord lab labels`: what a few labels are worth on data that has labels."""
 
 from __future__ import annotations
 
@@ -34,22 +34,24 @@ def labels(
     draws: Annotated[int, typer.Option(help="draws of the labels")] = 10,
     truth: Annotated[
         str | None,
-        typer.Option(help="what is real and what noise, as 'rating>=4; rating<=2', that auto is judged by besides"),
+        typer.Option(help="another rule of what is real and what noise, as 'rating>=4; rating<=2', to judge auto by"),
     ] = None,
     clean: Clean = None,
     budget: Annotated[float, typer.Option(help="seconds for what auto tries, on two ordinary cores")] = 120.0,
     device: Device = "auto",
     out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/labels"),
 ) -> None:
-    """Give auto or a training a few of the known labels, and see how well noise is told and items recommended."""
+    """Give auto or a training some labels of a log, and measure noise detection and recommendations."""
     from accord.cli.display import print_table, say
     from accord.data.load import load
-    from accord_lab import chosen_labels, label_shares, label_trust, labels_in_training
+    from accord_lab.labels import chosen, training, trust
+    from accord_lab.labels import shares as of_shares
+    from accord_lab.labels.draws import By
 
     ways = by.split(",")
     for way in ways:
-        if way not in get_args(label_shares.By):
-            raise unknown("--by", way, get_args(label_shares.By))
+        if way not in get_args(By):
+            raise unknown("--by", way, get_args(By))
     if of not in KINDS:
         raise unknown("--of", of, KINDS)
     given = parse_numbers(shares, "--shares", float)
@@ -57,20 +59,17 @@ def labels(
         raise InputError("--draws must be at least 1, and --shares between 0 and 1.")
     dataset = load(source_of(data, None), labels=labels, clean=clean)
     if of == "auto":
-        asked, judge = cast(list[label_shares.By], ways), None
+        judge = None
         if truth is not None:
-            judge = label_shares.Truth.of(load(source_of(data, None), labels=truth, clean=clean), truth)
-        lines = label_shares.run(dataset, given, asked, draws, out, device, budget, say, judge)
-        name, made = label_shares.NAME, label_shares.write_page(out, lines)
+            judge = of_shares.Truth.of(load(source_of(data, None), labels=truth, clean=clean), truth)
+        of_shares.run(dataset, given, cast(list[By], ways), draws, out, device, budget, say, judge)
     elif of == "training":
-        lines = labels_in_training.run(dataset, draws, out, device, say)
-        name, made = labels_in_training.NAME, labels_in_training.write_page(out, lines)
+        training.run(dataset, draws, out, device, say)
     elif of == "trust":
-        lines = label_trust.run(dataset, given, draws, out, device, budget, say)
-        name, made = label_trust.NAME, label_trust.write_page(out, lines)
+        trust.run(dataset, given, draws, out, device, budget, say)
     else:
-        lines = chosen_labels.run(dataset, draws, out, say)
-        name, made = chosen_labels.NAME, chosen_labels.write_page(out, lines)
-    for table in made:
+        chosen.run(dataset, draws, out, say)
+    study = {"auto": of_shares, "training": training, "trust": trust, "chosen": chosen}[of]
+    for table in study.render(out):
         print_table(table.columns, table.rows)
-    say(f"page: {out / name}.md")
+    say(f"page: {out / study.NAME}.md")

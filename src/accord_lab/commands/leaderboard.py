@@ -17,45 +17,52 @@ if TYPE_CHECKING:
     from accord.data.interactions import Dataset
     from accord.report.tables import Figure, Table
 
+    Run = Callable[[Callable[[Dataset], Request]], list[Table | Figure]]
+
 Datasets = Annotated[
-    list[str] | None, typer.Argument(help="named datasets, files or folders; those found if not given")
+    list[str] | None, typer.Argument(help="named datasets, files or folders; those available if not given")
 ]
 Models = Annotated[str | None, typer.Option(help="models, separated by commas")]
 Methods = Annotated[str | None, typer.Option(help="methods, separated by commas; all if not given")]
+Seeds = Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")]
 Tune = Annotated[int, typer.Option(help="tuning trials for each row first, chosen by validation NDCG@20; 0: defaults")]
 Epochs = Annotated[int | None, typer.Option(help="passes over the training data, at most")]
-Known = Annotated[
+From = Annotated[
     list[Path] | None, typer.Option("--from", help="reuse finished runs of another --out; may be given more than once")
 ]
 AtOnce = Annotated[int, typer.Option("--processes", min=1, help="rows that train at once, which may share a GPU")]
+Out = Annotated[Path, typer.Option(help="folder of the page and raw results")]
 RenderOnly = Annotated[bool, typer.Option("--render-only", help="only write the page again, from the results")]
+OUT = Path("runs/leaderboard")
 
 
 def leaderboard(
     datasets: Datasets = None,
     models: Models = None,
     methods: Methods = None,
-    seeds: Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")] = 10,
+    seeds: Seeds = 10,
     tune: Tune = 16,
     epochs: Epochs = None,
     device: Device = "auto",
     cluster: Cluster = None,
     processes: AtOnce = 1,
-    out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard"),
-    known: Known = None,
+    out: Out = OUT,
+    reuse: From = None,
     render_only: RenderOnly = False,
 ) -> None:
     """Every model with every method, equally tuned, tested against Normal and the best row without denoising."""
-    from accord_lab import leaderboard as board
+    from accord_lab.leaderboards import leaderboard as page
 
     if render_only:
-        show(board.render(out))
+        show(page.render(out))
         return
     _check(seeds, tune)
-    given = _named(models, methods)
-    loaded = _load(datasets, ("ml-100k", "modcloth", "adressa"))
-    asked = seeds, epochs, device, cluster, processes, known
-    show(_watched(lambda request: board.run(loaded, request, out, trials=tune, **given), *asked))
+    names, loaded = _split(models=models, methods=methods), _load(datasets, ("ml-100k", "modcloth", "adressa"))
+
+    def run(request: Callable[[Dataset], Request]) -> list[Table | Figure]:
+        return page.run(loaded, request, out, trials=tune, **names)
+
+    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse))
 
 
 def injected(
@@ -64,58 +71,58 @@ def injected(
     methods: Methods = None,
     kinds: Annotated[str, typer.Option(help="uniform, popularity, user")] = "uniform,popularity,user",
     rates: Annotated[str, typer.Option(help="shares of the training pairs that are noise")] = "0.1,0.2,0.3,0.4",
-    seeds: Annotated[int, typer.Option(help="runs of each cell, with seeds 2019, 2020, …")] = 5,
+    seeds: Seeds = 5,
     tune: Tune = 16,
     epochs: Epochs = None,
     device: Device = "auto",
     cluster: Cluster = None,
     processes: AtOnce = 1,
-    out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard"),
-    known: Known = None,
+    out: Out = OUT,
+    reuse: From = None,
     render_only: RenderOnly = False,
 ) -> None:
-    """Inject noise into training data: whether it is found, and what it costs the ranking."""
-    from accord_lab import noise_injection as noise
+    """Inject noise into training data: how well it is detected, and what it costs the ranking."""
+    from accord_lab.leaderboards import injected as page
 
     if render_only:
-        show(noise.render(out))
+        show(page.render(out))
         return
     _check(seeds, tune)
-    given = _named(models, methods)
-    which, shares = kinds.split(","), parse_numbers(rates, "--rates", float)
+    names, shares = _split(models=models, methods=methods, kinds=kinds), parse_numbers(rates, "--rates", float)
     loaded = _load(datasets, ("demo", "ml-100k", "modcloth"))
-    asked = seeds, epochs, device, cluster, processes, known
 
     def run(request: Callable[[Dataset], Request]) -> list[Table | Figure]:
-        return noise.run(loaded, request, out, trials=tune, kinds=which, rates=shares, **given)
+        return page.run(loaded, request, out, trials=tune, rates=shares, **names)
 
-    show(_watched(run, *asked))
+    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse))
 
 
 def partners(
     datasets: Datasets = None,
     model: Annotated[str, typer.Option(help="model that is trained with each partner")] = "gmf",
     partners: Annotated[str, typer.Option(help="models of the frozen partner")] = "mf,ease,item-knn,ials",
-    seeds: Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")] = 3,
+    seeds: Seeds = 3,
     epochs: Epochs = None,
     device: Device = "auto",
     cluster: Cluster = None,
     processes: AtOnce = 1,
-    out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard"),
-    known: Known = None,
+    out: Out = OUT,
+    reuse: From = None,
     render_only: RenderOnly = False,
 ) -> None:
     """DeCA(p) with frozen partners of other families: whether agreement of different models tells noise."""
-    from accord_lab import partners as page
+    from accord_lab.leaderboards import partners as page
 
     if render_only:
         show(page.render(out))
         return
     _check(seeds, 0)
-    given = partners.split(",")
-    loaded = _load(datasets, ("demo", "ml-100k", "modcloth"))
-    asked = seeds, epochs, device, cluster, processes, known
-    show(_watched(lambda request: page.run(loaded, request, out, model, given), *asked))
+    names, loaded = partners.split(","), _load(datasets, ("demo", "ml-100k", "modcloth"))
+
+    def run(request: Callable[[Dataset], Request]) -> list[Table | Figure]:
+        return page.run(loaded, request, out, model, names)
+
+    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse))
 
 
 def _check(seeds: int, tune: int) -> None:
@@ -123,28 +130,28 @@ def _check(seeds: int, tune: int) -> None:
         raise InputError("--seeds must be at least 1 and --tune at least 0.")
 
 
-def _named(models: str | None, methods: str | None) -> dict[str, list[str]]:
-    return {name: text.split(",") for name, text in (("models", models), ("methods", methods)) if text}
+def _split(**options: str | None) -> dict[str, list[str]]:
+    return {name: text.split(",") for name, text in options.items() if text}
 
 
-def _load(datasets: list[str] | None, usual: tuple[str, ...]) -> list[Dataset]:
+def _load(datasets: list[str] | None, default: tuple[str, ...]) -> list[Dataset]:
     from accord.data import catalog
     from accord.data.load import load
 
-    wanted = datasets or [name for name in usual if catalog.found(name)]
-    if not wanted:
-        raise InputError(f"none of {', '.join(usual)} was found; set ACCORD_DATA, or name a dataset to fetch it.")
-    return [load(name) for name in wanted]
+    names = datasets or [name for name in default if catalog.found(name)]
+    if not names:
+        raise InputError(f"none of {', '.join(default)} is available; set ACCORD_DATA, or name a dataset to fetch it.")
+    return [load(name) for name in names]
 
 
-def _watched(
-    run: Callable[[Callable[[Dataset], Request]], list[Table | Figure]],
+def _with_progress(
+    run: Run,
     seeds: int,
     epochs: int | None,
     device: str,
     cluster: str | None,
     processes: int,
-    known: list[Path] | None,
+    reuse: list[Path] | None,
 ) -> list[Table | Figure]:
     """Run with a progress bar; nothing is lost by an interruption."""
     from accord.cli.display import say, training_progress
@@ -152,7 +159,7 @@ def _watched(
     from accord.comparing.executor import Processes
     from accord.comparing.ray_executor import workers_on
 
-    for folder in known or []:
+    for folder in reuse or []:
         if not folder.is_dir():
             raise InputError(f"--from {folder}: there is no such folder.")
     if cluster is not None and processes > 1:
@@ -167,7 +174,7 @@ def _watched(
                 device=device,
                 watch=watch,
                 say=say,
-                known=tuple(known or ()),
+                known=tuple(reuse or ()),
                 workers=workers,
             )
         )
@@ -180,6 +187,7 @@ def show(parts: Iterable[Table | Figure]) -> None:
 
     for table in parts:
         if isinstance(table, Table):
-            shown = [n for n, name in enumerate(table.columns) if "@5" not in name and "recall" not in name]
-            rows = [["" if row[n] is None else row[n] for n in shown] for row in table.rows]
-            print_table([table.columns[n] for n in shown], rows, table.title)
+            shown = table.only([n for n, name in enumerate(table.columns) if "@5" not in name and "recall" not in name])
+            print_table(
+                shown.columns, [["" if cell is None else cell for cell in row] for row in shown.rows], table.title
+            )

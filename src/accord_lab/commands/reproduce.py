@@ -12,14 +12,14 @@ from accord.errors import InputError
 
 if TYPE_CHECKING:
     from accord.comparing.executor import Workers
-    from accord_lab.paper_tables.experiment import Experiment
+    from accord_lab.paper.experiment import Experiment
 
 NAMES = "overall, ablation, selection, curves, agreement, posterior, grid, or all"
 
 
 def reproduce(
     name: Annotated[str, typer.Argument(help=NAMES)],
-    dataset: Annotated[str | None, typer.Option(help="datasets, separated by commas; those found if not given")] = None,
+    dataset: Annotated[str | None, typer.Option(help="datasets, separated by commas; all available by default")] = None,
     model: Annotated[str | None, typer.Option(help="models, separated by commas; the paper's if not given")] = None,
     method: Annotated[str | None, typer.Option(help="methods, separated by commas; the paper's if not given")] = None,
     protocol: Annotated[str, typer.Option(help="published or corrected")] = "published",
@@ -35,13 +35,13 @@ def reproduce(
         bool, typer.Option("--render-only", help="only write the pages again, from the results")
     ] = False,
 ) -> None:
-    """The paper's tables and figures from real data, its values beside ours. Continues where it was interrupted.
+    """The paper's tables and figures from real data, its values next to ours. Continues where it was interrupted.
 
     The overall comparison under the corrected protocol is the leaderboard: all models and methods, equally tuned.
     """
     from accord.errors import unknown
     from accord.protocol import PRESETS
-    from accord_lab.paper_tables.reproduce import EXPERIMENTS
+    from accord_lab.paper.reproduce import EXPERIMENTS
 
     if name != "all" and name not in EXPERIMENTS:
         raise unknown("table or figure", name, [*EXPERIMENTS, "all"])
@@ -74,18 +74,16 @@ def reproduce(
 def _applicable(
     experiments: dict[str, Experiment], name: str, wanted: dict[str, list[str]]
 ) -> dict[str, list[str]] | None:
-    """The names asked for that this experiment has; None if it has none of them. Unknown names are errors."""
+    """The wanted names that this experiment has; None if it has none of them. Names that none has are errors."""
+    from accord.errors import unknown
+
     given = {}
     for what, names in wanted.items():
-        known: set[str] = set()
-        for one in experiments.values():
-            known |= {*getattr(one, f"{what}s"), *one.lacking}
-        for asked in names:
-            if asked not in known:
-                from accord.errors import unknown
-
-                raise unknown(what, asked, sorted(known))
-        given[what] = [asked for asked in names if asked in getattr(experiments[name], f"{what}s")]
+        valid = {one for each in experiments.values() for one in (*getattr(each, f"{what}s"), *each.lacking)}
+        for one in names:
+            if one not in valid:
+                raise unknown(what, one, sorted(valid))
+        given[what] = [one for one in names if one in getattr(experiments[name], f"{what}s")]
         if not given[what]:
             return None
     return given
@@ -108,28 +106,28 @@ def _one(
     from accord.data import catalog
     from accord.data.load import load_named
     from accord.report.tables import Table
-    from accord_lab.paper_tables.reproduce import EXPERIMENTS
-    from accord_lab.paper_tables.reproduce import reproduce as run_one
+    from accord_lab.paper.reproduce import EXPERIMENTS
+    from accord_lab.paper.reproduce import reproduce as run_one
 
     experiment = EXPERIMENTS[name]
     chosen = experiment.choose("dataset", wanted.get("dataset"))
     for what in ("model", "method"):
         experiment.choose(what, wanted.get(what))
-    here = [one for one in chosen if "dataset" in wanted or catalog.found(one)]
+    available = [one for one in chosen if "dataset" in wanted or catalog.found(one)]
     finished = {line["dataset"] for line in Results(folder, name).read()}
     if render_only and "dataset" not in wanted:
-        here = [one for one in here if one in finished]
-    if not here:
+        available = [one for one in available if one in finished]
+    if not available:
         raise InputError(
             f"{folder}/{name}.jsonl has no results to render; run 'accord lab reproduce {name}' first."
             if render_only
-            else f"none of {', '.join(chosen)} was found; set ACCORD_DATA, or name one with --dataset to fetch it."
+            else f"none of {', '.join(chosen)} is available; set ACCORD_DATA, or name one with --dataset to fetch it."
         )
-    others = [one for one in experiment.datasets if one in finished and one not in here and catalog.found(one)]
-    say(f"{name}: {experiment.title} · {', '.join(here)}")
+    others = [one for one in experiment.datasets if one in finished and one not in available and catalog.found(one)]
+    say(f"{name}: {experiment.title} · {', '.join(available)}")
     with training_progress() as watch:
         parts = run_one(
-            name, [load_named(one) for one in here], wanted.get("model"), wanted.get("method"),
+            name, [load_named(one) for one in available], wanted.get("model"), wanted.get("method"),
             lambda data: Request(
                 data, protocol, seeds, (), epochs, device, watch, say, per_user=False, workers=workers
             ),

@@ -1,1 +1,1 @@
-"""The sentences about the results in `docs/reproduction`, made from the raw results: `pages.filled` writes them."""
+"""The generated tables and claims of the README pages in `docs/reproduction`: `pages.filled` writes them."""

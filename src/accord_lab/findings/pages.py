@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from accord.errors import InputError
-from accord_lab.findings import corrected, figures, published
+from accord_lab.findings import corrected, published
 
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 Part = Callable[[Path], str]
 PAGES: Mapping[str, Mapping[str, Part]] = {
-    "README.md": {**published.PARTS_OF_PAGE, **figures.PARTS_OF_PAGE},
+    "README.md": published.PARTS_OF_PAGE,
     "corrected/README.md": corrected.PARTS_OF_PAGE,
 }
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import accord
-from accord_lab import chosen_labels, label_shares, labels_in_training
+from accord.comparing.results import keep_lines
+from accord_lab.labels import chosen, shares, training
 from commands import run
 
 
@@ -30,9 +31,11 @@ def test_mistakes_are_one_sentence(words, said, monkeypatch, capsys, tmp_path):
 
 def test_the_table_is_printed_and_written(monkeypatch, capsys, tmp_path):
     keys = ("auc", "label_free_auc", "popularity_auc", "ece", "consensus", "ease", "ease_told", "ndcg@20", "p_ease")
-    line = dict.fromkeys(keys, 0.5) | {"dataset": "demo", "by": "random", "share": 0.05}
+    line = dict.fromkeys(keys, 0.5) | {"dataset": "demo", "by": "random", "share": 0.05, "used": True, "budget": 120.0}
     asked = []
-    monkeypatch.setattr(label_shares, "run", lambda data, *more: asked.append((data, more)) or [line])
+    monkeypatch.setattr(
+        shares, "run", lambda data, *more: asked.append((data, more)) or keep_lines(more[3] / "labels.jsonl", [line])
+    )
     monkeypatch.chdir(tmp_path)
     words = "lab labels demo --labels value>=1 --shares 0.05 --by random --draws 3 --out here"
     code, out, err = run(monkeypatch, capsys, *words.split(), "--truth", "value>=1; value<=0")
@@ -50,8 +53,9 @@ def test_pages_of_training_and_of_chosen_labels(monkeypatch, capsys, tmp_path):
     trained = {"dataset": "demo", "model": "mf", "method": "tce", "auc": 0.5, "ndcg@20": 0.25, "seed": 1}
     trained = [trained | {"labels": labels} for labels in ("none", "binary")]
     drawn = {"dataset": "demo", "start": 0.5} | {f"{way} {n}": 0.5 for way in ("chosen", "random") for n in (50, 250)}
-    monkeypatch.setattr(labels_in_training, "run", lambda *_: trained)
-    monkeypatch.setattr(chosen_labels, "run", lambda *_: [drawn | {"chosen 50": 0.6}, drawn])
+    monkeypatch.setattr(training, "run", lambda *_: keep_lines(tmp_path / "training.jsonl", trained))
+    both = [drawn | {"chosen 50": 0.6}, drawn]
+    monkeypatch.setattr(chosen, "run", lambda *_: keep_lines(tmp_path / "chosen.jsonl", both))
     for of, said in (("training", "| demo | mf | tce | 0.2500 |"), ("chosen", "| demo | 250 + 50 | 0.5500")):
         words = f"lab labels demo --labels value>=1 --of {of} --out {tmp_path}"
         code, _, err = run(monkeypatch, capsys, *words.split())

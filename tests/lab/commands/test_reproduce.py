@@ -106,7 +106,9 @@ def test_killed_and_started_again_it_ends_with_the_same_results(electronics, mon
 
 def test_the_corrected_overall_comparison_is_the_leaderboard(tmp_path, monkeypatch, capsys):
     asked = []
-    monkeypatch.setattr("accord_lab.leaderboard.run", lambda *given, **named: asked.append((given, named)) or [])
+    monkeypatch.setattr(
+        "accord_lab.leaderboards.leaderboard.run", lambda *given, **named: asked.append((given, named)) or []
+    )
     command = [
         "lab",
         "reproduce",

@@ -1,0 +1,31 @@
+"""What the studies of labels share: one JSON line per draw or run, written as soon as it is finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from accord.comparing.results import keep_lines, read_lines
+from accord.data.interactions import Dataset
+from accord.errors import InputError
+from accord.io.files import only_writer
+
+Line = dict[str, Any]
+
+
+def require_labels(data: Dataset, *parts: str) -> None:
+    """Refuse data without labels in the named parts."""
+    if any("label" not in getattr(data, part).names for part in parts):
+        raise InputError(f"{data.name} has no labels to draw from; give --labels, as 'rating>=4'.")
+
+
+def add_missing(file: Path, keys: Sequence[Line], make: Callable[[list[Line]], Iterator[Line]]) -> list[Line]:
+    """All lines of a file, after adding those for the keys (fields of a line) that it lacks, each as it is made."""
+    with only_writer(file.parent):
+        lines = read_lines(file)
+        missing = [key for key in keys if not any(key.items() <= line.items() for line in lines)]
+        for line in make(missing) if missing else ():
+            lines.append(line)
+            keep_lines(file, lines)
+    return lines

@@ -1,0 +1,154 @@
+"""What labels are worth in the training of a learned model: the same runs with a share of the labels and without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from scipy.stats import ttest_1samp
+
+from accord.comparing.results import mean_sd, read_lines
+from accord.data.interactions import Dataset
+from accord.evaluation.noise import auc
+from accord.fitting import fit
+from accord.methods import MethodSpec, method_name
+from accord.report.export import write_all
+from accord.report.tables import Table
+from accord.training.plan import FIRST_SEED
+from accord_lab.labels.draws import drawn_labels, with_train_labels
+from accord_lab.labels.graded import GradedDeCA
+from accord_lab.labels.study import Line, add_missing, require_labels
+from accord_lab.numbers import Floats
+from accord_lab.pair_scores import pair_scores
+
+NAME, TITLE = "training", "Labels in training"
+SHARE = 0.05
+SIGNIFICANT = 0.05
+HEADS = (
+    *("data", "model", "method", "without labels", "with 5%", "difference", "change", "p", "noise AUC without"),
+    "with 5%",
+)
+GRADED_HEADS = ("data", "model", "method", "labels", "NDCG@20", "against the first", "change", "p", "noise AUC")
+NOTE = (
+    f"NDCG@20 of learned models trained without labels and with those of {SHARE:.0%} of the training interactions: a "
+    "rating of 4 or 5 is real, any other is noise. Mean ± sd over seeds, each of which has another draw of labels; "
+    "differences and p of a paired t test over the seeds, not corrected for the number of tests; p < 0.05 is marked. "
+    "Default options; the epochs are chosen by the validation, which no label changes. Noise AUC: real against noise "
+    "by p_real of the trained model, of training interactions whose label was not drawn."
+)
+KINDS = {"binary": "real or noise", "graded": "grades"}
+Runs = dict[int, Line]  # by seed
+Cells = dict[tuple[str, str, str], dict[str, Runs]]  # of dataset, model, method: by kind of labels
+
+
+def run(
+    data: Dataset, draws: int, folder: Path, device: str = "auto", say: Callable[[str], None] = print,
+    models: Sequence[str] = ("gmf", "mf"), methods: Sequence[str] = ("deca", "normal", "tce", "deca-p"),
+) -> list[Line]:  # fmt: skip
+    """One line per run; finished runs are not repeated.
+
+    Each seed is trained without labels, and with another draw of a share of them. Where values go from 1 to 5, DeCA is
+    also given these as grades."""
+    require_labels(data, "train")
+    file, seeds = folder / f"{NAME}.jsonl", range(FIRST_SEED, FIRST_SEED + draws)
+    stars = data.train.has_value and set(np.unique(data.train.column("value"))) == {1, 2, 3, 4, 5}
+    trainings: list[tuple[str, MethodSpec, str]] = [
+        (model, method, labels) for model in models for method in methods for labels in ("none", "binary")
+    ]
+    if stars and "deca" in methods:
+        for model in models:
+            trainings += [(model, "deca", "graded"), (model, GradedDeCA, "graded"), (model, GradedDeCA, "binary")]
+    lines = []
+    for model, method, labels in trainings:
+        cell = {"dataset": data.name, "model": model, "method": method_name(method), "labels": labels}
+
+        def make(missing: list[Line], method: MethodSpec = method) -> Iterator[Line]:
+            for keys in [missing] if missing[0]["labels"] == "none" else [[key] for key in missing]:
+                yield from _trained(data, method, keys, device)
+                say(f"{data.name}: {keys[0]['model']} + {keys[0]['method']}, labels {keys[0]['labels']}")
+
+        lines = add_missing(file, [cell | {"seed": seed} for seed in seeds], make)
+    return lines
+
+
+def labelled(data: Dataset, label: Floats, draw: int) -> Dataset:
+    """The data with labels for a share of the training interactions."""
+    return with_train_labels(data, np.where(np.isnan(drawn_labels(data, SHARE, "random", draw)), np.nan, label))
+
+
+def _trained(data: Dataset, method: MethodSpec, keys: Sequence[Line], device: str) -> Iterator[Line]:
+    """The lines of runs that are trained at once: several seeds without labels, or one seed with its draw of them."""
+    model, labels = keys[0]["model"], keys[0]["labels"]
+    draw, truth = keys[0]["seed"] - FIRST_SEED, data.train.column("label")
+    if labels == "none":
+        given = replace(data, train=data.train.without("label"))
+    else:
+        grades = (data.train.column("value").astype(float) - 1) / 4 if labels == "graded" else truth
+        given = labelled(data, grades, draw)
+    made = fit(given, model, method, seeds=[key["seed"] for key in keys], device=device, refit=False)
+    label = data.training_csr().columns["label"]
+    p_real = pair_scores(made, made.train.users, made.train.items)
+    for run, (key, entry) in enumerate(zip(keys, made.metrics["runs"], strict=True)):
+        drawn = ~np.isnan(labelled(data, truth, key["seed"] - FIRST_SEED).training_csr().columns["label"])
+        rest = ~drawn & ~np.isnan(label)
+        yield key | {
+            "share": SHARE, "given": int((~rest).sum()) if labels != "none" else 0,
+            "ndcg@20": entry["metrics"]["ndcg@20"], "valid_ndcg@20": entry.get("valid_ndcg@20"),
+            "auc": auc(p_real[run][rest], label[rest] > 0.5), "epochs": entry["epochs"],
+        }  # fmt: skip
+
+
+def tables(lines: Sequence[Line]) -> list[Table]:
+    """With and without labels, and labels of several kinds."""
+    cells: Cells = {}
+    for line in lines:
+        by_labels = cells.setdefault((line["dataset"], line["model"], line["method"]), {})
+        by_labels.setdefault(line["labels"], {})[line["seed"]] = line
+    rows: list[tuple[str, ...]] = []
+    marked = set()
+    for key, runs in cells.items():
+        if {"none", "binary"} <= {*runs}:
+            difference, change, p, significant = _differences(runs["none"], runs["binary"])
+            marked |= {(len(rows), 5)} if significant else set()
+            ndcg, noise = ([_spread(runs[kind], name) for kind in ("none", "binary")] for name in ("ndcg@20", "auc"))
+            rows.append((*key, *ndcg, difference, change, p, *noise))
+    made = [Table(TITLE, HEADS, tuple(rows), (), frozenset(marked))]
+    return [*made, graded] if (graded := _graded_table(cells)).rows else made
+
+
+def _graded_table(cells: Cells) -> Table:
+    """Where DeCA was given grades: each kind of labels, against DeCA with labels of real or noise."""
+    rows: list[tuple[str, ...]] = []
+    marked = set()
+    for key, by_labels in cells.items():
+        for labels in KINDS if "graded" in by_labels else ():
+            if runs := by_labels.get(labels):
+                base = cells[key[0], key[1], "deca"]["binary"]
+                difference, change, p, significant = _differences(base, runs) if runs is not base else ("", "", "", 0)
+                marked |= {(len(rows), 5)} if significant else set()
+                spreads = _spread(runs, "ndcg@20"), difference, change, p, _spread(runs, "auc")
+                rows.append((*key, KINDS[labels], *spreads))
+    return Table("Labels of one to five stars", GRADED_HEADS, tuple(rows), (), frozenset(marked))
+
+
+def _differences(before: Runs, after: Runs) -> tuple[str, str, str, bool]:
+    """The mean difference by seed, relative too, p of a paired t test, and whether that is significant."""
+    seeds = sorted(before.keys() & after.keys())
+    gains = [after[seed]["ndcg@20"] - before[seed]["ndcg@20"] for seed in seeds]
+    p = float(ttest_1samp(gains, 0).pvalue) if len(gains) > 1 else 1.0
+    change = fmean(gains) / fmean(before[seed]["ndcg@20"] for seed in seeds)
+    return f"{fmean(gains):+.4f}", f"{change:+.1%}", f"{p:.3f}", p < SIGNIFICANT
+
+
+def _spread(runs: Runs, key: str) -> str:
+    return mean_sd([line[key] for line in runs.values()])
+
+
+def render(folder: Path) -> list[Table]:
+    """Write the page from the raw results alone."""
+    made = tables(read_lines(folder / f"{NAME}.jsonl"))
+    write_all(folder, NAME, made, [NOTE], TITLE)
+    return made

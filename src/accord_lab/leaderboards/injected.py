@@ -1,0 +1,240 @@
+"""Noise of a given kind and rate, injected into training data: how well it is detected, and what it costs the ranking.
+
+Built-in data has noise already; there the same models are also trained without it. `run` writes raw results and
+`NAME.json`, which says which runs make up each cell; the page is written from these two files alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accord.comparing.compare import ALWAYS, Request, cells_of, compare, keys_of
+from accord.comparing.results import Results, mean_sd
+from accord.comparing.tuning import tuned
+from accord.data.interactions import Dataset
+from accord.data.simulate import KINDS
+from accord.errors import InputError, unknown
+from accord.io.files import write_json
+from accord.methods import METHODS
+from accord.report.export import write_all
+from accord.report.tables import Figure, Table
+from accord_lab import charts
+from accord_lab.leaderboards.leaderboard import KS, TRIALS, row_name
+from accord_lab.leaderboards.noise_conditions import BUILT_IN, CLEAN, Condition, conditions
+from accord_lab.leaderboards.page_files import Line, read_entries, read_page_files
+from accord_lab.names import display_name
+from accord_lab.numbers import Floats, mean_sd_or_none
+
+NAME = "injected"
+MODELS = ("gmf", "lightgcn")
+RATES = (0.1, 0.2, 0.3, 0.4)
+SOLVED = "solved models"  # the panel of solved models besides popularity and EASE, which are in every panel
+KIND_NAMES = {"uniform": "uniform", "popularity": "popularity-driven", "user": "user-dependent", BUILT_IN: BUILT_IN}
+
+
+def run(
+    datasets: Sequence[Dataset],
+    request: Callable[[Dataset], Request],
+    folder: Path,
+    models: Sequence[str] = MODELS,
+    methods: Sequence[str] = tuple(METHODS),
+    trials: int = TRIALS,
+    kinds: Sequence[str] = KINDS,
+    rates: Sequence[float] = RATES,
+) -> list[Table | Figure]:
+    """Tune on each dataset as it is, train with and without noise, and write the page of everything in the folder."""
+    if not rates or min(rates) <= 0 or max(rates) >= 1:
+        raise InputError("--rates are shares of the training pairs: give numbers above 0 and below 1, as 0.1,0.2.")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise unknown("noise kind", kind, KINDS)
+    entries, results = read_entries(folder, NAME), Results(folder, NAME)
+    for data in datasets:
+        asked = replace(request(data), ks=KS, per_user=False)
+        cells = cells_of(models, methods, {})
+        if trials:
+            cells = tuned(asked, cells, trials, Results(folder, "tuning"))
+        rows = []
+        for one in conditions(data, kinds, rates):
+            noisy = replace(asked, data=one.data, more=one.more)
+            asked.say(f"{data.name}: " + (f"{one.kind} noise, {one.rate:.0%}" if one.rate else "without noise"))
+            lines = compare(noisy, cells, results).by_key()
+            _check(lines, [key for c in cells for key in keys_of(noisy, c)], one, results)
+            where = {"kind": one.kind, "rate": round(one.rate, 4), "name": one.name}
+            rows += [{**where, "model": c.model, "method": c.method, "runs": keys_of(noisy, c)} for c in cells]
+        seeds = asked.seeds if isinstance(asked.seeds, int) else len(asked.seeds)
+        entries[data.name] = {"seeds": seeds, "trials": trials, "epochs": asked.epochs, "rows": rows}
+        write_json(folder / f"{NAME}.json", entries)
+    return render(folder)
+
+
+def _check(lines: Mapping[str, Line], keys: Sequence[str], condition: Condition, results: Results) -> None:
+    """Runs without noise hold results only for the kinds and rates that they were ranked for."""
+    for noisy in condition.noisy:
+        if any(noisy.name not in lines[key]["injected"].get("ndcg@20", {}) for key in keys):
+            raise InputError(
+                f"{results.file} has runs without noise, but not their result for '{noisy.name}': they were made with "
+                "other --kinds or --rates; give another --out."
+            )
+
+
+# --- the page
+
+RowKey = tuple[str, str | None]  # model, method
+Where = tuple[str, float]  # kind and rate of noise
+
+
+@dataclass(frozen=True)
+class NoiseRuns:
+    """The runs of a dataset: by row, and by kind and rate of noise."""
+
+    title: str
+    rows: dict[RowKey, dict[Where, list[Line]]]
+    names: dict[Where, str]  # of the conditions, in the lines of runs without noise
+
+    @property
+    def noises(self) -> list[Where]:
+        return [where for where in next(iter(self.rows.values())) if where[0] != CLEAN]
+
+    def noise(self, row: RowKey, where: Where, figure: str) -> Floats | None:
+        values = [line["noise"].get(figure) for line in self.rows[row][where]]
+        return None if None in values else np.array(values)
+
+    def ndcg(self, row: RowKey, where: Where) -> Floats:
+        return np.array([line["metrics"]["ndcg@20"] for line in self.rows[row][where]])
+
+    def loss(self, row: RowKey, where: Where) -> Floats:
+        """NDCG@20 with the noise, relative to the same seed trained without it and ranking the same items."""
+        clean = np.array([line["injected"]["ndcg@20"][self.names[where]] for line in self.rows[row][CLEAN, 0.0]])
+        return np.asarray(self.ndcg(row, where) / clean - 1)
+
+
+def render(folder: Path) -> list[Table | Figure]:
+    """Write the page from the raw results alone."""
+    entries, lines = read_page_files(folder, NAME)
+    parts = [part for dataset, runs in read_runs(folder).items() for part in _parts(dataset, runs)]
+    devices = {lines[key]["device"] for entry in entries.values() for row in entry["rows"] for key in row["runs"]}
+    title = "Injected noise: how well it is detected, and what it costs"
+    write_all(folder, NAME, parts, _intro(entries, devices), title)
+    return parts
+
+
+def read_runs(folder: Path) -> dict[str, NoiseRuns]:
+    """The runs of every dataset that the folder holds."""
+    entries, lines = read_page_files(folder, NAME)
+    every = {}
+    for dataset, entry in entries.items():
+        rows: dict[RowKey, dict[Where, list[Line]]] = {}
+        for row in entry["rows"]:
+            by_noise = rows.setdefault((row["model"], row["method"]), {})
+            by_noise[row["kind"], row["rate"]] = [lines[key] for key in row["runs"]]
+        names = {(row["kind"], row["rate"]): row["name"] for row in entry["rows"]}
+        every[dataset] = NoiseRuns(display_name(dataset), rows, names)
+    return every
+
+
+def _intro(entries: Mapping[str, Any], devices: set[str]) -> list[str]:
+    budgets = [
+        f"{display_name(dataset)}: {entry['seeds']} seeds, "
+        + (f"{entry['trials']} trials per row on the data as it is" if entry["trials"] else "defaults, not tuned")
+        + ("" if entry["epochs"] is None else f", at most {entry['epochs']} epochs")
+        for dataset, entry in entries.items()
+    ]
+    return [
+        "Protocol corrected. Noise is injected into the training pairs until it is the stated share of them: items "
+        "drawn uniformly or by popularity, users by activity, or (user-dependent) by activity and a random propensity; "
+        "never a pair that is in the data. It is drawn once for each kind and rate. Validation and test "
+        "stay as they are. The pairs of the data itself count as real here, whatever their rating. On built-in data, "
+        "which says what its noise is, the model without noise is trained on the real pairs alone.",
+        f"{'; '.join(budgets)}. Run on {', '.join(sorted(devices))}.",
+    ]
+
+
+def _parts(dataset: str, runs: NoiseRuns) -> list[Table | Figure]:
+    parts: list[Table | Figure] = [
+        _table(
+            runs,
+            "detecting the noise, AUC",
+            lambda row, where: mean_sd_or_none(runs.noise(row, where, "auc"), 3),
+            "AUC of telling noise from the other training pairs by the posterior (models without a method: by the "
+            "score); 0.5 is chance, less is worse than chance.",
+        ),
+        _table(
+            runs,
+            "detecting the noise, average precision",
+            lambda row, where: mean_sd_or_none(runs.noise(row, where, "average_precision"), 3),
+            "Average precision of detecting the noise; chance is the share of noise itself.",
+        ),
+        _table(
+            runs,
+            "what the noise costs",
+            lambda row, where: _percent(runs.loss(row, where)),
+            "NDCG@20 on the clean test, relative to the same model, method and seed trained without the noise: mean ± "
+            "standard deviation over seeds. Both rank the same items: the noise is removed from both lists, like seen "
+            "items. Otherwise noise would help, since none of it is in the test and there are fewer items to rank.",
+            ("NDCG@20 without noise", lambda row: mean_sd(runs.ndcg(row, (CLEAN, 0.0)))),
+        ),
+    ]
+    if len({rate for _, rate in runs.noises}) > 1:
+        parts += [
+            charts.by_rate(
+                f"{NAME}-{dataset}-auc.svg",
+                f"{runs.title}: how well the injected noise is detected",
+                "AUC",
+                _panels(runs, lambda row, where: runs.noise(row, where, "auc")),
+                0.5,
+                "The grey line is chance.",
+            ),
+            charts.by_rate(
+                f"{NAME}-{dataset}-loss.svg",
+                f"{runs.title}: what the injected noise costs",
+                "change of NDCG@20, %",
+                _panels(runs, lambda row, where: 100 * runs.loss(row, where)),
+                0.0,
+                "Relative to the same model and method trained without the noise.",
+            ),
+        ]
+    return parts
+
+
+def _table(
+    runs: NoiseRuns,
+    title: str,
+    cell: Callable[[RowKey, Where], str | None],
+    note: str,
+    first: tuple[str, Callable[[RowKey], str]] | None = None,
+) -> Table:
+    """A row for each model and method, a column for each kind and rate of noise, perhaps after another column."""
+    heads = [f"{KIND_NAMES.get(kind, kind)} {rate:.0%}" for kind, rate in runs.noises]
+    body = []
+    for row in runs.rows:
+        start = [row_name({"model": row[0], "method": row[1]}), *([first[1](row)] if first else [])]
+        body.append((*start, *(cell(row, where) for where in runs.noises)))
+    return Table(f"{runs.title}: {title}", ("what", *([first[0]] if first else []), *heads), tuple(body), (note,))
+
+
+def _percent(values: Floats) -> str:
+    sd = f" ± {values.std(ddof=1):.1%}" if len(values) > 1 else ""
+    return f"{values.mean():+.1%}{sd}"
+
+
+def _panels(
+    runs: NoiseRuns, figure: Callable[[RowKey, Where], Floats | None]
+) -> dict[tuple[str, str], dict[str, dict[float, float]]]:
+    """Curves over the rate, by model and kind: popularity and EASE in every panel, other solved models in one."""
+    panels: dict[tuple[str, str], dict[str, dict[float, float]]] = {}
+    learned = {model: [row for row in runs.rows if row[0] == model] for model, method in runs.rows if method}
+    always = [row for row in runs.rows if row[0] in ALWAYS]
+    solved = [row for row in runs.rows if not row[1] and row not in always]
+    for model, rows in {**learned, **({SOLVED: solved} if solved or not learned else {})}.items():
+        for kind in dict.fromkeys(kind for kind, _ in runs.noises):
+            curves = panels.setdefault((model, KIND_NAMES.get(kind, kind)), {})
+            for row in [*rows, *always]:
+                points = {where[1]: figure(row, where) for where in runs.noises if where[0] == kind}
+                curves[row[1] or row[0]] = {r: float(v.mean()) for r, v in points.items() if v is not None}
+    return panels

@@ -1,0 +1,18 @@
+"""A simulated log whose training interactions have labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import accord
+from accord.data.interactions import Interactions
+
+
+@pytest.fixture(scope="session")
+def data():
+    made = accord.simulate(users=300, items=150, interactions=6_000, seed=2).dataset
+    label = pa.array(made.train.column("value").astype(float))
+    return replace(made, train=Interactions.of(made.train.users, made.train.items, label=label))
