@@ -85,6 +85,12 @@ class Baselines:
     consensus: Recommender
     ease: Recommender
     ease_on_real: Evaluation
+    penalty_on_real: float
+
+    @property
+    def penalties(self) -> list[float]:
+        """Of EASE and of EASE on the real ones: the validation chose them."""
+        return [float(self.ease.run.config.model_options["l2"]), self.penalty_on_real]
 
 
 def run(
@@ -117,7 +123,7 @@ def _baselines(data: Dataset, truth: Truth | None, device: str, budget: float) -
     bare = without_labels(data)
     consensus = fit(bare, device=device, options={"model.budget": budget}, refit=False)
     on_real = _ease_on_real(bare, Truth.of(data) if truth is None else truth)
-    return Baselines(consensus, _tuned_ease(bare, device), on_real)
+    return Baselines(consensus, _tuned_ease(bare, device), *on_real)
 
 
 def _tuned_ease(data: Dataset, device: str) -> Recommender:
@@ -125,16 +131,16 @@ def _tuned_ease(data: Dataset, device: str) -> Recommender:
     return max(tried, key=lambda one: one.metrics["runs"][0].get("valid_ndcg@20", 0.0))
 
 
-def _ease_on_real(data: Dataset, truth: Truth) -> Evaluation:
-    """EASE of the real interactions. The validation chooses its penalty, and joins the histories where it does for the
-    others; no item of a history is recommended, real or not."""
+def _ease_on_real(data: Dataset, truth: Truth) -> tuple[Evaluation, float]:
+    """EASE of the real interactions, and its penalty, which the validation chooses. The validation joins the histories
+    where it does for the others; no item of a history is recommended, real or not."""
     judge = partial(evaluate_weighted_ease, rules=CORRECTED, ks=[20])
     weights, valid_weights = ((label > 0.5).astype(np.float64) for label in (truth.label, truth.valid))
     valid, test = Relevant.of_validation(data, CORRECTED), Relevant.of_test(data, CORRECTED)
     best = max(PENALTIES, key=lambda l2: ndcg_of(judge(data, weights, l2, valid)))
     if data.comes_in_order:
         data, weights = data.before_test(data.valid), np.concatenate([weights, valid_weights])
-    return judge(data, weights, best, test)
+    return judge(data, weights, best, test), float(best)
 
 
 def _judged_draw(
@@ -160,7 +166,7 @@ def _judged_draw(
         "labels": int((~np.isnan(estimated.label)).sum()), "used": estimated.used,
         **dict(zip(JUDGED, judge(data.train.column("label")), strict=True)),
         "ndcg@20": ndcg_of(with_labels), "consensus": ndcg_of(without), "ease": ndcg_of(ease),
-        "ease_told": ndcg_of(baselines.ease_on_real), "p_ease": _p(with_labels, ease),
+        "ease_told": ndcg_of(baselines.ease_on_real), "penalties": baselines.penalties, "p_ease": _p(with_labels, ease),
         "p_consensus": _p(with_labels, without),
         "device": "cpu" if voting.device.type == "cpu" else torch.cuda.get_device_name(voting.device),
     }  # fmt: skip
