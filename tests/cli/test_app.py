@@ -149,6 +149,11 @@ def hello(name: str) -> None:
     [
         ("test_app:hello", ("hi", "world"), (0, "hello world\n", "")),
         ("no_such_package:hello", ("hi",), (2, "", "accord: the command 'hi' cannot be loaded: No module named 'no_")),
+        (
+            "no_such_package:hello",
+            ("hi", "there", "--help", "-x"),
+            (2, "", "accord: the command 'hi' cannot be loaded"),
+        ),
         ("no_such_package:hello", ("models",), (0, "mf: matrix", "")),
     ],
 )

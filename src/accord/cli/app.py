@@ -59,7 +59,8 @@ def add_entry_points(app: typer.Typer) -> None:
         try:
             command = entry.load()
         except ImportError as error:
-            app.command(entry.name, hidden=True)(_not_available(entry.name, str(error)))
+            anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+            app.command(entry.name, hidden=True, context_settings=anything)(_not_available(entry.name, error))
         else:
             if isinstance(command, typer.Typer):
                 app.add_typer(command, name=entry.name)
@@ -67,11 +68,10 @@ def add_entry_points(app: typer.Typer) -> None:
                 app.command(entry.name)(command)
 
 
-def _not_available(name: str, reason: str) -> Callable[[], None]:
+def _not_available(name: str, error: ImportError) -> Callable[[], None]:
     def fail() -> None:
-        raise InputError(
-            f"the command '{name}' cannot be loaded: {reason}; install what it needs, as 'accord[{name}]'."
-        )
+        how = "; install that package" if isinstance(error, ModuleNotFoundError) else ""
+        raise InputError(f"the command '{name}' cannot be loaded: {error}{how}.")
 
     return fail
 

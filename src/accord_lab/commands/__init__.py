@@ -12,7 +12,7 @@ from accord_lab.commands.reproduce import reproduce
 from accord_lab.commands.verify import verify
 
 if find_spec("matplotlib") is None:
-    raise ImportError("matplotlib is not installed")
+    raise ImportError("matplotlib is not installed; run pip install 'accord[lab]'")
 
 lab = typer.Typer(
     help="Reproduce the paper, and study denoising, labels and noise.",
