@@ -111,8 +111,8 @@ def best_rows(folder: Path) -> str:
         ease, ceiling, recovered = _ndcg(_row(board, "ease")), None, None
         if board.oracle is not None:
             ceiling, recovered = short(_ndcg(board.oracle)), (_ndcg(best) - ease) / (_ndcg(board.oracle) - ease)
-        plain = short(_ndcg(_row(board, "popularity"))), short(ease)
-        shown = f"{best.name}, {short(_ndcg(best))}", *plain, board.entry["best"], ", ".join(over) or "none"
+        undenoised = short(_ndcg(_row(board, "popularity"))), short(ease)
+        shown = f"{best.name}, {short(_ndcg(best))}", *undenoised, board.entry["best"], ", ".join(over) or "none"
         rows.append((board.title, *shown, ceiling, None if recovered is None else percent(recovered, 0)))
     heads = ("best learned row", "popularity", "EASE", "best row without denoising", "significantly above that")
     return table(("data", *heads, "ceiling", "of the room to it, the best learned row has"), rows)

@@ -26,7 +26,7 @@ def is_there(folder: Path, page: str) -> bool:
 
 
 def filled(folder: Path, page: str) -> str:
-    """A page of the folder with its generated parts made anew from the raw results beside it."""
+    """A page of the folder with its generated parts made anew from its raw results."""
     parts, text = PAGES[page], (folder / page).read_text(encoding="utf-8")
     if missing := set(parts) - {match[2] for match in PART.finditer(text)}:
         raise InputError(f"{folder / page} has no place for {', '.join(sorted(missing))}: <!-- generated: NAME -->.")

@@ -157,8 +157,8 @@ def rules(folder: Path) -> str:
             landed, number = landings(method, cells)
             same = landings(method, in_use, set(cells))[0]
             claim(f"no rule of {method} lands more often than the one in use", same >= landed)
-            said = ", ".join(f"{name} {_rounded(value)}" for name, value in rule)
-            rows.append((display_name(method), said, f"{landed} of {number}", str(same)))
+            text = ", ".join(f"{name} {_rounded(value)}" for name, value in rule)
+            rows.append((display_name(method), text, f"{landed} of {number}", str(same)))
     return table(("method", "rule", "values that agree", "with the rule in use"), rows)
 
 

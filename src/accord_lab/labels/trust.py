@@ -122,9 +122,9 @@ def tables(lines: Sequence[Line]) -> list[Table]:
         (row, 3 + int(np.argmax([fmean(line["ndcg@20"][n] for line in draws) for n in ORDER])))
         for row, draws in enumerate(groups.values())
     }
-    said, on_test = (tuple(map(row, groups.values())) for row in (_validation_row, _test_row))
+    on_validation, on_test = (tuple(map(row, groups.values())) for row in (_validation_row, _test_row))
     return [
-        Table("What labelled validation pairs say, in standard errors", VALIDATION_HEADS, said),
+        Table("What labelled validation pairs say, in standard errors", VALIDATION_HEADS, on_validation),
         Table("NDCG@20 on the test", TEST_HEADS, on_test, (), frozenset(best)),
     ]
 

@@ -39,7 +39,7 @@ KIND_NAMES = {"uniform": "uniform", "popularity": "popularity-driven", "user": "
 
 def run(
     datasets: Sequence[Dataset],
-    request: Callable[[Dataset], Request],
+    request_for: Callable[[Dataset], Request],
     folder: Path,
     models: Sequence[str] = MODELS,
     methods: Sequence[str] = tuple(METHODS),
@@ -55,20 +55,20 @@ def run(
             raise unknown("noise kind", kind, KINDS)
     entries, results = read_entries(folder, NAME), Results(folder, NAME)
     for data in datasets:
-        asked = replace(request(data), ks=KS, per_user=False)
+        request = replace(request_for(data), ks=KS, per_user=False)
         cells = cells_of(models, methods, {})
         if trials:
-            cells = tuned(asked, cells, trials, Results(folder, "tuning"))
+            cells = tuned(request, cells, trials, Results(folder, "tuning"))
         rows = []
         for one in conditions(data, kinds, rates):
-            noisy = replace(asked, data=one.data, more=one.more)
-            asked.say(f"{data.name}: " + (f"{one.kind} noise, {one.rate:.0%}" if one.rate else "without noise"))
+            noisy = replace(request, data=one.data, more=one.more)
+            request.say(f"{data.name}: " + (f"{one.kind} noise, {one.rate:.0%}" if one.rate else "without noise"))
             lines = compare(noisy, cells, results).by_key()
             _check(lines, [key for c in cells for key in keys_of(noisy, c)], one, results)
             where = {"kind": one.kind, "rate": round(one.rate, 4), "name": one.name}
             rows += [{**where, "model": c.model, "method": c.method, "runs": keys_of(noisy, c)} for c in cells]
-        seeds = asked.seeds if isinstance(asked.seeds, int) else len(asked.seeds)
-        entries[data.name] = {"seeds": seeds, "trials": trials, "epochs": asked.epochs, "rows": rows}
+        seeds = request.seeds if isinstance(request.seeds, int) else len(request.seeds)
+        entries[data.name] = {"seeds": seeds, "trials": trials, "epochs": request.epochs, "rows": rows}
         write_json(folder / f"{NAME}.json", entries)
     return render(folder)
 

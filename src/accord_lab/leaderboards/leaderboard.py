@@ -56,7 +56,7 @@ HOW_AUTO_IS_TESTED = (
 
 def run(
     datasets: Sequence[Dataset],
-    request: Callable[[Dataset], Request],
+    request_for: Callable[[Dataset], Request],
     folder: Path,
     models: Sequence[str] = MODELS,
     methods: Sequence[str] = tuple(METHODS),
@@ -66,11 +66,11 @@ def run(
     entries, cells = read_entries(folder, NAME), cells_of(models, methods, {})
     for data in datasets:
         labelled = LabelledPairs.by_value(data)
-        asked = replace(request(data), ks=KS, more=None if labelled is None else labelled.judge)
-        asked.say(f"{data.name}: {len(cells)} rows")
-        chosen = tuned(asked, cells, trials, Results(folder, "tuning")) if trials else cells
-        results = compare(asked, chosen, Results(folder, NAME))
-        entries[data.name] = _entry(asked, chosen, results, trials)
+        request = replace(request_for(data), ks=KS, more=None if labelled is None else labelled.judge)
+        request.say(f"{data.name}: {len(cells)} rows")
+        chosen = tuned(request, cells, trials, Results(folder, "tuning")) if trials else cells
+        results = compare(request, chosen, Results(folder, NAME))
+        entries[data.name] = _entry(request, chosen, results, trials)
         write_json(folder / f"{NAME}.json", entries)
     return render(folder)
 
@@ -277,7 +277,7 @@ def _shares(title: str, rows: Sequence[Row], oracle: Row) -> Table:
     heads = ("what", *(f"{kind}, {who}" for who in names for kind in ("share recovered", "gain over Normal")))
     note = (
         "NDCG@20. EASE with ratings is the ceiling of a perfect denoiser on that model, its weights and its penalty "
-        "the best found on the test itself; what denoising can gain is ceiling − EASE. Share recovered: (row − EASE) / "
+        "the best on the test itself; what denoising can gain is ceiling − EASE. Share recovered: (row − EASE) / "
         "(ceiling − EASE): EASE has 0%, the ceiling 100%, and a row below EASE less than 0%. Gain over Normal: (row − "
         "Normal of the same model) / (ceiling − EASE): what the method itself adds to its model, on the same scale."
     )

@@ -40,7 +40,7 @@ PARTNERS = ("mf", "ease", "item-knn", "ials")
 
 def run(
     datasets: Sequence[Dataset],
-    request: Callable[[Dataset], Request],
+    request_for: Callable[[Dataset], Request],
     folder: Path,
     model: str = "gmf",
     partners: Sequence[str] = PARTNERS,
@@ -49,17 +49,17 @@ def run(
     entries, results = read_entries(folder, NAME), Results(folder, NAME)
     for data in datasets:
         judge = Judge(data, LabelledPairs.by_value(data), model, tuple(name for name in partners if is_solved(name)))
-        asked = replace(request(data), ks=KS, more=judge)
-        asked.say(f"{data.name}: {model} with {len(partners)} partners")
+        request = replace(request_for(data), ks=KS, more=judge)
+        request.say(f"{data.name}: {model} with {len(partners)} partners")
         rows = cells(model, partners)
-        compare(asked, list(rows.values()), results)
+        compare(request, list(rows.values()), results)
         per_user = results.per_user("ndcg@20")
-        values = {name: np.stack([per_user[key] for key in keys_of(asked, cell)]) for name, cell in rows.items()}
+        values = {name: np.stack([per_user[key] for key in keys_of(request, cell)]) for name, cell in rows.items()}
         denoised = {name: users for name, users in values.items() if rows[name].method == "deca-p"}
         entries[data.name] = {
             "model": model,
-            "epochs": asked.epochs,
-            "rows": {name: keys_of(asked, cell) for name, cell in rows.items()},
+            "epochs": request.epochs,
+            "rows": {name: keys_of(request, cell) for name, cell in rows.items()},
             "tests": {name: asdict(test) for name, test in compare_to(values[next(iter(rows))], denoised).items()},
         }
         write_json(folder / f"{NAME}.json", entries)

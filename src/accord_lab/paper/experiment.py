@@ -55,7 +55,7 @@ class Experiment:
     notes: tuple[str, ...] = ()
 
     def choose(self, what: str, wanted: Sequence[str] | None) -> tuple[str, ...]:
-        """The datasets, models or methods asked for, or the usual ones if none are."""
+        """The datasets, models or methods that are wanted, or the usual ones."""
         usual: tuple[str, ...] = getattr(self, f"{what}s")
         allowed = tuple(dict.fromkeys((*usual, *(MODELS if what == "model" else ()))))
         for one in wanted or ():

@@ -71,7 +71,7 @@ def test_trials_p_and_the_ceiling_are_said():
         assert row[5] == f"{smallest:.4f}"[1:]
     assert "These weights and penalties are the best on the test itself" in words("corrected/README.md")
     board = words("corrected/leaderboard.md")
-    assert "its weights and its penalty the best found on the test itself" in board
+    assert "its weights and its penalty the best on the test itself" in board
     assert "p is that of a normal approximation" in board
 
 
