@@ -30,7 +30,7 @@ Judge = tuple[Entry, Floats]
 def beliefs(runs: Runs, section: Section) -> None:
     section.text(
         "The probability that a training interaction was a real preference, according to the method that was trained "
-        "on it and never saw its value. In accord audit, models that were not trained on an interaction judge it."
+        "on it and never saw its value. accord audit uses models that were not trained on the interactions they judge."
     )
     for one in runs.runs:
         if len(one.interactions) < len(one.recommender.trained_on):
