@@ -86,7 +86,7 @@ class Chaos:
         self._add("compare", "compare", words, look, lambda folder: (folder / "results.jsonl").exists())
 
     def add_audited(self) -> None:
-        words = ["audit", self.data, "--folds", 2, "--seeds", 1, "--device", "cpu"]
+        words = ["audit", self.data, "--seeds", 1, "--device", "cpu"]
         self._add("audit", "audit", words, audit_is_right, lambda folder: (folder / "unfinished").exists(), "--resume")
 
     def _add(

@@ -116,7 +116,7 @@ def of_results(
 
 
 def audit(root: Path, draw: random.Random, times: int) -> Tally:
-    words = ["audit", clicks(root), "--folds", 2, "--seeds", 1, "--device", "cpu"]
+    words = ["audit", clicks(root), "--seeds", 1, "--device", "cpu"]
     reference, folder, log = root / "audit-reference", root / "audit", root / "audit.log"
     took = undisturbed(accord(*words, "--out", reference), log)
 

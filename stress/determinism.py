@@ -80,7 +80,7 @@ def audited(data: Any, device: str) -> dict[str, Any]:
     import accord
 
     log = accord.Interactions(data.train.table.select(["user", "item"])).table
-    made = accord.audit(log, folds=2, seeds=1, device=device)
+    made = accord.audit(log, seeds=1, device=device)
     said = {key: made.summary[key] for key in ("noise", "verdict", "detection")}
     return {"summary": digest(said), "p_real": digest(made.interactions.column("p_real").to_numpy().tobytes())}
 

@@ -61,14 +61,18 @@ MUTANTS = (
         "evaluation/test_significance.py",
     ),
     Mutant(
-        "an interval of one run", "auditing/judgement.py", " / np.sqrt(len(runs))", "", "auditing/test_judgement.py"
+        "an interval of one opinion",
+        "posteriors/estimate.py",
+        " / np.sqrt(len(opinions))",
+        "",
+        "posteriors/test_estimate.py",
     ),
     Mutant(
-        "validation counts as training",
-        "auditing/crossfit.py",
-        "~fold.held & ~fold.valid",
-        "~fold.held",
-        "auditing/test_crossfit.py",
+        "ties are the lowest",
+        "posteriors/label_free.py",
+        "rng.random(len(scores)) * (up_to - below)",
+        "0 * (up_to - below)",
+        "posteriors/test_label_free.py",
     ),
     Mutant("nothing left to train on", "data/split.py", "counts - 1 - test", "counts - test", "data/test_split.py"),
     Mutant(

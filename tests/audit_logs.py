@@ -8,7 +8,7 @@ import pyarrow.csv
 
 import accord
 from accord.auditing import verdict
-from accord.auditing.crossfit import Opinion
+from accord.posteriors.estimate import Estimate, with_interval
 
 HARM = "<img src=x onerror=\"document.title='harmed'\">"
 
@@ -45,11 +45,10 @@ def random_frame(users=30, items=20, size=300, seed=0, **more):
     return pa.table(columns | {name: make(rng, keys) for name, make in more.items()})
 
 
-def opinion_of(log, p_real, known=None):
-    """An opinion of two runs that differ by a tenth."""
-    runs = [{"model": "gmf", "method": "normal", "seed": 1}, {"model": "ease", "method": None, "seed": None}]
-    known = np.ones(len(log), dtype=bool) if known is None else known
-    both = np.clip(np.stack([p_real - 0.05, p_real + 0.05]), 0, 1)
-    both[:, ~known] = np.nan
-    popularity = np.bincount(log.items, minlength=len(log.data.items))[log.items] - 1
-    return Opinion(runs, both, known, popularity, folds=2)
+def estimate_of(log, p_real, spread=0.05):
+    """An estimate without labels by two opinions that differ by twice the spread."""
+    opinions = np.clip(np.stack([p_real - spread, p_real + spread]), 0, 1)
+    label = np.full(len(log), np.nan) if log.label is None else log.label
+    return Estimate(
+        *with_interval(opinions), label, opinions, opinions, ("popularity", "ease"), False, "made for a test.", {}
+    )

@@ -71,5 +71,5 @@ def audited(log: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(auditing, "verdict", lambda *_, **__: None)  # which says nothing of ids, and takes long
         with noting(command=f"accord {HARM}"):
-            made = auditing.audit(log, items=log.parent / "items.csv", seeds=1, folds=2)
+            made = auditing.audit(log, items=log.parent / "items.csv", seeds=1)
     return made.save(log.parent / "audited")

@@ -9,7 +9,6 @@ import warnings
 import pytest
 
 import accord
-from accord.auditing import crossfit
 from audit_logs import limit_verdict
 
 PUBLIC = [name for name in accord.__all__ if inspect.isclass(getattr(accord, name)) or callable(getattr(accord, name))]
@@ -24,7 +23,6 @@ def test_the_example_of_a_public_name_is_true(name, monkeypatch):
     if name == "deterministic":  # of the whole process
         monkeypatch.setattr("torch.use_deterministic_algorithms", lambda _: None)
     limit_verdict(monkeypatch, epochs=1)
-    monkeypatch.setattr(crossfit, "EPOCHS", 1)
     thing = getattr(accord, name)
     (found,) = doctest.DocTestFinder(recurse=False).find(thing, name, globs={"accord": accord})
     assert found.examples, f"{name} has no example"

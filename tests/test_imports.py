@@ -34,7 +34,7 @@ ROOMS: dict[str, set[str]] = {
     "models": {"config", "data", "errors", "kernels", "nn", "protocol", "random"},  # a model only scores
     "methods": {"config", "data", "errors", "kernels", "models", "nn", "protocol", "random"},  # only gives a loss
     "training": {
-        *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "nn"),
+        *("config", "data", "errors", "evaluation", "io", "methods", "models", "nn"),
         *("protocol", "random"),
     },
     "posteriors": {"config", "data", "evaluation", "models"},
@@ -65,8 +65,8 @@ ROOMS: dict[str, set[str]] = {
         *("training", "version"),
     },
     "auditing": {
-        *("config", "data", "errors", "evaluation", "comparing", "io", "kernels", "models", "posteriors", "protocol"),
-        *("report", "training", "version"),
+        *("data", "errors", "evaluation", "comparing", "io", "models", "posteriors", "protocol", "report"),
+        *("training", "version"),
     },
     "cli": {
         *("auditing", "config", "data", "errors", "comparing", "evaluation", "fitting", "io", "methods"),

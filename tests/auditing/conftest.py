@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import accord
-from accord.auditing import crossfit
 from accord.io.noted import noting
 from audit_logs import clicks, limit_verdict
 
@@ -16,9 +15,8 @@ def made(tmp_path_factory):
     path = clicks(folder)
     with pytest.MonkeyPatch.context() as patch:
         limit_verdict(patch, epochs=2)
-        patch.setattr(crossfit, "EPOCHS", 14)
         with noting(command="it"):
-            found = accord.audit(
-                path, items=folder / "items.csv", split="random", folds=2, device="cpu", out=folder / "audit"
+            result = accord.audit(
+                path, items=folder / "items.csv", split="random", seeds=2, device="cpu", out=folder / "audit"
             )
-    return found, folder
+    return result, folder

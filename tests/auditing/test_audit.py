@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import accord
 from accord.data.read import read_table
+from accord.errors import InputError
+from helpers import dataset
 
 
 def test_noise_is_found_out_of_sample(made):
@@ -12,7 +16,8 @@ def test_noise_is_found_out_of_sample(made):
     detected = found.summary["detection"]
     audit, popularity = detected["scores"][:2]
     assert (audit["name"], popularity["name"]) == ("audit", "popularity")
-    assert audit["auc"] > popularity["auc"] + 0.10
+    assert audit["auc"] > 0.8
+    assert audit["auc"] > popularity["auc"] + 0.15
     assert audit["auc_low"] < audit["auc"] < audit["auc_high"]
     assert detected["gain"]["low"] > 0.05
     assert detected["reliability"]["after"]["ece"] < 0.05
@@ -32,9 +37,7 @@ def test_every_interaction_has_a_probability(made):
     assert ((low >= 0) & (low <= p_real) & (p_real <= high) & (high <= 1)).all()
     assert ((calibrated >= 0) & (calibrated <= 1)).all()
     assert found.users.column("interactions").to_numpy().sum() == 7_000
-    runs = found.summary["noise"]["runs"]
-    assert len({run["model"] for run in runs}) >= 2
-    assert len({run["seed"] for run in runs if run["seed"] is not None}) >= 2
+    assert found.summary["noise"]["families"] == ["popularity", "ease", "item-knn"]
 
 
 def test_the_summary_is_as_documented(made):
@@ -59,3 +62,8 @@ def test_the_summary_is_as_documented(made):
     least = summary["noise"]["noisiest"]
     assert [row["p_real"] for row in least] == sorted(row["p_real"] for row in least)
     assert np.mean([row["value"] for row in least]) < np.mean([row["value"] for row in summary["noise"]["surest"]])
+
+
+def test_somebody_must_have_two_interactions():
+    with pytest.raises(InputError, match="no user has two interactions"):
+        accord.audit(dataset(4, 4, [(0, 0), (1, 1)], [(2, 2)], [(3, 3)]))

@@ -35,9 +35,9 @@ def test_the_histogram_says_which_side_a_bin_is_on():
 
 
 def test_rates_have_their_intervals():
-    assert values(charts.rates([RATE], "interactions of the item")) == [RATE]
+    assert values(charts.intervals([RATE], "noise_rate", "interactions of the item")) == [RATE]
     by_value = {"label": "5", "p_real": 0.8, "low": 0.7, "high": 0.9, "interactions": 12}
-    assert values(charts.by_value([by_value], "rating")) == [by_value]
+    assert values(charts.intervals([by_value], "p_real", "rating")) == [by_value]
 
 
 def test_reliability_shows_both_curves_and_the_diagonal():

@@ -11,9 +11,9 @@ import pytest
 
 from accord.auditing.clean_log import check_target, write_clean
 from accord.auditing.interaction_log import open_log
-from accord.auditing.judgement import interactions_table, judge
+from accord.auditing.noise import interactions_table
 from accord.errors import InputError
-from audit_logs import opinion_of, random_frame
+from audit_logs import estimate_of, random_frame
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def judged():
     table = table.set_column(0, "user", pa.array([f"00{name[1:]}" for name in table.column("user").to_pylist()]))
     log = open_log(pa.concat_tables([table, table.slice(0, 1)]))
     p_real = np.linspace(0, 1, len(log))
-    return log, interactions_table(judge(log, opinion_of(log, p_real)), None)
+    return log, interactions_table(log, estimate_of(log, p_real), None)
 
 
 def believed(table):

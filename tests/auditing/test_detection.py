@@ -7,36 +7,35 @@ import pytest
 
 from accord.auditing.detection import detection, recalibrated
 from accord.auditing.interaction_log import open_log
-from accord.auditing.judgement import judge
 from accord.evaluation import noise
-from audit_logs import opinion_of, random_frame
+from audit_logs import estimate_of, random_frame
 
 
 def test_detection_is_that_of_noise_with_an_interval():
     log = open_log(random_frame(50, 40, 1200, rating=lambda rng, keys: rng.integers(1, 6, len(keys))))
-    values, known = log.rows.column("value"), log.labels.known
+    values, known = log.rows.column("value"), log.truth.labelled
     p_real = np.clip(np.round(values / 6 + np.random.default_rng(0).normal(0, 0.2, len(values)), 1), 0, 1)  # with ties
-    found = judge(log, opinion_of(log, p_real))
-    said_of, calibrated = detection(found, log.labels)
-    scores = {row["name"]: row for row in said_of["scores"]}
+    judged = estimate_of(log, p_real)
+    summary, calibrated = detection(log, judged, log.truth)
+    scores = {row["name"]: row for row in summary["scores"]}
     assert list(scores)[:2] == ["audit", "popularity"]
-    expected = noise.detection(found.p_real[known], log.labels.real[known])
+    expected = noise.detection(judged.p_real[known], log.truth.real[known])
     assert scores["audit"]["auc"] == pytest.approx(expected["auc"])
     assert scores["audit"]["average_precision"] == pytest.approx(expected["average_precision"])
     assert scores["audit"]["auc_low"] < scores["audit"]["auc"] < scores["audit"]["auc_high"]
-    popular = noise.auc(found.opinion.popularity[known], log.labels.real[known])
-    assert said_of["gain"]["difference"] == pytest.approx(expected["auc"] - popular)
-    assert said_of["gain"]["low"] > 0
-    assert said_of["reliability"]["after"]["ece"] < said_of["reliability"]["before"]["ece"]
+    popular = noise.auc((np.bincount(log.items)[log.items] - 1)[known], log.truth.real[known])
+    assert summary["gain"]["difference"] == pytest.approx(expected["auc"] - popular)
+    assert summary["gain"]["low"] > 0
+    assert summary["reliability"]["after"]["ece"] < summary["reliability"]["before"]["ece"]
     assert len(calibrated) == len(log)
 
 
 def test_a_users_own_values_do_not_calibrate_them():
     log = open_log(random_frame(50, 40, 1200, label=lambda rng, keys: rng.integers(0, 2, len(keys))))
     p_real = np.random.default_rng(0).random(len(log))
-    before = recalibrated(p_real, log, log.labels)
+    before = recalibrated(p_real, log, log.truth)
     own = log.users == log.users[0]
-    log.labels.real[own] = ~log.labels.real[own]
-    after = recalibrated(p_real, log, log.labels)
+    log.truth.real[own] = ~log.truth.real[own]
+    after = recalibrated(p_real, log, log.truth)
     assert np.array_equal(before[own], after[own])
     assert not np.array_equal(before[~own], after[~own])

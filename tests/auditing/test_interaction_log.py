@@ -17,21 +17,21 @@ from helpers import dataset, small_data
 def test_labels_of_ratings_and_of_zero_and_one():
     log = open_log(random_frame(rating=lambda rng, keys: rng.integers(1, 6, len(keys))))
     values = log.rows.column("value")
-    assert (log.labels.real_rule, log.labels.noise_rule, log.clean) == ("value>=4", "value<=2", "value>=4")
-    assert np.array_equal(log.labels.known, values != 3)
-    assert np.array_equal(log.labels.real[log.labels.known], values[log.labels.known] >= 4)
+    assert (log.truth.real_rule, log.truth.noise_rule, log.clean) == ("value>=4", "value<=2", "value>=4")
+    assert np.array_equal(log.truth.labelled, values != 3)
+    assert np.array_equal(log.truth.real[log.truth.labelled], values[log.truth.labelled] >= 4)
     assert (log.data.test.column("value") >= 4).all()
 
     log = open_log(random_frame(label=lambda rng, keys: rng.integers(0, 2, len(keys))))
-    assert log.labels.known.all()
-    assert np.array_equal(log.labels.real, log.rows.column("value") == 1)
+    assert log.truth.labelled.all()
+    assert np.array_equal(log.truth.real, log.rows.column("value") == 1)
 
 
 def test_a_clean_rule_is_the_label():
     log = open_log(random_frame(dwell=lambda rng, keys: rng.exponential(10, len(keys))), clean="dwell>10")
-    assert np.array_equal(log.labels.real, log.rows.column("value") > 10)
-    assert open_log(random_frame(dwell=lambda rng, keys: rng.exponential(10, len(keys)))).labels is None
-    assert open_log(random_frame()).labels is None
+    assert np.array_equal(log.truth.real, log.rows.column("value") > 10)
+    assert open_log(random_frame(dwell=lambda rng, keys: rng.exponential(10, len(keys)))).truth is None
+    assert open_log(random_frame()).truth is None
 
 
 def test_a_split_that_came_with_the_data_is_kept(tmp_path):
@@ -62,5 +62,4 @@ def test_every_pair_is_there_once_and_every_row_as_it_came():
     log = open_log(pa.concat_tables([table, table.slice(0, 5)]))
     assert (len(log), len(log.raw), log.columns.num_rows) == (300, 305, 305)
     assert len(log.csr().items) == 300
-    assert (log.value_name(), log.time_name()) == (None, None)
     assert sorted(np.unique(log.part)) == [0, 1, 2]

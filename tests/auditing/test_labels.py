@@ -11,15 +11,12 @@ import pytest
 
 import accord
 from accord.auditing import audit as auditing
-from accord.auditing import crossfit
 from accord.auditing.detection import detection
 from accord.auditing.interaction_log import open_log
-from accord.auditing.judgement import TO_LABEL, interactions_table, judge, learn, to_label
-from accord.auditing.noise_summary import noise_summary
+from accord.auditing.noise import TO_LABEL, interactions_table, judge, label_table, noise_summary, side_table
 from accord.evaluation.noise import auc
-from accord.posteriors.estimate import estimate
 from accord.posteriors.next_labels import next_labels
-from audit_logs import clicks, opinion_of, random_frame
+from audit_logs import clicks, estimate_of, random_frame
 
 
 @pytest.fixture(scope="module")
@@ -44,67 +41,49 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def judged(folder):
     path, truth = folder
-    log = open_log(path / "log.csv", split="random", said={"labels": path / "some.csv"})
+    log = open_log(path / "log.csv", split="random", labels=path / "some.csv")
     real = np.array([truth[pair] for pair in zip(log.rows.users.to_pylist(), log.rows.items.to_pylist(), strict=True)])
-    opinion = opinion_of(log, np.random.default_rng(1).random(len(log)))
-    return judge(log, opinion, learn(log)), real
+    return log, judge(log), real
 
 
-def test_labels_are_behind_p_real_but_not_a_pairs_own(judged):
-    found, real = judged
-    log = found.log
+def test_p_real_comes_from_the_labels_of_other_pairs(judged):
+    log, found, real = judged
     known = ~np.isnan(log.label)
     assert 1_300 < known.sum() < 1_500
     assert (log.label[known] == real[known]).all()
-    assert found.learned.used
-    assert set(found.basis) == {"labels"}
+    assert found.used
     assert auc(found.p_real[~known], real[~known] > 0) > 0.75
     assert 0.7 < auc(found.p_real[known], real[known] > 0) < 0.97, "what the other labels say of it"
-    order = np.lexsort([log.items, log.users])
-    plain = estimate(log.csr(), log.label[order])
-    np.testing.assert_array_equal(found.p_real[order], plain.p_real)
+    np.testing.assert_array_equal(found.label, log.label)
 
 
 def test_rates_and_tables_with_labels(judged):
-    found, _ = judged
-    summary = noise_summary(found, *(accord.auditing.judgement.side_table(found, name) for name in ("user", "item")))
+    log, found, _ = judged
+    summary = noise_summary(log, found, *(side_table(log, found, side) for side in ("user", "item")))
+    assert summary["labels"]["used"]
     assert summary["rate"] == pytest.approx(1 - found.p_real.mean())
     assert summary["low"] <= summary["rate"] <= summary["high"]
-    table = interactions_table(found, None)
+    table = interactions_table(log, found, None)
     assert table.column_names[5:9] == ["basis", "agree", "of", "label"]
-    assert table.column("label").null_count == np.isnan(found.log.label).sum()
-
-
-def test_how_many_kinds_of_model_agree():
-    log = open_log(random_frame())
-    p_real = np.linspace(0.1, 0.9, len(log))
-    known = np.ones(len(log), dtype=bool)
-    known[3] = False
-    found = judge(log, opinion_of(log, p_real, known))
-    agree, of = found.agreement
-    assert of == 2
-    expected = (p_real - 0.05 >= 0.5).astype(int) + (p_real + 0.05 >= 0.5)
-    assert (agree[known] == expected[known]).all()
-    table = interactions_table(found, None)
-    assert table.column("agree").to_pylist()[3] is None
-    assert "label" not in table.column_names
+    assert set(table.column("basis").to_pylist()) == {"labels"}
+    assert table.column("label").null_count == np.isnan(log.label).sum()
 
 
 def test_detection_is_by_the_labels(judged):
-    found, real = judged
-    summary, _ = detection(found, found.log.labels)
+    log, found, real = judged
+    summary, _ = detection(log, found, log.truth)
     assert summary["by"] == "labels"
     assert (summary["real"], summary["noise"]) == ("label 1", "label 0")
-    known = ~np.isnan(found.log.label)
+    known = ~np.isnan(log.label)
     assert summary["interactions"] == known.sum()
     assert [row["name"] for row in summary["scores"]][:3] == ["audit", "popularity", "without labels"]
     assert summary["scores"][0]["auc"] == pytest.approx(auc(found.p_real[known], real[known] > 0))
 
 
 def test_what_to_label_next_is_unsure_and_of_everybody(judged, folder, tmp_path):
-    found, _ = judged
+    log, found, _ = judged
     path, pairs = folder
-    table = to_label(found)
+    table = label_table(log, found)
     assert table.column_names == ["user", "item", "p_real", "label"]
     rows = table.slice(0, TO_LABEL)
     assert rows.column("label").null_count == TO_LABEL
@@ -112,7 +91,7 @@ def test_what_to_label_next_is_unsure_and_of_everybody(judged, folder, tmp_path)
         assert len(set(rows.column(name).to_pylist())) == TO_LABEL
     assert np.abs(rows.column("p_real").to_numpy() - 0.5).max() < 0.2
     rest = table.slice(TO_LABEL)
-    assert len(rest) == (~np.isnan(found.log.label)).sum()
+    assert len(rest) == (~np.isnan(log.label)).sum()
     assert rest.column("label").null_count == 0
     # filled in, it is a file of labels
     made = accord.auditing.result.write_table(tmp_path / "to_label.csv", table)
@@ -121,16 +100,16 @@ def test_what_to_label_next_is_unsure_and_of_everybody(judged, folder, tmp_path)
         lines = list(csv.DictReader(file))
     for line in lines[:TO_LABEL]:
         assert line["label"] == ""
-    unfilled = open_log(path / "log.csv", split="random", said={"labels": str(tmp_path / "to_label.csv")})
-    np.testing.assert_array_equal(unfilled.label, found.log.label)
+    unfilled = open_log(path / "log.csv", split="random", labels=str(tmp_path / "to_label.csv"))
+    np.testing.assert_array_equal(unfilled.label, log.label)
     for line in lines[:TO_LABEL]:
         line["label"] = pairs[(line["user"], line["item"])]
     with (tmp_path / "filled.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, lines[0])
         writer.writeheader()
         writer.writerows(lines)
-    again = open_log(path / "log.csv", split="random", said={"labels": str(tmp_path / "filled.csv")})
-    assert (~np.isnan(again.label)).sum() == (~np.isnan(found.log.label)).sum() + TO_LABEL
+    again = open_log(path / "log.csv", split="random", labels=str(tmp_path / "filled.csv"))
+    assert (~np.isnan(again.label)).sum() == (~np.isnan(log.label)).sum() + TO_LABEL
 
 
 def test_where_users_and_items_run_out_others_follow():
@@ -143,31 +122,27 @@ def test_where_users_and_items_run_out_others_follow():
 def test_without_labels_nothing_is_learned():
     log = open_log(random_frame())
     assert log.label is None
-    assert learn(log) is None
-    found = judge(log, opinion_of(log, np.full(len(log), 0.4)), None)
-    assert found.learned is None
-    assert to_label(found).column("label").null_count == TO_LABEL
+    table = label_table(log, estimate_of(log, np.full(len(log), 0.4)))
+    assert table.column("label").null_count == len(table) == TO_LABEL
 
 
 def test_labels_that_all_say_the_same_measure_nothing(tmp_path):
     frame = random_frame(label=lambda rng, keys: np.ones(len(keys)))
     log = open_log(frame)
     assert (log.label == 1).all()
-    assert log.labels is None
-    assert not learn(log).used
+    assert log.truth is None
+    assert not judge(log).used
     assert "label" not in log.rows.names, "what judges is told no label"
 
 
 def test_an_audit_with_labels(folder, tmp_path, monkeypatch):
-    """End to end, with judges that hardly train and no verdict."""
+    """End to end, without the verdict."""
     path, _ = folder
-    monkeypatch.setattr(crossfit, "EPOCHS", 1)
-    monkeypatch.setattr(crossfit, "JUDGES", (("popularity", "normal"), ("mf", "normal")))
     monkeypatch.setattr(auditing, "verdict", lambda *_, **__: None)
     said = []
     made = accord.audit(
-        path / "log.csv", labels=path / "some.csv", split="random", folds=2, seeds=1, device="cpu",
-        out=tmp_path / "a", say=said.append,
+        path / "log.csv", labels=path / "some.csv", split="random", device="cpu", out=tmp_path / "a",
+        say=said.append,
     )  # fmt: skip
     labels = made.summary["noise"]["labels"]
     assert labels["used"]

@@ -54,8 +54,8 @@ def test_a_folder_is_finished_when_its_summary_is_written(made, tmp_path, monkey
 def test_it_shows_what_it_is(made):
     found = made[0]
     noise, data = found.summary["noise"], found.summary["data"]
-    told = f"noise rate {noise['rate']:.0%} ({noise['low']:.0%} to {noise['high']:.0%})"
-    assert repr(found) == f"Audit({data['name']}: {data['interactions']:,} interactions; {told})"
+    rate = f"noise rate {noise['rate']:.0%} ({noise['low']:.0%} to {noise['high']:.0%})"
+    assert repr(found) == f"Audit({data['name']}: {data['interactions']:,} interactions; {rate})"
     page = found._repr_html_()
     assert html.escape(found.summary["health"]["findings"][0]["title"]) in page
     assert html.escape(found.summary["verdict"]["sentence"]) in page

@@ -37,9 +37,9 @@ def test_the_verdict_in_words(low, high, p, helps, words):
             0.01,
             0.03,
             0.001,
-            "Train the default, auto: beside ease, the best of the others, it is better, 0.17",
+            "Train the default, auto: it is better than ease, the best of the others, 0.17",
         ),
-        (-0.01, 0.03, 0.2, "Train the default, auto: beside ease, the best of the others, it is level"),
+        (-0.01, 0.03, 0.2, "Train the default, auto: it is as good as ease, the best of the others"),
         (-0.03, -0.01, 0.001, "Train ease: the default, auto, is worse here"),
     ],
 )

@@ -10,13 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from accord.auditing import crossfit
-from accord.auditing.crossfit import cross_fit
-from accord.auditing.interaction_log import open_log
+from accord.comparing.compare import Request, cells_of, compare
 from accord.comparing.executor import CPU_BYTES, Here, Job, Processes, TimeLeft
+from accord.comparing.results import Results
 from accord.errors import InputError
 from helpers import CPU, small_data
 from small_jobs import work
@@ -76,11 +74,20 @@ def test_every_job_is_done_elsewhere(two):
     assert all(bar.epoch == bar.epochs for bar in {bar.stage: bar for bar in watched}.values())  # none is left open
 
 
-def test_the_bits_of_one_process(two, monkeypatch):
-    log = open_log(small_data())
-    monkeypatch.setattr(crossfit, "EPOCHS", 2)
-    alone, shared = (cross_fit(log, seeds=2, folds=2, device=CPU, workers=workers) for workers in (Here(), two))
-    assert np.array_equal(alone.p_real, shared.p_real, equal_nan=True)
+def test_the_bits_of_one_process(two, tmp_path):
+    cells, figures = cells_of(["gmf"], ["normal", "deca-p"], {}), []
+    for name, workers in (("alone", Here()), ("shared", two)):
+        request = Request(small_data(), seeds=2, epochs=2, device="cpu", workers=workers)
+        compare(request, cells, Results(tmp_path / name, "table"))
+        lines = [json.loads(line) for path in (tmp_path / name).glob("*.jsonl") for line in path.open()]
+        figures.append(
+            {
+                (line["model"], line["method"], line["seed"], json.dumps(line["metrics"], sort_keys=True))
+                for line in lines
+            }
+        )
+    assert len(figures[0]) > 4
+    assert figures[0] == figures[1]
 
 
 def test_too_little_for_two(two):

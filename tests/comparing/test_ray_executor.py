@@ -17,14 +17,11 @@ from subprocess import PIPE
 from threading import Thread
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import yaml
 
 import accord
-from accord.auditing import crossfit
-from accord.auditing.interaction_log import open_log
 from accord.cli import ray_launcher
 from accord.cli.app import main
 from accord.cli.options import without
@@ -151,15 +148,6 @@ def test_errors_of_workers_are_our_own(workers: Workers) -> None:
         list(workers.each(failing, None, [Job("a", error)], CPU, None, quiet))
     with pytest.raises(InputError, match="auto, cpu or cuda"):
         workers.device("cuda:1")
-
-
-def test_an_audit_is_the_same(data: Any, workers: Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(crossfit, "EPOCHS", 2)
-    log = open_log(data)
-    here = crossfit.cross_fit(log, seeds=1, folds=2, device=CPU)
-    there = crossfit.cross_fit(log, seeds=1, folds=2, device=CPU, work=tmp_path, workers=workers)
-    assert np.array_equal(here.p_real, there.p_real, equal_nan=True)
-    assert len(list(tmp_path.glob("*.safetensors"))) == 2 * len(crossfit.JUDGES)
 
 
 def test_more_ranks_than_there_is_room_for(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:

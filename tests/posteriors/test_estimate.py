@@ -137,3 +137,34 @@ def test_labels_that_are_not_a_fair_sample_do_not_harm(log, kind):
     assert auc_of_rest(found, real) > auc_of_rest(found, real, found.label_free) - 0.01
     if kind == "users":
         assert found.figures["held_out_by"] == "user"
+
+
+def test_the_interval_is_students_over_the_opinions():
+    """By hand for four opinions: the interval of their mean, not of another opinion, which would be twice as wide."""
+    opinions = np.array([0.45, 0.5, 0.5, 0.55])[:, None]
+    mean, low, high = module.with_interval(opinions)
+    half = 3.1824 * opinions.std(ddof=1) / 2  # t of three degrees of freedom, √4 opinions
+    assert (mean[0], low[0], high[0]) == pytest.approx((0.5, 0.5 - half, 0.5 + half), abs=1e-4)
+    _, low, high = module.with_interval(np.array([[0.1], [0.9]]))
+    assert (low[0], high[0]) == (0, 1)
+
+
+def test_group_means_are_over_the_interactions_of_a_group(log):
+    train, real = log
+    group = train.users % 3
+    for found in (estimate(train), estimate(train, some(real, 0.1))):
+        mean, low, high = found.group_means(group, 4)
+        assert mean[:3] == pytest.approx([found.p_real[group == n].mean() for n in range(3)])
+        assert np.isnan(mean[3])
+        assert (low[:3] <= mean[:3]).all()
+        assert (mean[:3] <= high[:3]).all()
+
+
+def test_rows_are_taken_from_everything(log):
+    found = estimate(log[0])
+    rows = np.array([5, 3, 8])
+    some = found.take(rows)
+    assert np.array_equal(some.p_real, found.p_real[rows])
+    assert np.array_equal(some.opinions, found.opinions[:, rows])
+    assert np.array_equal(some.alone, found.alone[:, rows])
+    assert some.families == found.families == ("popularity", "ease", "item-knn")

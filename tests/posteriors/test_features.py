@@ -31,7 +31,7 @@ def test_some_rows_are_those_of_all():
     np.testing.assert_array_equal(FEATURES.block(rows), FEATURES.block(np.arange(len(FEATURES)))[rows])
 
 
-def test_the_label_free_column_has_the_order_of_label_free_p_real():
+def test_the_label_free_column_has_the_order_of_the_mean_over_families():
     mean = FEATURES.opinions.mean(0)
     order = np.argsort(mean, kind="stable")
     assert (np.diff(FEATURES.prior[order]) >= 0).all()

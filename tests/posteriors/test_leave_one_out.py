@@ -125,3 +125,17 @@ def test_the_share_of_untouched_references_below(weights, bias):
     scores = RNG.integers(0, 9, SOME.nnz).astype(float)
     wanted = list(below(0 * TO_REFERENCE if weights is None else weights, 0 if bias is None else bias, scores))
     np.testing.assert_allclose(shares_below(SOME, scores, REFERENCES, weights, bias), wanted)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_random_pairs_are_untouched_references_among_the_others_of_their_user(monkeypatch, dense):
+    if not dense:
+        monkeypatch.setattr(leave_one_out, "MOST_DENSE", 0)
+    untouched = (DENSE == 0).sum(1)
+    for family in families(X, low_rank(X, 4)):
+        assert (
+            len(family.random) == untouched[np.random.default_rng(0).choice(TRAIN.users, len(TRAIN.users), False)].sum()
+        )
+        assert (family.random >= 0).all()
+        assert (family.random <= 1).all()
+        assert family.random.mean() == pytest.approx(0.5)

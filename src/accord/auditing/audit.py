@@ -1,4 +1,4 @@
-"""`accord.audit`: read the log, check its health, judge every interaction, measure, test, and write the results."""
+"""`accord.audit`: read the log, check its health, estimate p_real, measure it, test denoising, write the results."""
 
 from __future__ import annotations
 
@@ -13,26 +13,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from accord.auditing.crossfit import cross_fit
 from accord.auditing.detection import detection
 from accord.auditing.health import health
 from accord.auditing.interaction_log import PARTS, Log, open_log
-from accord.auditing.judgement import interactions_table, judge, learn, side_table, to_label
-from accord.auditing.noise_summary import noise_summary
+from accord.auditing.noise import interactions_table, judge, label_table, noise_summary, side_table
 from accord.auditing.result import WORK, Audit
 from accord.auditing.verdict import verdict
 from accord.comparing.executor import Here, Processes, Workers
 from accord.data.columns import Columns
 from accord.data.labels import described
 from accord.data.labels import summary as label_summary
-from accord.errors import InputError
-from accord.io.files import only_writer, read_json, write_json
+from accord.errors import Argument, ColumnArgument, InputError
+from accord.io.files import only_writer
 from accord.io.noted import noted
 from accord.training.trainer import Progress
 from accord.version import __version__
 
 LARGE = 20_000  # interactions from which on it is worth starting processes
-BEGAN = "began.json"  # when the audit began that is not finished, and what it had taken before
 
 
 def audit(
@@ -46,8 +43,7 @@ def audit(
     items: Any = None,
     labels: Any = None,
     events: str | None = None,
-    folds: int = 5,
-    seeds: int = 2,
+    seeds: int = 3,
     device: str = "auto",
     out: str | Path | None = None,
     resume: bool = False,
@@ -58,64 +54,69 @@ def audit(
 ) -> Audit:
     """Audit a log: its health, a probability for every interaction, and whether denoising helps.
 
-    `data`: what `accord.load` takes. `folds`: how many folds of the log are held out in turn; `seeds`: runs of each
-    model that judges them. With `out` the audit folder is written; `resume` continues where an interrupted audit
-    stopped. `workers`: where models are trained; if not given, in so many processes of this machine, of which each has
-    one thread. A script that asks for several starts with `if __name__ == "__main__":`, as others import it.
+    `data`: what `accord.load` takes. `seeds`: runs of each learned model that denoising is tested with. With `out` the
+    audit folder is written; `resume` continues where an interrupted audit stopped. `workers`: where models are trained;
+    if not given, in that many `processes` of this machine, each with one thread. A script that uses several
+    processes starts with `if __name__ == "__main__":`, as each of them imports it.
 
     >>> log = accord.simulate(users=60, items=40, interactions=700, liked=0.4).dataset
-    >>> found = accord.audit(log, folds=2, seeds=1)
-    >>> sorted(found.summary)[:4]
+    >>> result = accord.audit(log, seeds=1)
+    >>> sorted(result.summary)[:4]
     ['accord', 'command', 'data', 'detection']
     """
-    if not isinstance(folds, int) or not isinstance(seeds, int) or folds < 2 or seeds < 1:
-        raise InputError(f"folds is {folds} and seeds is {seeds}; give at least 2 folds and 1 seed.")
+    if not isinstance(seeds, int) or seeds < 1:
+        raise InputError(Argument("seeds", seeds), ": give at least 1.")
     on = (workers or Here()).device(device)
     clock = _Clock()
     log = open_log(
-        data, columns=columns, split=split, ratios=ratios, clean=clean, seed=split_seed, items=items,
-        said={"labels": labels, "events": events},
+        data, columns=columns, split=split, ratios=ratios, clean=clean, seed=split_seed, items=items, labels=labels,
+        events=events,
     )  # fmt: skip
+    if np.bincount(log.users).max() < 2:
+        raise InputError(
+            f"{log.data.name}: no user has two interactions, so none can be judged by what else its user did; check ",
+            ColumnArgument("user"), ".",
+        )  # fmt: skip
     clock.lap("read")
-    said = label_summary(log.data)
-    for note in (*log.data.notes, *described(said)):
+    label_figures = label_summary(log.data)
+    for note in (*log.data.notes, *described(label_figures)):
         say(f"note: {note}")
-    with _work_folder(out, resume) as work, _one_thread(on), _where(workers, processes, len(log)) as workers:
-        clock.go_on(work)
-        found = health(log)
+    with _work_folder(out, resume) as work, _one_thread(on), _workers(workers, processes, len(log)) as workers:
+        findings = health(log)
         clock.lap("health")
-        opinion = cross_fit(log, seeds=seeds, folds=folds, device=on, work=work, watch=watch, say=say, workers=workers)
-        learned = learn(log)
-        judged = judge(log, opinion, learned)
-        detected, calibrated = (None, None) if log.labels is None else detection(judged, log.labels)
-        users, rated_items = side_table(judged, "user"), side_table(judged, "item")
-        noise = noise_summary(judged, users, rated_items)
-        if learned is not None:
-            noise |= {"labels": {"used": learned.used, "why": learned.why, **learned.figures}}
-            say(f"note: {learned.why}")
+        judged = judge(log)
+        detected, calibrated = (None, None) if log.truth is None else detection(log, judged, log.truth)
+        users, rated_items = (side_table(log, judged, side) for side in ("user", "item"))
+        noise = noise_summary(log, judged, users, rated_items)
+        if log.label is not None:
+            say(f"note: {judged.why}")
         clock.lap("noise")
         tested = verdict(
-            log, device=device, work=work, watch=watch, say=lambda text: say(f"verdict, {text}"), workers=workers
-        )
+            log, seeds=seeds, device=device, work=work, watch=watch, say=lambda text: say(f"verdict, {text}"),
+            workers=workers,
+        )  # fmt: skip
         clock.lap("verdict")
-        summary: dict[str, Any] = {
+        summary = {
             "accord": __version__,
             "kind": "audit",
             "command": noted("command", ""),
-            "data": _described(log),
+            "data": _described(log) | ({"labels": label_figures} if label_figures else {}),
+            "health": findings,
+            "noise": noise,
+            "detection": detected,
+            "verdict": tested,
+            "seconds": clock.seconds(),
         }
-        summary["data"] |= {"labels": said} if said else {}
-        summary |= {"health": found, "noise": noise, "detection": detected, "verdict": tested}
-        made = Audit(
-            log, interactions_table(judged, calibrated), users, rated_items,
-            _plain(summary | {"seconds": clock.seconds()}), to_label(judged),
+        result = Audit(
+            log, interactions_table(log, judged, calibrated), users, rated_items, _for_json(summary),
+            label_table(log, judged),
         )  # fmt: skip
         if out is not None:
-            made.save(out)
-    return made
+            result.save(out)
+    return result
 
 
-def _where(given: Workers | None, processes: int, interactions: int) -> AbstractContextManager[Workers]:
+def _workers(given: Workers | None, processes: int, interactions: int) -> AbstractContextManager[Workers]:
     if given is None and processes > 1 and interactions >= LARGE:
         return Processes(processes)
     return nullcontext(given or Here())
@@ -123,7 +124,7 @@ def _where(given: Workers | None, processes: int, interactions: int) -> Abstract
 
 @contextmanager
 def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
-    """Where finished steps are kept until the audit is finished: in the audit folder, if there is one."""
+    """A folder for finished steps until the audit is complete: inside the audit folder, if there is one."""
     if out is None:
         with tempfile.TemporaryDirectory(prefix="accord-audit-") as name:
             yield Path(name)
@@ -136,8 +137,8 @@ def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
         try:
             yield work
         finally:
-            if [path.name for path in work.glob("*")] == [BEGAN]:  # a folder without a finished step is not left behind
-                shutil.rmtree(work)
+            if work.exists() and not any(work.iterdir()):  # no step was finished
+                work.rmdir()
 
 
 @contextmanager
@@ -155,24 +156,14 @@ def _one_thread(device: torch.device) -> Iterator[None]:
 class _Clock:
     def __init__(self) -> None:
         self.began = self.last = time.perf_counter()
-        self.before = 0.0  # seconds that an audit took before it was interrupted
         self.laps: dict[str, float] = {}
-
-    def go_on(self, work: Path) -> None:
-        """Add what an interrupted audit took, up to the last step that it finished, and note that this one began."""
-        file = work / BEGAN
-        if file.exists():
-            noted, last = read_json(file), max(path.stat().st_mtime for path in work.glob("*"))
-            self.before = noted["seconds"] + max(0.0, last - noted["began"])
-        write_json(file, {"began": time.time() - (time.perf_counter() - self.began), "seconds": self.before})
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
         self.laps[name], self.last = now - self.last, now
 
     def seconds(self) -> dict[str, float]:
-        laps = self.laps | ({"before": self.before} if self.before else {})
-        laps |= {"all": self.before + time.perf_counter() - self.began}
+        laps = self.laps | {"all": time.perf_counter() - self.began}
         return {name: round(value, 2) for name, value in laps.items()}
 
 
@@ -186,18 +177,18 @@ def _described(log: Log) -> dict[str, Any]:
         "rows": len(log.raw),
         "parts": {name: int(np.sum(log.part == number)) for number, name in enumerate(PARTS)},
         "density": len(log) / (users * items),
-        "value": log.value_name(),
-        "time": log.time_name(),
+        "value": log.rows.source_name("value") if log.rows.has_value else None,
+        "time": log.rows.source_name("time") if log.rows.has_time else None,
         "notes": list(log.data.notes),
     }
 
 
-def _plain(value: Any) -> Any:
+def _for_json(value: Any) -> Any:
     """A value that JSON can hold: no numpy numbers, no tuples, null for numbers that are not finite."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _for_json(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_for_json(one) for one in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not np.isfinite(value) else value

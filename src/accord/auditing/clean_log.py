@@ -23,7 +23,7 @@ SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": None}
 
 @dataclass(frozen=True)
 class Cleaned:
-    rows: int  # that were written
+    rows: int  # written
     dropped: int
     users_lost: int  # users without any row left
 
@@ -39,10 +39,10 @@ def check_target(path: Path, drop_below: float | None, weights: bool) -> None:
 
 
 def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5, weights: bool = False) -> Cleaned:
-    """Write the log's own rows with all their columns: those whose p_real is at least `drop_below`, or all of them
-    with p_real as a `weight`."""
+    """Write the rows of the log with all their columns: those whose p_real is at least `drop_below`, or all, with
+    p_real as a `weight`. `judged`: the audit's table of interactions."""
     check_target(path, None if weights else drop_below, weights)
-    p_real = _of_rows(log, judged)
+    p_real = _p_real_of_rows(log, judged)
     table = log.columns
     keep = np.ones(len(p_real), dtype=bool) if weights else p_real >= drop_below
     if not keep.any():
@@ -58,24 +58,24 @@ def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5,
     return Cleaned(int(keep.sum()), int((~keep).sum()), lost)
 
 
-def _of_rows(log: Log, judged: pa.Table) -> npt.NDArray[np.float64]:
+def _p_real_of_rows(log: Log, judged: pa.Table) -> npt.NDArray[np.float64]:
     """p_real of every row of the log, repeated pairs too."""
     if missing := {"user", "item", "p_real"} - {*judged.column_names}:
         raise InputError(f"the audit's interactions.parquet has no column '{min(missing)}'; audit this log first.")
     keys = pairs(log.data, Interactions(judged.select(["user", "item"])))
     order = np.argsort(keys)
-    wanted = pairs(log.data, log.raw)
-    place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    if (keys[order][place] != wanted).any():
+    rows = pairs(log.data, log.raw)
+    place = np.minimum(np.searchsorted(keys[order], rows), len(keys) - 1)
+    if (keys[order][place] != rows).any():
         raise InputError("the audit is of another log: it lacks some interactions of this one; audit this log first.")
-    found: npt.NDArray[np.float64] = judged.column("p_real").to_numpy()[order][place]
-    return found
+    p_real: npt.NDArray[np.float64] = judged.column("p_real").to_numpy()[order][place]
+    return p_real
 
 
 def write_table(path: Path, table: pa.Table) -> None:
     with replacing(path) as temporary:
-        mark = SUFFIXES[path.suffix]
-        if mark is None:
+        delimiter = SUFFIXES[path.suffix]
+        if delimiter is None:
             pq.write_table(table, temporary)
             return
         nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
@@ -85,7 +85,7 @@ def write_table(path: Path, table: pa.Table) -> None:
             )
         table = guarded_table(table)
         with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv_writer(file, mark, has_returns(table))
+            writer = csv_writer(file, delimiter, has_returns(table))
             writer.writerow(table.column_names)
             for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
                 writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))

@@ -1,4 +1,4 @@
-"""The health of a log: what should make one careful, with examples by their own ids, and what to do about it."""
+"""The health of a log: what to be careful about, with examples by their ids, and what to do about it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from accord.auditing.interaction_log import Log
-from accord.auditing.timestamps import Floats, format_time, gaps, is_date
+from accord.auditing.timestamps import format_time, gaps, is_date
 from accord.data.check import Report, check, look_alikes
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
@@ -22,7 +23,7 @@ Level = Literal["serious", "notice", "fine"]
 
 EXAMPLES = 5
 SMALL = 1_000  # interactions: with fewer, the density of percentiles cannot be estimated
-FEW = 5  # interactions: with fewer, little is known about a user or item
+FEW = 5  # interactions: with fewer, little can be learned about a user or item
 NEARLY_ALL = 0.8  # of all items: a user who has more has hardly chosen
 FAR_OUT = 3.0  # interquartile ranges above the third quartile, in logarithms
 MANY_TIMES = 10  # times the median: fewer is no bot, however similar the other users are
@@ -47,15 +48,15 @@ def health(log: Log) -> dict[str, Any]:
     report = check(log.data)
     by_user = np.bincount(log.users, minlength=len(log.data.users))
     by_item = np.bincount(log.items, minlength=len(log.data.items))
-    found = [
-        *([_small(log)] if len(log) < SMALL else []),
+    findings = [
+        *_small(log),
         _duplicates(log),
         *([_shared(log, report)] if log.was_split else []),
         _cold(log, report, "users"),
         _cold(log, report, "items"),
         _few(log.data.users, by_user, "users"),
         _few(log.data.items, by_item, "items"),
-        _nearly_all(log, by_user),
+        _nearly_all(log, by_user, by_item),
         _bots(log, by_user),
         _concentration(log, by_item),
         *_columns(log, by_user, by_item),
@@ -63,12 +64,11 @@ def health(log: Log) -> dict[str, Any]:
         *_times(log),
     ]
     order = {"serious": 0, "notice": 1, "fine": 2}
-    there = by_item[by_item > 0]
-    active = by_user[by_user > 0]
+    active, popular = by_user[by_user > 0], by_item[by_item > 0]
     return {
-        "findings": [asdict(finding) for finding in sorted(found, key=lambda one: order[one.level])],
-        "gini": gini(there),
-        "lorenz": lorenz(there),
+        "findings": [asdict(finding) for finding in sorted(findings, key=lambda one: order[one.level])],
+        "gini": gini(popular),
+        "lorenz": lorenz(popular),
         "activity": {"least": int(active.min()), "median": float(np.median(active)), "mean": float(active.mean()),
                      "most": int(active.max())},
         "time": _time_line(log),
@@ -82,26 +82,34 @@ def lorenz(counts: IntArray) -> dict[str, list[float]]:
     return {"items": (places / len(counts)).tolist(), "interactions": shares[places].tolist()}
 
 
-def _pair_texts(log: Log, keys: IntArray, more: Sequence[str] = ()) -> tuple[str, ...]:
-    """Pairs as text, by their own ids."""
+# --- examples
+
+
+def _pairs_as_text(log: Log, keys: IntArray, suffixes: Sequence[str] = ()) -> tuple[str, ...]:
     size = len(log.data.items)
     users, items = log.data.users.take(keys // size).to_pylist(), log.data.items.take(keys % size).to_pylist()
-    extra = more or [""] * len(keys)
-    return tuple(f"{user} · {item}{add}" for user, item, add in zip(users, items, extra, strict=True))
+    suffixes = suffixes or [""] * len(keys)
+    return tuple(f"{user} · {item}{suffix}" for user, item, suffix in zip(users, items, suffixes, strict=True))
 
 
-def _counted(ids: IdMap, rows: IntArray, counts: IntArray, total: int | None = None) -> tuple[str, ...]:
-    of = "" if total is None else f" of {total:,}"
-    return tuple(
-        f"{one}: {count:,}{of}" for one, count in zip(ids.take(rows).to_pylist(), counts[rows].tolist(), strict=True)
-    )
+def _counts_as_text(ids: IdMap, rows: IntArray, counts: IntArray, suffix: str = "") -> tuple[str, ...]:
+    named = zip(ids.take(rows).to_pylist(), counts[rows].tolist(), strict=True)
+    return tuple(f"{name}: {count:,}{suffix}" for name, count in named)
 
 
-def _small(log: Log) -> Finding:
-    return Finding(
-        "small", "serious", f"The log has only {len(log):,} interactions", len(log), len(log), (),
-        f"With fewer than about {SMALL:,} the share of noise cannot be estimated: use p_real only as a rough order.",
-    )  # fmt: skip
+def _most_first(rows: IntArray, counts: IntArray) -> IntArray:
+    return rows[np.argsort(-counts[rows], kind="stable")]
+
+
+# --- findings
+
+
+def _small(log: Log) -> Iterable[Finding]:
+    if len(log) < SMALL:
+        yield Finding(
+            "small", "serious", f"The log has only {len(log):,} interactions", len(log), len(log), (),
+            f"With fewer than about {SMALL:,} the share of noise cannot be estimated: trust only the order of p_real.",
+        )  # fmt: skip
 
 
 def _duplicates(log: Log) -> Finding:
@@ -112,7 +120,7 @@ def _duplicates(log: Log) -> Finding:
     worst = np.argsort(-counts, kind="stable")[:EXAMPLES]
     return Finding(
         "duplicates", "notice", f"{repeats:,} rows repeat a (user, item) pair", repeats, len(log.raw),
-        _pair_texts(log, keys[worst], [f": {count} times" for count in counts[worst]]),
+        _pairs_as_text(log, keys[worst], [f": {count} times" for count in counts[worst]]),
         "Each pair was counted once, with its latest row. If repeats mean something (plays, visits), add them up in a "
         "value column; if they come from events that were sent twice, remove them at the source.",
     )  # fmt: skip
@@ -124,67 +132,54 @@ def _shared(log: Log, report: Report) -> Finding:
     total = sum(shared.values())
     if not total:
         return Finding("shared", "fine", "Train, valid and test share no pair", 0, len(log))
-    both = max(shared, key=lambda name: shared[name])
-    parts = {"train": log.data.train, "valid": log.data.valid, "test": log.data.test, "test_noisy": log.data.test_noisy}
-    one, other = (parts[name] for name in both.split(", "))
-    assert one is not None
-    assert other is not None
+    one, other = (getattr(log.data, name) for name in max(shared, key=lambda both: shared[both]).split(", "))
     keys = np.intersect1d(pairs(log.data, one), pairs(log.data, other))[:EXAMPLES]
     counts = ", ".join(f"{count:,} in {name.replace(', ', ' and ')}" for name, count in shared.items())
     serious = any(name.startswith("train") for name in shared)
     return Finding(
         "shared", "serious" if serious else "notice", f"Parts of the split share pairs: {counts}", total, len(log),
-        _pair_texts(log, keys),
+        _pairs_as_text(log, keys),
         "Pairs that were trained on must not be tested on: remove them from the test, or split again.",
     )  # fmt: skip
 
 
-def _cold(log: Log, report: Report, what: str) -> Finding:
-    count = report.cold[what]
-    ids, test, train = (
-        (log.data.users, log.data.test.users, log.data.train.users)
-        if what == "users"
-        else (log.data.items, log.data.test.items, log.data.train.items)
-    )
-    rows = np.unique(ids.rows(test))
+def _cold(log: Log, report: Report, side: str) -> Finding:
+    count, ids = report.cold[side], getattr(log.data, side)
+    test, train = (ids.rows(getattr(part, side)) for part in (log.data.test, log.data.train))
+    rows = np.unique(test)
     if not count:
-        return Finding(f"cold_{what}", "fine", f"All {what} of the test occur in training", 0, len(rows))
-    cold = np.setdiff1d(rows, ids.rows(train))
-    serious = count > len(rows) / 2
+        return Finding(f"cold_{side}", "fine", f"All {side} of the test occur in training", 0, len(rows))
+    cold = np.setdiff1d(rows, train)[:EXAMPLES]
     return Finding(
-        f"cold_{what}", "serious" if serious else "notice",
-        f"{count:,} of the {len(rows):,} {what} of the test do not occur in training", count, len(rows),
-        tuple(str(one) for one in ids.take(cold[:EXAMPLES]).to_pylist()),
+        f"cold_{side}", "serious" if count > len(rows) / 2 else "notice",
+        f"{count:,} of the {len(rows):,} {side} of the test do not occur in training", count, len(rows),
+        tuple(str(one) for one in ids.take(cold).to_pylist()),
         "Only popularity can rank them: evaluate them separately (warm and cold), and recommend by other means there.",
     )  # fmt: skip
 
 
-def _few(ids: IdMap, counts: IntArray, what: str) -> Finding:
-    there = counts > 0
-    few = np.flatnonzero(there & (counts < FEW))
-    total = int(there.sum())
+def _few(ids: IdMap, counts: IntArray, side: str) -> Finding:
+    few, total = np.flatnonzero((counts > 0) & (counts < FEW)), int((counts > 0).sum())
     if not len(few):
-        return Finding(f"few_{what}", "fine", f"All {what} have at least {FEW} interactions", 0, total)
-    serious = len(few) > total / 2
+        return Finding(f"few_{side}", "fine", f"All {side} have at least {FEW} interactions", 0, total)
     least = few[np.argsort(counts[few], kind="stable")][:EXAMPLES]
     return Finding(
-        f"few_{what}", "serious" if serious else "notice",
-        f"{len(few):,} of {total:,} {what} have fewer than {FEW} interactions", len(few), total,
-        _counted(ids, least, counts),
-        "Little is known about them: p_real of their interactions relies on popularity. "
-        f"A log of {what} with more history is easier to judge, but it is not the log that you serve.",
+        f"few_{side}", "serious" if len(few) > total / 2 else "notice",
+        f"{len(few):,} of {total:,} {side} have fewer than {FEW} interactions", len(few), total,
+        _counts_as_text(ids, least, counts),
+        "There is little to judge them by: p_real of their interactions relies on popularity. "
+        f"A log of {side} with more history is easier to judge, but it is not the log that you serve.",
     )  # fmt: skip
 
 
-def _nearly_all(log: Log, by_user: IntArray) -> Finding:
-    total = int((np.bincount(log.items) > 0).sum())
-    rows = np.flatnonzero(by_user >= NEARLY_ALL * total)
-    if not len(rows) or total < 2 * FEW:
-        return Finding("nearly_all", "fine", "No user has almost every item", 0, int((by_user > 0).sum()))
-    rows = rows[np.argsort(-by_user[rows], kind="stable")]
+def _nearly_all(log: Log, by_user: IntArray, by_item: IntArray) -> Finding:
+    users, items = int((by_user > 0).sum()), int((by_item > 0).sum())
+    rows = _most_first(np.flatnonzero(by_user >= NEARLY_ALL * items), by_user)
+    if not len(rows) or items < 2 * FEW:
+        return Finding("nearly_all", "fine", "No user has almost every item", 0, users)
     return Finding(
-        "nearly_all", "serious", f"{len(rows):,} users have at least {NEARLY_ALL:.0%} of all items", len(rows),
-        int((by_user > 0).sum()), _counted(log.data.users, rows[:EXAMPLES], by_user, total),
+        "nearly_all", "serious", f"{len(rows):,} users have at least {NEARLY_ALL:.0%} of all items", len(rows), users,
+        _counts_as_text(log.data.users, rows[:EXAMPLES], by_user, f" of {items:,}"),
         "Such a user has chosen nothing (a crawler, a test account, a shared login), and no negatives are left for "
         "training: remove them.",
     )  # fmt: skip
@@ -194,15 +189,13 @@ def _bots(log: Log, by_user: IntArray) -> Finding:
     active = by_user[by_user > 0]
     low, middle, high = np.quantile(np.log(active), [0.25, 0.5, 0.75])
     limit = max(np.exp(high + FAR_OUT * (high - low)), MANY_TIMES * np.exp(middle), NOT_MANY)
-    rows = np.flatnonzero(by_user > limit)
-    median = float(np.median(active))
+    rows = _most_first(np.flatnonzero(by_user > limit), by_user)
     if not len(rows):
         return Finding("bots", "fine", "No user is far more active than the others", 0, len(active))
-    rows = rows[np.argsort(-by_user[rows], kind="stable")]
-    share = by_user[rows].sum() / active.sum()
+    share, median = by_user[rows].sum() / active.sum(), float(np.median(active))
     examples = tuple(
         f"{text} interactions ({count / median:,.0f} times the median)"
-        for text, count in zip(_counted(log.data.users, rows[:EXAMPLES], by_user), by_user[rows], strict=False)
+        for text, count in zip(_counts_as_text(log.data.users, rows[:EXAMPLES], by_user), by_user[rows], strict=False)
     )
     return Finding(
         "bots", "serious" if share > 0.05 else "notice",
@@ -217,66 +210,67 @@ def _concentration(log: Log, by_item: IntArray) -> Finding:
     unequal = gini(counts)
     top = np.argsort(-by_item, kind="stable")[: max(1, round(0.01 * len(counts)))]
     share = by_item[top].sum() / counts.sum()
-    level: Level = "notice" if unequal > UNEQUAL else "fine"
-    return Finding(
-        "concentration", level,
-        f"The most popular 1% of the items have {share:.1%} of the interactions (Gini {unequal:.2f})",
-        len(top), len(counts), _counted(log.data.items, top[:EXAMPLES], by_item),
+    advice = (
         "Popularity will be hard to beat, and models repeat it: look at coverage as well as accuracy, and at noise by "
-        "popularity below." if level == "notice" else "",
+        "popularity below."
+    )
+    return Finding(
+        "concentration", "notice" if unequal > UNEQUAL else "fine",
+        f"The most popular 1% of the items have {share:.1%} of the interactions (Gini {unequal:.2f})",
+        len(top), len(counts), _counts_as_text(log.data.items, top[:EXAMPLES], by_item),
+        advice if unequal > UNEQUAL else "",
     )  # fmt: skip
 
 
 def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding]:
-    """Columns that carry no information, or are probably not what they were taken for."""
+    """Columns that carry no information, or are probably misread."""
     rows = len(log)
-    for what, counts in (("user", by_user), ("item", by_item)):
-        single = counts[counts > 0].max() == 1
-        if single:
+    for side, counts in (("user", by_user), ("item", by_item)):
+        if counts.max() == 1:
             yield Finding(
-                f"unique_{what}", "serious", f"Every {what} occurs only once", rows, rows, (),
-                f"The {what} column is probably a row, visit or event number: give the right one (--{what}-col).",
+                f"unique_{side}", "serious", f"Every {side} occurs only once", rows, rows, (),
+                f"The {side} column is probably a row, visit or event number: give the right one (--{side}-col).",
             )  # fmt: skip
-    names = ("value", "time")
-    there = [name for name in names if name in log.rows.table.column_names]
-    for name in there:
+    names = [name for name in ("value", "time") if name in log.rows.table.column_names]
+    for name in names:
         values = log.rows.table.column(name).drop_null().to_numpy()
-        called = log.rows.source_name(name)
+        column = log.rows.source_name(name)
         missing = rows - len(values) + int(np.isnan(values.astype(np.float64)).sum())
         if missing:
             yield Finding(
-                f"missing_{name}", "notice", f"{missing:,} interactions have no {called}", missing, rows, (),
+                f"missing_{name}", "notice", f"{missing:,} interactions have no {column}", missing, rows, (),
                 "They count as neither real nor noise where the audit is measured against the values.",
             )  # fmt: skip
         distinct = np.unique(values)
         if len(distinct) == 1:
             yield Finding(
-                f"constant_{name}", "notice", f"Column {called} has only one value", rows, rows, (f"{distinct[0]:g}",),
+                f"constant_{name}", "notice", f"Column {column} has only one value", rows, rows, (f"{distinct[0]:g}",),
                 "It carries no information: leave it out, or find out why it is constant.",
             )  # fmt: skip
         elif name == "value" and len(distinct) == rows > 100 and np.array_equal(values, np.round(values)):
             yield Finding(
-                "unique_value", "notice", f"Column {called} has a different value in every row", rows, rows,
+                "unique_value", "notice", f"Column {column} has a different value in every row", rows, rows,
                 tuple(f"{value:g}" for value in values[:EXAMPLES]),
                 "It looks like a row number or a time, not a rating or a measurement: name the column that is one.",
             )  # fmt: skip
-    if not there:
+    if not names:
         yield Finding(
             "no_columns", "notice", "The log has neither values nor times", rows, rows, (),
-            "With a value column (rating, dwell time, returned or not) the audit can measure its own accuracy; with "
-            "times it can test on the future.",
+            "With a value column (rating, dwell time, returned or not) the audit can measure its accuracy; with times "
+            "it can test on the future.",
         )  # fmt: skip
 
 
 def _look_alikes(log: Log) -> Iterable[Finding]:
     """Ids that a person would take for the same one."""
-    for what, ids in (("users", log.data.users), ("items", log.data.items)):
+    for side in ("users", "items"):
+        ids = getattr(log.data, side)
         if alike := look_alikes(ids):
             count = sum(map(len, alike))
             examples = (", ".join(shown(ids.ids[row].as_py()) for row in group) for group in alike[:EXAMPLES])
             yield Finding(
-                f"alike_{what}", "notice", f"{count:,} {what} look like others", count, len(ids), tuple(examples),
-                "They differ only in case, Unicode form or spaces, and are kept apart: write them the same way "
+                f"alike_{side}", "notice", f"{count:,} {side} look like others", count, len(ids), tuple(examples),
+                "They differ only in case, Unicode form or spaces, and count as different: write them the same way "
                 "where they are the same.",
             )  # fmt: skip
 
@@ -284,12 +278,11 @@ def _look_alikes(log: Log) -> Iterable[Finding]:
 def _times(log: Log) -> Iterable[Finding]:
     if not log.raw.has_time:
         return
-    raw = log.raw.table.column("time").drop_null().to_numpy()
+    raw = _raw_times(log)
     backwards = int(np.sum(np.diff(raw) < 0))
     if backwards:
-        yield Finding(
-            "order", "fine", f"The rows are not in order of time ({backwards:,} steps back)", backwards, len(raw),
-        )  # fmt: skip
+        title = f"The rows are not in order of time ({backwards:,} steps back)"
+        yield Finding("order", "fine", title, backwards, len(raw))
     odd = raw[(raw <= 0) | (raw > time.time() + 86400)] if is_date(raw) or (raw > 1e11).any() else raw[:0]
     if len(odd):
         yield Finding(
@@ -297,33 +290,43 @@ def _times(log: Log) -> Iterable[Finding]:
             tuple(f"{value:,}" for value in odd[:EXAMPLES].tolist()),
             "Check their unit (seconds, not milliseconds) and the clocks: a split by time misplaces such rows.",
         )  # fmt: skip
-    keys = np.unique(np.stack([log.users, log.rows.table.column("time").to_numpy()]), axis=1, return_counts=True)[1]
-    tied = int(keys[keys > 1].sum())
+    counts = np.unique(np.stack([log.users, log.rows.table.column("time").to_numpy()]), axis=1, return_counts=True)[1]
+    tied = int(counts[counts > 1].sum())
     if tied > 0.2 * len(log):
         yield Finding(
             "tied_times", "notice", f"{tied:,} interactions share their time with another of the same user", tied,
             len(log), (), "Their order is unknown, so a test on the last of them is partly chance: the times may "
             "be those of an upload, not of the events.",
         )  # fmt: skip
-    found = gaps(np.sort(raw))
-    if found:
-        yield Finding(
-            "gaps", "notice", f"Long gaps in which nothing happened: {len(found):,}", len(found), len(raw),
-            tuple(f"{format_time(a, raw)} to {format_time(b, raw)}" for a, b in found[:EXAMPLES]),
-            "Events may be missing there (an outage, a changed tracker); do not let a split fall into a gap.",
-        )  # fmt: skip
-    else:
+    long = gaps(np.sort(raw))
+    if not long:
         yield Finding("gaps", "fine", "No long gap in time", 0, len(raw))
+        return
+    yield Finding(
+        "gaps", "notice", f"Long gaps in which nothing happened: {len(long):,}", len(long), len(raw),
+        tuple(f"{format_time(a, raw)} to {format_time(b, raw)}" for a, b in long[:EXAMPLES]),
+        "Events may be missing there (an outage, a changed tracker); do not let a split fall into a gap.",
+    )  # fmt: skip
+
+
+def _raw_times(log: Log) -> npt.NDArray[Any]:
+    return np.asarray(log.raw.table.column("time").drop_null().to_numpy())
 
 
 def _time_line(log: Log) -> dict[str, Any] | None:
     if not log.raw.has_time:
         return None
-    raw: Floats = np.sort(log.raw.table.column("time").drop_null().to_numpy().astype(np.float64))
-    counts, edges = np.histogram(raw, bins=40)
+    times = np.sort(_raw_times(log).astype(np.float64))
+    counts, edges = np.histogram(times, bins=40)
     bins = [
         {"from": float(a), "to": float(b), "interactions": int(n)}
         for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)
     ]
-    between = [{"from": a, "to": b} for a, b in gaps(raw)]
-    return {"first": float(raw[0]), "last": float(raw[-1]), "is_date": is_date(raw), "bins": bins, "gaps": between}
+    between = [{"from": a, "to": b} for a, b in gaps(times)]
+    return {
+        "first": float(times[0]),
+        "last": float(times[-1]),
+        "is_date": is_date(times),
+        "bins": bins,
+        "gaps": between,
+    }

@@ -1,8 +1,8 @@
-"""The log that is audited: every (user, item) pair once, all rows as they came, and labels from the values."""
+"""The log that is audited: every (user, item) pair once, all rows of the source, and what is true of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,15 +26,17 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Labels:
-    """Which rows are real and which are noise by their values, and by which rules, or by the labels that were given.
-    Values are never used for training; what a given label says of its own row is not behind its p_real either."""
+class Truth:
+    """Which interactions are real and which are noise, by their values or by the labels that were given.
+
+    p_real is measured by it. No model sees the values, and the p_real of a labelled interaction is not learned from its
+    label."""
 
     real_rule: str
     noise_rule: str
-    known: Bools  # [n]
-    real: Bools  # [n], where known
-    given: bool = False  # whether they are the labels that were given
+    labelled: Bools  # [n]
+    real: Bools  # [n], where labelled
+    given: bool = False  # whether it comes from given labels, not from values
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,12 @@ class Log:
     rows: Interactions  # one per pair, of all parts
     users: IntArray  # [n] rows in data.users
     items: IntArray
-    part: IntArray  # [n] place in PARTS
-    raw: Interactions  # as they came, with repeated pairs
-    columns: pa.Table  # as `raw`, with every column of the source
+    part: IntArray  # [n] index into PARTS
+    raw: Interactions  # with repeated pairs, in the order of the source
+    columns: pa.Table  # the same rows, with every column of the source
     clean: str | None  # the rule that made the test clean; None where the test came with the data
-    labels: Labels | None
-    label: Floats | None  # [n] what was given: 1 real, 0 noise, NaN unknown, or between; None: no labels were given
+    truth: Truth | None
+    label: Floats | None  # [n] given labels: 1 real, 0 noise, NaN unknown, or between; None: no labels were given
     was_split: bool  # whether the split came with the data
 
     def __len__(self) -> int:
@@ -58,12 +60,6 @@ class Log:
 
     def csr(self) -> Csr:
         return Csr.of(self.users, self.items, len(self.data.users), len(self.data.items))
-
-    def value_name(self) -> str | None:
-        return self.rows.source_name("value") if self.rows.has_value else None
-
-    def time_name(self) -> str | None:
-        return self.rows.source_name("time") if self.rows.has_time else None
 
     def titles(self, items: Sequence[Any]) -> list[str | None]:
         """The titles of items, None where an item has none."""
@@ -83,63 +79,82 @@ def open_log(
     clean: str | None = None,
     seed: int = 0,
     items: Any = None,
-    said: Mapping[str, Any] | None = None,
+    labels: Any = None,
+    events: str | None = None,
 ) -> Log:
-    """Open whatever `accord.load` takes. Without a clean rule, values that tell real from noise give one.
-
-    `said`: the labels and events that `accord.load` takes."""
-    name, more = None, dict(said or {})
-    if isinstance(source, Query):  # asked once: the table may change meanwhile
-        name, (source, _) = source.name, read.whole_table(source)
+    """Open whatever `accord.load` takes. Without a clean rule, values that tell real from noise give one."""
+    options: dict[str, Any] = {
+        "columns": columns, "split": split, "ratios": ratios, "seed": seed, "items": items, "labels": labels,
+        "events": events,
+    }  # fmt: skip
+    if isinstance(source, Query):  # queried once: the table may change meanwhile
+        options["name"], (source, _) = source.name, read.whole_table(source)
     table = table_of(source)
     if table is None:
-        data = load(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed, items=items, **more)
+        data = load(source, clean=clean, **options)
         raw = _joined(data)
-        sizes = [len(one) for one in _parts(data)]
-        whole, labels = raw.table.append_column("part", pa.array(np.repeat(PARTS, sizes))), _labels(raw.merged(), None)
-        rule = None
+        sizes = [len(part) for part in _parts(data)]
+        everything = raw.table.append_column("part", pa.array(np.repeat(PARTS, sizes)))
+        rule, truth = None, _truth_of_values(raw.merged(), None)
     else:
-        rule_names = CleanRule.parse(clean).names if clean else ()
-        raw, _ = read.read_table(table, columns, rule_names, merge=False)
-        whole, _ = read.whole_table(table)
-        labels = _labels(raw.merged(), clean)
-        rule = clean or (None if labels is None else labels.real_rule)
-        data = load(
-            source, columns=columns, split=split, ratios=ratios, clean=rule, seed=seed, items=items, name=name, **more
-        )
-    rows = raw.without("label").merged()  # what judges them is told no label
+        raw, _ = read.read_table(table, columns, CleanRule.parse(clean).names if clean else (), merge=False)
+        everything, _ = read.whole_table(table)
+        truth = _truth_of_values(raw.merged(), clean)
+        rule = clean or (None if truth is None else truth.real_rule)
+        data = load(source, clean=rule, **options)
+    rows = raw.without("label").merged()  # no model may see the labels
     keys = pairs(data, rows)
-    label = _label_of(data, keys)
-    labels = labels if label is None else _given(label)
-    part = np.where(
-        np.isin(keys, pairs(data, data.train)), 0, np.where(np.isin(keys, pairs(data, data.valid)), 1, 2)
-    ).astype(np.int64)
+    label = _given_labels(data, keys)
+    truth = truth if label is None else _truth_of_labels(label)
+    in_train, in_valid = (np.isin(keys, pairs(data, part)) for part in (data.train, data.valid))
+    part = np.where(in_train, 0, np.where(in_valid, 1, 2)).astype(np.int64)
     user_rows, item_rows = data.users.rows(rows.users), data.items.rows(rows.items)
-    return Log(data, rows, user_rows, item_rows, part, raw, whole, rule, labels, label, table is None)
+    return Log(data, rows, user_rows, item_rows, part, raw, everything, rule, truth, label, table is None)
 
 
-def _label_of(data: Dataset, keys: IntArray) -> Floats | None:
+def _given_labels(data: Dataset, keys: IntArray) -> Floats | None:
     """The labels that were given, of pairs of the log; None where there are none."""
-    said = [part for part in _parts(data) if "label" in part.names]
-    if not said:
+    parts = [part for part in _parts(data) if "label" in part.names]
+    if not parts:
         return None
-    own = np.concatenate([pairs(data, part) for part in said])
-    label = np.concatenate([part.column("label").astype(np.float64) for part in said])
-    order = np.argsort(own, kind="stable")
-    place = np.minimum(np.searchsorted(own[order], keys), len(own) - 1)
-    return np.where(own[order][place] == keys, label[order][place], np.nan)
+    labelled = np.concatenate([pairs(data, part) for part in parts])
+    label = np.concatenate([part.column("label").astype(np.float64) for part in parts])
+    order = np.argsort(labelled, kind="stable")
+    place = np.minimum(np.searchsorted(labelled[order], keys), len(labelled) - 1)
+    return np.where(labelled[order][place] == keys, label[order][place], np.nan)
 
 
-def _given(label: Floats) -> Labels | None:
-    """Given labels as what p_real is measured by; None where all of them say the same."""
-    known, real = ~np.isnan(label) & (label != 0.5), label > 0.5
-    if not real[known].any() or real[known].all():
+def _truth_of_labels(label: Floats) -> Truth | None:
+    """Given labels as the truth; None where all of them say the same."""
+    labelled, real = ~np.isnan(label) & (label != 0.5), label > 0.5
+    if not real[labelled].any() or real[labelled].all():
         return None
-    return Labels("label 1", "label 0", known, real & known, given=True)
+    return Truth("label 1", "label 0", labelled, real & labelled, given=True)
+
+
+def _truth_of_values(rows: Interactions, clean: str | None) -> Truth | None:
+    """The truth by the clean rule where one is given, else by what labels and ratings usually mean."""
+    if clean is not None:
+        real = CleanRule.parse(clean).mask(rows)  # a row without the value does not count as real
+        mixed = real.any() and not real.all()
+        return Truth(clean, f"not {clean}", np.ones(len(rows), dtype=bool), real) if mixed else None
+    if not rows.has_value:
+        return None
+    values = rows.column("value")
+    present = np.flatnonzero(~np.isnan(values.astype(np.float64)))
+    by_value = noise.labels(rows.take(present)) if len(present) else None
+    if by_value is None:
+        return None
+    labelled, real = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
+    places = present[by_value[0]]
+    labelled[places], real[places] = True, by_value[1]
+    binary = set(np.unique(values[labelled])) <= {0, 1}
+    rules = ("value>=1", "value<=0") if binary else (f"value>={noise.REAL_FROM}", f"value<={noise.NOISE_TO}")
+    return Truth(*rules, labelled, real)
 
 
 def _parts(data: Dataset) -> list[Interactions]:
-    """Train, valid and the whole test, without the pairs of valid where the test still contains them."""
+    """Train, valid and the noisy test, without the pairs of valid where the test still contains them."""
     test = data.test if data.test_noisy is None else data.test_noisy
     valid_keys, test_keys = pairs(data, data.valid), pairs(data, test)
     if len(data.valid) and np.isin(valid_keys, test_keys).all():
@@ -151,30 +166,8 @@ def _joined(data: Dataset) -> Interactions:
     """All parts of a split, one after another. Columns that only some parts have are null in the others."""
     tables = []
     for part in _parts(data):
-        ids = [data.users.ids.type, data.items.ids.type]
         table = part.table
-        for place, kind in enumerate(ids):
+        for place, kind in enumerate((data.users.ids.type, data.items.ids.type)):
             table = table.set_column(place, table.column_names[place], table.column(place).cast(kind))
         tables.append(table)
     return Interactions(pa.concat_tables(tables, promote_options="default").combine_chunks())
-
-
-def _labels(rows: Interactions, clean: str | None) -> Labels | None:
-    """Labels from the values: by the clean rule where one is given, else by what labels and ratings usually mean."""
-    if clean is not None:
-        rule = CleanRule.parse(clean)
-        real = rule.mask(rows)  # a row without the value does not count as real
-        mixed = real.any() and not real.all()
-        return Labels(clean, f"not {clean}", np.ones(len(rows), dtype=bool), real) if mixed else None
-    if not rows.has_value:
-        return None
-    present = ~np.isnan(rows.column("value").astype(np.float64))
-    found = noise.labels(rows.filter(present)) if present.any() else None
-    if found is None:
-        return None
-    known, real = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
-    places = np.flatnonzero(present)[found[0]]
-    known[places], real[places] = True, found[1]
-    two = set(np.unique(rows.column("value")[known])) <= {0, 1}
-    rules = ("value>=1", "value<=0") if two else (f"value>={noise.REAL_FROM}", f"value<={noise.NOISE_TO}")
-    return Labels(*rules, known, real)

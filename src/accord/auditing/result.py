@@ -16,16 +16,16 @@ from accord.auditing.page import write_page
 from accord.io.files import replacing, write_json
 from accord.io.notebook import as_html
 
-WORK = "unfinished"  # folder inside the audit folder: what an interrupted audit has finished so far
+WORK = "unfinished"  # folder inside the audit folder: the finished steps of an interrupted audit
 TABLES = ("interactions", "users", "items")
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found: three tables, and a summary whose keys docs/audit.md describes.
+    """The result of an audit: its tables, and a summary whose keys docs/files.md describes.
 
-    >>> found = accord.audit(accord.simulate(users=60, items=40, interactions=700, liked=0.4).dataset, folds=2, seeds=1)
-    >>> found.interactions.column_names[:3]
+    >>> result = accord.audit(accord.simulate(users=60, items=40, interactions=700, liked=0.4).dataset, seeds=1)
+    >>> result.interactions.column_names[:3]
     ['user', 'item', 'p_real']
     """
 
@@ -34,12 +34,12 @@ class Audit:
     users: pa.Table
     items: pa.Table
     summary: dict[str, Any]
-    to_label: pa.Table  # what to label next, and what is labelled: as `labels` takes it, once it is filled in
+    to_label: pa.Table  # what to label next, then what is labelled: a file for `labels` once it is filled in
 
     def __repr__(self) -> str:
         data, noise = self.summary["data"], self.summary["noise"] or {}
-        told = f"; noise rate {noise['rate']:.0%} ({noise['low']:.0%} to {noise['high']:.0%})" if noise else ""
-        return f"Audit({data['name']}: {data['interactions']:,} interactions{told})"
+        rate = f"; noise rate {noise['rate']:.0%} ({noise['low']:.0%} to {noise['high']:.0%})" if noise else ""
+        return f"Audit({data['name']}: {data['interactions']:,} interactions{rate})"
 
     def _repr_html_(self) -> str:
         findings = [(one["level"], one["title"], one["advice"]) for one in self.summary["health"]["findings"]]
@@ -65,5 +65,5 @@ class Audit:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether an audit was begun here and not finished. A finished one that it replaces may still be there."""
+    """Whether an audit was begun here and not finished; the finished one that it replaces may still exist."""
     return (folder / WORK).exists()

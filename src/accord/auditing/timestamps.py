@@ -1,4 +1,4 @@
-"""Times of a log: seconds since 1970 as dates, and gaps without any interaction."""
+"""Times of a log: seconds since 1970 as dates, and long gaps without interactions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 FIRST, LAST = 631_152_000, 4_102_444_800  # 1990 and 2100: numbers in between are taken for dates
-MANY_TIMES = 50  # a gap is longer than so many mean distances of two interactions
-SHARE = 0.02  # of the whole time: anything shorter is not a gap
+MANY_TIMES = 50  # a gap is longer than this many mean distances of two interactions
+SHARE = 0.02  # of the time from first to last: anything shorter is not a gap
 SHOWN = 20
 
 Floats = npt.NDArray[np.float64]
@@ -22,7 +22,7 @@ def is_date(times: npt.NDArray[Any]) -> bool:
 
 
 def format_time(time: float, times: npt.NDArray[Any]) -> str:
-    """A time of `times` as text: a date where they are dates, as fine as they need."""
+    """A time of `times` as text: a date where they are dates, with hours for a short log."""
     if not is_date(times) or not FIRST < time < LAST:
         return f"{time:,.0f}"
     form = "%Y-%m-%d %H:%M" if float(times.max() - times.min()) < 14 * 86400 else "%Y-%m-%d"

@@ -1,4 +1,4 @@
-"""Whether denoising helps on this log: plain training, DeCA and DeCA(p) on held-out data, popularity, EASE and auto."""
+"""Whether denoising helps on this log: DeCA, DeCA(p), plain training, popularity, EASE and auto on held-out data."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MODEL = "gmf"
 DENOISERS = {f"{MODEL} + deca": "DeCA", f"{MODEL} + deca-p": "DeCA(p)"}
 PLAIN = f"{MODEL} + normal"
 METRIC = "ndcg@20"
-AUTO = "auto"  # what is recommended by default
-BUDGET = ("model.budget", 20.0)  # of it here: less time to search
+AUTO = "auto"  # the default model
+BUDGET = ("model.budget", 20.0)  # seconds that it may search here
 
 
 def verdict(
@@ -38,48 +38,54 @@ def verdict(
     relevant = Relevant.of_test(log.data, CORRECTED)
     if len(relevant.users) < 2:
         return None
-    cells = cells_of([MODEL], ["normal", "deca", "deca-p"], {})
-    cells = [cell for cell in cells if can_hold(cell.model, len(log.data.items))]
-    cells.sort(key=lambda cell: not is_solved(cell.model))  # what takes a second first
-    request = Request(log.data, seeds=seeds, device=device, watch=watch, say=say, ks=(20,), workers=workers or Here())
+    cells = [
+        cell
+        for cell in cells_of([MODEL], ["normal", "deca", "deca-p"], {})
+        if can_hold(cell.model, len(log.data.items))
+    ]
+    cells.sort(key=lambda cell: not is_solved(cell.model))  # popularity and EASE are the first rows
     search = Cell(AUTO, None, (BUDGET,))
-    longest_first = [search, *cells[::-1]]  # or at the end all wait for one
-    results = compare(request, longest_first, Results(work, "verdict"))
-    cells.append(search)
-    both = (users_of(request, cells, results, metric) for metric in (METRIC, "recall@20"))
-    values, recalls = ({AUTO if name == search.name else name: own for name, own in every.items()} for every in both)
-    tests = compare_to(values[PLAIN], {name: own for name, own in values.items() if name not in (PLAIN, AUTO)})
+    request = Request(log.data, seeds=seeds, device=device, watch=watch, say=say, ks=(20,), workers=workers or Here())
+    results = compare(request, [search, *cells[::-1]], Results(work, "verdict"))  # the longest first, for all workers
+    per_metric = (users_of(request, [*cells, search], results, metric) for metric in (METRIC, "recall@20"))
+    values, recalls = (
+        {AUTO if name == search.name else name: per_user for name, per_user in every.items()} for every in per_metric
+    )
+    tests = compare_to(values[PLAIN], {name: every for name, every in values.items() if name not in (PLAIN, AUTO)})
     rows: list[dict[str, Any]] = []
-    for name, own in values.items():
-        low, high = interval_of_means(own[None])
-        row = {"name": name, "mean": float(own.mean()), "low": float(low[0]), "high": float(high[0])}
+    for name, every in values.items():
+        low, high = interval_of_means(every[None])
+        row = {"name": name, "mean": float(every.mean()), "low": float(low[0]), "high": float(high[0])}
         rows.append(row | {"recall": float(recalls[name].mean())})
     means = {str(row["name"]): float(row["mean"]) for row in rows}
-    helps, sentence = in_words(means, tests)
     best = max((name for name in means if name != AUTO), key=lambda name: means[name])
     default = compare_to(values[best], {AUTO: values[AUTO]})[AUTO]
-    sentence += auto_in_words(best, means, default)
-    against = [
-        {"name": name, "difference": test.difference, "low": test.low, "high": test.high, "p": test.p,
-         "p_holm": test.p_holm}
-        for name, test in tests.items()
-    ]  # fmt: skip
-    test = {"users": len(relevant.users), "interactions": int(relevant.counts.sum()), "rule": log.clean}
-    found = {"sentence": sentence, "helps": helps, "metric": METRIC, "seeds": seeds, "test": test}
-    auto = {name: getattr(default, name) for name in ("difference", "low", "high", "p")}
-    return found | {"rows": rows, "against_normal": against, "auto": {"against": best, **auto}}
+    helps, sentence = in_words(means, tests)
+    fields = ("difference", "low", "high", "p")
+    return {
+        "sentence": sentence + auto_in_words(best, means, default),
+        "helps": helps,
+        "metric": METRIC,
+        "seeds": seeds,
+        "test": {"users": len(relevant.users), "interactions": int(relevant.counts.sum()), "rule": log.clean},
+        "rows": rows,
+        "against_normal": [
+            {"name": name, **{key: getattr(test, key) for key in (*fields, "p_holm")}} for name, test in tests.items()
+        ],
+        "auto": {"against": best, **{key: getattr(default, key) for key in fields}},
+    }
 
 
 def auto_in_words(best: str, means: Mapping[str, float], test: Comparison) -> str:
-    """What to train: `auto`, unless the best of the others is better beyond chance."""
+    """Which model to train: `auto`, unless the best of the others is better beyond chance."""
     figures = (
         f"{means[AUTO]:.4f} against {means[best]:.4f} (difference {test.difference:+.4f}, 95% interval "
         f"{test.low:+.4f} to {test.high:+.4f})"
     )
     if test.high < 0 and test.p < 0.05:
         return f" Train {best}: the default, auto, is worse here, {figures}."
-    than = "it is better" if test.low > 0 and test.p < 0.05 else "it is level"
-    return f" Train the default, auto: beside {best}, the best of the others, {than}, {figures}."
+    result = "is better than" if test.low > 0 and test.p < 0.05 else "is as good as"
+    return f" Train the default, auto: it {result} {best}, the best of the others, {figures}."
 
 
 def in_words(means: Mapping[str, float], tests: Mapping[str, Comparison]) -> tuple[bool, str]:

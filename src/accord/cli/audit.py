@@ -1,4 +1,4 @@
-"""`accord audit`: how healthy a log is, and how much of it is noise."""
+"""`accord audit`: the health of a log, its probable noise, and whether denoising helps."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ def audit(
     weights: Annotated[
         bool, typer.Option("--weights", help="with --write-clean: keep every row, with p_real as its weight")
     ] = False,
-    folds: Annotated[int, typer.Option(help="how many folds of the log are held out in turn")] = 5,
-    seeds: Annotated[int, typer.Option(help="runs of each model that judges the interactions")] = 2,
+    seeds: Annotated[int, typer.Option(help="runs of each learned model that denoising is tested with")] = 3,
     deterministic: Deterministic = False,
     device: Device = "auto",
     cluster: Cluster = None,
@@ -70,8 +69,6 @@ def audit(
     """Say how healthy a log is, which interactions are probably noise, and whether denoising helps."""
     if write_clean is None and (weights or drop_below is not None):
         raise InputError("--drop-below and --weights go with --write-clean FILE: give that too.")
-    if folds < 2 or seeds < 1:
-        raise InputError("--folds must be at least 2 and --seeds at least 1.")
 
     from accord.auditing.clean_log import check_target
     from accord.data.columns import Columns
@@ -86,6 +83,8 @@ def audit(
         "ratios": parse_numbers(ratios, "--ratios", float),
         "clean": clean,
         "items": items,
+        "labels": labels,
+        "events": events,
     }
     least = HALF if drop_below is None else drop_below
 
@@ -96,7 +95,7 @@ def audit(
         from accord.auditing.interaction_log import open_log
         from accord.io.files import read_table
 
-        log = open_log(source, seed=split_seed, said={"labels": labels, "events": events}, **reading)
+        log = open_log(source, seed=split_seed, **reading)
         say(f"{out} holds a finished audit, which is used; --overwrite replaces it.")
         judged = read_table(out / "interactions.parquet")
         _written(write(write_clean, log, judged, least, weights), write_clean)
@@ -112,21 +111,20 @@ def audit(
     processes = torch.get_num_threads()
     folder = _folder(source, out, resume, overwrite)
     with noting(command=typed()), workers_on(cluster, say) as workers, training_progress() as watch:
-        made = run_audit(
-            source, **reading, labels=labels, events=events, split_seed=split_seed, folds=folds, seeds=seeds,
-            device=device, out=folder, resume=resume, watch=watch, say=say,
-            workers=None if cluster is None else workers, processes=processes,
+        result = run_audit(
+            source, **reading, split_seed=split_seed, seeds=seeds, device=device, out=folder, resume=resume,
+            watch=watch, say=say, workers=None if cluster is None else workers, processes=processes,
         )  # fmt: skip
-    _show(made.summary)
+    _show(result.summary)
     if write_clean is not None:
-        _written(made.write_clean(write_clean, least, weights), write_clean)
+        _written(result.write_clean(write_clean, least, weights), write_clean)
     say(f"audit folder: {folder}")
-    say(f"what to label next: {folder / 'to_label.csv'}, to be filled in and given as --labels")
+    say(f"what to label next: {folder / 'to_label.csv'}; fill it in and give it as --labels")
     say(f"report: {folder / 'report.html'}")
 
 
 def _folder(source: Any, given: Path | None, resume: bool, overwrite: bool) -> Path:
-    """Where the audit goes. A folder given by the caller is never overwritten unasked; our own gets a number."""
+    """The audit folder. One that the caller names is only replaced with --overwrite; the default gets a number."""
     from accord.auditing.result import is_unfinished
 
     if given is None:
@@ -156,14 +154,14 @@ def _show(summary: dict[str, Any]) -> None:
     data, noise = summary["data"], summary["noise"]
     rows = [
         ["interactions", f"{data['interactions']:,} of {data['users']:,} users with {data['items']:,} items"],
-        ["probably noise", f"{noise['rate']:.1%} ({noise['low']:.1%} to {noise['high']:.1%} over the runs)"],
+        ["probably noise", f"{noise['rate']:.1%} ({noise['low']:.1%} to {noise['high']:.1%})"],
         ["more probably noise than not", f"{noise['suspects']:,} interactions"],
     ]
     if summary["detection"]:
-        found, popular = summary["detection"]["scores"][:2]
+        first, popular = summary["detection"]["scores"][:2]
         error = summary["detection"]["reliability"]
-        interval = f"{found['auc_low']:.3f} to {found['auc_high']:.3f}"
-        rows.append(["noise found (AUC)", f"{found['auc']:.3f} ({interval}); popularity alone {popular['auc']:.3f}"])
+        interval = f"{first['auc_low']:.3f} to {first['auc_high']:.3f}"
+        rows.append(["noise detection (AUC)", f"{first['auc']:.3f} ({interval}); popularity {popular['auc']:.3f}"])
         rows.append(["calibration error", f"{error['before']['ece']:.3f}, recalibrated {error['after']['ece']:.3f}"])
     print_table([f"audit of {data['name']}", ""], rows)
     for finding in summary["health"]["findings"]:

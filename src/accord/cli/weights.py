@@ -1,4 +1,4 @@
-"""`accord weights`: what each interaction of a log should count for, as a file for any recommender."""
+"""`accord weights`: a weight for each interaction of a log, as a file for any recommender."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def weights(
     time_col: TimeColumn = None,
     format_: Format = None,
 ) -> None:
-    """The probability that each interaction is real, and what it should count for: user, item, p_real, weight."""
+    """The probability that each interaction is real, and its weight in training: user, item, p_real, weight."""
     from accord.cli.display import say
     from accord.data.columns import Columns
     from accord.posteriors.posterior import posterior
 
     form = format_of(format_, output)
     given = (user_col, item_col, value_col, time_col)
-    found = posterior(data, columns=Columns(*given) if any(given) else None, labels=labels, events=events)
-    for note in found.notes:
+    result = posterior(data, columns=Columns(*given) if any(given) else None, labels=labels, events=events)
+    for note in result.notes:
         say(f"note: {note}")
-    put_table(found.table, output, form)
+    put_table(result.table, output, form)

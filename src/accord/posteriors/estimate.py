@@ -1,23 +1,24 @@
-"""p_real of every interaction of a log, from its labels where they teach something, else from the log alone."""
+"""The estimator of p_real, the probability that an interaction is a real preference: with labels and without."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, stdtrit
+from scipy.special import expit, ndtri, stdtrit
 
 from accord.data.csr import Csr
 from accord.evaluation.noise import auc, calibration
 from accord.models.histories import interaction_matrix
 from accord.posteriors.features import Features
+from accord.posteriors.label_free import opinions_of_pairs
 from accord.posteriors.logistic import MOST, Pairs, best_penalties, calibrated, fit, held_out, losses, spread
 
-LEAST_LABELS, LEAST_OF_A_CLASS = 100, 10  # fewer teach nothing that could be checked
-LEAST_TOGETHER = 20  # users, or items, that have labels where most have none: of fewer, chance decides what is learned
+LEAST_LABELS, LEAST_OF_A_CLASS = 100, 10  # fewer labels cannot be checked on held-out ones
+LEAST_TOGETHER = 20  # users, or items, with labels where most have none: with fewer, chance decides what is learned
 FOLDS = 5
 MOST_SEARCHED = 20_000  # labelled pairs that the penalties are chosen by
 MOST_FITTED = 1_000_000  # labelled pairs that are learned from
@@ -31,36 +32,67 @@ Rows = npt.NDArray[np.integer[Any]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """The chance that each interaction is real, with an interval, in the order of the matrix.
+    """p_real of each interaction, with an interval, in the order of the matrix.
 
-    A labelled interaction's is out of sample: its own label is not behind it.
+    The p_real of a labelled interaction comes from the other labels.
     """
 
     p_real: Floats  # [n]
     low: Floats
     high: Floats
     label: Floats  # [n], NaN where unknown
-    label_free: Floats  # [n] what it is without labels
-    used: bool  # whether the labels are behind p_real
-    why: str  # one sentence: what the labels taught, or why they were not used
-    figures: dict[str, Any]  # of held-out labels
+    opinions: Floats  # [pairs of families, n] label-free p_real by two families at a time
+    alone: Floats  # [families, n] label-free p_real by each family alone
+    families: tuple[str, ...]
+    used: bool  # whether p_real comes from the labels
+    why: str  # one sentence: what the labels teach, or why they are not used
+    figures: dict[str, Any]  # measured on held-out labels
+
+    @property
+    def label_free(self) -> Floats:
+        """p_real without labels: [n]."""
+        return np.asarray(self.opinions.mean(0))
 
     @property
     def believed(self) -> Floats:
         """The label where there is one and labels are used, else p_real: [n]."""
         return np.where(np.isnan(self.label) | (not self.used), self.p_real, self.label)
 
+    def take(self, rows: Rows) -> Estimate:
+        """The estimate of these interactions, in this order."""
+        arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.type == "Floats"}
+        return replace(self, **{name: values[..., rows] for name, values in arrays.items()})
+
+    def group_means(self, group: Rows, size: int) -> tuple[Floats, Floats, Floats]:
+        """Mean p_real of each group of interactions, with its interval; NaN for an empty group."""
+        counts = np.bincount(group, minlength=size)
+        with np.errstate(invalid="ignore"):
+            if self.used:  # as wide as if all errors had one direction
+                mean, low, high = (np.bincount(group, one, size) / counts for one in (self.p_real, self.low, self.high))
+                return mean, low, high
+            return with_interval(np.stack([np.bincount(group, one, size) / counts for one in self.opinions]))
+
 
 def estimate(train: Csr, label: Floats | None = None) -> Estimate:
-    """`label` [n]: 1 real, 0 noise, NaN unknown, or numbers between; None: none is known. The same bits every time."""
+    """`label` [n]: 1 real, 0 noise, a number between, or NaN if unknown; None: no labels. The same bits every time."""
     x = interaction_matrix(train)
-    known = np.full(x.nnz, np.nan) if label is None else np.asarray(label, dtype=np.float64)
+    labels = np.full(x.nnz, np.nan) if label is None else np.asarray(label, dtype=np.float64)
     features = Features.of(x)
-    rows = np.flatnonzero(~np.isnan(known))
-    without = _label_free(features, known)
-    if why := _too_few(known[rows]):
-        return Estimate(*without, known, without[0], False, why, {"labels": len(rows)})
-    return _learned(features, known, rows, without)
+    rows = np.flatnonzero(~np.isnan(labels))
+    opinions = opinions_of_pairs(features.families)
+    names = tuple(family.name for family in features.families)
+    without = Estimate(
+        *with_interval(opinions), labels, opinions, features.opinions, names, False, _too_few(labels[rows]),
+        {"labels": len(rows)},
+    )  # fmt: skip
+    return without if without.why else _learn(features, rows, without)
+
+
+def with_interval(opinions: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean of the opinions [k, n] and Student's 95% interval of it, within 0 and 1."""
+    mean, deviation = opinions.mean(0), opinions.std(0, ddof=1)
+    half = stdtrit(len(opinions) - 1, (1 + LEVEL) / 2) * deviation / np.sqrt(len(opinions))
+    return mean, np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
 
 
 def _too_few(labels: Floats) -> str:
@@ -75,56 +107,49 @@ def _too_few(labels: Floats) -> str:
     )
 
 
-def _label_free(features: Features, known: Floats) -> tuple[Floats, Floats, Floats]:
-    """The mean over families, and where it would lie with others of their kind."""
-    opinions = features.opinions
-    mean, spread = opinions.mean(0), opinions.std(0, ddof=1)
-    half = stdtrit(len(opinions) - 1, (1 + LEVEL) / 2) * spread / np.sqrt(len(opinions))
-    return mean, np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
-
-
-def _learned(features: Features, known: Floats, rows: Rows, without: tuple[Floats, Floats, Floats]) -> Estimate:
+def _learn(features: Features, rows: Rows, without: Estimate) -> Estimate:
+    """p_real from the labels, or the estimate `without` them if they do not improve it beyond chance."""
     rng = np.random.default_rng(0)
     shape = len(features.activity), len(features.popularity)
     rows = rng.permutation(rows)[:MOST_FITTED]
-    pairs = _pairs(features, rows, known)
-    few = pairs.take(np.arange(min(len(rows), MOST_SEARCHED)))
-    kind, folds = _folds(features, few, rng)
+    pairs = _pairs(features, rows, without.label)
+    searched = pairs.take(np.arange(min(len(rows), MOST_SEARCHED)))
+    kind, folds = _folds(features, searched, rng)
     if not folds:
-        number = len(np.unique(few.users if kind == "user" else few.items))
+        number = len(np.unique(searched.users if kind == "user" else searched.items))
         why = (
             f"{len(rows)} labels of {number} {kind}s are too few to learn from, as most interactions are of {kind}s "
             f"that have none: give labels of at least {LEAST_TOGETHER}. They are not used, and p_real follows from the "
             "log alone."
         )
-        return Estimate(*without, known, without[0], False, why, {"labels": len(rows), "held_out_by": kind})
-    fold = folds[-1][1]
-    penalties, logits = best_penalties(few, features.groups, folds, shape)
-    nothing = Pairs(few.features[:, :1], few.users, few.items, few.labels)
-    base = held_out(nothing, features.groups[:0], (MOST,) * 4, fold, shape)
-    gain = losses(base, few.labels) - losses(logits, few.labels)
-    error = _standard_error(gain, {"pair": np.arange(len(few)), "user": few.users, "item": few.items}[kind])
-    real = few.labels > 0.5
-    shift, slope = calibrated(logits, few.labels)
+        return replace(without, why=why, figures={"labels": len(rows), "held_out_by": kind})
+    penalties, logits = best_penalties(searched, features.groups, folds, shape)
+    prior = ndtri(np.clip(without.label_free[rows[: len(searched)]], 1e-3, 1 - 1e-3))[:, None]
+    nothing = Pairs(prior, searched.users, searched.items, searched.labels)
+    base = held_out(nothing, features.groups[:0], (MOST,) * 4, folds[-1][1], shape)
+    gain = losses(base, searched.labels) - losses(logits, searched.labels)
+    error = _standard_error(gain, {"pair": np.arange(len(gain)), "user": searched.users, "item": searched.items}[kind])
+    real = searched.labels > 0.5
+    shift, slope = calibrated(logits, searched.labels)
     figures = {
-        "labels": int((~np.isnan(known)).sum()), "real": float(np.nanmean(known)), "held_out_by": kind,
+        "labels": int((~np.isnan(without.label)).sum()), "real": float(np.nanmean(without.label)), "held_out_by": kind,
         "auc": auc(logits, real), "label_free_auc": auc(base, real),
-        "log_loss": float(losses(logits, few.labels).mean()),
-        "label_free_log_loss": float(losses(base, few.labels).mean()),
+        "log_loss": float(losses(logits, searched.labels).mean()),
+        "label_free_log_loss": float(losses(base, searched.labels).mean()),
         "standard_errors": float(gain.mean() / max(error, 1e-12)),
         "ece": calibration(expit(shift + slope * logits), real)["ece"], "penalties": list(penalties),
-        "families": [family.name for family in features.families],
+        "families": list(without.families),
     }  # fmt: skip
     if gain.mean() < SURE * error:
         why = (
             f"{figures['labels']} labels do not tell real from noise better than the log alone does (held-out AUC "
             f"{figures['auc']:.3f} against {figures['label_free_auc']:.3f}), beyond chance: they are not used."
         )
-        return Estimate(*without, known, without[0], False, why, figures)
+        return replace(without, why=why, figures=figures)
     model = fit(pairs, features.groups, penalties, *shape)
-    unsure = spread(model, pairs, features.groups, penalties)
+    uncertainty = spread(model, pairs, features.groups, penalties)
     limits = pairs.features.min(0), pairs.features.max(0)
-    limits[0][0], limits[1][0] = -np.inf, np.inf  # what the log alone says may go on where no label has been
+    limits[0][0], limits[1][0] = -np.inf, np.inf  # the label-free column may go beyond the labelled pairs
     p_real, low, high = (np.empty(len(features)) for _ in range(3))
     width = stdtrit(10**6, (1 + LEVEL) / 2)
 
@@ -135,27 +160,26 @@ def _learned(features: Features, known: Floats, rows: Rows, without: tuple[Float
     for part in _blocks(len(features)):
         z = np.clip(_with_prior(features, part), *limits)
         users, items = features.users[part], features.items[part]
-        put(part, model.logits(z, users, items), unsure.variances(z, users, items))
-    # of a labelled pair, what the other labels say
-    own_fold = np.arange(len(rows)) % FOLDS
-    variance = unsure.variances(pairs.features, pairs.users, pairs.items)
-    put(rows, held_out(pairs, features.groups, penalties, own_fold, shape), variance)
+        put(part, model.logits(z, users, items), uncertainty.variances(z, users, items))
+    fold = np.arange(len(rows)) % FOLDS  # of a labelled pair, what the other labels say
+    variance = uncertainty.variances(pairs.features, pairs.users, pairs.items)
+    put(rows, held_out(pairs, features.groups, penalties, fold, shape), variance)
     why = (
         f"{figures['labels']:,} labels tell real from noise with an AUC of {figures['auc']:.3f} on labels held out by "
         f"{kind}; the log alone has {figures['label_free_auc']:.3f}."
     )
-    return Estimate(p_real, low, high, known, without[0], True, why, figures)
+    return replace(without, p_real=p_real, low=low, high=high, used=True, why=why, figures=figures)
 
 
 def _with_prior(features: Features, rows: Rows) -> Floats:
     return np.column_stack([features.prior[rows], features.block(rows)])
 
 
-def _pairs(features: Features, rows: Rows, known: Floats) -> Pairs:
+def _pairs(features: Features, rows: Rows, labels: Floats) -> Pairs:
     z = np.empty((len(rows), 1 + len(features.groups)))
     for part in _blocks(len(rows)):
         z[part] = _with_prior(features, rows[part])
-    return Pairs(z, features.users[rows], features.items[rows], known[rows])
+    return Pairs(z, features.users[rows], features.items[rows], labels[rows])
 
 
 def _blocks(size: int) -> Iterator[Rows]:
@@ -164,24 +188,27 @@ def _blocks(size: int) -> Iterator[Rows]:
 
 
 def _folds(features: Features, pairs: Pairs, rng: np.random.Generator) -> tuple[str, list[tuple[float, Rows]]]:
-    """Labels are held out the way that they are missing: by user if most interactions are of users who have none, by
-    item if they are of items that have none, else one by one. What the others have decides by its share too. No folds:
-    the users, or items, that have labels are too few."""
+    """How labels are held out, and the folds with the weight of each: the way in which labels are missing.
+
+    By user if most interactions are of users without labels, by item if they are of items without, else one by one. In
+    the first two cases folds one by one count too, by the share of interactions that have labels near. No folds: the
+    users, or items, with labels are too few.
+    """
     sides = {"user": (pairs.users, features.activity), "item": (pairs.items, features.popularity)}
-    covered = {name: float(counts[np.unique(own)].sum() / len(features)) for name, (own, counts) in sides.items()}
+    covered = {name: float(counts[np.unique(rows)].sum() / len(features)) for name, (rows, counts) in sides.items()}
     kind = min(covered, key=lambda name: covered[name])
-    different, group = np.unique(sides[kind][0], return_inverse=True)
-    one_by_one = np.arange(len(pairs)) % FOLDS  # they are in random order
+    distinct, group = np.unique(sides[kind][0], return_inverse=True)
+    one_by_one = np.arange(len(pairs)) % FOLDS  # the pairs are in random order
     if covered[kind] >= 0.5:
         return "pair", [(1.0, one_by_one)]
-    if len(different) < LEAST_TOGETHER:
+    if len(distinct) < LEAST_TOGETHER:
         return kind, []
-    together = (rng.permutation(len(different)) % FOLDS)[group]
+    together = (rng.permutation(len(distinct)) % FOLDS)[group]
     return kind, [(covered[kind], one_by_one), (1 - covered[kind], together)]
 
 
 def _standard_error(values: Floats, group: Rows) -> float:
-    """Of the mean, where the values of a group come together."""
+    """Standard error of the mean, where the values of a group are not independent."""
     _, place = np.unique(group, return_inverse=True)
     sums = np.bincount(place, values - values.mean())
     return float(np.sqrt((sums**2).sum()) / len(values))

@@ -1,6 +1,7 @@
-"""What each family says of an interaction from everything else in the log: scores that leave this one out, exactly.
+"""Scores of every interaction by model families that leave this one interaction out, exactly.
 
-Folds would do the same more slowly: a model without the interaction is known in closed form from the model with it.
+Training on folds would do the same more slowly: the model without an interaction follows in closed form from the model
+with it.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.stats import rankdata
 
 from accord.config import make_config
 from accord.models.ease import EASE, inverse_gram
 from accord.models.histories import power_or_zero
 from accord.models.item_knn import ItemKNN, nearest
 
-MOST_DENSE = 10_000  # items up to which weights between all of them are laid out: their inverse takes a minute
+MOST_DENSE = 10_000  # items up to which an item-item matrix is held in memory: its inverse takes a minute
 NUMBERS_AT_ONCE = 2**22
 USERS_AT_ONCE = 2**12
 REFERENCES = 256  # items that an interaction is compared with
-NEAREST = 100  # of an item, where there are too many for all
+SAMPLED_USERS = 1_000  # whose untouched reference items are the random pairs
+NEAREST = 100  # neighbours of an item, where there are too many items for all
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -30,11 +33,12 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Family:
-    """Scores [n] of a log's interactions, and the share of untouched items that score lower: [n]."""
+    """What one model says of a log's interactions, and of random pairs that are not in the log."""
 
     name: str
-    scores: Floats
-    percentiles: Floats
+    scores: Floats  # [n]
+    percentiles: Floats  # [n] share of the user's untouched reference items that score lower
+    random: Floats  # [m] the same of random pairs, in the same order for every family
 
 
 @dataclass(frozen=True)
@@ -64,56 +68,75 @@ def families(x: Any, factors: LowRank) -> list[Family]:
     """Popularity, EASE (the factors where there are too many items for it) and item-kNN, each without the interaction.
 
     x [U, I]: CSR of ones, rows sorted. Reference items are drawn once; an interaction's percentile is the share of
-    those its user never touched that score lower from the rest of the user's history, equal ones counting half.
+    those its user never touched that score lower from the rest of the user's history, ties counting half.
     """
     used = np.flatnonzero(np.diff(x.tocsc().indptr))
     references = np.sort(np.random.default_rng(0).permutation(used)[:REFERENCES])
-    found = [_popularity(x, references)]
     dense = x.shape[1] <= MOST_DENSE
-    found.append(_ease(x, references) if dense else _factors(x, factors, references))
-    return [*found, _item_knn(x, references, dense)]
+    second = _ease(x, references) if dense else _factors(x, factors, references)
+    return [_popularity(x, references), second, _item_knn(x, references, dense)]
+
+
+def _family(
+    name: str, x: Any, scores: Floats, references: Integers, weights: Any = None, bias: Floats | None = None
+) -> Family:
+    """A reference item scores its bias plus what each item of the history adds to it: weights [I, K]."""
+    percentiles = shares_below(x, scores, references, weights, bias)
+    return Family(name, scores, percentiles, _random_pairs(x, references, weights, bias))
+
+
+def _random_pairs(x: Any, references: Integers, weights: Any, bias: Floats | None) -> Floats:
+    """Percentiles of reference items that users never touched, each among the others of its user: [m]."""
+    active = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))  # users as often as they have interactions
+    rows = x[np.random.default_rng(0).choice(active, min(SAMPLED_USERS, len(active)), replace=False)]
+    scores = np.zeros((rows.shape[0], len(references))) if bias is None else np.tile(bias, (rows.shape[0], 1))
+    scores += 0 if weights is None else rows @ weights
+    scores[rows[:, references].toarray() > 0] = np.nan
+    untouched = ~np.isnan(scores)
+    others = np.maximum(untouched.sum(1, keepdims=True) - 1, 1)
+    shares: Floats = ((rankdata(scores, axis=1, nan_policy="omit") - 1) / others)[untouched]
+    return shares
 
 
 def _popularity(x: Any, references: Integers) -> Family:
     counts = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
-    scores = counts[x.indices] - 1
-    return Family("popularity", scores, shares_below(x, scores, references, bias=counts[references]))
+    return _family("popularity", x, counts[x.indices] - 1, references, bias=counts[references])
 
 
 def _ease(x: Any, references: Integers) -> Family:
-    """Item i of user u is regressed without u: with ŷ the fitted value and h its leverage, (ŷ - h) / (1 - h).
+    """The regression for item i without user u: with ŷ the fitted value and h its leverage, (ŷ - h) / (1 - h).
 
     h = z'(G₋ᵢ + λ)⁻¹ z for z, the history of u but for i, and (G₋ᵢ + λ)⁻¹ = P₋ᵢ - PᵢPᵢ'/Pᵢᵢ.
     """
     inverse = inverse_gram(x, make_config(EASE.Config, {}, "ease").l2)
     diagonal = np.diag(inverse).copy()
     columns = history_sums(x, inverse)  # x'Pᵢ
-    whole = np.add.reduceat(np.append(columns, 0.0), x.indptr[:-1]) * (np.diff(x.indptr) > 0)  # x'Px of each user
-    own = diagonal[x.indices]
-    rest = columns - own
-    fitted = -rest / own
-    leverage = np.repeat(whole, np.diff(x.indptr)) - 2 * columns + own - rest**2 / own
+    squares = np.add.reduceat(np.append(columns, 0.0), x.indptr[:-1]) * (np.diff(x.indptr) > 0)  # x'Px of each user
+    pivot = diagonal[x.indices]  # Pᵢᵢ
+    rest = columns - pivot
+    fitted = -rest / pivot
+    leverage = np.repeat(squares, np.diff(x.indptr)) - 2 * columns + pivot - rest**2 / pivot
     scores = (fitted - leverage) / (1 - leverage)
     weights = inverse[:, references] / -diagonal[references]
     weights[references, np.arange(len(references))] = 0
-    return Family("ease", scores, shares_below(x, scores, references, weights.astype(np.float32)))
+    return _family("ease", x, scores, references, weights.astype(np.float32))
 
 
 def _item_knn(x: Any, references: Integers, dense: bool) -> Family:
-    """(c_ij - 1) / (n_i^e n_j^(1-e) + shrink) over the rest of the history: the user's own pair is taken out of c."""
+    """(c_ij - 1) / (n_i^e n_j^(1-e) + shrink) over the rest of the history: c_ij without this user."""
     config = make_config(ItemKNN.Config, {}, "item-knn")
     weights = nearest(x, x.shape[1] if dense else NEAREST, config.balance, config.shrink)  # row j: of item j
     to_reference = np.ascontiguousarray(weights[references].toarray().T, dtype=np.float32)
     sizes = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
-    own, other = (power_or_zero(sizes, power) for power in (config.balance, 1 - config.balance))
-    target = np.repeat(np.arange(len(sizes)), np.diff(weights.indptr))
-    weights.data -= 1 / (own[weights.indices] * other[target] + config.shrink)
+    source, target = (power_or_zero(sizes, power) for power in (config.balance, 1 - config.balance))
+    targets = np.repeat(np.arange(len(sizes)), np.diff(weights.indptr))
+    weights.data -= 1 / (source[weights.indices] * target[targets] + config.shrink)
     scores = history_sums(x, np.ascontiguousarray(weights.toarray().T)) if dense else sparse_history_sums(x, weights)
-    return Family("item-knn", scores, shares_below(x, scores, references, to_reference))
+    return _family("item-knn", x, scores, references, to_reference)
 
 
 def _factors(x: Any, factors: LowRank, references: Integers) -> Family:
-    """The history but for item i projected on the item factors, times those of i."""
+    """The history without item i, projected on the item factors, times the factors of i."""
     counts = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
     scale = power_or_zero(counts, -0.5)[:, None] * factors.item  # what an item adds to its user's vector
     scores = np.concatenate(
@@ -124,7 +147,7 @@ def _factors(x: Any, factors: LowRank, references: Integers) -> Family:
         ]
     )
     to_reference = (scale @ factors.item[references].T).astype(np.float32)
-    return Family("low-rank", scores, shares_below(x, scores, references, to_reference))
+    return _family("low-rank", x, scores, references, to_reference)
 
 
 def _owners(rows: Any) -> Integers:
@@ -177,12 +200,12 @@ def sparse_history_sums(x: Any, weights: Any) -> Floats:
 
 def history_sums(x: Any, matrix: Floats) -> Floats:
     """For each interaction (u, i) the sum of matrix[j, i] over all j in the history of u: [n]."""
-    found = np.empty(x.nnz)
+    sums = np.empty(x.nnz)
     counts = np.diff(x.indptr)
     for length in np.unique(counts[counts > 0]):  # users with histories of one length are a rectangle
         users = np.flatnonzero(counts == length)
         for some in np.array_split(users, -(-len(users) * length * length // NUMBERS_AT_ONCE)):
             places = x.indptr[some][:, None] + np.arange(length)
             items = x.indices[places]
-            found[places] = matrix[items[:, :, None], items[:, None, :]].sum(1)
-    return found
+            sums[places] = matrix[items[:, :, None], items[:, None, :]].sum(1)
+    return sums

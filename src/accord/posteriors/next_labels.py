@@ -1,4 +1,4 @@
-"""Which interactions to label next: where a label would tell most, no two of one user or item."""
+"""Which interactions to label next: where a label would teach most, no two of one user or item."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ Rows = npt.NDArray[np.integer[Any]]
 
 
 def uncertainty(p_real: Floats, used: bool) -> Floats:
-    """What to ask for first, [n]: the most where labels are behind p_real (`used`) and leave most open whether an
-    interaction is real. As long as they teach nothing, any at random: a sample that looks like the log teaches soonest,
-    and one of doubtful cases hides that there is something to learn."""
+    """How urgent a label is, [n]: by how uncertain p_real is, where labels are `used` for it.
+
+    As long as labels teach nothing it is random: a sample that looks like the log teaches soonest, and one of doubtful
+    cases hides that there is something to learn."""
     return p_real * (1 - p_real) if used else np.random.default_rng(0).random(len(p_real))
 
 
 def next_labels(unsure: Floats, users: Rows, items: Rows, number: int) -> Rows:
-    """The places of so many interactions, the most uncertain first, of users and items that all differ; where these
-    run out, of any. `unsure` [n]: NaN for what must not be chosen, as it has a label."""
+    """Positions of that `number` of interactions, the most uncertain first, of different users and items; where these
+    run out, of any. `unsure` [n]: NaN for those that have a label already."""
     order = np.argsort(-unsure, kind="stable")
     order = order[~np.isnan(unsure[order])]
     seen: tuple[set[int], set[int]] = set(), set()

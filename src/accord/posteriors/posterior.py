@@ -15,10 +15,10 @@ from accord.posteriors.estimate import Estimate, estimate
 
 @dataclass(frozen=True)
 class Posterior:
-    """P(real | user, item, observed) of every interaction, under the caller's own ids.
+    """P(real | user, item, observed) of every interaction, under the caller's ids.
 
-    >>> found = accord.posterior(accord.simulate(users=100, items=50, interactions=1_000).dataset)
-    >>> found.table.num_rows, found.used
+    >>> result = accord.posterior(accord.simulate(users=100, items=50, interactions=1_000).dataset)
+    >>> result.table.num_rows, result.used
     (800, False)
     """
 
@@ -28,7 +28,7 @@ class Posterior:
 
     @property
     def used(self) -> bool:
-        """Whether labels are behind p_real."""
+        """Whether p_real comes from the labels."""
         return self.estimate.used
 
 
@@ -39,12 +39,12 @@ def posterior(
     labels: Any = None,
     events: str | None = None,
 ) -> Posterior:
-    """The probability that each interaction of a log is a real preference, learned from the labels of some.
+    """The probability that each interaction of a log is a real preference, by the labels of some or by the log alone.
 
     `log`: what `accord.load` takes; of data that is already split, the training interactions. `labels`, `events`: as
-    `accord.load` takes them. `low` and `high` hold the probability 19 times of 20. A labelled interaction's p_real is
-    what the other labels say of it; its `weight` is its label, and p_real where there is none. Without labels, or where
-    they teach nothing beyond chance, p_real follows from the log alone; `notes` says so.
+    `accord.load` takes them. `low` to `high` is a 95% interval. The p_real of a labelled interaction comes from the
+    other labels; its `weight` is its label, and p_real where there is none. Without labels, or where they do not
+    improve p_real beyond chance, it follows from the log alone; `notes` says so.
 
     >>> log = accord.simulate(users=100, items=50, interactions=1_000).dataset
     >>> accord.posterior(log).table.column_names
@@ -52,16 +52,16 @@ def posterior(
     """
     data = load_whole(log, columns=columns, labels=labels, events=events)
     train = data.csr(data.train, columns=("label",))
-    found = estimate(train, train.columns.get("label"))
+    result = estimate(train, train.columns.get("label"))
     table = pa.table(
         {
             "user": data.users.take(train.users),
             "item": data.items.take(train.items),
-            "p_real": found.p_real,
-            "low": found.low,
-            "high": found.high,
-            "label": pa.array(found.label, mask=np.isnan(found.label)),
-            "weight": found.believed,
+            "p_real": result.p_real,
+            "low": result.low,
+            "high": result.high,
+            "label": pa.array(result.label, mask=np.isnan(result.label)),
+            "weight": result.believed,
         }
     )
-    return Posterior(table, found, (*data.notes, found.why))
+    return Posterior(table, result, (*data.notes, result.why))

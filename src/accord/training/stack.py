@@ -16,13 +16,11 @@ import numpy.typing as npt
 import torch
 
 from accord.data.csr import Csr
-from accord.data.folds import Fold
-from accord.data.interactions import Dataset, Interactions
+from accord.data.interactions import Dataset
 from accord.data.sampling import TrainingPairs
 from accord.data.user_shard import sampler_of, shard_of
 from accord.errors import InputError
 from accord.evaluation.evaluate import validation_part
-from accord.kernels.lookups import entries_of
 from accord.methods.base import Method
 from accord.methods.known import note
 from accord.models.base import Model
@@ -33,8 +31,6 @@ from accord.training.run import RunSpec, in_a_batch
 from accord.training.stopping import Stopping
 from accord.training.trainer import STEADIER, Diverged, Progress, Trainer, TrainState
 from accord.training.validation import by_loss, by_ndcg
-
-SCORED_AT_ONCE = 2**24
 
 
 def train_stack(
@@ -177,28 +173,6 @@ class StackTraining:
             return by_loss(data, self.train_pairs, rules, stage, pairs, self.device, self.ranks)
         patience = self.run.config.train.patience
         return by_ndcg(data, self.train_pairs, rules, stage, steps, patience, self.device, self.ranks)
-
-
-def trained_without(
-    data: Dataset, rows: Interactions, run: RunSpec, fold: Fold, device: torch.device,
-    watch: Callable[[Progress], None] | None = None,
-) -> tuple[Method, Csr]:  # fmt: skip
-    """A run trained on all rows but those of a fold, and these as a matrix."""
-    train, valid, held = (rows.filter(part) for part in (fold.trained(run.kind.learns), fold.valid, fold.held))
-    parts = replace(data, train=train, valid=valid, test=held, valid_clean=None, test_noisy=None)
-    return train_stack(parts, run, device, watch=watch)[0], parts.csr(held)
-
-
-@torch.inference_mode()
-def pair_scores(method: Method, pairs: Csr, device: torch.device) -> npt.NDArray[np.float64]:
-    """Scores of pairs, in their order: [runs, n]."""
-    found = []
-    users = np.flatnonzero(pairs.counts)
-    for block in np.array_split(users, max(1, -(-len(users) * pairs.num_items // SCORED_AT_ONCE))):
-        scores = method.score_all(torch.from_numpy(block).to(device))  # [R, B, I]
-        owner, items, _ = entries_of(*(torch.from_numpy(part) for part in (pairs.ptr, pairs.items, block)))
-        found.append(scores[:, owner.to(device), items.to(device)].double().cpu().numpy())
-    return np.concatenate(found, 1)
 
 
 def _diverged(run: RunSpec, train: Csr, method: Method, states: Sequence[TrainState], lost: set[int]) -> Diverged:
