@@ -303,11 +303,11 @@ def test_no_command_imports_what_a_run_folder_names(command, change, harm, monke
 
 def named_in_results(name, **more):
     """A line of results as they are written, of a model that a file names."""
-    from accord.comparing.compare import Cell, Request, _plan, _result
+    from accord.comparing.compare import Cell, Request, _identities, _plan
     from accord.data.load import load_named
 
     request = Request(load_named("demo"), seeds=1)
-    identity = _result(request, _plan(request, Cell("gmf", "normal")))
+    (identity,) = _identities(request, _plan(request, Cell("gmf", "normal")))
     metrics = {"recall@20": 0.1, "ndcg@20": 0.1}
     line = identity | {"metrics": metrics, "epochs": 1, "seconds": 1.0, "device": "cpu", "groups": {}, **more}
     Path(f"{name}.jsonl").write_text(json.dumps(line) + "\n")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import accord
-from accord.comparing import compare as comparing
 from accord.comparing.compare import Cell, Request, cells_of, compare
 from accord.comparing.results import Results, run_key
 from comparisons import quiet, sizes_of_stacks
@@ -51,18 +50,18 @@ def test_continues_without_repeating_and_ends_with_the_same_results(data, tmp_pa
     whole = compare(request, cells, Results(tmp_path / "whole")).read()
 
     ran = []
-    run = comparing._add
+    add = Results.add
 
-    def two_then_stop(request, stack, *rest):
+    def two_then_stop(results, lines, per_user):
         if len(ran) == 2:
             raise KeyboardInterrupt
-        ran.append(stack)
-        run(request, stack, *rest)
+        ran.append(lines)
+        add(results, lines, per_user)
 
-    monkeypatch.setattr(comparing, "_add", two_then_stop)
+    monkeypatch.setattr(Results, "add", two_then_stop)
     with pytest.raises(KeyboardInterrupt):
         compare(request, cells, Results(tmp_path / "cut"))
-    monkeypatch.setattr(comparing, "_add", run)
+    monkeypatch.setattr(Results, "add", add)
     with (tmp_path / "cut/results.jsonl").open("a") as file:
         file.write('{"dataset": "half a li')  # what a kill in mid-write leaves
     cut = compare(request, cells, Results(tmp_path / "cut")).read()

@@ -83,7 +83,7 @@ def compare(
     dataset = load_data(source_of(data, query), columns, clean, split, ratios, split_seed)
 
     from accord.cli.display import print_table, say, training_progress
-    from accord.comparing.compare import KEPT, Request, cells_of, users_of
+    from accord.comparing.compare import PER_USER, Request, cells_of, users_of
     from accord.comparing.compare import compare as run_comparison
     from accord.comparing.compare_tables import render
     from accord.comparing.ray_executor import workers_on
@@ -111,6 +111,6 @@ def compare(
 
     counts = ", ".join(f"{number:,} {part}" for part, number in dataset.counts().items())
     lead = f"{counts}; protocol {protocol}; {seeds} seed{'s' if seeds > 1 else ''}."
-    per_user = {metric: users_of(request, cells, results, metric) for metric in KEPT}
+    per_user = {metric: users_of(request, cells, results, metric) for metric in PER_USER}
     path = write_comparison(folder / "report.html", dataset.name, lead, tables, per_user, typed())
     say(f"report: {path}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from accord.comparing.compare import Cell, Request, keys_of, users_of
-from accord.comparing.results import Results
+from accord.comparing.results import Results, mean_sd
 from accord.errors import Argument, InputError
 from accord.evaluation.significance import Comparison, compare_to
 from accord.report.export import write_all
@@ -36,15 +36,11 @@ def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[s
     groups = [name for name, mean in next(iter(lines.values()))["groups"].items() if mean]
     rows, means = [], []
     for name in names:
-        own = [lines[key] for key in runs[name]]
-        row: list[Any] = [name, len(own)]
-        for metric in metrics:
-            values = np.array([line["metrics"][metric] for line in own])
-            row.append(f"{values.mean():.4f}" + (f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""))
-        for group in groups:
-            row.append(float(np.mean([line["groups"][group]["ndcg@20"] for line in own])))
-        means.append([np.mean([line["metrics"][metric] for line in own]) for metric in metrics])
-        rows.append(tuple(row))
+        per_run = [lines[key] for key in runs[name]]
+        values = [[line["metrics"][metric] for line in per_run] for metric in metrics]
+        by_group = [float(np.mean([line["groups"][group]["ndcg@20"] for line in per_run])) for group in groups]
+        means.append([np.mean(one) for one in values])
+        rows.append((name, len(per_run), *(mean_sd(one) for one in values), *by_group))
     best = np.argmax(np.array(means), 0)
     marked = frozenset((int(row), column + 2) for column, row in enumerate(best))
     columns = ("what", "runs", *metrics, *(f"ndcg@20, {group} users" for group in groups))
@@ -54,27 +50,19 @@ def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[s
 
 
 def _tests(names: Sequence[str], tests: Mapping[str, Comparison], baseline: str) -> Table:
-    rows = []
-    for name in names:
-        if name in tests:
-            test = tests[name]
-            interval = f"{test.low:+.4f} to {test.high:+.4f}"
-            rows.append(
-                (
-                    name,
-                    f"{test.difference:+.4f}",
-                    interval,
-                    _p(test.p),
-                    _p(test.p_holm),
-                    f"{test.effect:+.3f}",
-                    f"{test.better:+.1%}",
-                )
-            )
+    rows = [
+        (
+            *(name, f"{test.difference:+.4f}", f"{test.low:+.4f} to {test.high:+.4f}"),
+            *(_p(test.p), _p(test.p_holm), f"{test.effect:+.3f}", f"{test.better:+.1%}"),
+        )
+        for name in names
+        if (test := tests.get(name))
+    ]
     columns = ("what", "difference", "95% interval", "p", "p (Holm)", "effect size", "users better − worse")
     notes = (
         "NDCG@20, paired by user and seed: sign-flip permutation test on the users' mean differences; "
         "interval by bootstrap over users and seeds; effect size: mean over standard deviation of the differences. "
-        "The test is about these runs, the interval also about other seeds: a small p beside an interval around 0 "
+        "The test is about these runs, the interval also about other seeds: a small p with an interval around 0 "
         "means that the seeds differ.",
     )
     return Table(f"Against {baseline}", columns, tuple(rows), notes)
@@ -85,7 +73,7 @@ def _p(value: float) -> str:
 
 
 def render(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
-    """Write the comparison beside its raw results, as Markdown, HTML, CSV and LaTeX."""
+    """Write the comparison as Markdown, HTML, CSV and LaTeX to the folder of its raw results."""
     tables = summarise(request, cells, results, baseline)
     counts = request.data.counts()
     sizes = ", ".join(f"{counts[name]:,} {name}" for name in ("users", "items", "train", "valid", "test"))

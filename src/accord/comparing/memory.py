@@ -1,4 +1,4 @@
-"""Stacks of runs, cut to the memory that is available."""
+"""Batches of runs, cut to the memory that is available."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from accord.comparing.executor import Say, Watch
 from accord.consensus.training import Trained, train_run
 from accord.data.interactions import Dataset
 from accord.errors import Argument, InputError
@@ -16,21 +17,21 @@ from accord.methods.base import Method
 from accord.models.base import Shape
 from accord.recommender.recommender import Recommender
 from accord.training.run import RunSpec
-from accord.training.trainer import Diverged, Progress
+from accord.training.trainer import Diverged
 
-MOST_RUNS = 256  # in one stack
+MOST_RUNS = 256  # in one batch
 
 
 def train_in_memory(
     data: Dataset,
     stack: RunSpec,
     device: torch.device,
-    watch: Callable[[Progress], None] | None = None,
+    watch: Watch = None,
     each_epoch: Callable[[RunSpec, Method, int], None] | None = None,
-    say: Callable[[str], None] = print,
+    say: Say = print,
 ) -> Iterator[tuple[RunSpec, Recommender]]:
-    """Train and evaluate a stack that should fit, and say which runs it has. If memory runs out all the same, continue
-    in halves.
+    """Train and evaluate a batch of runs that should fit, each with the runs it has. If memory runs out all the same,
+    continue in halves.
 
     `each_epoch` is called with the runs, their method and the epoch, in the last stage.
     """
@@ -38,7 +39,7 @@ def train_in_memory(
     while waiting:
         stack = waiting.pop(0)
         try:
-            seen = None if each_epoch is None else (lambda method, epoch, own=stack: each_epoch(own, method, epoch))
+            seen = None if each_epoch is None else (lambda method, epoch, runs=stack: each_epoch(runs, method, epoch))
             try:
                 trained = train_run(data, stack, device, watch=watch, each_epoch=seen)
             except Diverged as error:
@@ -87,14 +88,13 @@ def bytes_of_a_run(run: RunSpec, data: Dataset) -> int:
 
 
 def stacks_that_fit(run: RunSpec, data: Dataset, room: int) -> Iterator[tuple[RunSpec, int]]:
-    """Cut a stack into smaller ones that fit into so many bytes, each with the bytes that it takes, about."""
+    """Smaller batches of a run's seeds that fit into so many bytes, each with the bytes that it takes, about."""
     each = bytes_of_a_run(run, data)
     for stack in _smaller_stacks(run, max(1, min(MOST_RUNS, room // each))):
         yield stack, each * len(stack.config.seeds)
 
 
 def _smaller_stacks(run: RunSpec, most: int) -> Iterator[RunSpec]:
-    """Cut a stack into smaller ones of at most so many runs."""
     config = run.config
     for start in range(0, len(config.seeds), most):
         yield run.updated(seeds=config.seeds[start : start + most], varied=config.varied[start : start + most])

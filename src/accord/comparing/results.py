@@ -1,9 +1,10 @@
-"""Raw results as they finish: one JSON line per run, and beside it the metrics of every user. Pages come from these."""
+"""Raw results as they finish: one JSON line per run, and a Parquet file with the metrics of every user."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,29 +31,29 @@ def run_key(result: Mapping[str, Any]) -> str:
 
 
 class Results:
-    """`NAME.jsonl` in a folder, `NAME.per_user.parquet` beside it. Lines are only added, a whole stack at a time."""
+    """`NAME.jsonl` and `NAME.per_user.parquet` in a folder. Lines are only added, all runs of a batch at a time."""
 
     def __init__(self, folder: Path, name: str = "results") -> None:
         self.folder, self.name, self.file = folder, name, folder / f"{name}.jsonl"
-        self.per_user_file, self.by_stack = folder / f"{name}.per_user.parquet", folder / f"{name}.per_user"
+        self.per_user_file, self.parts = folder / f"{name}.per_user.parquet", folder / f"{name}.per_user"
 
     def __repr__(self) -> str:
         return f"Results({len(self.read()):,} runs of {len(self._rows())} settings in {self.folder})"
 
     def _repr_html_(self) -> str:
         rows = []
-        for name, own in self._rows().items():
-            means = [float(np.mean([line["metrics"].get(metric, np.nan) for line in own])) for metric in SHOWN]
-            rows.append((*name, len(own), *means))
+        for name, lines in self._rows().items():
+            means = [float(np.mean([line["metrics"].get(metric, np.nan) for line in lines])) for metric in SHOWN]
+            rows.append((*name, len(lines), *means))
         return as_html(repr(self), rows, ("dataset", "model", "method", "settings", "runs", *SHOWN))
 
     def _rows(self) -> dict[tuple[str, ...], list[dict[str, Any]]]:
-        """The runs that differ in their seeds alone, by what they are."""
-        found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        """The runs that differ only in their seeds, by dataset, model, method and settings."""
+        rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for line in self.read():
             settings = ", ".join(f"{name}={value}" for name, value in line["settings"].items())
-            found.setdefault((line["dataset"], line["model"], line["method"], settings), []).append(line)
-        return found
+            rows.setdefault((line["dataset"], line["model"], line["method"], settings), []).append(line)
+        return rows
 
     def read(self) -> list[dict[str, Any]]:
         """Every finished run. A last line that was cut short does not count, and is removed."""
@@ -64,8 +65,7 @@ class Results:
             raise InputError(f"{self.file} is damaged ({error}); remove it and start again.") from None
         if lines and not lines[-1].endswith("\n"):
             lines.pop()
-            with replacing(self.file) as temporary:
-                temporary.write_text("".join(lines))
+            _write_text(self.file, lines)
         results = []
         for number, line in enumerate(lines, 1):
             try:
@@ -79,49 +79,45 @@ class Results:
         return {run_key(result): result for result in self.read()}
 
     def add(self, results: Sequence[dict[str, Any]], per_user: PerUser) -> None:
-        """Add the finished runs of a stack; `per_user` is in the order of the test's users, and may be empty."""
+        """Add finished runs; `per_user` is in the order of the users of the test, and may be empty."""
         keys = [run_key(result) for result in results]
         if per_user:
             table = pa.table({"run": keys, **{name: list(values) for name, values in per_user.items()}})
-            _write(table, self.by_stack / f"{keys[0]}.parquet")
-        before = self.file.read_text() if self.file.exists() else ""
-        with replacing(self.file) as temporary:  # a kill leaves all runs of the stack or none
-            temporary.write_text(before + "".join(json.dumps(result) + "\n" for result in results))
+            _write(table, self.parts / f"{keys[0]}.parquet")
+        before = [self.file.read_text()] if self.file.exists() else []
+        _write_text(self.file, [*before, *(json.dumps(result) + "\n" for result in results)])
 
     def arrange(self, keys: Sequence[str]) -> None:
-        """Put these runs into this order, in the places that they have among the other runs."""
+        """Put these runs into this order; other runs stay where they are."""
         place = {key: number for number, key in enumerate(keys)}
-        found = [(place.get(run_key(result)), result) for result in self.read()]
-        ours = [(number, result) for number, result in found if number is not None]
-        ordered = iter(sorted(ours, key=lambda one: one[0]))
-        lines = [result if number is None else next(ordered)[1] for number, result in found]
-        if lines != [result for _, result in found]:
-            with replacing(self.file) as temporary:
-                temporary.write_text("".join(json.dumps(result) + "\n" for result in lines))
+        lines = self.read()
+        chosen = [number for number, line in enumerate(lines) if run_key(line) in place]
+        ordered = sorted((lines[number] for number in chosen), key=lambda line: place[run_key(line)])
+        arranged = dict(enumerate(lines)) | dict(zip(chosen, ordered, strict=True))
+        if [*arranged.values()] != lines:
+            keep_lines(self.file, [*arranged.values()])
 
     def per_user(self, metric: str) -> dict[str, npt.NDArray[np.float64]]:
         """A metric of every user, by the key of the run."""
-        found = {}
+        users = {}
         for path in self._per_user_files():
             table = read_table(path)
             for key, values in zip(table.column("run").to_pylist(), table.column(metric), strict=True):
-                found[key] = np.asarray(values.values)
-        return found
+                users[key] = np.asarray(values.values)
+        return users
 
     def merge_per_user(self) -> None:
-        """Merge the metrics of every user into one file, after each stack has written its own."""
-        if not self.by_stack.exists():
+        """Merge the files with the metrics of every user into one."""
+        if not self.parts.exists():
             return
         tables = [read_table(path) for path in self._per_user_files()]
         last = {key: number for number, key in enumerate(key for t in tables for key in t.column("run").to_pylist())}
         _write(pa.concat_tables(tables).take(pa.array(sorted(last.values()))), self.per_user_file)
-        for path in self.by_stack.iterdir():
-            path.unlink()
-        self.by_stack.rmdir()
+        shutil.rmtree(self.parts)
 
     def _per_user_files(self) -> list[Path]:
         merged = [self.per_user_file] if self.per_user_file.exists() else []
-        return [*merged, *sorted(self.by_stack.glob("*.parquet"))]
+        return [*merged, *sorted(self.parts.glob("*.parquet"))]
 
 
 def _write(table: pa.Table, path: Path) -> None:
@@ -130,16 +126,20 @@ def _write(table: pa.Table, path: Path) -> None:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """The lines of an experiment that has a form of its own; none where nothing was done yet."""
+    """The JSON lines of a file; none if it does not exist yet."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def keep_lines(file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    with replacing(file) as path:
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _write_text(file, [json.dumps(line) + "\n" for line in lines])
+
+
+def _write_text(file: Path, lines: Sequence[str]) -> None:
+    with replacing(file) as temporary:  # a kill leaves all lines or none
+        temporary.write_text("".join(lines))
 
 
 def mean_sd(values: npt.ArrayLike, digits: int = 4) -> str:
-    """As pages write figures of several runs or draws."""
-    many = np.asarray(values, dtype=float)
-    return f"{many.mean():.{digits}f}" + (f" ± {many.std(ddof=1):.{digits}f}" if many.size > 1 else "")
+    """The mean of several runs, with their standard deviation if there are at least two."""
+    array = np.asarray(values, dtype=float)
+    return f"{array.mean():.{digits}f}" + (f" ± {array.std(ddof=1):.{digits}f}" if array.size > 1 else "")

@@ -1,4 +1,4 @@
-"""Equal tuning: the same number of trials for every row, chosen by validation NDCG@20 with a seed of its own."""
+"""Equal tuning: the same number of trials for every row, chosen by validation NDCG@20 of one more seed."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Choice:
         return self.values[int(share * len(self.values))]
 
 
-# What tuning chooses from: for DeCA the paper's grid. The penalty is a range, so that a method without options of its
-# own has as many different trials as one with three. All of these may differ within a stack, so trials train at once.
+# What tuning chooses from: for DeCA the paper's grid. The penalty is a range, so that a method without options has as
+# many different trials as one with three. All of these may differ within a batch of runs, so trials train at once.
 SPACE: dict[str, LogRange | Choice] = {
     "train.l2": LogRange(1e-4, 10.0),
     "method.c1": Choice((1.0, 10.0, 100.0, 1000.0)),
@@ -56,11 +56,10 @@ SPACE: dict[str, LogRange | Choice] = {
 
 
 def space_of(model: str) -> dict[str, LogRange | Choice | Range]:
-    """What tuning chooses from with a model: of a solved one, what `auto` does. EASE is the plain one of its paper."""
-    solved = {
-        family.model: family.ranges for family in FAMILIES if family.method is None and family.model not in ALWAYS
-    }
-    return {**SPACE, **{f"model.{name}": own for name, own in solved.get(model, {}).items()}}
+    """What tuning chooses from with a model: for a solved one, the ranges of `auto`; for EASE, only its penalty."""
+    families = [family for family in FAMILIES if family.model == model and family.method is None]
+    ranges = families[0].ranges if families and model not in ALWAYS else {}
+    return {**SPACE, **{f"model.{name}": options for name, options in ranges.items()}}
 
 
 def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:
@@ -70,31 +69,31 @@ def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:
     names = [name for name in space if has_option(cell.model, cell.method, name) and name not in given]
     rng, rest = np.random.default_rng(0), count - 1
     shares = (np.array([rng.permutation(rest) for _ in names]).T + 0.5) / max(1, rest)  # [rest, names]
-    tries = [tuple((name, space[name].at(share)) for name, share in zip(names, own, strict=True)) for own in shares]
-    return list(dict.fromkeys(replace(cell, options=cell.options + options) for options in [(), *tries]))
+    drawn = [tuple((name, space[name].at(share)) for name, share in zip(names, row, strict=True)) for row in shares]
+    return list(dict.fromkeys(replace(cell, options=cell.options + options) for options in [(), *drawn]))
 
 
 def tuned(request: Request, cells: Sequence[Cell], trials: int, results: Results, finished: bool = False) -> list[Cell]:
-    """For every cell the best of equally many trials. If `finished`, nothing is run and all trials must be there."""
+    """For every cell the best of equally many trials. If `finished`, nothing is run and all trials must exist."""
     if request.protocol != "corrected":
         raise InputError("tuning chooses by validation NDCG@20, which only the corrected protocol measures.")
     trial = replace(request, seeds=(TUNING_SEED,), per_user=False, more=None, each_epoch=None)
-    wanted = {cell: trials_of(request, cell, trials) for cell in cells}
+    candidates = {cell: trials_of(request, cell, trials) for cell in cells}
     if not finished:
-        compare(trial, [one for tries in wanted.values() if len(tries) > 1 for one in tries], results)
-    found = {key: result["valid_ndcg@20"] for key, result in results.by_key().items()}
+        compare(trial, [one for tries in candidates.values() if len(tries) > 1 for one in tries], results)
+    scores = {key: result["valid_ndcg@20"] for key, result in results.by_key().items()}
     best = []
-    for cell, tries in wanted.items():
+    for cell, tries in candidates.items():
         if len(tries) == 1:  # nothing to choose from
             best.append(cell)
             continue
         keys = [keys_of(trial, one)[0] for one in tries]
-        if not set(keys) <= set(found):
+        if not scores.keys() >= {*keys}:
             raise InputError(
                 f"{results.file} lacks trials of '{cell.name}'; run the command without ",
                 Argument("render_only", True),
                 ".",
             )
-        values = [found[key] for key in keys]
+        values = [scores[key] for key in keys]
         best.append(cell if values[0] is None else tries[int(np.argmax(values))])
     return best
