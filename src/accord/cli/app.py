@@ -1,4 +1,4 @@
-"""The command line: the app, its commands, and what is printed when one fails. Slow imports wait for their command."""
+"""The command line: the app, its commands, and what is printed when one fails. Commands import what is slow."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -35,6 +34,7 @@ COMMANDS = (
     *(models, methods, doctor),
 )  # in the order of `accord --help`
 
+RESUMABLE = ("train", "audit")
 WHAT = "Train recommenders from noisy implicit feedback, and find the interactions that were not real preferences."
 
 
@@ -47,10 +47,6 @@ def _every(
     if version:
         typer.echo(f"accord {__version__}")
         raise typer.Exit
-
-
-def _other() -> None:
-    """Stands for a command that was not asked for."""
 
 
 def add_entry_points(app: typer.Typer) -> None:
@@ -76,31 +72,29 @@ def _not_available(name: str, error: ImportError) -> Callable[[], None]:
     return fail
 
 
-def app_for(asked: str | None) -> typer.Typer:
-    """The app with the options of one command: reading those of all takes longer than all else that --help does.
-
-    None: with those of all.
-    """
-    made = typer.Typer(
+def app_for(name: str | None) -> typer.Typer:
+    """The app with the options of one command only, since reading those of all takes longer than the rest of --help;
+    None: with the options of all commands."""
+    app = typer.Typer(
         help=WHAT,
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    made.callback(invoke_without_command=True)(_every)
-    if asked in (None, "data"):
-        made.add_typer(data_app, name="data")
+    app.callback(invoke_without_command=True)(_every)
+    if name in (None, "data"):
+        app.add_typer(data_app, name="data")
     for command in COMMANDS:
-        if asked in (None, command.__name__):
-            made.command()(command)
+        if name in (None, command.__name__):
+            app.command()(command)
         else:
-            made.command(command.__name__, help=command.__doc__)(_other)
-    if asked not in (None, "data"):
-        made.command("data", help=data_app.info.help)(_other)
-    if asked not in {"data", *(command.__name__ for command in COMMANDS)}:
-        add_entry_points(made)
-    return made
+            app.command(command.__name__, help=command.__doc__)(lambda: None)
+    if name not in (None, "data"):
+        app.command("data", help=data_app.info.help)(lambda: None)
+    if name not in {"data", *(command.__name__ for command in COMMANDS)}:
+        add_entry_points(app)
+    return app
 
 
 app = app_for(None)
@@ -110,8 +104,8 @@ def main() -> None:
     """Run a command. An error that a user can cause ends in one sentence and exit code 2."""
     warnings.showwarning = lambda message, *_args, **_kw: print(f"accord: {printable(str(message))}", file=sys.stderr)
     try:
-        asked = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-        code = app_for(asked)(standalone_mode=False)  # typer returns the code of an exit, and 130 for Ctrl-C
+        # typer returns the code of an exit, and 130 for Ctrl-C
+        code = app_for(_command())(prog_name="accord", standalone_mode=False)
         if code == 130:
             raise KeyboardInterrupt
         sys.exit(code or 0)
@@ -119,7 +113,7 @@ def main() -> None:
         sys.exit(_fail(error.for_command))
     except (KeyboardInterrupt, typer.Abort):
         if _prints_errors():
-            again = "; the same command with --resume goes on with what is finished" if "--resume" in _options() else ""
+            again = "; the same command with --resume continues" if _command() in RESUMABLE else ""
             print(f"\naccord: stopped{again}.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
@@ -133,25 +127,8 @@ def main() -> None:
         sys.exit(_fail(usage))
 
 
-@cache
-def _all_commands() -> Any:
-    from typer.main import get_command
-
-    return get_command(app)
-
-
-def _given() -> tuple[list[str], Any]:
-    """The command that was given: its words, and what it is."""
-    words: list[str] = []
-    command = _all_commands()
-    for word in sys.argv[1:]:
-        if word in (inner := getattr(command, "commands", {})):
-            words, command = [*words, word], inner[word]
-    return words, command
-
-
-def _options() -> set[str]:
-    return {name for option in _given()[1].params for name in option.opts}
+def _command() -> str:
+    return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
 
 
 def _sentence(error: OSError) -> str:
@@ -159,7 +136,7 @@ def _sentence(error: OSError) -> str:
 
     where = f" while writing {error.filename}" if error.filename else ""
     if error.errno == errno.ENOSPC:
-        again = "with --resume" if "--resume" in _options() else "again"
+        again = "with --resume" if _command() in RESUMABLE else "again"
         return f"the disk is full{where}; make room and run the same command {again}."
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
         name = str(error.filename)
@@ -170,9 +147,8 @@ def _sentence(error: OSError) -> str:
 
 def _memory_error(error: Exception) -> str | None:
     """The sentence for an error that more memory would fix, None if it is another error."""
-    if isinstance(error, MemoryError) or "allocate memory" in str(
-        error
-    ):  # torch has no exception of its own for it on a CPU
+    # torch raises a RuntimeError when a CPU has too little
+    if isinstance(error, MemoryError) or "allocate memory" in str(error):
         return "there is not enough memory; use less data, or a smaller model or batch."
     return None
 
@@ -185,7 +161,8 @@ def _usage_error(error: Exception) -> str | None:
     if message is None or not hasattr(error, "exit_code"):
         return None
     text = str(message()).rstrip(".")
-    return f"{text[:1].lower()}{text[1:]}; see '{' '.join(['accord', *_given()[0]])} --help'."
+    context = getattr(error, "ctx", None)
+    return f"{text[:1].lower()}{text[1:]}; see '{context.command_path if context else 'accord'} --help'."
 
 
 def _fail(sentence: str) -> int:

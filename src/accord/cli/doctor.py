@@ -13,13 +13,7 @@ LIBRARIES = ("torch", "numpy", "scipy", "pyarrow", "pydantic", "safetensors", "t
 
 
 def doctor() -> None:
-    """Versions, device, data found, and a one-second self-test."""
-    if not examine():
-        raise typer.Exit(1)
-
-
-def examine() -> bool:
-    """Print what was found; True if the self-test passed."""
+    """Versions, device, data on this machine, and a one-second self-test."""
     from importlib.metadata import PackageNotFoundError, version
 
     import torch
@@ -40,7 +34,7 @@ def examine() -> bool:
     print_table(["what", "found"], [*rows, ("self-test", sentence)])
     if not passed:
         say("accord: the self-test failed; reinstall accord, or report this with the table above.")
-    return passed
+        raise typer.Exit(1)
 
 
 def self_test() -> tuple[bool, str]:
@@ -50,7 +44,6 @@ def self_test() -> tuple[bool, str]:
 
     began = time.perf_counter()
     data = simulate(users=200, items=100, interactions=4000, seed=1).dataset
-    # a few steps say little about agreement, so this is plain training with a fast learning rate
     trained = fit(data, "mf", "normal", epochs=8, options={"train.lr": 0.02, "train.early_stop": False}, device="cpu")
     losses = [entry["loss"][0] for entry in trained.history]
     recall = trained.metrics["mean"]["recall@20"]

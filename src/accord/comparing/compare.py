@@ -155,8 +155,7 @@ def _run_missing(request: Request, cells: Sequence[Cell], results: Results) -> N
     work = partial(_train, PER_USER if request.per_user else (), request.each_epoch, request.more)
     for _, (run, measured, per_user) in workers.each(work, request.data, jobs, device, request.watch, request.say):
         identities = _identities(request, run)
-        lines = [identity | _rounded(line) for identity, line in zip(identities, measured, strict=True)]
-        results.add(lines, per_user)
+        results.add([who | _rounded(line) for who, line in zip(identities, measured, strict=True)], per_user)
     if waiting:
         results.arrange([key for stack in stacks for key in stack.runs])
     results.merge_per_user()

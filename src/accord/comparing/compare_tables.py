@@ -34,7 +34,8 @@ def summarise(request: Request, cells: Sequence[Cell], results: Results, baselin
 def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[str, dict[str, Any]]) -> Table:
     metrics = [name for name in next(iter(lines.values()))["metrics"] if name.split("@")[0] in ("recall", "ndcg")]
     groups = [name for name, mean in next(iter(lines.values()))["groups"].items() if mean]
-    rows, means = [], []
+    rows: list[tuple[Any, ...]] = []
+    means = []
     for name in names:
         per_run = [lines[key] for key in runs[name]]
         values = [[line["metrics"][metric] for line in per_run] for metric in metrics]
