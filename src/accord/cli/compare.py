@@ -10,31 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from accord.cli.options import (
-    Clean,
-    Cluster,
-    DataArgument,
-    Deterministic,
-    Device,
-    ItemColumn,
-    Query,
-    Ratios,
-    Split,
-    TimeColumn,
-    UserColumn,
-    ValueColumn,
-    WeightColumn,
-    load_data,
-    parse_options,
-    source_of,
-    typed,
-)
+from accord.cli import options as o
 from accord.errors import InputError
 
 
 @contextmanager
 def continuing() -> Iterator[None]:
-    """Nothing is lost by Ctrl-C: everything that has finished is written."""
+    """What Ctrl-C says: everything that has finished is written."""
     try:
         yield
     except KeyboardInterrupt:
@@ -43,7 +25,7 @@ def continuing() -> Iterator[None]:
 
 
 def compare(
-    data: DataArgument,
+    data: o.DataArgument,
     models: Annotated[str, typer.Option(help="models, separated by commas")] = "gmf",
     methods: Annotated[str, typer.Option(help="methods, separated by commas")] = "normal,deca,deca-p",
     set_: Annotated[
@@ -54,18 +36,18 @@ def compare(
     baseline: Annotated[str | None, typer.Option(help="the row that the others are tested against")] = None,
     protocol: Annotated[str, typer.Option(help="published or corrected")] = "corrected",
     epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
-    deterministic: Deterministic = False,
-    device: Device = "auto",
-    cluster: Cluster = None,
-    user_col: UserColumn = None,
-    item_col: ItemColumn = None,
-    value_col: ValueColumn = None,
-    time_col: TimeColumn = None,
-    weight_col: WeightColumn = None,
-    query: Query = None,
-    clean: Clean = None,
-    split: Split = "auto",
-    ratios: Ratios = "0.8,0.1,0.1",
+    deterministic: o.Deterministic = False,
+    device: o.Device = "auto",
+    cluster: o.Cluster = None,
+    user_col: o.UserColumn = None,
+    item_col: o.ItemColumn = None,
+    value_col: o.ValueColumn = None,
+    time_col: o.TimeColumn = None,
+    weight_col: o.WeightColumn = None,
+    query: o.Query = None,
+    clean: o.Clean = None,
+    split: o.Split = "auto",
+    ratios: o.Ratios = "0.8,0.1,0.1",
     split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0,
     out: Annotated[Path | None, typer.Option(help="folder of the results; runs/DATA-compare if not given")] = None,
     render_only: Annotated[
@@ -78,9 +60,9 @@ def compare(
     grid: dict[str, list[Any]] = {}
     for pair in set_ or []:
         key, equals, values = pair.partition("=")
-        grid[key] = [parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
+        grid[key] = [o.parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
     columns = (user_col, item_col, value_col, time_col, weight_col)
-    dataset = load_data(source_of(data, query), columns, clean, split, ratios, split_seed)
+    dataset = o.load_data(o.source_of(data, query), columns, clean, split, ratios, split_seed)
 
     from accord.cli.display import print_table, say, training_progress
     from accord.comparing.compare import PER_USER, Request, cells_of, users_of
@@ -93,17 +75,15 @@ def compare(
     folder = out or Path("runs") / f"{dataset.name}-compare"
     cells = cells_of(models.split(","), methods.split(","), {k: v for k, v in grid.items() if len(v) > 1})
     common = tuple((key, values[0]) for key, values in grid.items() if len(values) == 1)
-    wanted = None if render_only else cluster
-    with continuing(), workers_on(wanted, say) as workers, training_progress() as watch:
+    with continuing(), workers_on(None if render_only else cluster, say) as workers, training_progress() as watch:
         request = Request(dataset, protocol, seeds, common, epochs, device, watch, say, workers=workers)
         if tune:
             cells = tuned(request, cells, tune, Results(folder, "tuning"), render_only)
         results = Results(folder) if render_only else run_comparison(request, cells, Results(folder))
     tables = render(request, cells, results, baseline)
     for table in tables:
-        shown = [
-            n for n, name in enumerate(table.columns) if "@" not in name or "@20" in name
-        ]  # the rest is in the files
+        # the other columns are in the files
+        shown = [n for n, name in enumerate(table.columns) if "@" not in name or "@20" in name]
         print_table([table.columns[n] for n in shown], [[row[n] for n in shown] for row in table.rows], table.title)
     say(f"raw results: {results.file}; tables: {folder}/compare.md, .html, .csv and .tex")
 
@@ -112,5 +92,5 @@ def compare(
     counts = ", ".join(f"{number:,} {part}" for part, number in dataset.counts().items())
     lead = f"{counts}; protocol {protocol}; {seeds} seed{'s' if seeds > 1 else ''}."
     per_user = {metric: users_of(request, cells, results, metric) for metric in PER_USER}
-    path = write_comparison(folder / "report.html", dataset.name, lead, tables, per_user, typed())
+    path = write_comparison(folder / "report.html", dataset.name, lead, tables, per_user, o.typed())
     say(f"report: {path}")

@@ -7,33 +7,13 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from accord.cli.options import (
-    Clean,
-    DataArgument,
-    Events,
-    ItemColumn,
-    Labels,
-    Query,
-    Ratios,
-    Split,
-    TimeColumn,
-    UserColumn,
-    ValueColumn,
-    WeightColumn,
-    load_data,
-    source_of,
-)
+from accord.cli import options as o
 from accord.errors import InputError
-
-if TYPE_CHECKING:
-    from accord.data.store.prepare import Watch
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -68,25 +48,25 @@ def data_get(name: Annotated[str, typer.Argument(help="a named dataset")]) -> No
 
 @data_app.command("check")
 def data_check(
-    data: DataArgument,
-    user_col: UserColumn = None,
-    item_col: ItemColumn = None,
-    value_col: ValueColumn = None,
-    time_col: TimeColumn = None,
-    weight_col: WeightColumn = None,
-    query: Query = None,
-    labels: Labels = None,
-    events: Events = None,
-    clean: Clean = None,
-    split: Split = "auto",
-    ratios: Ratios = "0.8,0.1,0.1",
+    data: o.DataArgument,
+    user_col: o.UserColumn = None,
+    item_col: o.ItemColumn = None,
+    value_col: o.ValueColumn = None,
+    time_col: o.TimeColumn = None,
+    weight_col: o.WeightColumn = None,
+    query: o.Query = None,
+    labels: o.Labels = None,
+    events: o.Events = None,
+    clean: o.Clean = None,
+    split: o.Split = "auto",
+    ratios: o.Ratios = "0.8,0.1,0.1",
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
     """Counts, sparsity, duplicates, shared pairs, cold users and items, constant columns."""
     from accord.data.check import check
 
     given = (user_col, item_col, value_col, time_col, weight_col)
-    report = check(load_data(source_of(data, query), given, clean, split, ratios, 0, labels=labels, events=events))
+    report = check(o.load_data(o.source_of(data, query), given, clean, split, ratios, 0, labels=labels, events=events))
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
         return
@@ -102,12 +82,12 @@ def prepare(
     ],
     out: Annotated[Path, typer.Option(help="folder of the store")],
     memory: Annotated[str, typer.Option(help="memory to use, about: 500MB, 4GB")] = "2GB",
-    user_col: UserColumn = None,
-    item_col: ItemColumn = None,
-    value_col: ValueColumn = None,
-    time_col: TimeColumn = None,
-    weight_col: WeightColumn = None,
-    query: Query = None,
+    user_col: o.UserColumn = None,
+    item_col: o.ItemColumn = None,
+    value_col: o.ValueColumn = None,
+    time_col: o.TimeColumn = None,
+    weight_col: o.WeightColumn = None,
+    query: o.Query = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store in --out")] = False,
 ) -> None:
     """Make a store of a log larger than memory. If it is stopped, the same command continues where it stopped."""
@@ -120,9 +100,9 @@ def prepare(
     given = (user_col, item_col, value_col, time_col, weight_col)
     began = time.perf_counter()
     try:
-        with _progress() as watch:
+        with o.step_progress() as watch:
             store = run(
-                source_of(source, query), out, columns=Columns(*given) if any(given) else None, memory=limit,
+                o.source_of(source, query), out, columns=Columns(*given) if any(given) else None, memory=limit,
                 overwrite=overwrite, watch=watch,
             )  # fmt: skip
     except KeyboardInterrupt:
@@ -146,23 +126,3 @@ def parse_bytes(text: str) -> int:
     if match is None:
         raise InputError(f"--memory '{text}': write it as 500MB or 4GB.")
     return int(float(match[1]) * UNITS[match[2]])
-
-
-@contextmanager
-def _progress() -> Iterator[Watch]:
-    """A bar for each step, on a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        tasks: dict[str, Any] = {}
-
-        def watch(step: str, done: int, total: int | None) -> None:
-            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
-            if step not in tasks:
-                tasks[step] = bar.add_task(step, total=total, count=count)
-            bar.update(tasks[step], completed=done, total=total, count=count)
-
-        yield watch

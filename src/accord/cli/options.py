@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,13 +93,13 @@ Deterministic = Annotated[
 ]
 
 
-def run_folder(given: Path | None, usual: Path, resume: bool, overwrite: bool) -> Path:
-    """Where the run goes. A folder given by the caller is never overwritten unasked; our own gets a number."""
+def run_folder(given: Path | None, default: Path, resume: bool, overwrite: bool) -> Path:
+    """Where the run goes. A given folder is replaced only with --overwrite; the default one gets a number."""
     if given is None:
-        folder, number = usual, 1
+        folder, number = default, 1
         while folder.exists() and not overwrite and not (resume and interrupted(folder)):
             number += 1
-            folder = usual.with_name(f"{usual.name}-{number}")
+            folder = default.with_name(f"{default.name}-{number}")
         return folder
     if not overwrite and (given / "metrics.json").exists():
         raise InputError(f"{given} holds a finished run; give another --out, or --overwrite to replace it.")
@@ -120,23 +122,23 @@ def typed() -> str:
 
 def source_of(data: list[str], query: str | None) -> Any:
     """What the words of the command line name: a path, several, or a query of a database."""
-    if query is not None:
-        from accord.data.databases import Query as Asked
+    if query is None:
+        return data[0] if len(data) == 1 else data
+    from accord.data.databases import Query as DatabaseQuery
 
-        if len(data) > 1:
-            raise InputError("--query goes with one database.")
-        return Asked.of(data[0], query)
-    return data[0] if len(data) == 1 else data
+    if len(data) > 1:
+        raise InputError("--query goes with one database.")
+    return DatabaseQuery.of(data[0], query)
 
 
 def without(words: list[str], options: tuple[str, ...]) -> list[str]:
     """The words of a command without some options and their values."""
-    kept, skip = [], False
+    left, skip = [], False
     for word in words:
         if not skip and word.partition("=")[0] not in options:
-            kept.append(word)
+            left.append(word)
         skip = not skip and word in options
-    return kept
+    return left
 
 
 def parse_options(pairs: list[str]) -> dict[str, Any]:
@@ -184,8 +186,7 @@ def choice(
     """Which items may be recommended, as `Recommender.recommend` takes it; nothing where all may."""
     excluded = [*(exclude or []), *(read_ids(exclude_file, "--exclude-file") if exclude_file else [])]
     allowed = [*(allow or []), *(read_ids(allow_file, "--allow-file") if allow_file else [])]
-    found = {"exclude": excluded, "allow": allowed, "where": where}
-    return {name: values for name, values in found.items() if values}
+    return {k: v for k, v in {"exclude": excluded, "allow": allowed, "where": where}.items() if v}
 
 
 def load_data(
@@ -202,11 +203,9 @@ def load_data(
     from accord.data.columns import Columns
     from accord.data.load import load
 
-    given = Columns(*columns) if any(columns) else None
-    shares = parse_numbers(ratios, "--ratios", float)
     return load(
-        source, columns=given, split=split, ratios=shares, clean=clean, seed=seed, items=items, labels=labels,
-        events=events,
+        source, columns=Columns(*columns) if any(columns) else None, split=split, clean=clean, seed=seed,
+        ratios=parse_numbers(ratios, "--ratios", float), items=items, labels=labels, events=events,
     )  # fmt: skip
 
 
@@ -218,24 +217,19 @@ def open_run(run: Path, device: str, allow_imports: bool) -> Any:
 
 
 def format_of(given: str | None, output: Path | None) -> str:
-    """The form of a table: what --format says, or else what the file's name does. A file of a run is refused."""
-    if output is not None:
-        _keep_runs(output)
+    """The format of a table: that of --format, else that of the file's name. A file of a run folder is refused."""
+    if output is not None and output.is_file() and (output.parent / "manifest.json").is_file():
+        raise InputError(f"{output} is in a run folder and would be replaced; give --out a file that lies elsewhere.")
     if given is None and output is not None:
-        if (found := SUFFIXES.get(output.suffix.lower())) is None:
+        if output.suffix.lower() not in SUFFIXES:
             *others, last = SUFFIXES
             raise InputError(f"{output}: give a name that ends in {', '.join(others)} or {last}, or a --format.")
-        return found
+        return SUFFIXES[output.suffix.lower()]
     if given is not None and given not in FORMATS:
         raise unknown("format", given, FORMATS)
     if given == "parquet" and output is None:
         raise InputError("--format parquet needs a file: give -o FILE.")
     return given or "table"
-
-
-def _keep_runs(output: Path) -> None:
-    if output.is_file() and (output.parent / "manifest.json").is_file():
-        raise InputError(f"{output} is in a run folder and would be replaced; give --out a file that lies elsewhere.")
 
 
 def put_table(table: Any, output: Path | None, format_: str) -> None:
@@ -246,3 +240,23 @@ def put_table(table: Any, output: Path | None, format_: str) -> None:
         say(f"{len(table):,} rows: {output}")
     elif text := table_as_text(table, format_):
         typer.echo(text)
+
+
+@contextmanager
+def step_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar for each step of long work, on a terminal: its name, how much is done, and of how much."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def watch(step: str, done: int, total: int | None) -> None:
+            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=total, count=count)
+            bar.update(tasks[step], completed=done, total=total, count=count)
+
+        yield watch
