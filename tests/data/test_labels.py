@@ -134,7 +134,7 @@ def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
         ({"labels": "stars>=4"}, "has no column 'stars', which the labels name"),
         ({"labels": "missing"}, "has no column 'missing', which the labels name"),
         ({"labels": "rating"}, "no label: they go from 0"),
-        ({"labels": "word"}, "labels' column 'word' has 'x' in row 1, .* or name another column\\.$"),
+        ({"labels": "word"}, "column 'word' has 'x' in row 1, .* or give other labels\\.$"),
         ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label"),
         ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "no interaction of the data gets a label"),
         ({"labels": pa.table({"user": [0], "item": [0], "why": [1]})}, "no column 'label'"),

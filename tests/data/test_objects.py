@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from accord.data.load import load
-from accord.data.objects import Fetched, is_object, name_of
+from accord.data.objects import FetchedFiles, is_object, name_of
 from accord.data.read import read_table
 from accord.errors import InputError
 from buckets import bucket
@@ -56,7 +56,7 @@ def test_an_object_is_loaded(options: str) -> None:
 
 
 def test_what_was_fetched_is_removed(options: str) -> None:
-    fetched = Fetched(f"s3://shop/logs/day-1.csv?{options}")
+    fetched = FetchedFiles(f"s3://shop/logs/day-1.csv?{options}")
     path = fetched.paths[0]
     assert path.is_file()
     del fetched

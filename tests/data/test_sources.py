@@ -10,14 +10,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
 from accord.data.columns import Columns
 from accord.data.load import load
-from accord.data.read import read_table, whole_table
+from accord.data.read import read_all_columns, read_table
 from accord.data.store.prepare import prepare
 from accord.errors import InputError
 from logs import FRAME, ROWS, rows, write
@@ -160,11 +159,12 @@ def test_what_cannot_be_read() -> None:
         read_table(pd.DataFrame({"user": [], "item": []}))
 
 
-def test_frames_are_told_how_columns_are_named_in_python() -> None:
-    with pytest.raises(
-        InputError, match=r"no user column among 'who', 'what'; call it 'user' or give columns=Columns\(user=…\)"
-    ):
-        load(pd.DataFrame({"who": [1, 2], "what": [1, 2]}))
+def test_errors_say_how_columns_are_named_in_python(tmp_path: Path) -> None:
+    for log in (pd.DataFrame({"who": [1, 2], "what": [1, 2]}), write(tmp_path / "a.csv", "who,what\na,b\n")):
+        with pytest.raises(
+            InputError, match=r"no user column among 'who', 'what'; call it 'user' or give columns=Columns\(user=…\)"
+        ):
+            load(log)
     with pytest.raises(InputError, match=r"needs a time column; give columns=Columns\(time=…\) or use split='random'"):
         load(pd.DataFrame({"user": [1, 2], "item": [1, 2]}), split="chronological")
     assert "name other columns to change that" in read_table(pa.table(FRAME))[1][0]
@@ -209,52 +209,26 @@ def test_what_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
         read_table(tmp_path / "twice.parquet")
 
 
-def test_orc(tmp_path: Path) -> None:
-    orc.write_table(pa.table(FRAME), str(tmp_path / "log.orc"))
-    assert rows(read_table(tmp_path / "log.orc")[0]) == ROWS
-    write(tmp_path / "bad.orc", "not orc")
-    with pytest.raises(InputError, match="cannot be read"):
-        read_table(tmp_path / "bad.orc")
-
-
-def test_partitions_are_columns_where_they_are_named(tmp_path: Path) -> None:
-    for day in (1, 2):
-        (tmp_path / f"date=2021-01-0{day}").mkdir()
-        pq.write_table(pa.table({"user": [1, 2], "item": [day, 7]}), tmp_path / f"date=2021-01-0{day}" / "a.parquet")
-    found, notes = read_table(tmp_path)
-    assert not found.has_time  # as before there were partitions
-    assert "Not used: 'date'." in notes[0]
-    timed, _ = read_table(tmp_path, Columns(time="date"), merge=False)
-    assert rows(timed) == [(1, 1, 1609459200), (2, 7, 1609459200), (1, 2, 1609545600), (2, 7, 1609545600)]
-
-
-def test_files_whose_columns_have_different_types(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"user": ["a", "b"], "item": [1, 2]}), tmp_path / "1.parquet")
-    pq.write_table(pa.table({"user": [7, 8], "item": [1, 2]}), tmp_path / "2.parquet")
-    assert rows(read_table(tmp_path)[0]) == [("a", 1), ("b", 2), ("7", 1), ("8", 2)]
-
-
-def test_parquet_file_and_folder(tmp_path: Path) -> None:
-    table = pa.table(FRAME)
-    pq.write_table(table, tmp_path / "one.parquet")
-    assert rows(read_table(tmp_path / "one.parquet")[0]) == ROWS
-    folder = tmp_path / "many" / "day=1"
-    folder.mkdir(parents=True)
-    pq.write_table(table.slice(0, 1), folder / "a.parquet")
-    pq.write_table(table.slice(1), folder / "b.parquet")
-    (tmp_path / "many" / "_SUCCESS").touch()
-    assert rows(read_table(tmp_path / "many")[0]) == ROWS
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("log.xlsx", "is a sheet, which is not read; save it as CSV"),
+        ("log.orc", "is ORC, which is not read; save it as Parquet"),
+    ],
+)
+def test_what_is_no_longer_read_says_how_to_convert_it(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_table(write(tmp_path / name, "anything"))
 
 
 def test_columns_named_alike_are_refused_wherever_they_come_from(tmp_path: Path) -> None:
     twice = pa.table([["ann"], ["x"], ["y"]], names=["user", "item", "item"])
     pq.write_table(twice, tmp_path / "log.parquet")
-    orc.write_table(twice, str(tmp_path / "log.orc"))
     (tmp_path / "parts").mkdir()
     pq.write_table(twice, tmp_path / "parts" / "1.parquet")
     for name in ("log.csv", "more.csv"):
         write(tmp_path / name, "user,item,item\nann,x,y\n")
-    files = [tmp_path / name for name in ("log.csv", "log.parquet", "log.orc", "parts")]
+    files = [tmp_path / name for name in ("log.csv", "log.parquet", "parts")]
     sources = [
         *files,
         [tmp_path / "log.csv", tmp_path / "more.csv"],
@@ -262,7 +236,7 @@ def test_columns_named_alike_are_refused_wherever_they_come_from(tmp_path: Path)
         pd.DataFrame([["ann", "x", "y"]], columns=twice.column_names),
     ]
     for source in sources:
-        for way in (read_table, whole_table, lambda one: prepare(one, tmp_path / "store")):
+        for way in (read_table, read_all_columns, lambda one: prepare(one, tmp_path / "store")):
             with pytest.raises(InputError, match=": 2 columns are named 'item'; rename all but the one to read"):
                 way(source)
 
@@ -271,4 +245,4 @@ def test_columns_named_alike_that_are_not_read(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", "user,x,item,x\nann,1,x,2\nbob,1,y,2\n")
     assert len(read_table(path)[0]) == 2
     with pytest.raises(InputError, match="2 columns are named 'x'"):
-        whole_table(path)
+        read_all_columns(path)

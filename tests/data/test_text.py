@@ -44,9 +44,9 @@ def test_a_third_column_without_a_name_holds_times_where_it_is_a_moment(tmp_path
     assert len(rows(found)) == 2
 
 
-def test_blanks_are_squeezed_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "a.txt", "user  item\n" + "".join(f"u{n}   i{n % 7}  \n" for n in range(500)))
-    monkeypatch.setattr(text, "TEXT_BLOCK", 64)
+def test_blanks_are_skipped_across_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.txt", "\nuser  item\n\n" + "".join(f"u{n}   i{n % 7}  \n" for n in range(500)))
+    monkeypatch.setattr(text, "LINES_AT_ONCE", 64)
     found, _ = read_table(path)
     assert set(rows(found)) == {(f"u{n}", f"i{n % 7}") for n in range(500)}
 
@@ -55,7 +55,7 @@ def test_a_user_and_its_items(tmp_path: Path) -> None:
     found, notes = read_table(write(tmp_path / "train.txt", "0 1 2 3 4 5\n1 2 3\n2\n3 1 \n"))
     assert rows(found) == [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 2), (1, 3), (3, 1)]
     assert "lines of different lengths were read as a user and then its items" in notes[0]
-    with pytest.raises(InputError, match="cannot be read"):  # a row with too few cells is no list
+    with pytest.raises(InputError, match=r"cannot be read \(line 2 has 3 cells and not 4\); give every row the same"):
         read_table(write(tmp_path / "short.txt", "1 2 5 100\n1 3 4\n"))
 
 
@@ -159,11 +159,12 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        (b"PK\x03\x04", r"is a zip archive; name it \.zip, or \.xlsx"),
-        (b"\xd0\xcf\x11\xe0\xa1", r"is an Excel file; name it \.xls"),
+        (b"PK\x03\x04", r"is a zip archive or a sheet; name an archive \.zip, and save a sheet as CSV"),
+        (b"\xd0\xcf\x11\xe0\xa1", "is an Excel file; save it as CSV"),
         (b"PAR1", r"is Parquet; name it \.parquet"),
+        (b"ORC", "is ORC, which is not read; save it as Parquet"),
         (b"\x1f\x8b\x08", r"is compressed; name it \.gz"),
-        (b"SQLite format 3\0", "is an SQLite database; give it as sqlite:///PATH with --query"),
+        (b"SQLite format 3\0", "is an SQLite database; give it as sqlite:///PATH with a query"),
     ],
 )
 def test_what_is_no_text_is_called_by_its_name(tmp_path: Path, start: bytes, message: str) -> None:

@@ -45,7 +45,7 @@ def test_numbers_need_not_be_padded() -> None:
 
 def test_day_and_month_must_be_told_apart() -> None:
     with pytest.raises(
-        InputError, match=r"dates like '01/02/2011', of which day and month cannot be told apart; write"
+        InputError, match=r"has '01/02/2011' in row 1, where day and month cannot be told apart .write it as 2021"
     ):
         times("log", "date", pa.array(["01/02/2011", "02/03/2011"]))
     seconds, _ = times("log", "date", pa.array(["01/02/2011", "13/03/2011"]))

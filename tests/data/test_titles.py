@@ -67,7 +67,7 @@ def test_parquet_and_frames_with_columns_of_any_type(clicks, tmp_path):
         ("id,title\nx,Alien\n", r"none of its 1 ids is an item of the data; is it the right file\?$"),
         (
             "id,title,train_count\n1,Alien,3\n",
-            r"a column 'train_count' beside the ids has a name that Accord uses itself",
+            r"a column 'train_count' besides the ids has a name that Accord uses itself",
         ),
         ("id,title\n,Alien\n", r"1 row has no item id in column 'id'"),
         ("", r"is empty"),

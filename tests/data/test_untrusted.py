@@ -13,9 +13,9 @@ import pytest
 
 from accord.data import untrusted
 from accord.data.columns import Columns
-from accord.data.read import read_table, whole_table
+from accord.data.read import read_all_columns, read_table
 from accord.errors import InputError
-from accord.io import files
+from accord.io import parquet
 
 
 def batch(*ids: str) -> pa.RecordBatch:
@@ -25,7 +25,7 @@ def batch(*ids: str) -> pa.RecordBatch:
 def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match=r"pipe\.csv is .* pipe or device, not a file, and cannot be read twice"):
-        untrusted.require_file(tmp_path / "pipe.csv", "pipe.csv")
+        read_table(tmp_path / "pipe.csv")
 
 
 def test_a_packed_log_that_is_mostly_air_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_a_packed_log_that_is_mostly_air_is_refused(tmp_path: Path, monkeypatch:
 def test_text_is_unpacked_by_its_name(tmp_path: Path) -> None:
     for name, content in (("a.csv", b"text"), ("a.csv.gz", gzip.compress(b"text"))):
         (tmp_path / name).write_bytes(content)
-        with untrusted.opened(tmp_path / name) as stream:
+        with untrusted.open_text(tmp_path / name) as stream:
             assert stream.read(10) == b"text"
 
 
@@ -55,13 +55,13 @@ def test_a_short_file_that_stands_for_much_text(tmp_path: Path, monkeypatch: pyt
     before = pa.total_allocated_bytes()
     peak = pa.default_memory_pool().max_memory() or 0
     found, _ = read_table(path, Columns(value="item", item="rating"))
-    assert len(found.user_ids) == 2  # ids are read without being unfolded
-    with pytest.raises(InputError, match="unfolds to more than 100 times its size, as no log does"):
+    assert len(found.user_ids) == 2  # ids are read without being decoded
+    with pytest.raises(InputError, match="decompresses to more than 100 times its size, which no log does"):
         read_table(path)
-    with pytest.raises(InputError, match="unfolds to more than 100 times its size"):
-        whole_table(path)
-    with pytest.raises(InputError, match="unfolds to more than 100 times its size"):
-        files.read_table(path)
+    with pytest.raises(InputError, match="decompresses to more than 100 times its size"):
+        read_all_columns(path)
+    with pytest.raises(InputError, match="decompresses to more than 100 times its size"):
+        parquet.read_table(path)
     assert (pa.default_memory_pool().max_memory() or 0) - max(before, peak) < 2**28
 
 
@@ -71,11 +71,11 @@ def test_text_that_arrow_cannot_read_as_dictionaries(tmp_path: Path) -> None:
     pq.write_table(log, path, use_dictionary=False, column_encoding=delta)
     found, _ = read_table(path)
     assert found.table.equals(log)
-    assert files.read_table(path).equals(log)
+    assert parquet.read_table(path).equals(log)
     prefix = "x" * 2**18
     bomb = pa.table({"user": [f"{prefix}{n % 2}" for n in range(2000)], "item": log.column("item")})
     pq.write_table(bomb, path, use_dictionary=False, column_encoding=delta, compression="zstd", write_statistics=False)
-    with pytest.raises(InputError, match="unfolds to more than 100 times its size"):
+    with pytest.raises(InputError, match="decompresses to more than 100 times its size"):
         read_table(path)
 
 
@@ -83,8 +83,8 @@ def test_a_page_that_is_mostly_air(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "bomb.parquet"
     table = pa.table({"user": ["x" * 1000] * 10_000, "item": range(10_000)})
     pq.write_table(table, path, compression="zstd", use_dictionary=False, write_statistics=False)
-    monkeypatch.setattr(files, "SMALL", 2**20)
-    with pytest.raises(InputError, match="unfolds to more than 100 times its size"):
+    monkeypatch.setattr(parquet, "SMALL", 2**20)
+    with pytest.raises(InputError, match="decompresses to more than 100 times its size"):
         read_table(path)
 
 
@@ -100,7 +100,7 @@ def test_zip_archives_that_are_not_read(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(InputError, match="holds no file"):
         read_table(archive())
     for name in ("log_parquet", "log_xlsx", "log_zip", "log_csv_gz"):
-        with pytest.raises(InputError, match="which is read only outside of it: unpack it"):
+        with pytest.raises(InputError, match="which is not read from an archive: unpack it"):
             read_table(archive(**{name: b"x"}))
     (tmp_path / "bad.zip").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(InputError, match="cannot be read"):
@@ -120,9 +120,8 @@ def test_zip_archives_that_are_not_read(tmp_path: Path, monkeypatch: pytest.Monk
 def test_text_of_parquet_is_checked(tmp_path: Path) -> None:
     text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
     pq.write_table(pa.table({"user": text, "item": [1]}), tmp_path / "log.parquet")
-    dataset, _ = untrusted.tables([tmp_path / "log.parquet"], "parquet")
-    with pytest.raises(pa.ArrowInvalid, match="UTF8"):
-        list(untrusted.sound(dataset, dataset.to_batches))
+    with pytest.raises(InputError, match="is not UTF-8 text"):
+        read_table(tmp_path / "log.parquet")
 
 
 def test_ids_come_back_as_they_were_before_a_spreadsheet() -> None:

@@ -162,7 +162,7 @@ def test_one_process_writes_to_a_folder_and_leftovers_go(tmp_path):
         assert names(folder) == ["mine.part"]
         (folder / "kept").touch()
         other = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False)
-        said = f"{folder} is being written by another process; wait for it, or give another --out."
+        said = f"{folder} is being written by another process; wait for it, or give another out=."
         assert other.stderr.endswith(f"InputError: {said}\n")
     with only_writer(folder):
         assert names(folder) == ["kept", "mine.part"]

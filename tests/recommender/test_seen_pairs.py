@@ -43,6 +43,8 @@ def test_pairs_and_their_columns_come_back(at_once, tmp_path, monkeypatch):
     assert train.column("weight").tolist() == [0.5, 0, 2]
     assert train.column("time").tolist() == [2**60 + 1, 3, 2**60]
     assert (valid.users.to_pylist(), valid.items.to_pylist()) == (["b"], [20])
+    write_seen(path, parts(label=pa.array([1.0, None, 0.0])), USERS, ITEMS)
+    assert read_seen(path, USERS, ITEMS)["train"].table.column("label").to_pylist() == [1.0, None, 0.0]
     assert pq.read_table(path).column("part").to_pylist() == ["train"] * 3 + ["valid"]
 
 

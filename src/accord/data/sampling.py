@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from accord.data.columns import BATCHED
 from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.lookups import entries_of
@@ -114,12 +115,12 @@ class TrainingPairs:
         users, items = (torch.from_numpy(array).to(device) for array in (csr.owners, csr.items))
         if device.type != "cpu":
             users, items = users.long(), items.long()
-        kept = {name: torch.from_numpy(csr.columns[name]).to(device) for name in columns if name in csr.columns}
-        for name in ("weight", "label") & kept.keys():  # they meet losses, so they are of their type
-            kept[name] = kept[name].to(torch.get_default_dtype())
+        tensors = {name: torch.from_numpy(csr.columns[name]).to(device) for name in columns if name in csr.columns}
+        for name in set(BATCHED) & tensors.keys():  # they meet losses, so they are of their type
+            tensors[name] = tensors[name].to(torch.get_default_dtype())
         if "place" in columns:
-            kept["place"] = torch.arange(len(items), device=device)
-        return cls(ptr, users, items, counts, csr.num_items, columns=kept)
+            tensors["place"] = torch.arange(len(items), device=device)
+        return cls(ptr, users, items, counts, csr.num_items, columns=tensors)
 
     @property
     def num_users(self) -> int:

@@ -1,105 +1,133 @@
-"""A file, folder, frame or matrix whose columns are known, read in batches once they are chosen."""
+"""A file, folder, frame, matrix or query whose columns are known, read in batches once they are chosen."""
 
 from __future__ import annotations
 
 import csv
 import glob
 import zipfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from accord.data import sheets, text, untrusted
-from accord.data.columns import only_once
-from accord.data.databases import Query
-from accord.data.text import TextTable
+from accord.data import text, untrusted
+from accord.data.columns import refuse_repeated
+from accord.data.databases import Query, database_of
+from accord.data.interactions import Interactions
+from accord.data.objects import FetchedFiles, is_object
+from accord.data.parquet_files import ParquetFiles
+from accord.data.store import store as stores
+from accord.data.text import JsonLines, TextTable
 from accord.errors import InputError
 
-FILE_KINDS = "CSV, TSV, other delimited text, JSON Lines, Parquet, ORC, Excel, RecBole .inter, MovieLens"
+FILE_KINDS = "CSV, TSV, other delimited text, JSON Lines, Parquet, RecBole .inter, MovieLens"
 WELL_KNOWN = ("u.data", "ratings.dat", "ratings.csv")  # what a MovieLens folder is read for
 LONGEST_REASON = 300  # characters of an error message that is not ours
-BATCH_ROWS = 2**20  # read at once
-COMPRESSED = ("", ".gz", ".bz2", ".zst", ".zip")
+BATCH_ROWS = 2**20  # of a table, at once
 TEXT_SUFFIXES = tuple(
-    f"{kind}{packed}" for kind in (".csv", ".tsv", ".inter", ".jsonl", ".ndjson") for packed in COMPRESSED
+    f"{kind}{compression}"
+    for kind in (".csv", ".tsv", ".inter", ".jsonl", ".ndjson")
+    for compression in ("", ".gz", ".bz2", ".zst", ".zip")
 )
-TABLE_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".orc": "orc"}
+PARQUET = (".parquet", ".pq")
+NOT_READ = {
+    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".xlsb", ".ods"), "a sheet, which is not read; save it as CSV"),
+    ".orc": "ORC, which is not read; save it as Parquet",
+}
+
+Batches = Callable[[list[str], Collection[str]], Iterator[pa.RecordBatch]]
 
 
 @dataclass
 class Opened:
-    """A source whose column names are known: a table, or a dataset, texts or a query, read once columns are chosen."""
+    """A source whose column names are known, to be read once columns are chosen."""
 
     names: list[str]
-    label: str
-    table: pa.Table | None = None
-    dataset: Any = None
-    at_once: int = BATCH_ROWS  # rows of the dataset
-    texts: tuple[TextTable, ...] = ()
-    query: Query | None = None
-    headed: bool = True  # whether the names are the source's own, so that roles are guessed from them
+    label: str  # what messages call it
+    reader: Batches
+    from_text: bool = False
+    headed: bool = True  # whether the source names its columns, so that roles are guessed from the names
     partitions: tuple[str, ...] = ()  # columns that are folders (day=1/…), which are read only where they are named
-    kept: Any = None  # what must live as long as the source is read: files that were fetched
+    num_rows: int | None = None  # where that is known before they are read
     notes: tuple[str, ...] = ()
-    found: list[str] = field(default_factory=list)  # notes that are known only after reading
+    late_notes: list[str] = field(default_factory=list)  # what only reading shows
+    texts: tuple[TextTable, ...] = ()
+    fetched: FetchedFiles | None = None  # which must live as long as the source is read
 
-    @property
-    def from_text(self) -> bool:
-        return bool(self.texts)
+    @classmethod
+    def of_table(cls, table: pa.Table, label: str, headed: bool = True) -> Opened:
+        def batches(names: list[str], _ids: Collection[str]) -> Iterator[pa.RecordBatch]:
+            yield from table.select(names).to_batches(max_chunksize=BATCH_ROWS)
 
-    @property
-    def files(self) -> list[Path]:
-        """The files to read, in order."""
-        if self.query is not None:
-            return []
-        return [text.path for text in self.texts] or [Path(file) for file in self.dataset.files]
+        return cls(table.column_names, label, batches, headed=headed, num_rows=table.num_rows)
 
-    def num_rows(self) -> int | None:
-        """The number of rows, where that is known before they are read."""
-        try:
-            return None if self.dataset is None else int(self.dataset.count_rows())
-        except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
-            raise unreadable(self.label, error) from None
+    @classmethod
+    def of_texts(cls, texts: Sequence[TextTable], label: str, headed: bool, notes: tuple[str, ...] = ()) -> Opened:
+        late_notes: list[str] = []
+
+        def batches(names: list[str], ids: Collection[str]) -> Iterator[pa.RecordBatch]:
+            marked = (one for one in texts if not isinstance(one, JsonLines))  # spreadsheets write no JSON
+            each = (batch for one in marked for batch in one.batches(names, ids))
+            yield from untrusted.as_written(label, each, ids, late_notes)
+            for one in texts:
+                if isinstance(one, JsonLines):
+                    yield from one.batches(names, ids)
+
+        names = list(texts[0].names)
+        return cls(names, label, batches, True, headed, notes=notes, late_notes=late_notes, texts=tuple(texts))
 
     def batches(self, names: list[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        """The named columns in batches; `ids` of a text file as dictionaries."""
-        if self.table is not None:
-            yield from self.table.select(names).to_batches(max_chunksize=BATCH_ROWS)
-            return
-        if self.query is not None:
-            yield from self.query.batches(names)
-            return
+        """The named columns in batches; text of `ids` as dictionaries where the source is a file."""
         try:
-            texts = (batch for text in self.texts if not text.exact for batch in text.batches(names, ids))
-            yield from untrusted.as_written(self.label, texts, ids, self.found)
-            for exact in (text for text in self.texts if text.exact):
-                yield from exact.batches(names, ids)
-            if self.dataset is not None:
-                yield from untrusted.sound(self.dataset, partial(self._table_batches, names), ids)
+            yield from self.reader(names, ids)
         except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
             raise unreadable(self.label, error) from None
-
-    def _table_batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        if self.at_once < BATCH_ROWS and self.dataset.format.default_extname == "parquet":
-            return untrusted.few_at_once(self.dataset, names)
-        rows = min(self.at_once, BATCH_ROWS)
-        found: Iterator[pa.RecordBatch] = self.dataset.to_batches(columns=names, batch_size=rows, batch_readahead=2)
-        return found
 
     def read(self, names: list[str]) -> pa.Table:
         """All of the named columns at once."""
-        if self.table is not None:
-            return self.table.select(names)
         batches = list(self.batches(names))
-        schema = batches[0].schema if batches else text.schema(names)
-        return pa.Table.from_batches(batches, schema)
+        return pa.Table.from_batches(batches, batches[0].schema if batches else text.text_schema(names))
 
 
-def matrix(source: Any) -> pa.Table:
+def open_source(source: Any) -> Opened:
+    """Anything that can be read as a table, with its columns known."""
+    if is_object(source):
+        fetched = FetchedFiles(source)
+        opened = _open_paths(fetched.paths, fetched.label)
+        opened.fetched = fetched
+        return opened
+    if database_of(source) is not None:
+        source = Query.of(source, None)  # which says what is missing
+    if isinstance(source, str | Path):
+        path = Path(source).expanduser()
+        store = open_store(path)
+        return open_path(path, str(source)) if store is None else Opened.of_table(store.table(), str(source), False)
+    if is_files(source):
+        label = f"{source[0]} and {len(source) - 1} more" if len(source) > 1 else str(source[0])
+        return _open_paths([Path(file).expanduser() for file in source], label)
+    label = f"the {type(source).__name__}"
+    if isinstance(source, Query):
+        return Opened(source.names(), source.label, lambda names, _ids: source.batches(names))
+    if isinstance(source, Interactions):
+        return Opened.of_table(source.table, label, headed=False)
+    if hasattr(source, "tocoo"):
+        return Opened.of_table(_matrix(source), label, headed=False)
+    return Opened.of_table(frame(source), label)
+
+
+def is_files(source: Any) -> bool:
+    """Whether a source is several files."""
+    return isinstance(source, list | tuple) and bool(source) and all(isinstance(file, str | Path) for file in source)
+
+
+def open_store(path: Path) -> stores.Store | None:
+    """The store in a folder; None if it is not one."""
+    return stores.Store.open(path) if stores.is_store(path) or stores.is_unfinished(path) else None
+
+
+def _matrix(source: Any) -> pa.Table:
     matrix = source.tocoo()
     if len(matrix.shape) != 2:
         raise InputError("the sparse matrix must have two dimensions: users and items.")
@@ -109,14 +137,16 @@ def matrix(source: Any) -> pa.Table:
 
 
 def frame(source: Any) -> pa.Table:
+    """A pandas, polars or other frame as an Arrow table."""
     if isinstance(source, pa.Table):
         return source
+    label = f"the {type(source).__name__}"
     if not hasattr(source, "__arrow_c_stream__"):
         raise InputError(
             f"cannot read a {type(source).__name__}; give a path, a catalog name, a pandas, polars or Arrow table,"
             " or a scipy sparse matrix."
         )
-    only_once(f"the {type(source).__name__}", [str(name) for name in getattr(source, "columns", ())])
+    refuse_repeated(label, [str(name) for name in getattr(source, "columns", ())])
     try:
         return pa.table(source)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
@@ -125,7 +155,7 @@ def frame(source: Any) -> pa.Table:
             mixed = source.select_dtypes(include="object").columns
             return pa.table(source.astype(dict.fromkeys(mixed, "string")))
         except Exception as error:
-            raise unreadable(f"the {type(source).__name__}", error) from None
+            raise unreadable(label, error) from None
 
 
 def unreadable(label: str, error: Exception) -> InputError:
@@ -143,73 +173,75 @@ def unreadable(label: str, error: Exception) -> InputError:
 
 def open_path(path: Path, label: str, several: bool = False) -> Opened:
     """A file, or a folder: of Parquet files, of one text file, or with `several` of text files of the same columns."""
-    untrusted.require_utf8_name(path, label)
+    _require_utf8_name(path, label)
     if label and not path.exists() and glob.has_magic(str(path)):
-        return open_paths([Path(file) for file in sorted(glob.glob(str(path), recursive=True))], label)  # noqa: PTH207
+        return _open_paths([Path(file) for file in sorted(glob.glob(str(path), recursive=True))], label)  # noqa: PTH207
     if not label or not path.exists():
         raise InputError(f"no file or folder '{label}'; check the path, or see `accord data list` for named datasets.")
-    untrusted.require_file(path, label)
     if path.is_dir():
-        # its own files and those of partitions (day=1/…), but nothing else that lies deeper
-        for suffix, kind in TABLE_SUFFIXES.items():
+        # its files and those of partitions (day=1/…), but nothing else that lies deeper
+        for suffix in PARQUET:
             if files := sorted([*path.glob(f"*{suffix}"), *path.glob(f"*=*/**/*{suffix}")]):
-                return _open_tables(files, kind, label, path)
+                return _open_parquet(files, label, path)
         if several and len(texts := _texts(path)) > 1:
             return _joined([open_path(file, str(file)) for file in texts], label)
         file = _only_table(path)
         opened = open_path(file, str(file))
         opened.notes = (f"{label}: read {file.name}.", *opened.notes)
         return opened
+    if not path.is_file():  # a log is opened twice, to detect its layout and to read it
+        raise InputError(f"{label} is a pipe or device, not a file, and cannot be read twice; write it to a file.")
     suffix = path.suffix.lower()
-    if suffix in TABLE_SUFFIXES:
-        return _open_tables([path], TABLE_SUFFIXES[suffix], label)
-    if suffix in sheets.OTHER_SUFFIXES:
-        raise InputError(f"{label} is a sheet of a kind that is not read; save it as .xlsx or CSV.")
+    if suffix in PARQUET:
+        return _open_parquet([path], label)
+    if suffix in NOT_READ:
+        raise InputError(f"{label} is {NOT_READ[suffix]}.")
     try:
-        if suffix in sheets.SUFFIXES:
-            sheet, headed, notes = sheets.open_sheet(path, label)
-            return Opened(list(sheet.names), label, texts=(sheet,), headed=headed, notes=tuple(notes))
-        found, headed, note = text.open_text(path, label)
+        table, headed, note = text.detect(path, label)
     except (pa.ArrowException, OSError, RuntimeError, UnicodeDecodeError, csv.Error, zipfile.BadZipFile) as error:
         raise unreadable(label, error) from None
-    return Opened(list(found.names), label, texts=(found,), headed=headed, notes=(note,) if note else ())
+    return Opened.of_texts([table], label, headed, (note,) if note else ())
 
 
-def open_paths(paths: Sequence[Path], label: str) -> Opened:
+def _require_utf8_name(path: Path, label: str) -> None:
+    """Arrow, and the JSON that the name is written to, take no other."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(f"{label} has a name that is not UTF-8; rename it.") from None
+
+
+def _open_paths(paths: Sequence[Path], label: str) -> Opened:
     """Several files with the same columns, as one table."""
     if not paths:
         raise InputError(f"no file matches '{label}'; check the pattern.")
-    kinds = {TABLE_SUFFIXES.get(path.suffix.lower(), "") if path.is_file() else "" for path in paths}
-    if len(paths) > 1 and len(kinds) == 1 and "" not in kinds:
-        for path in paths:
-            untrusted.require_utf8_name(path, str(path))
-        return _open_tables(list(paths), kinds.pop(), label)
     if len(paths) == 1:
         return open_path(paths[0], label)
+    if all(path.suffix.lower() in PARQUET and path.is_file() for path in paths):
+        for path in paths:
+            _require_utf8_name(path, str(path))
+        return _open_parquet(paths, label)
     opened = [open_path(path, str(path)) for path in paths]
     if not all(one.texts for one in opened):
         raise InputError(f"{label}: files of different kinds cannot be read as one; give files of one kind.")
     return _joined(opened, label)
 
 
-def _open_tables(files: list[Path], kind: str, label: str, folder: Path | None = None) -> Opened:
+def _open_parquet(files: Sequence[Path], label: str, folder: Path | None = None) -> Opened:
     try:
-        dataset, at_once = untrusted.tables(files, kind, folder)
-        own = {name for fragment in dataset.get_fragments() for name in fragment.physical_schema.names}
+        parquet = ParquetFiles.open(files, folder)
     except (pa.ArrowException, OSError, RuntimeError) as error:
-        if "duplicate field names" in str(error):
-            for file in files:
-                only_once(str(file), untrusted.names_of(file, kind))
         raise unreadable(label, error) from None
-    partitions = tuple(name for name in dataset.schema.names if name not in own)
-    return Opened(list(dataset.schema.names), label, dataset=dataset, at_once=at_once, partitions=partitions)
+    return Opened(
+        parquet.names, label, parquet.batches, partitions=tuple(parquet.partitions), num_rows=parquet.num_rows
+    )
 
 
 def _only_table(folder: Path) -> Path:
     """The only table in a folder."""
-    for known in WELL_KNOWN:
-        if (folder / known).is_file():
-            return folder / known
+    for name in WELL_KNOWN:
+        if (folder / name).is_file():
+            return folder / name
     files = _texts(folder)
     if len(files) == 1:
         return files[0]
@@ -226,15 +258,14 @@ def _only_table(folder: Path) -> Path:
 
 
 def _texts(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if file.name.endswith((*TEXT_SUFFIXES, *sheets.SUFFIXES)))
+    return sorted(file for file in folder.iterdir() if file.name.endswith(TEXT_SUFFIXES))
 
 
-def _joined(files: list[Opened], label: str) -> Opened:
+def _joined(files: Sequence[Opened], label: str) -> Opened:
     """Text files one after another, in the order of their names."""
     for file in files[1:]:
         if file.names != files[0].names:
             raise InputError(
                 f"{file.label} has other columns than {files[0].label}; files that are read as one must have the same."
             )
-    texts = tuple(text for file in files for text in file.texts)
-    return Opened(files[0].names, label, texts=texts, headed=files[0].headed, notes=files[0].notes)
+    return Opened.of_texts([one for file in files for one in file.texts], label, files[0].headed, files[0].notes)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from numbers import Real
@@ -18,6 +16,7 @@ import pyarrow as pa
 
 from accord.data.csr import PAIRS_AT_ONCE, IntArray, pair_keys
 from accord.data.interactions import Dataset, Interactions, mark
+from accord.data.rules import CleanRule
 from accord.data.sorting import Order, distinct, lexsort, rises
 from accord.data.times import times
 from accord.errors import Argument, ColumnArgument, InputError, shown, unknown
@@ -29,78 +28,6 @@ TRAIN, VALID, TEST = 0, 1, 2
 Parts = npt.NDArray[np.int8]  # the part of each row
 Ratios = tuple[float, float, float]
 Cut = Callable[[Interactions, str, Ratios, int], Sequence[Interactions]]
-
-OPERATORS: dict[str, Callable[[Any, float], Any]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-}
-CONDITION = re.compile(
-    r"\s*(?P<name>[^\W\d][\w.-]*)\s*(?P<op>>=|<=|==|!=|>|<)\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
-)
-JOINT = re.compile(r",|and\b")
-
-
-@dataclass(frozen=True)
-class CleanRule:
-    """Conditions on the value or the time that a real preference meets, all of them: `value>=5`, `dwell>10`."""
-
-    text: str
-    conditions: tuple[tuple[str, str, float], ...]
-
-    @classmethod
-    def parse(cls, text: str) -> CleanRule:
-        conditions, position = [], 0
-        while True:
-            match = CONDITION.match(text, position)
-            if match is None:
-                raise InputError(
-                    f"clean rule {shown(text)}: no NAME OP NUMBER at position {position + 1}; write it like 'value>=5'"
-                    " or 'value>=4 and value<=5'."
-                )
-            conditions.append((match["name"], match["op"], float(match["number"])))
-            position = match.end()
-            if position == len(text):
-                return cls(text, tuple(conditions))
-            joint = JOINT.match(text, position)
-            if joint is None:
-                raise InputError(
-                    f"clean rule {shown(text)}: {shown(text[position:])} at position {position + 1} is not understood;"
-                    " join conditions by 'and'."
-                )
-            position = joint.end()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for name, _, _ in self.conditions))
-
-    def mask(self, interactions: Interactions) -> npt.NDArray[np.bool_]:
-        """True where every condition holds; a missing value meets no condition."""
-        keep = np.ones(len(interactions), dtype=bool)
-        for name, op, number in self.conditions:
-            column = interactions.column(self._column(interactions, name))
-            keep &= OPERATORS[op](column, number) & ~np.isnan(column)
-        return keep
-
-    def _column(self, interactions: Interactions, name: str) -> str:
-        present = [column for column in ("value", "time") if column in interactions.names]
-        for column in present:
-            if name in (column, interactions.source_name(column)):
-                return column
-        known = (
-            ", ".join(f"{column} ('{interactions.source_name(column)}')" for column in present)
-            or "neither value nor time"
-        )
-        raise InputError(
-            f"clean rule {shown(self.text)} names '{name}', but the data has {known}; give ",
-            ColumnArgument("value"),
-            " or ",
-            ColumnArgument("time"),
-            ", or change the rule.",
-        )
 
 
 def split(
@@ -116,7 +43,7 @@ def split(
     """Train, valid and test. The same seed gives the same parts whatever the order of the rows.
 
     A share of 0 leaves valid or test empty. `global-time:2021-06-01` puts everything from that moment on into the test.
-    With a clean rule the test keeps what meets it (`test_noisy` is all of it), and `valid_clean` likewise.
+    With a clean rule the test has only what meets it (`test_noisy` is all of it), and `valid_clean` likewise.
     `cut` makes the three parts if that is not to be done in memory.
     """
     moment(kind)
@@ -126,24 +53,18 @@ def split(
     rule = CleanRule.parse(clean) if isinstance(clean, str) else clean
     if kind == "auto":
         kind = "chronological" if interactions.has_time else "random"
-        notes = [
-            *notes,
-            f"split {kind} ({'the data has times' if interactions.has_time else 'the data has no times'}).",
-        ]
+        notes = [*notes, f"split {kind} (the data has {'times' if interactions.has_time else 'no times'})."]
     if kind != "random" and not interactions.has_time:
+        use_random = Argument("split", "random")
         raise InputError(
-            f"{name}: split {kind} needs a time column; give ",
-            ColumnArgument("time"),
-            " or use ",
-            Argument("split", "random"),
-            ".",
+            f"{name}: split {kind} needs a time column; give ", ColumnArgument("time"), " or use ", use_random, "."
         )
     rows = interactions.merged(ordered=True)
     train, valid, test = parts = (cut or _cut)(rows, kind, ratios, seed)
     for label, piece, share in zip(("train", "valid", "test"), parts, ratios, strict=True):
         if not len(piece) and (share or kind == "leave-last-out"):
             raise _empty(name, kind, label, len(rows))
-    notes = [*notes, *_said(kind, valid, test)]
+    notes = [*notes, *_part_notes(kind, valid, test)]
     valid_clean = test_noisy = None
     if rule is not None and (len(valid) or len(test)):
         test_noisy, test = test, test.filter(rule.mask(test))
@@ -166,45 +87,39 @@ def moment(kind: str) -> float | None:
     if not colon:
         return None
     try:
-        found: float = times("the split", "moment", pa.array([text]))[0][0].as_py()
+        seconds: float = times("the split", "moment", pa.array([text]))[0][0].as_py()
     except InputError:
         raise InputError(f"split {shown(kind)}: give a moment like global-time:2021-06-01.") from None
-    return found
+    return seconds
 
 
 def _empty(name: str, kind: str, label: str, rows: int) -> InputError:
     few = f"{name}: split {kind} leaves the {label} part of {rows} interactions empty"
     if kind == "random" or rows < FEW:
-        return InputError(
-            f"{few}; give more data, or ",
-            Argument("ratios", (1, 0, 0)),
-            " to train on everything and evaluate nothing.",
-        )
+        everything = Argument("ratios", (1, 0, 0))
+        return InputError(f"{few}; give more data, or ", everything, " to train on everything and evaluate nothing.")
     if kind.startswith("global-time"):
         return InputError(f"{few}; give another moment or other ", Argument("ratios"), ".")
+    by_random = Argument("split", "random")
     return InputError(
-        f"{few}: users have too few interactions each; use ",
-        Argument("split", "random"),
-        " or global-time, or other ratios.",
+        f"{few}: users have too few interactions each; use ", by_random, " or global-time, or other ratios."
     )
 
 
-def _said(kind: str, valid: Interactions, test: Interactions) -> list[str]:
+def _part_notes(kind: str, valid: Interactions, test: Interactions) -> list[str]:
     """Notes on parts that are left out, and on the moments of a split by time."""
-    left_out = [part for part, rows in (("validation", valid), ("test", test)) if not len(rows)]
-    notes = [f"the split has no {' and no '.join(left_out)}: {_instead(left_out)}."] if left_out else []
-    if kind.startswith("global-time"):
-        begun = [f"{part} from {_time(rows)}" for part, rows in (("validation", valid), ("test", test)) if len(rows)]
-        notes += [f"split by time: {', '.join(begun)} on; training has what came before."] if begun else []
+    parts = {"validation": valid, "test": test}
+    empty = [part for part, rows in parts.items() if not len(rows)]
+    instead = "nothing is evaluated" if "test" in empty else "training cannot stop early"
+    notes = [f"the split has no {' and no '.join(empty)}: {instead}."] if empty else []
+    starts = [f"{part} from {_first_time(rows)}" for part, rows in parts.items() if len(rows)]
+    if kind.startswith("global-time") and starts:
+        notes.append(f"split by time: {', '.join(starts)} on; training has what came before.")
     return notes
 
 
-def _instead(left_out: Sequence[str]) -> str:
-    return "nothing is evaluated" if "test" in left_out else "training cannot stop early"
-
-
-def _time(rows: Interactions) -> str:
-    first = float(rows.column("time").min())
+def _first_time(rows: Interactions) -> str:
+    first = float(rows.column("time").min()) if rows.has_time else 0.0
     if not DATES[0] < first < DATES[1]:
         return f"{first:g}"
     return datetime.fromtimestamp(first, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -295,8 +210,8 @@ def _by_time(rows: Interactions, kind: str, ratios: Ratios, rng: np.random.Gener
     marks = np.searchsorted(ptr, np.arange(0, len(rows), PAIRS_AT_ONCE))
     for first, last in pairwise(distinct(np.append(marks, len(counts)))):  # whole users, a bounded number of rows
         block = slice(ptr[first], ptr[last])
-        own = np.tile(np.array([TRAIN, VALID, TEST], dtype=np.int8), last - first)
-        part[block][lexsort([key[block] for key in keys])] = np.repeat(own, sizes[first:last].ravel())
+        of_users = np.tile(np.array([TRAIN, VALID, TEST], dtype=np.int8), last - first)
+        part[block][lexsort([key[block] for key in keys])] = np.repeat(of_users, sizes[first:last].ravel())
     return part
 
 
@@ -306,7 +221,7 @@ def pairs(dataset: Dataset, part: Interactions) -> IntArray:
 
 
 def check_disjoint(dataset: Dataset) -> None:
-    """Our own splits never share a pair."""
+    """Accord's splits never share a pair."""
     keys = np.concatenate([pairs(dataset, part) for part in (dataset.train, dataset.valid, dataset.test)])
     keys.sort(kind="stable")  # fast where the parts are sorted already
     assert rises(keys), "a pair is in two parts of the split"
@@ -322,9 +237,9 @@ def cold_notes(dataset: Dataset) -> list[str]:
         dataset.rows(dataset.test),
         strict=True,
     ):
-        known, cold_ids = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
-        mark(known, train)
-        cold = ~known[test]
+        trained, cold_ids = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
+        mark(trained, train)
+        cold = ~trained[test]
         if what == "items" and len(test) and cold.all():
             raise InputError(
                 f"{dataset.name}: no item of the test occurs in training; check that both use the same item ids."
@@ -333,6 +248,6 @@ def cold_notes(dataset: Dataset) -> list[str]:
             cold_ids[test[cold]] = True
             notes.append(
                 f"{int(cold_ids.sum())} test {what} ({int(cold.sum())} of {len(test)} test interactions)"
-                " are unknown to training."
+                " do not occur in training."
             )
     return notes

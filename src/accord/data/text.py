@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -25,13 +25,13 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 RECBOLE_FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
 TEXT_BLOCK = 2**24  # bytes of text that are read at once
 START, LONGEST_LINE = 2**16, 2**24  # bytes that are looked at first, and at most, for the first line
-LINES_AT_ONCE = 2**16  # objects of JSON Lines, or rows of a sheet, in a batch
+LINES_AT_ONCE = 2**16  # rows in a batch, where Python reads them
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 NOT_TEXT = {
-    b"PK\x03\x04": "a zip archive; name it .zip, or .xlsx if it is a sheet",
-    b"\xd0\xcf\x11\xe0": "an Excel file; name it .xls",
+    b"PK\x03\x04": "a zip archive or a sheet; name an archive .zip, and save a sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "an Excel file; save it as CSV",
     b"PAR1": "Parquet; name it .parquet",
-    b"ORC": "ORC; name it .orc",
+    b"ORC": "ORC, which is not read; save it as Parquet",
     b"\x1f\x8b": "compressed; name it .gz",
     b"\x28\xb5\x2f\xfd": "compressed; name it .zst",
     b"BZh": "compressed; name it .bz2",
@@ -39,63 +39,18 @@ NOT_TEXT = {
 }
 
 
-class TextTable(Protocol):
-    """A file whose cells are read as text."""
-
-    exact: ClassVar[bool]  # whether ids come as they were written, so that no spreadsheet has put a mark before them
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    def batches(self, names: Sequence[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        """The named columns, `ids` as dictionaries."""
-
-
-def schema(names: Iterable[str], ids: Collection[str] = ()) -> pa.Schema:
-    """All columns as text, `ids` as dictionaries."""
-    return pa.schema([(name, pa.dictionary(pa.int32(), pa.string()) if name in ids else pa.string()) for name in names])
-
-
-def as_batches(
-    path: Path, rows: Iterable[Sequence[str | None]], names: Sequence[str], ids: Collection[str]
-) -> Iterator[pa.RecordBatch]:
-    """Rows of text as batches."""
-    waiting: list[Sequence[str | None]] = []
-
-    def batch() -> pa.RecordBatch:
-        try:
-            columns = [pa.array(column, pa.string()) for column in zip(*waiting, strict=True)]
-        except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can write
-            raise InputError(f"{path} is not UTF-8 text ({error}); write it again.") from None
-        columns = [
-            column.dictionary_encode() if name in ids else column for name, column in zip(names, columns, strict=True)
-        ]
-        waiting.clear()
-        return pa.RecordBatch.from_arrays(columns, schema=schema(names, ids))
-
-    for row in rows:
-        waiting.append(row)
-        if len(waiting) == LINES_AT_ONCE:
-            yield batch()
-    if waiting:
-        yield batch()
-
-
 @dataclass(frozen=True)
-class Layout:
-    """How a text file of rows and columns is laid out."""
+class Delimited:
+    """A text file of rows and columns with a delimiter between them."""
 
     path: Path
     delimiter: str
     names: tuple[str, ...]
     skip: int  # header lines
     quoted: bool
-    exact: ClassVar[bool] = False
 
     def batches(self, names: Sequence[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+        """The named columns, `ids` as dictionaries."""
         between = len(self.delimiter) - 1  # "::" is read as ":" with an empty column between
         every = [part for name in self.names for part in (name, *[""] * between)][: None if not between else -between]
         every = [name or f"\0{index}" for index, name in enumerate(every)]
@@ -106,61 +61,40 @@ class Layout:
         quote = '"' if self.quoted else False
         parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter[0], quote_char=quote, newlines_in_values=self.quoted)
         convert = pyarrow.csv.ConvertOptions(
-            include_columns=names, column_types=schema(names, ids), strings_can_be_null=False
+            include_columns=names, column_types=text_schema(names, ids), strings_can_be_null=False
         )
-        with untrusted.opened(self.path) as stream:
+        with untrusted.open_text(self.path) as stream:
             try:
-                yield from pyarrow.csv.open_csv(
-                    _Squeezed(stream) if self.delimiter == " " else stream, read, parse, convert
-                )
+                yield from pyarrow.csv.open_csv(stream, read, parse, convert)
             except pa.ArrowInvalid as error:
                 if "Empty CSV" not in str(error):  # a header and nothing below it
                     raise
 
 
-class _Squeezed(io.RawIOBase):
-    """Lines with one blank where there are several, and none at their ends."""
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        self.rest: bytes = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        while text := self.stream.read(TEXT_BLOCK if size < 0 else max(size - len(self.rest), 1)):
-            lines, newline, rest = bytes(self.rest + text).rpartition(b"\n")
-            self.rest = rest
-            if newline:
-                return _squeezed(lines) + newline
-            if len(rest) >= LONGEST_LINE:
-                raise InputError(f"a line is longer than {LONGEST_LINE // 2**20} MB; is it a log?")
-        last, self.rest = self.rest, b""
-        return _squeezed(last)
-
-
-def _squeezed(text: bytes) -> bytes:
-    return re.sub(rb"^ | (?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", text), flags=re.MULTILINE)
-
-
 @dataclass(frozen=True)
-class ItemLists:
-    """A line has a user and then all of its items, separated by blanks; the items may be none."""
+class Words:
+    """Lines of words with blanks between them: a row each, or with `lists` a user and then all of its items."""
 
     path: Path
     names: tuple[str, ...] = ("user", "item")
-    exact: ClassVar[bool] = True
+    skip: int = 0  # header lines
+    lists: bool = False
 
     def batches(self, names: Sequence[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        def rows() -> Iterator[tuple[str, ...]]:
-            with untrusted.opened(self.path) as stream:
-                for line in _lines(self.path, stream):
-                    user, *items = line.split() or [""]
-                    yield from ((user, item) for item in items)
-
-        for batch in as_batches(self.path, rows(), self.names, ids):
+        for batch in _as_batches(self.path, self._rows(), self.names, ids):
             yield batch.select(list(names))
+
+    def _rows(self) -> Iterator[Sequence[str]]:
+        with untrusted.open_text(self.path) as stream:
+            lines = ((number, line.split()) for number, line in enumerate(_lines(self.path, stream), start=1))
+            for number, words in islice((line for line in lines if line[1]), self.skip, None):
+                if self.lists:
+                    yield from ((words[0], item) for item in words[1:])
+                    continue
+                if len(words) != len(self.names):
+                    cells = f"line {number} has {len(words)} cells and not {len(self.names)}"
+                    raise InputError(f"{self.path} cannot be read ({cells}); give every row the same number of cells.")
+                yield words
 
 
 @dataclass(frozen=True)
@@ -169,40 +103,57 @@ class JsonLines:
 
     path: Path
     names: tuple[str, ...]
-    exact: ClassVar[bool] = True
 
     def batches(self, names: Sequence[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         def rows() -> Iterator[list[str | None]]:
-            with untrusted.opened(self.path) as stream:
+            with untrusted.open_text(self.path) as stream:
                 for number, line in enumerate(_lines(self.path, stream), start=1):
                     if line.strip():
-                        found = _object(self.path, number, line)
-                        yield [self._cell(number, name, found.get(name), name in ids) for name in names]
+                        content = _object(self.path, number, line)
+                        yield [self._cell(number, name, content.get(name), name in ids) for name in names]
 
-        return as_batches(self.path, rows(), names, ids)
+        return _as_batches(self.path, rows(), names, ids)
 
     def _cell(self, number: int, name: str, value: Any, is_id: bool) -> str | None:
         if isinstance(value, dict | list):
             kind = "an object" if isinstance(value, dict) else "a list"
             raise InputError(f"{self.path}: '{name}' is {kind} in line {number}; give a column of numbers or text.")
-        return as_text(value, is_id)
+        if isinstance(value, bool):
+            return str(value).lower() if is_id else str(int(value))
+        return None if value is None else str(value)
 
 
-def as_text(value: Any, is_id: bool) -> str | None:
-    """A cell that is not text already as text."""
-    if isinstance(value, bool):
-        return str(value).lower() if is_id else str(int(value))
-    return None if value is None else str(value)
+TextTable = Delimited | Words | JsonLines
+
+
+def text_schema(names: Iterable[str], ids: Collection[str] = ()) -> pa.Schema:
+    """All columns as text, `ids` as dictionaries."""
+    return pa.schema([(name, pa.dictionary(pa.int32(), pa.string()) if name in ids else pa.string()) for name in names])
+
+
+def _as_batches(
+    path: Path, rows: Iterator[Sequence[str | None]], names: Sequence[str], ids: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of text as batches."""
+    while block := list(islice(rows, LINES_AT_ONCE)):
+        try:
+            columns = [pa.array(column, pa.string()) for column in zip(*block, strict=True)]
+        except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can write
+            raise InputError(f"{path} is not UTF-8 text ({error}); write it again.") from None
+        encoded = [
+            column.dictionary_encode() if name in ids else column for name, column in zip(names, columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(encoded, schema=text_schema(names, ids))
 
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        content = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: line {number} is not JSON ({error}); write one object a line.") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: line {number} is {shown(found)}, not an object; write one object a line.")
-    return found
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: line {number} is {shown(content)}, not an object; write one object a line.")
+    return content
 
 
 def _lines(path: Path, stream: Any) -> Iterator[str]:
@@ -224,33 +175,36 @@ def _decoded(path: Path, line: bytes) -> str:
         raise InputError(f"{path} is not UTF-8 text; save it as UTF-8 ({error}).") from None
 
 
-def open_text(path: Path, label: str) -> tuple[TextTable, bool, str | None]:
-    """A text file, whether its names are its own, and a note."""
+def detect(path: Path, label: str) -> tuple[TextTable, bool, str | None]:
+    """How a text file is laid out, whether it has a header, and a note where it does not."""
     name = untrusted.inner_name(path)
     start = _start(path, label)
-    text = start.decode("utf-8-sig", errors="replace")
-    lines = [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+    is_complete = len(start) < START
+    lines = [line.rstrip("\r") for line in start.decode("utf-8-sig", errors="replace").split("\n") if line.strip()]
     if not lines:
         raise InputError(f"{label} is empty: it has no rows of interactions; give a log that has some.")
-    first = lines[0]
-    if name.endswith(JSON_SUFFIXES) or first.lstrip().startswith("{"):
-        return JsonLines(path, _keys(path, label, lines, complete=len(start) < START)), True, None
+    if name.endswith(JSON_SUFFIXES) or lines[0].lstrip().startswith("{"):
+        return JsonLines(path, _keys(path, label, lines, is_complete)), True, None
     quoted = name.endswith((".csv", ".tsv", ".txt"))
-    delimiter, row = _split(first, quoted)
+    delimiter, row = _split(lines[0], quoted)
     if len(row) < 2:
         raise InputError(
             f"{label} has one column only; separate user and item by a comma, semicolon, tab, vertical bar or blank."
         )
-    if (found := header(row)) is not None and not _comes_again(row, lines[1:], delimiter, quoted):
-        return Layout(path, delimiter, found, 1, quoted), True, None
-    if delimiter == " " and _are_item_lists(lines if len(start) < START else lines[:-1]):
-        return ItemLists(path), False, f"{label}: lines of different lengths were read as a user and then its items."
-    names = unnamed(label, row)
-    note = f"{label}: no header line; its columns were read as {', '.join(names)}."
-    return Layout(path, delimiter, names, 0, quoted), False, note
+    names, note = _header(row), None
+    headed = names is not None and not _is_data(row, lines[1:], delimiter, quoted)
+    if not headed and delimiter == " " and _are_item_lists(lines if is_complete else lines[:-1]):
+        note = f"{label}: lines of different lengths were read as a user and then its items."
+        return Words(path, lists=True), False, note
+    if names is None or not headed:
+        names = _names_without_header(label, row)
+        note = f"{label}: no header line; its columns were read as {', '.join(names)}."
+    if delimiter == " ":
+        return Words(path, names, int(headed)), headed, note
+    return Delimited(path, delimiter, names, int(headed), quoted), headed, note
 
 
-def header(row: Sequence[str]) -> tuple[str, ...] | None:
+def _header(row: Sequence[str]) -> tuple[str, ...] | None:
     """The names of columns in the first row; None where it is data: something in it is a number."""
     if not any(col.is_usual("user", cell) for cell in row) and any(NUMBER.fullmatch(cell.strip()) for cell in row):
         return None
@@ -258,27 +212,27 @@ def header(row: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(match[1] for match in recbole if match) if all(recbole) else tuple(cell.strip() for cell in row)
 
 
-def _comes_again(row: Sequence[str], lines: Sequence[str], delimiter: str, quoted: bool) -> bool:
+def _is_data(row: Sequence[str], lines: Sequence[str], delimiter: str, quoted: bool) -> bool:
     """Whether a first row without a number is data all the same: none of its cells is a usual name, and one of them is
     in the same column of another row. (A row that is the same as a whole may be a header that was written twice.)"""
     if any(col.is_usual(role, cell) for role in col.USUAL_NAMES for cell in row):
         return False
-    others = [line.split() if delimiter == " " else _fields(line, delimiter, quoted) for line in lines]
+    others = [line.split() if delimiter == " " else _cells(line, delimiter, quoted) for line in lines]
     return any(other != row and any(a == b != "" for a, b in zip(other, row, strict=False)) for other in others)
 
 
-def unnamed(label: str, row: Sequence[Any]) -> tuple[str, ...]:
+def _names_without_header(label: str, row: Sequence[str]) -> tuple[str, ...]:
     """Names for the columns of a table that has none: a third one that is a moment holds times, else values."""
     if len(row) > len(col.GUESSED):
         raise InputError(f"{label} has {len(row)} columns and no header line; add one that names them.")
-    if len(row) == 3 and is_moment(str(row[2])):
+    if len(row) == 3 and is_moment(row[2]):
         return "user", "item", "time"
-    return tuple(col.GUESSED[: len(row)])
+    return col.GUESSED[: len(row)]
 
 
 def _start(path: Path, label: str) -> bytes:
-    """The beginning of a file, with its first line whole."""
-    with untrusted.opened(path) as stream:
+    """The beginning of a file, with at least its first line."""
+    with untrusted.open_text(path) as stream:
         start: bytes = stream.read(START)
         for magic, what in NOT_TEXT.items():
             if start.startswith(magic):
@@ -295,24 +249,26 @@ def _start(path: Path, label: str) -> bytes:
 def _not_text(start: bytes) -> str:
     """What is wrong with the beginning of a file that has a NUL byte in it."""
     before, _, _ = start.partition(b"\0")
-    utf16 = start[:2].count(0) == 1  # one of every two bytes of plain letters; with a mark before them it is no UTF-8
+    is_utf16 = (
+        start[:2].count(0) == 1
+    )  # one of every two bytes of Latin letters; after a byte order mark it is no UTF-8
     with suppress(UnicodeDecodeError):
         line = before.decode().count("\n") + 1
-        if not utf16:
-            return f"has a NUL byte in line {line:,}; {untrusted.NO_NULS}."
+        if not is_utf16:
+            return f"has a NUL byte in line {line:,}; {untrusted.REMOVE_NUL}."
     return "is not UTF-8 text; save it as UTF-8, or as Parquet in a file named *.parquet."
 
 
 def _split(line: str, quoted: bool) -> tuple[str, list[str]]:
-    """The delimiter that makes most fields of a line, and these; blanks only where there is no other."""
-    rows = {mark: _fields(line, mark, quoted) for mark in DELIMITERS}
+    """The delimiter that makes most cells of a line, and these; blanks only where there is no other."""
+    rows = {mark: _cells(line, mark, quoted) for mark in DELIMITERS}
     delimiter = max(DELIMITERS, key=lambda mark: len(rows[mark]))
     if len(rows[delimiter]) < 2 and len(words := line.split()) > 1:
-        return " ", _fields(" ".join(words), " ", quoted)
+        return " ", words
     return delimiter, rows[delimiter]
 
 
-def _fields(line: str, delimiter: str, quoted: bool) -> list[str]:
+def _cells(line: str, delimiter: str, quoted: bool) -> list[str]:
     if len(delimiter) > 1 or not quoted or delimiter not in line:
         return line.split(delimiter)
     return next(csv.reader([line], delimiter=delimiter), [])
@@ -322,17 +278,15 @@ def _are_item_lists(lines: Sequence[str]) -> bool:
     """Integers only, and lines of different lengths, of which some are longer than a row without a header can be."""
     words = [line.split() for line in lines]
     lengths = {len(line) for line in words}
-    return (
-        len(lengths) > 1 and max(lengths) > len(col.GUESSED) and all(word.isdigit() for line in words for word in line)
-    )
+    is_long = len(lengths) > 1 and max(lengths) > len(col.GUESSED)
+    return is_long and all(word.isdigit() for line in words for word in line)
 
 
-def _keys(path: Path, label: str, lines: Sequence[str], complete: bool) -> tuple[str, ...]:
+def _keys(path: Path, label: str, lines: Sequence[str], is_complete: bool) -> tuple[str, ...]:
     """The keys of the first objects of JSON Lines, in order."""
     if lines[0].lstrip().startswith("["):
         raise InputError(f"{label} is one JSON array; write one object a line instead (JSON Lines).")
-    whole = lines if complete or len(lines) == 1 else lines[:-1]
     keys: dict[str, None] = {}
-    for number, line in enumerate(whole, start=1):
+    for number, line in enumerate(lines if is_complete or len(lines) == 1 else lines[:-1], start=1):
         keys |= dict.fromkeys(_object(path, number, line))
     return tuple(keys)

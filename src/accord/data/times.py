@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.data.columns import Column, cell, first_bad, null_where, trimmed
-from accord.errors import InputError
+from accord.data.columns import Column, ColumnError, cell, first_bad, null_where, trimmed
 
 CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 DATES = (
@@ -28,7 +27,7 @@ STAMPS = (
 FORMS = (*(date + clock for date in DATES for clock in CLOCKS), *STAMPS)  # as strptime has them
 LETTERS = {"%Y": "year", "%m": "month", "%d": "day"}
 Kind = Any  # what text is read as: a type that Arrow casts it to, or a form of dates
-# what comes first is tried first; a store that is being prepared keeps places in this list
+# in the order in which they are tried
 KINDS: tuple[Kind, ...] = (
     *(pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")),
     *(pa.timestamp("ns"), pa.timestamp("ns", tz="UTC")),
@@ -45,31 +44,30 @@ def times(
     """int64, or float64 where there are fractions; dates and timestamps become seconds since 1970.
 
     Text must be of one of `kinds`; those that remain possible for later rows are returned too."""
-    if pa.types.is_string(column.type):
-        if not column.null_count and (parsed := _parsed(column, kinds[0])) is not None:
-            return _finite(source, name, _as_times(parsed), start), _left(kinds[0])  # there is usually nothing to trim
-        column = trimmed(column)
+
+    def error(row: int, problem: str, why: str = "") -> ColumnError:
+        return ColumnError(f"{source}: time column '{name}' {problem} in row {start + row + 1}{why}")
+
+    is_text = pa.types.is_string(column.type)
+    if is_text and not column.null_count and (parsed := _parsed(column, kinds[0])) is not None:
+        return _checked(_as_times(parsed), error), _left(kinds[0])  # there is usually nothing to trim
+    column = trimmed(column) if is_text else column
     if column.null_count:
-        first = start + pc.index(pc.is_null(column), True).as_py() + 1
-        raise InputError(
-            f"{source}: time column '{name}' is empty in row {first}; fill it or name another time column."
-        )
-    if not pa.types.is_string(column.type):
+        raise error(pc.index(pc.is_null(column), True).as_py(), "is empty")
+    if not is_text:
         if (seconds := _as_times(column)) is not None:
-            if pa.types.is_temporal(column.type):
-                _refuse_far(source, name, seconds, start)
-            return _finite(source, name, seconds, start), kinds
+            return _checked(seconds, error, is_date=pa.types.is_temporal(column.type)), kinds
         wrong = first_bad(column, pa.timestamp("us"))
     else:
         for kind in kinds:
             if (parsed := _parsed(column, kind)) is not None:
-                _refuse_ambiguous(source, name, column, kind, kinds)
-                return _finite(source, name, _as_times(parsed), start), _left(kind)
+                if _is_ambiguous(column, kind, kinds):
+                    why = ", where day and month cannot be told apart (write it as 2021-12-31)"
+                    raise error(0, f"has {cell(column[0])}", why)
+                return _checked(_as_times(parsed), error), _left(kind)
         wrong = max(_first_bad(column, kind) for kind in kinds)
-    raise InputError(
-        f"{source}: time column '{name}' has {cell(column[wrong])} in row {start + wrong + 1}, which is neither a"
-        f" number nor a date like 2021-12-31 23:59:59; correct it or name another time column."
-    )
+    why = ", which is neither a number nor a date like 2021-12-31 23:59:59"
+    raise error(wrong, f"has {cell(column[wrong])}", why)
 
 
 def is_moment(text: str) -> bool:
@@ -83,41 +81,28 @@ def described(kinds: Sequence[Kind]) -> str | None:
     """How dates were read, where another reading of them is possible; None where there is nothing to say."""
     if len(kinds) != 1 or not isinstance(form := kinds[0], str) or "%m" not in form or form.startswith("%Y"):
         return None
-    return "-".join(LETTERS[found] for found in re.findall("%[a-zA-Z]", form) if found in LETTERS)
+    return "-".join(LETTERS[mark] for mark in re.findall("%[a-zA-Z]", form) if mark in LETTERS)
 
 
-def _refuse_ambiguous(source: str, name: str, column: Column, kind: Kind, kinds: Sequence[Kind]) -> None:
-    """02/03/2021 may be in February or in March: some date must tell."""
+def _is_ambiguous(column: Column, kind: Kind, kinds: Sequence[Kind]) -> bool:
+    """Whether all dates are like 02/03/2021, which may be in February or in March."""
     if not isinstance(kind, str) or not kind.startswith("%d") or kind[3:5] != "%m":
-        return
+        return False
     other = f"%m{kind[2]}%d{kind[5:]}"
-    if other in kinds and _parsed(column, other) is not None:
-        raise InputError(
-            f"{source}: time column '{name}' has dates like {cell(column[0])}, of which day and month cannot be told"
-            " apart; write them as 2021-12-31."
-        )
+    return other in kinds and _parsed(column, other) is not None
 
 
-def _refuse_far(source: str, name: str, seconds: Column, start: int) -> None:
-    near = pc.and_(pc.greater_equal(seconds, YEARS[0]), pc.less_equal(seconds, YEARS[1]))
-    if not pc.all(near).as_py():
-        row = pc.index(near, False).as_py()
-        raise InputError(
-            f"{source}: time column '{name}' has a date outside the years 1 to 9999 in row {start + row + 1};"
-            f" correct it or name another time column."
-        )
-
-
-def _finite(source: str, name: str, times: Column | None, start: int) -> Column:
-    """Times that can be ordered; InputError naming the first that cannot."""
-    assert times is not None
-    if pa.types.is_floating(times.type) and not pc.all(finite := pc.is_finite(times)).as_py():
+def _checked(seconds: Column | None, error: Callable[..., ColumnError], is_date: bool = False) -> Column:
+    """Times that can be ordered; ColumnError naming the first that cannot."""
+    assert seconds is not None
+    if is_date:
+        near = pc.and_(pc.greater_equal(seconds, YEARS[0]), pc.less_equal(seconds, YEARS[1]))
+        if not pc.all(near).as_py():
+            raise error(pc.index(near, False).as_py(), "has a date outside the years 1 to 9999")
+    if pa.types.is_floating(seconds.type) and not pc.all(finite := pc.is_finite(seconds)).as_py():
         row = pc.index(finite, False).as_py()
-        raise InputError(
-            f"{source}: time column '{name}' has {times[row].as_py()} in row {start + row + 1}, which is not a point"
-            f" in time; correct it or name another time column."
-        )
-    return times
+        raise error(row, f"has {seconds[row].as_py()}", ", which is not a point in time")
+    return seconds
 
 
 def _parsed(column: Column, kind: Kind) -> Column | None:
@@ -129,14 +114,14 @@ def _parsed(column: Column, kind: Kind) -> Column | None:
             return None
     if _strptime(column.slice(0, 1), kind).null_count:
         return None
-    found = _strptime(column, kind)
-    return None if found.null_count else found
+    dates = _strptime(column, kind)
+    return None if dates.null_count else dates
 
 
 def _strptime(column: Column, form: str) -> Column:
     """Text in a form of dates, null where it is not."""
-    found = pc.strptime(column, format=form, unit="us", error_is_null=True)
-    return null_where(pc.less(found.cast(pa.int64()), FOUR_DIGITS), found) if "%Y" in form else found
+    dates = pc.strptime(column, format=form, unit="us", error_is_null=True)
+    return null_where(pc.less(dates.cast(pa.int64()), FOUR_DIGITS), dates) if "%Y" in form else dates
 
 
 def _first_bad(column: Column, kind: Kind) -> int:

@@ -1,8 +1,7 @@
-"""What items are called: an items file of id, title and any other columns, or MovieLens' own list of films."""
+"""What items are called: an items file of id, title and any other columns, or MovieLens' list of films."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ OUR_COLUMNS = ("item", "train_count")  # of a run folder's items.parquet
 # The lists of films that come without usable headers: delimiter, encoding, lines to skip.
 FILM_LISTS = {"u.item": ("|", "latin-1", 0), "movies.dat": ("::", "latin-1", 0), "ml-100k.item": ("\t", "utf-8", 1)}
 # The paper's split of MovieLens-100k leaves out these films and renumbers the others from 0, in the same order.
-# Found by comparing the raters and ratings of each film with u.data: all 1,611 agree exactly (a test checks it).
+# They come from comparing the raters and ratings of each film with u.data: all 1,611 agree exactly (a test checks it).
 LEFT_OUT_OF_SPLIT = {
     677, 814, 897, 910, 913, 957, 1106, 1130, 1236, 1408, 1432, 1447, 1453, 1458, 1460, 1476, 1494, 1498, 1508,
     1520, 1525, 1526, 1543, 1546, 1566, 1567, 1568, 1569, 1570, 1571, 1572, 1575, 1576, 1577, 1581, 1582, 1583,
@@ -39,15 +38,17 @@ def with_items(dataset: Dataset, source: Any) -> Dataset:
         if dataset.name == RENUMBERED_SPLIT:
             films = as_in_split(films)
         return with_titles(dataset, films, label)
-    table, from_text = read.whole_table(source)
+    table, from_text = read.read_all_columns(source)
     id_name, title_name = _columns(label, table.column_names)
-    ids = col.ids(label, "item", id_name, col.plain(table.column(id_name)), from_text)
-    titles = pc.utf8_trim_whitespace(col.plain(table.column(title_name)).cast(pa.string()))
+    ids = col.ids(label, "item", id_name, col.decoded(table.column(id_name)), from_text)
+    if ids.null_count:
+        raise col.no_id(label, "item", id_name, ids.null_count, pc.index(pc.is_null(ids), True).as_py())
+    titles = pc.utf8_trim_whitespace(col.decoded(table.column(title_name)).cast(pa.string()))
     columns = {"title": pc.if_else(pc.equal(titles, ""), pa.scalar(None, pa.string()), titles)}
     columns |= {name: table.column(name) for name in table.column_names if name not in (id_name, title_name)}
     if taken := [name for name in columns if name in OUR_COLUMNS]:
         raise InputError(
-            f"{label}: a column '{taken[0]}' beside the ids has a name that Accord uses itself; rename it."
+            f"{label}: a column '{taken[0]}' besides the ids has a name that Accord uses itself; rename it."
         )
     return _joined(dataset, ids, pa.table(columns), label)
 
@@ -63,11 +64,11 @@ def _joined(dataset: Dataset, ids: Any, info: pa.Table, label: str) -> Dataset:
     if repeated:
         raise InputError(f"{label}: {repeated} rows repeat an item id; keep one row for each item.")
     rows = dataset.items.rows(ids)
-    known = rows >= 0
-    if not known.any():
+    present = rows >= 0
+    if not present.any():
         raise InputError(f"{label}: none of its {len(rows)} ids is an item of the data; is it the right file?")
     place = np.full(len(dataset.items), -1)
-    place[rows[known]] = np.flatnonzero(known)
+    place[rows[present]] = np.flatnonzero(present)
     aligned = info.take(pa.array(place, mask=place < 0))
     titled = len(aligned) - aligned.column("title").null_count
     note = f"{label}: titles for {titled:,} of {len(aligned):,} items."
@@ -76,14 +77,13 @@ def _joined(dataset: Dataset, ids: Any, info: pa.Table, label: str) -> Dataset:
 
 def _columns(label: str, names: Sequence[str]) -> tuple[str, str]:
     """The names of the id and the title column."""
-    plain = {name: re.sub(r"[\W_]", "", name.lower()) for name in names}
-    ids = [name for name in names if plain[name] == "id" or col.is_usual("item", name)]
-    titles = [name for name in names if plain[name] == "title" and name not in ids] or [
-        name for name in names if plain[name].endswith(("title", "name")) and name not in ids
-    ]
+    ids = [name for name in names if col.simplified(name) == "id" or col.is_usual("item", name)]
+    others = {name: col.simplified(name) for name in names if name not in ids}
+    titles = [name for name, simplified in others.items() if simplified == "title"]
+    titles = titles or [name for name, simplified in others.items() if simplified.endswith(("title", "name"))]
     if len(ids) != 1 or len(titles) != 1 or len(set(names)) < len(names):
-        listing = ", ".join(f"'{name}'" for name in names)
-        raise InputError(f"{label} must have one column of item ids ('id') and one 'title'; it has {listing}.")
+        has = col.quoted(names)
+        raise InputError(f"{label} must have one column of item ids ('id') and one 'title'; it has {has}.")
     return ids[0], titles[0]
 
 
@@ -95,12 +95,12 @@ def read_films(path: Path) -> dict[int, str]:
         titles = {int(row[0]): row[1] for row in rows}
     except (ValueError, IndexError):
         raise InputError(f"{path} is not a list of films in MovieLens' format; download it again.") from None
-    if path.name == "ml-100k.item":  # keeps the year apart
+    if path.name == "ml-100k.item":  # has the year in another column
         titles |= {int(row[0]): f"{row[1]} ({row[2]})" for row in rows if len(row) > 2 and row[2].isdigit()}
     return titles
 
 
 def as_in_split(films: dict[int, str]) -> dict[int, str]:
     """The same titles under the ids of the paper's split."""
-    kept = [film for film in sorted(films) if film not in LEFT_OUT_OF_SPLIT]
-    return {number: films[film] for number, film in enumerate(kept)}
+    in_split = [film for film in sorted(films) if film not in LEFT_OUT_OF_SPLIT]
+    return {number: films[film] for number, film in enumerate(in_split)}

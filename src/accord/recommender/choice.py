@@ -7,11 +7,10 @@ without a value meets no condition.
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +19,13 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
+from accord.data import rules
 from accord.data.csr import IntArray
 from accord.errors import Argument, InputError, shown, unknown
 
 Where = str | Sequence[str]
 PATTERN = r"^[^=!<>]+(=|!=|>|<)."  # how a condition begins
-CONDITION = re.compile(r"\s*(?P<name>[^=!<>]+?)\s*(?P<op>>=|<=|!=|==?|>|<)\s*(?P<value>\S(.*\S)?)\s*", re.DOTALL)
 FORM = "write it as genre=drama, genre!=horror|war or year>=1990"
-ORDER: dict[str, Callable[[Any, Any], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
 SEPARATOR = "|"  # between the values of a cell, and between those that a condition allows
 DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 CACHE_SIZE = 64  # conditions, and columns
@@ -48,17 +41,17 @@ class Condition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        match = CONDITION.fullmatch(text)
-        if match is None or not match["name"].strip():
+        parsed = rules.Condition.parse(text)
+        if parsed is None:
             raise InputError(f"where {shown(text)}: {FORM}.")
-        return cls(text, match["name"], match["op"].replace("==", "="), match["value"])
+        return cls(text, *parsed)
 
     def holds(self, values: Sequence[str]) -> list[bool]:
         """Whether it holds for each cell, which may have several values."""
-        if self.op not in ORDER:
+        if self.op in ("==", "!="):
             wanted = _parts(self.value)
-            return [bool(wanted & _parts(value)) == (self.op == "=") for value in values]
-        compare, numbers = ORDER[self.op], [_number(value) for value in values]
+            return [bool(wanted & _parts(value)) == (self.op == "==") for value in values]
+        compare, numbers = rules.OPERATORS[self.op], [_number(value) for value in values]
         if None not in numbers:
             if (bound := _number(self.value)) is None:
                 raise InputError(f"where {shown(self.text)}: '{self.name}' is a column of numbers; give a number.")

@@ -138,7 +138,7 @@ class Recommender(Answers):
 
     def _own(self, data: Dataset) -> None:
         """Take note of all pairs that users have, and keep those that are in neither training nor validation."""
-        self._parts["rest"] = data.beside(validation_part(data, self.run.config.protocol))
+        self._parts["rest"] = data.held_out_besides(validation_part(data, self.run.config.protocol))
         self.owned = self.seen.merge(data.csr(self._parts["rest"]))
 
     @property

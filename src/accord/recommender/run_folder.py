@@ -17,7 +17,8 @@ from accord.config import full_name
 from accord.data.csr import Csr
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import Argument, InputError
-from accord.io.files import own_file, parsed, read_json, read_table, write_json
+from accord.io.files import own_file, parsed, read_json, write_json
+from accord.io.parquet import read_table
 from accord.io.tensors import not_finite, read_tensors
 from accord.methods.base import Method
 from accord.models import MODELS

@@ -11,18 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from accord.data.columns import SAVED
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError
-from accord.io.files import read_batches
+from accord.io.parquet import read_batches
 
 ROWS_AT_ONCE = 2**22
 PARTS = ("train", "valid", "rest")
-COLUMNS = ("value", "weight", "time")  # besides the ids; training does not use the values, reports do
 
 
 def write_seen(path: Path, parts: Mapping[str, Interactions], users: IdMap, items: IdMap) -> None:
     """Write pairs under the caller's ids, each with the part that it belongs to."""
-    types = {"user": users.ids.type, "item": items.ids.type} | dict.fromkeys(COLUMNS, pa.float64())
+    types = {"user": users.ids.type, "item": items.ids.type} | dict.fromkeys(SAVED, pa.float64())
     times = {part.rows.schema.field("time").type for part in parts.values() if "time" in part.names}
     types["time"] = pa.int64() if times == {pa.int64()} else pa.float64()
     train = parts["train"].rows.schema
@@ -44,7 +44,7 @@ def read_seen(path: Path, users: IdMap, items: IdMap) -> dict[str, Interactions]
     """Read the pairs of each part. Ids become rows at once, of four bytes each."""
     batches: dict[str, list[pa.RecordBatch]] = {part: [] for part in PARTS}
     for batch in read_batches(path, {"user", "item", "part"}):
-        rows = batch.select([name for name in ("user", "item", *COLUMNS) if name in batch.schema.names])
+        rows = batch.select([name for name in ("user", "item", *SAVED) if name in batch.schema.names])
         for place, ids in enumerate((users, items)):
             column = ids.rows(rows.column(place))
             if len(column) and column.min() < 0:

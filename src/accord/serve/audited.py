@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accord.errors import Argument, InputError
-from accord.io.files import read_json, read_table
+from accord.io.files import read_json
+from accord.io.parquet import read_table
 from accord.recommender.recommender import Recommender
 
 COLUMNS = ("p_real", "low", "high")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from accord.data.columns import BATCHED
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset
 from accord.data.sampling import TrainingPairs
@@ -122,7 +123,7 @@ class StackTraining:
         name = f"{number}/{self.method.num_stages}"
         config, train, device = self.run.config, self.train_pairs, self.device
         rules, settings, seeds = config.protocol, config.train, stage.target.seeds
-        pairs = TrainingPairs.of(train, device, ("weight", "label", *stage.columns))
+        pairs = TrainingPairs.of(train, device, (*BATCHED, *stage.columns))
         ptr = train.all_ptr
         size = int(ptr[-1]) if stage.target.batching == "pairs" else int((np.diff(ptr) > 0).sum())
         sampler = sampler_of(

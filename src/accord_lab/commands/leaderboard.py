@@ -138,7 +138,7 @@ def _load(datasets: list[str] | None, default: tuple[str, ...]) -> list[Dataset]
     from accord.data import catalog
     from accord.data.load import load
 
-    names = datasets or [name for name in default if catalog.found(name)]
+    names = datasets or [name for name in default if catalog.location(name)]
     if not names:
         raise InputError(f"none of {', '.join(default)} is available; set ACCORD_DATA, or name a dataset to fetch it.")
     return [load(name) for name in names]

@@ -113,7 +113,7 @@ def _one(
     chosen = experiment.choose("dataset", wanted.get("dataset"))
     for what in ("model", "method"):
         experiment.choose(what, wanted.get(what))
-    available = [one for one in chosen if "dataset" in wanted or catalog.found(one)]
+    available = [one for one in chosen if "dataset" in wanted or catalog.location(one)]
     finished = {line["dataset"] for line in Results(folder, name).read()}
     if render_only and "dataset" not in wanted:
         available = [one for one in available if one in finished]
@@ -123,7 +123,7 @@ def _one(
             if render_only
             else f"none of {', '.join(chosen)} is available; set ACCORD_DATA, or name one with --dataset to fetch it."
         )
-    others = [one for one in experiment.datasets if one in finished and one not in available and catalog.found(one)]
+    others = [one for one in experiment.datasets if one in finished and one not in available and catalog.location(one)]
     say(f"{name}: {experiment.title} · {', '.join(available)}")
     with training_progress() as watch:
         parts = run_one(

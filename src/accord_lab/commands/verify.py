@@ -32,7 +32,7 @@ def verify(
 
     @cache
     def find(name: str) -> Dataset | None:
-        return load_named(name) if catalog.is_name(name) and catalog.found(name) else None
+        return load_named(name) if catalog.is_name(name) and catalog.location(name) else None
 
     counts = {False: 0, True: 0, None: 0}
     for check in checks.verify(folder, find, training, device, allow_imports):

@@ -15,11 +15,9 @@ from logs import log_table, write_log
 
 @pytest.fixture
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every bound so small that little data needs many chunks, blocks and groups."""
+    """Every bound so small that little data needs many chunks and ranges."""
     monkeypatch.setattr(sources, "BATCH_ROWS", 97)
     monkeypatch.setattr(text, "TEXT_BLOCK", 2**11)
-    monkeypatch.setattr(prepare_module, "CHUNK_SHARE", 2**20)
-    monkeypatch.setattr(prepare_module, "LEAST_BLOCK", 7)
     monkeypatch.setattr(prepare_module, "BYTES_A_ROW", 2**25)
     monkeypatch.setattr(opened_module, "PAIRS_AT_ONCE", 61)
 

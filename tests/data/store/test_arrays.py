@@ -1,4 +1,4 @@
-"""Arrays in files: appended to, cut back to what is known to be whole, mapped, and checked by size."""
+"""Arrays in files: appended to, mapped, and checked by size."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from accord.data.store.arrays import add_ids, appending, file_of, ids_of, interactions_of, mapped, read_slice
+from accord.data.store.arrays import ids_of, interactions_of, mapped, writing
 from accord.errors import InputError
 
 
 def test_arrays_grow_and_are_mapped(tmp_path: Path) -> None:
-    with appending(tmp_path) as arrays:
+    with writing(tmp_path) as arrays:
         arrays.add("numbers", np.arange(3))
         arrays.add("numbers", np.arange(3, 5))
         arrays.add("none", np.empty(0, np.int32))
@@ -22,39 +22,24 @@ def test_arrays_grow_and_are_mapped(tmp_path: Path) -> None:
     found = mapped(tmp_path, described, tmp_path)
     assert found["numbers"].tolist() == [0, 1, 2, 3, 4]
     assert len(found["none"]) == 0
-    assert read_slice(tmp_path, "numbers", np.int64, 1, 3).tolist() == [1, 2]
-
-
-def test_what_is_not_known_to_be_whole_is_written_again(tmp_path: Path) -> None:
-    with appending(tmp_path) as arrays:
-        arrays.add("numbers", np.arange(3))
-        described = arrays.sync()
-        arrays.add("numbers", np.arange(100))  # the process is stopped before this is described
-    with file_of(tmp_path, "numbers").open("ab") as file:
-        file.write(b"half")
-    with appending(tmp_path, described) as arrays:
-        arrays.add("numbers", np.array([7]))
-        described = arrays.sync()
-    assert mapped(tmp_path, described, tmp_path)["numbers"].tolist() == [0, 1, 2, 7]
 
 
 def test_an_array_of_another_size_is_damaged(tmp_path: Path) -> None:
-    with appending(tmp_path) as arrays:
+    with writing(tmp_path) as arrays:
         arrays.add("numbers", np.arange(3))
         described = arrays.sync()
-    file_of(tmp_path, "numbers").write_bytes(b"1234")
+    (tmp_path / "numbers.bin").write_bytes(b"1234")
     with pytest.raises(InputError, match=r"damaged \(numbers\.bin has 4 bytes, not 24\)"):
         mapped(tmp_path, described, tmp_path)
-    file_of(tmp_path, "numbers").unlink()
+    (tmp_path / "numbers.bin").unlink()
     with pytest.raises(InputError, match=r"damaged \(numbers\.bin is missing\)"):
         mapped(tmp_path, described, tmp_path)
 
 
 @pytest.mark.parametrize("ids", [[-5, 3, 2**40], ["", "a", "ü\U0001f600"]])
 def test_ids_of_either_type_come_back(tmp_path: Path, ids: list[int] | list[str]) -> None:
-    with appending(tmp_path) as arrays:
-        for part in (ids[:1], ids[1:]):
-            add_ids(arrays, "user_ids", pa.array(part))
+    with writing(tmp_path) as arrays:
+        arrays.add_ids("user_ids", pa.array(["before", *ids] if isinstance(ids[0], str) else [1, *ids])[1:])
         described = arrays.sync()
     assert ids_of(mapped(tmp_path, described, tmp_path), "user_ids").ids.to_pylist() == ids
 

@@ -1,12 +1,9 @@
-"""A store is the same however it was made and wherever it was stopped."""
+"""A store is the same however it was made, and there only when it is complete."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -17,10 +14,10 @@ from accord.cli.app import app
 from accord.cli.data import parse_bytes
 from accord.data.columns import Columns
 from accord.data.load import load
-from accord.data.store import prepare as prepare_module
 from accord.data.store import store as opened_module
 from accord.data.store.prepare import prepare
 from accord.errors import InputError
+from accord.io.files import only_writer
 from logs import assert_same, log_table, write_log
 
 
@@ -71,66 +68,40 @@ def test_bytes_do_not_depend_on_memory(
     assert arrays(tmp_path / "at-once") == arrays(tmp_path / "pieces")
 
 
-class Killed(BaseException):
-    """As a killed process: nothing is tidied up by those who catch errors."""
-
-
-def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int, after: bool) -> Callable[[], bool]:
-    """Stop before or after the n-th file of JSON is written; says whether that came to pass."""
-    count = 0
-
-    def write(path: Path, content: Any) -> None:
-        nonlocal count
-        count += 1
-        if count == number and not after:
-            raise Killed
-        write_json(path, content)
-        if count == number:
-            raise Killed
-
-    write_json = __import__("accord.io.files", fromlist=["write_json"]).write_json
-    monkeypatch.setattr(prepare_module, "write_json", write)
-    return lambda: count >= number
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_stopped_anywhere_it_goes_on_to_the_same_bytes(
-    tmp_path: Path, in_pieces: None, monkeypatch: pytest.MonkeyPatch, after: bool
+@pytest.mark.parametrize("error", [KeyboardInterrupt, InputError("a bad row")])
+def test_what_fails_leaves_nothing_behind(
+    tmp_path: Path, in_pieces: None, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    log = write_log(tmp_path / "log.csv", log_table(200, text=True))
+    log, out = write_log(tmp_path / "log.csv", log_table(text=True)), tmp_path / "store"
     prepare(log, tmp_path / "whole")
-    number = 1
-    while True:
-        happened = stopped_at(monkeypatch, number, after)
-        out = tmp_path / "stopped"
-        try:
-            prepare(log, out)
-        except Killed:
-            assert happened()
-            if not opened_module.is_store(out):
-                with pytest.raises(InputError, match="not finished; run the same `accord data prepare` again"):
-                    load(out)
-                with (out / "item.bin").open("ab") as file:
-                    file.write(b"half a row")  # as if stopped in the middle of an append
-                prepare(log, out)
-        assert arrays(out) == arrays(tmp_path / "whole"), number
-        shutil.rmtree(out)
-        if not happened():
-            break
-        number += 1
-    assert number > 10
+    for step in ("reading rows", "partitioning rows", "sorting rows"):
+
+        def fail(name: str, done: int, total: int | None, step: str = step) -> None:
+            if name == step and done > 1:
+                raise error
+
+        with pytest.raises((KeyboardInterrupt, InputError)):
+            prepare(log, out, on_progress=fail)
+        assert not out.exists()
+    prepare(log, out)
+    assert arrays(out) == arrays(tmp_path / "whole")
 
 
-def test_another_log_is_not_taken_for_the_one_begun(
-    tmp_path: Path, in_pieces: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_process_leaves_is_not_read_and_not_used(tmp_path: Path) -> None:
     log, out = write_log(tmp_path / "log.csv", log_table()), tmp_path / "store"
-    happened = stopped_at(monkeypatch, 5, after=True)
-    with pytest.raises(Killed):
-        prepare(log, out)
-    assert happened()
-    write_log(log, log_table(seed=1))
+    (out / opened_module.WORK).mkdir(parents=True)
+    (out / opened_module.WORK / "chunk-0-user").write_bytes(b"half a row")
+    (out / "weight.bin").write_bytes(b"half a row")
+    with pytest.raises(InputError, match="not finished; run `accord data prepare` again"):
+        load(out)
     assert_same(load(log), prepare(log, out).dataset("auto", (0.8, 0.1, 0.1), None, 0))
+    assert not (out / "weight.bin").exists()
+
+
+def test_two_processes_do_not_prepare_one_store(tmp_path: Path) -> None:
+    log, out = write_log(tmp_path / "log.csv", log_table()), tmp_path / "store"
+    with only_writer(out), pytest.raises(InputError, match="is being written by another process; wait for it"):
+        prepare(log, out)
 
 
 def test_where_a_store_cannot_be_made(tmp_path: Path, store: Path) -> None:
@@ -176,10 +147,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = [CliRunner().invoke(app, ["data", "check", what, "--json"]).stdout for what in ("log.csv", "store")]
     assert checks[0] == checks[1]
     assert json.loads(checks[0])["name"] == "log"
-    monkeypatch.setattr(prepare_module, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    stopped = CliRunner().invoke(app, ["data", "prepare", "log.csv", "--out", "other"])
-    assert stopped.exit_code == 130
-    assert "the same command continues where it stopped" in stopped.stderr
 
 
 def test_amounts_of_memory() -> None:

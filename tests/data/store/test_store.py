@@ -1,4 +1,4 @@
-"""A store gives what the same log gives in memory, to the last bit, however it was made and wherever it was stopped."""
+"""A store gives what the same log gives in memory, to the last bit however it was made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from accord.data.csr import Csr
 from accord.data.load import load
 from accord.data.sampling import Sampler, TrainingPairs
 from accord.data.store.prepare import prepare
-from accord.data.store.store import Store
+from accord.data.store.store import WORK, Store
 from accord.errors import InputError
 from accord.fitting import fit
 from accord.random import generators
@@ -39,7 +39,7 @@ def test_a_store_reads_as_the_log_does(tmp_path: Path, in_pieces: None, kind: st
             asked = {"split": split, "clean": clean, "seed": 3, "ratios": (0.7, 0.1, 0.2)}
             for _ in range(2):  # made, and found again
                 assert_same(load(log, **asked), load(tmp_path / "store", **asked))
-    assert not (tmp_path / "store" / "preparing").exists()
+    assert not (tmp_path / "store" / WORK).exists()
 
 
 @pytest.mark.parametrize("split", ["random", "chronological", "global-time:150"])
@@ -156,10 +156,7 @@ def test_a_damaged_split_says_what_to_remove(store: Path) -> None:
     ("asked", "told"),
     [
         ({"columns": Columns(user="userId")}, "prepared already, so columns cannot be chosen"),
-        (
-            {"clean": "dwell>3"},
-            "has no column 'dwell', which the clean rule names; prepare it with that as columns=Columns",
-        ),
+        ({"clean": "dwell>3"}, "has no column 'dwell', which the clean rule names; prepare it with that as columns"),
         ({"split": "middle"}, "unknown split"),
     ],
 )

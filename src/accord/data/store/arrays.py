@@ -1,4 +1,4 @@
-"""Named arrays as plain binary files in a folder: appended to while they are made, mapped into memory afterwards."""
+"""Named arrays as binary files in a folder: appended to while they are made, mapped into memory afterwards."""
 
 from __future__ import annotations
 
@@ -12,105 +12,78 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from accord.data.columns import COLUMNS
 from accord.data.csr import Csr
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import Argument, InputError
 
 Array = npt.NDArray[Any]
 Described = dict[str, tuple[str, int]]  # type and length of each array
-COLUMNS = ("user", "item", "value", "time", "weight", "label")
 
 
-def file_of(folder: Path, name: str) -> Path:
-    return folder / f"{name}.bin"
+def damaged(store: Path, why: str) -> InputError:
+    return InputError(f"{store} is damaged ({why}); prepare it again with ", Argument("overwrite", True), ".")
 
 
-class Appended:
-    """Arrays that are appended to. What is not known to be complete is cut off and written again."""
+class ArrayWriter:
+    """Arrays that are appended to."""
 
-    def __init__(self, folder: Path, kept: Mapping[str, tuple[str, int]] | None = None) -> None:
-        """`kept`: the arrays that are already there, as `sync` described them."""
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.written: Described = {name: (kind, size) for name, (kind, size) in (kept or {}).items()}
-        self.files: dict[str, BinaryIO] = {}
-        for name in self.written:
-            self._open(name)
-
-    def _open(self, name: str) -> None:
-        kind, size = self.written[name]
-        path = file_of(self.folder, name)
-        path.touch()
-        os.truncate(path, size * np.dtype(kind).itemsize)
-        self.files[name] = path.open("ab")
+        self.written: Described = {}
+        self._files: dict[str, BinaryIO] = {}
 
     def add(self, name: str, array: Array) -> None:
         kind, size = self.written.setdefault(name, (array.dtype.str, 0))
         assert kind == array.dtype.str, (name, kind, array.dtype)
-        if name not in self.files:
-            self._open(name)
-        array.tofile(self.files[name])
+        if name not in self._files:
+            self._files[name] = (self.folder / f"{name}.bin").open("wb")
+        array.tofile(self._files[name])
         self.written[name] = kind, size + len(array)
+
+    def add_ids(self, name: str, ids: pa.Array) -> None:
+        """Ids: integers as they are, text end to end, with the end of each."""
+        if ids.type == pa.int64():
+            self.add(name, np.asarray(ids))
+            return
+        _, offsets, text = ids.buffers()
+        ends = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1]
+        self.add(f"{name}-ends", ends - ends[0])
+        self.add(f"{name}-text", np.frombuffer(text or b"", np.uint8)[ends[0] : ends[-1]])
 
     def sync(self) -> Described:
         """Flush everything to disk, and describe it."""
-        for file in self.files.values():
+        for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
         return dict(self.written)
 
     def close(self) -> None:
-        for file in self.files.values():
+        for file in self._files.values():
             file.close()
-        self.files.clear()
 
 
 @contextmanager
-def appending(folder: Path, kept: Mapping[str, tuple[str, int]] | None = None) -> Iterator[Appended]:
-    arrays = Appended(folder, kept)
+def writing(folder: Path) -> Iterator[ArrayWriter]:
+    arrays = ArrayWriter(folder)
     try:
         yield arrays
     finally:
         arrays.close()
 
 
-def mapped(folder: Path, described: Mapping[str, tuple[str, int]], whole: Path) -> dict[str, Array]:
-    """Arrays mapped from their files. `whole` is what to prepare again if one is damaged."""
+def mapped(folder: Path, described: Mapping[str, tuple[str, int]], store: Path) -> dict[str, Array]:
+    """Arrays mapped from their files. `store` is what to prepare again if one is damaged."""
     arrays: dict[str, Array] = {}
     for name, (kind, size) in described.items():
-        path, dtype = file_of(folder, name), np.dtype(kind)
-        found = path.stat().st_size if path.is_file() else None
-        if found != size * dtype.itemsize:
-            problem = "is missing" if found is None else f"has {found} bytes, not {size * dtype.itemsize}"
-            raise InputError(
-                f"{whole} is damaged ({path.name} {problem}); prepare it again with ", Argument("overwrite", True), "."
-            )
+        path, dtype = folder / f"{name}.bin", np.dtype(kind)
+        length = path.stat().st_size if path.is_file() else None
+        if length != size * dtype.itemsize:
+            problem = "is missing" if length is None else f"has {length} bytes, not {size * dtype.itemsize}"
+            raise damaged(store, f"{path.name} {problem}")
         # copy on write: torch wants writable arrays, though nothing writes to them
         arrays[name] = np.asarray(np.memmap(path, dtype, "c", shape=(size,))) if size else np.empty(0, dtype)
     return arrays
-
-
-def read_slice(folder: Path, name: str, dtype: npt.DTypeLike, start: int, stop: int) -> Array:
-    """A slice of an array, in memory."""
-    kind = np.dtype(dtype)
-    array: Array = np.fromfile(file_of(folder, name), kind, stop - start, offset=start * kind.itemsize)
-    return array
-
-
-def add_ids(arrays: Appended, name: str, ids: pa.Array) -> None:
-    """Append ids: integers as they are, text end to end, with the end of each."""
-    if ids.type == pa.int64():
-        arrays.add(name, np.asarray(ids))
-        return
-    _, length = arrays.written.get(f"{name}-text", ("", 0))
-    _, offsets, text = ids.buffers()
-    ends = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1].astype(np.int64)
-    if length + ends[-1] - ends[0] >= 2**31:
-        raise InputError(f"the {name.split('_')[0]} ids are more than 2 GiB of text; use shorter ids, or integers.")
-    if not length and f"{name}-ends" not in arrays.written:
-        arrays.add(f"{name}-ends", np.zeros(1, np.int32))
-    arrays.add(f"{name}-ends", (ends[1:] - ends[0] + length).astype(np.int32))
-    if ends[-1] > ends[0]:
-        arrays.add(f"{name}-text", np.frombuffer(text, np.uint8)[ends[0] : ends[-1]])
 
 
 def ids_of(arrays: Mapping[str, Array], name: str) -> IdMap:
@@ -121,17 +94,13 @@ def ids_of(arrays: Mapping[str, Array], name: str) -> IdMap:
 
 
 def interactions_of(
-    arrays: Mapping[str, Array], ids: tuple[IdMap, IdMap], called: Mapping[str, str], missing: bool
+    arrays: Mapping[str, Array], ids: tuple[IdMap, IdMap], source_names: Mapping[str, str], missing: bool
 ) -> Interactions:
     """The rows of arrays, sorted by user and item, in their files. `missing`: whether some have no value."""
-    columns, fields = [], []
-    for name in COLUMNS:
-        if name in arrays:
-            column = pa.array(arrays[name], from_pandas=name == "label" or (name == "value" and missing))
-            columns.append(column)
-            fields.append(
-                pa.field(name, column.type, metadata={"source": called[name]} if name in COLUMNS[2:] else None)
-            )
-    rows = Interactions(pa.table(columns, schema=pa.schema(fields)), ids)
-    rows.stored = Csr(arrays["ptr"], arrays["item"], len(ids[1]), arrays["user"])
-    return rows
+    columns = {name: pa.array(arrays[name]) for name in ("user", "item")}
+    fields = [pa.field(name, pa.int32()) for name in columns]
+    for name in (name for name in COLUMNS if name in arrays):
+        columns[name] = pa.array(arrays[name], from_pandas=name == "label" or (name == "value" and missing))
+        fields.append(pa.field(name, columns[name].type, metadata={"source": source_names[name]}))
+    stored = Csr(arrays["ptr"], arrays["item"], len(ids[1]), arrays["user"])
+    return Interactions(pa.table(list(columns.values()), schema=pa.schema(fields)), ids, stored)

@@ -16,14 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from accord.data import split as splitting
+from accord.data.columns import COLUMNS
 from accord.data.csr import PAIRS_AT_ONCE
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.split import CleanRule, Ratios
-from accord.data.store.arrays import COLUMNS, Array, Described, appending, ids_of, interactions_of, mapped
-from accord.errors import Argument, ColumnArgument, InputError
-from accord.io.files import write_json
+from accord.data.rules import CleanRule
+from accord.data.split import Ratios
+from accord.data.store.arrays import Array, Described, damaged, ids_of, interactions_of, mapped, writing
+from accord.errors import ColumnArgument, InputError
+from accord.io.files import UNFINISHED, write_json
 
-HEADER, WORK, SPLITS, LOCK = "store.json", "preparing", "splits", "lock"
+HEADER, WORK, SPLITS = "store.json", f".preparing{UNFINISHED}", "splits"
 FORMAT, VERSION = "accord store", 1
 PARTS = ("train", "valid", "test")
 
@@ -34,12 +36,12 @@ def is_store(path: Path) -> bool:
 
 
 def is_unfinished(path: Path) -> bool:
-    return (path / WORK / LOCK).is_file() and not is_store(path)
+    return (path / WORK).is_dir() and not is_store(path)
 
 
 def remove(path: Path) -> None:
     """Delete a store, and nothing else that is in its folder."""
-    (path / HEADER).unlink()  # first: what is left is not a store
+    (path / HEADER).unlink(missing_ok=True)  # first: what is left is not a store
     for folder in (WORK, SPLITS):
         shutil.rmtree(path / folder, ignore_errors=True)
     for file in path.glob("*.bin"):
@@ -90,16 +92,14 @@ class Store:
     @classmethod
     def open(cls, folder: Path) -> Store:
         if is_unfinished(folder):
-            raise InputError(f"{folder} is not finished; run the same `accord data prepare` again, and it continues.")
+            raise InputError(f"{folder} is not finished; run `accord data prepare` again.")
         header = Header.read(folder)
         arrays = mapped(folder, header.arrays, folder)
         try:
             ids = ids_of(arrays, "user_ids"), ids_of(arrays, "item_ids")
             rows = interactions_of(arrays, ids, header.called, header.missing)
         except KeyError as error:
-            raise InputError(
-                f"{folder} is damaged (it has no {error}); prepare it again with ", Argument("overwrite", True), "."
-            ) from None
+            raise damaged(folder, f"it has no {error}") from None
         return cls(folder, header, arrays, rows)
 
     @property
@@ -120,21 +120,17 @@ class Store:
         self, split: str, ratios: Sequence[float], rule: CleanRule | None, seed: int, name: str | None = None
     ) -> Dataset:
         """Train, valid and test: the same as those of the log read into memory."""
-        known = {
-            word for role in COLUMNS[2:] if role in self.header.called for word in (role, self.header.called[role])
-        }
-        unknown = [word for word in (rule.names if rule else ()) if word not in known]
-        if unknown:
+        names = {word for role, name in self.header.called.items() if role in COLUMNS for word in (role, name)}
+        if missing := [word for word in (rule.names if rule else ()) if word not in names]:
             raise InputError(
-                f"{self.folder} has no column '{unknown[0]}', which the clean rule names; prepare it with that as ",
-                ColumnArgument("value"),
-                ".",
+                f"{self.folder} has no column '{missing[0]}', which the clean rule names; prepare it with that as ",
+                *(ColumnArgument("value"), "."),
             )
         label = name or self.header.name
         return splitting.split(self.interactions, split, ratios, rule, seed, label, self.header.notes, cut=self._cut)
 
     def _cut(self, rows: Interactions, kind: str, ratios: Ratios, seed: int) -> list[Interactions]:
-        """The parts of a split, made once and kept in the store."""
+        """The parts of a split, made once and written to the store."""
         shares = "" if kind == "leave-last-out" else "".join(f"-{share:g}" for share in ratios)
         folder = self.folder / SPLITS / f"{re.sub('[^a-z0-9-]+', '_', kind.lower())}{shares}-seed-{seed}"
         if not (folder / HEADER).is_file():
@@ -157,7 +153,7 @@ class Store:
             for wanted, part in enumerate(PARTS):
                 (unfinished / part).mkdir()
                 counts = np.zeros(len(rows.user_ids) + 1, dtype=np.int64)
-                with appending(unfinished / part) as arrays:
+                with writing(unfinished / part) as arrays:
                     for start in range(0, len(rows), PAIRS_AT_ONCE):
                         block = slice(start, start + PAIRS_AT_ONCE)
                         keep = assigned[block] == wanted

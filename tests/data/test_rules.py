@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from accord.data.label_rules import Events, Rule
+from accord.data.rules import EventRule, LabelRule
 from accord.errors import InputError
 
 NAN = np.nan
@@ -16,6 +16,7 @@ NAN = np.nan
     ("text", "expected"),
     [
         ("rating>=4", [1, 0, 0, NAN]),
+        ("rating=5", [1, 0, 0, NAN]),
         ("rating>=4; rating<=2", [1, NAN, 0, NAN]),
         ("rating>=4 and dwell>10", [NAN, 0, 0, NAN]),
         ("rating>=4, dwell>10", [NAN, 0, 0, NAN]),
@@ -23,48 +24,48 @@ NAN = np.nan
     ],
 )
 def test_an_empty_column_says_nothing(text, expected):
-    rule = Rule.parse(text)
+    rule = LabelRule.parse(text)
     columns = {"rating": np.array([5, 3, 1, NAN]), "dwell": np.array([NAN, 2, 3, 20])}
     np.testing.assert_array_equal(rule.labels(columns), expected)
 
 
 def test_what_is_no_rule_may_be_a_name():
-    assert Rule.parse("liked") is None
-    assert Rule.parse("labels.csv") is None
+    assert LabelRule.parse("liked") is None
+    assert LabelRule.parse("labels.csv") is None
 
 
-@pytest.mark.parametrize("text", ["rating>=", ">4", "rating>=4; rating<=2; rating==3", "rating=4"])
+@pytest.mark.parametrize("text", ["rating>=", ">4", "rating>=4; rating<=2; rating==3"])
 def test_a_broken_rule_is_refused(text):
     with pytest.raises(InputError, match="write a rule like"):
-        Rule.parse(text)
+        LabelRule.parse(text)
 
 
 def test_kinds_of_events_say_what_they_are_given():
-    events = Events.parse("view=?, cart=0.7,buy=1")
-    assert events.name_in("log", ["user", "item", "event_type"]) == "event_type"
+    events = EventRule.parse("view=?, cart=0.7,buy=1")
+    assert events.column_in("log", ["user", "item", "event_type"]) == "event_type"
     found = events.labels("log", "event_type", pa.array(["buy", "view", None, "cart"]))
     np.testing.assert_array_equal(found, [1, NAN, NAN, 0.7])
 
 
 def test_the_column_of_events_can_be_named():
-    events = Events.parse("what:click=0,order=1")
-    assert events.name_in("log", ["user", "item", "type", "what"]) == "what"
+    events = EventRule.parse("what:click=0,order=1")
+    assert events.column_in("log", ["user", "item", "type", "what"]) == "what"
     with pytest.raises(InputError, match="'what'"):
-        events.name_in("log", ["user", "item", "type"])
+        events.column_in("log", ["user", "item", "type"])
 
 
 @pytest.mark.parametrize("names", [["user", "item"], ["user", "item", "event", "action"]])
 def test_no_usual_column_or_two_of_them_are_refused(names):
     with pytest.raises(InputError, match="before a colon"):
-        Events.parse("view=?,buy=1").name_in("log", names)
+        EventRule.parse("view=?,buy=1").column_in("log", names)
 
 
 @pytest.mark.parametrize("text", ["view", "view=", "view=2", "=1", "view=yes", "view=?,"])
 def test_broken_events_are_refused(text):
     with pytest.raises(InputError, match="KIND=LABEL"):
-        Events.parse(text)
+        EventRule.parse(text)
 
 
 def test_a_kind_that_nobody_named_is_refused():
     with pytest.raises(InputError, match=r"kind 'rent'.*rent=\?"):
-        Events.parse("view=?,buy=1").labels("log", "event", pa.array(["view", "rent"]))
+        EventRule.parse("view=?,buy=1").labels("log", "event", pa.array(["view", "rent"]))

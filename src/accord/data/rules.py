@@ -1,0 +1,206 @@
+"""Rules on the columns of a log: which interactions are real preferences, and which are noise.
+
+A condition is `NAME OP NUMBER`, as `rating>=4`; several are joined by `and` or a comma.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from accord.data import columns as col
+from accord.data.interactions import Interactions
+from accord.errors import ColumnArgument, InputError, shown
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+CONDITION = re.compile(r"\s*(?P<name>[^=!<>]+?)\s*(?P<op>>=|<=|!=|==?|>|<)\s*(?P<value>\S(.*\S)?)\s*", re.DOTALL)
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+EVENT_NAMES = "event eventtype eventname type action actiontype behavior behaviour behaviortype interactiontype kind"
+
+Floats = npt.NDArray[np.float64]
+
+
+class Condition(NamedTuple):
+    """`NAME OP VALUE`, taken apart."""
+
+    name: str
+    op: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> Condition | None:
+        match = CONDITION.fullmatch(text)
+        if match is None or not match["name"].strip():
+            return None
+        return cls(match["name"], "==" if match["op"] == "=" else match["op"], match["value"])
+
+    def holds(self, columns: Mapping[str, Floats]) -> Floats:
+        """1 where it holds, 0 where it does not, NaN where the column is empty."""
+        column = columns[self.name]
+        return np.where(np.isnan(column), np.nan, OPERATORS[self.op](column, float(self.value)))
+
+
+def parse_conditions(text: str) -> tuple[Condition, ...] | str:
+    """The conditions on numbers in a text, or the part of it that is none."""
+    conditions = []
+    for part in re.split(r",|\band\b", text):
+        condition = Condition.parse(part)
+        if condition is None or not NUMBER.fullmatch(condition.value):
+            return part
+        conditions.append(condition)
+    return tuple(conditions)
+
+
+def _all_hold(conditions: Sequence[Condition], columns: Mapping[str, Floats]) -> Floats:
+    """1 where every condition holds, 0 where one does not, NaN where that is unknown."""
+    each = np.stack([condition.holds(columns) for condition in conditions])
+    return np.where((each == 0).any(0), 0.0, np.where(np.isnan(each).any(0), np.nan, 1.0))
+
+
+def _names(conditions: Sequence[Condition]) -> list[str]:
+    return list(dict.fromkeys(condition.name for condition in conditions))
+
+
+@dataclass(frozen=True)
+class CleanRule:
+    """Conditions on the value or the time that a real preference meets, all of them: `value>=5`, `dwell>10`."""
+
+    text: str
+    conditions: tuple[Condition, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> CleanRule:
+        conditions = parse_conditions(text)
+        if isinstance(conditions, str):
+            raise InputError(
+                f"clean rule {shown(text)}: {shown(conditions)} is not NAME OP NUMBER; write it like 'value>=5' or"
+                " 'value>=4 and value<=5'."
+            )
+        return cls(text, conditions)
+
+    @property
+    def names(self) -> list[str]:
+        return _names(self.conditions)
+
+    def mask(self, interactions: Interactions) -> npt.NDArray[np.bool_]:
+        """True where every condition holds; a missing value meets no condition."""
+        roles = {name: self._role(interactions, name) for name in self.names}
+        columns = {name: interactions.column(role) for name, role in roles.items()}
+        return np.asarray(_all_hold(self.conditions, columns) == 1)
+
+    def _role(self, interactions: Interactions, name: str) -> str:
+        present = [role for role in ("value", "time") if role in interactions.names]
+        for role in present:
+            if name in (role, interactions.source_name(role)):
+                return role
+        listing = ", ".join(f"{role} ('{interactions.source_name(role)}')" for role in present)
+        raise InputError(
+            f"clean rule {shown(self.text)} names '{name}', but the data has {listing or 'neither value nor time'}; ",
+            *("give ", ColumnArgument("value"), " or ", ColumnArgument("time"), ", or change the rule."),
+        )
+
+
+@dataclass(frozen=True)
+class LabelRule:
+    """Real where all conditions hold, noise where they do not; with `noise`, noise only where those hold.
+
+    A column that is empty says nothing, so the label is unknown unless another condition fails already.
+    """
+
+    real: tuple[Condition, ...]
+    noise: tuple[Condition, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> LabelRule | None:
+        """`rating>=4`, or `rating>=4; rating<=2` where what lies between is unknown. None: this is no rule."""
+        sides = [parse_conditions(side) for side in text.split(";")]
+        rules = [side for side in sides if not isinstance(side, str)]
+        if len(rules) == len(sides) <= 2:
+            return cls(*rules)
+        if re.search(r"[<>=]", text):
+            raise InputError(f"labels {shown(text)}: write a rule like 'rating>=4' or 'rating>=4; rating<=2'.")
+        return None
+
+    @property
+    def names(self) -> list[str]:
+        return _names((*self.real, *self.noise))
+
+    def labels(self, columns: Mapping[str, Floats]) -> Floats:
+        """1, 0 or NaN for every row."""
+        real = _all_hold(self.real, columns)
+        if not self.noise:
+            return real
+        noise = _all_hold(self.noise, columns)
+        return np.where(real == 1, np.where(noise == 1, 0.5, 1.0), np.where(noise == 1, 0.0, np.nan))
+
+
+@dataclass(frozen=True)
+class EventRule:
+    """Labels by the kind of event: `view=?,cart=0.7,buy=1`, in the usual column or in one named before a colon."""
+
+    text: str
+    column: str | None
+    kinds: Mapping[str, float]  # NaN: unknown
+
+    @classmethod
+    def parse(cls, text: str) -> EventRule:
+        column, colon, rest = text.rpartition(":")
+        kinds = {}
+        for part in rest.split(","):
+            kind, equals, label = (piece.strip() for piece in part.partition("="))
+            try:
+                number = np.nan if label == "?" else float(label)
+            except ValueError:
+                number = -1.0
+            if not equals or not kind or not (np.isnan(number) or 0 <= number <= 1):
+                raise InputError(
+                    f"events {shown(text)}: {shown(part)} is not KIND=LABEL; write it like 'view=?,cart=0.7,buy=1',"
+                    " with labels from 0 (noise) to 1 (real) or ? (unknown)."
+                )
+            kinds[kind] = number
+        return cls(text, column.strip() if colon else None, kinds)
+
+    def column_in(self, source: str, names: Sequence[str]) -> str:
+        """The column of a source that names the kind of event."""
+        if self.column is not None:
+            return require_column(source, self.column, names, "events")
+        usual = [name for name in names if col.simplified(name) in EVENT_NAMES.split()]
+        if len(usual) != 1:
+            several = " and ".join(f"'{name}'" for name in usual) or "none"
+            raise InputError(
+                f"{source}: of the columns that usually name the kind of event it has {several}; give it before a"
+                f" colon: 'COLUMN:{self.text}'."
+            )
+        return usual[0]
+
+    def labels(self, source: str, name: str, column: Any) -> Floats:
+        kinds = col.decoded(column).cast(pa.string()).dictionary_encode()
+        present = [str(kind).strip() for kind in kinds.dictionary.to_pylist()]
+        if missing := [kind for kind in present if kind not in self.kinds]:
+            raise InputError(
+                f"{source}: column '{name}' has events of kind {shown(missing[0])}, which the rule does not name; add"
+                f" {missing[0]}=?, or a label for it."
+            )
+        labels = np.array([*(self.kinds[kind] for kind in present), np.nan])
+        return np.asarray(labels[np.asarray(kinds.indices.fill_null(len(present)))])
+
+
+def require_column(source: str, name: str, names: Sequence[str], option: str) -> str:
+    if name not in names:
+        missing = f"{source} has no column '{name}', which the {option} name"
+        raise InputError(f"{missing}; it has {col.quoted(names)}: correct the {option}.")
+    return name
