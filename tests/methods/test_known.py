@@ -204,7 +204,7 @@ def pushes(method, batch: Batch) -> np.ndarray:
     return -np.sum([one.grad.numpy() for one in logits], 0)[:, : batch.num_positives]
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "softmax"])  # where a label is a weight
 def test_what_is_known_is_pushed_to_its_label(name):
     train, label = labelled_log()
     label = np.where(label == 0.3, UNKNOWN, label)

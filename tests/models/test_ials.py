@@ -101,8 +101,8 @@ def test_scores_and_fold_in(train):
     expected = solved(new, item, 0.2, 0.05, 0.7) @ item.T
     np.testing.assert_allclose(model.fold_in(torch.tensor([1, 5, 6])).numpy(), expected, atol=1e-5)
     assert torch.equal(model.item_vectors(), model.item[0])
-    user_rows, item_rows = model.factors(torch.tensor([3, 1]))
-    torch.testing.assert_close(user_rows @ item_rows.T, model.score_all(torch.tensor([3, 1]))[0])
+    user_rows, item_rows = model.factors(torch.tensor([[3, 1]]))
+    torch.testing.assert_close(user_rows @ item_rows.mT, model.score_all(torch.tensor([3, 1])))
 
 
 def test_somebody_new_gets_the_list_of_a_user_with_the_same_history():

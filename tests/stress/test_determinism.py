@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import accord
 from accord.cli.app import app
+from accord.consensus.training import Trained
 from accord.errors import InputError
 from accord.methods import METHODS
 from accord.models import MODELS
@@ -122,6 +123,6 @@ def test_every_operation_has_a_deterministic_form_on_cuda(model, method):
     for protocol in ("corrected", "published"):
         run = plan_small(model, method, (3, 5), protocol=protocol, epochs=3)
         trained, states = train_stack(small_data(), run, torch.device("cuda"))
-        made = Recommender.of_training(run, small_data(), trained, states, {})
+        made = Recommender.of_training(Trained(run, trained, states), small_data())
         assert made.recommend(k=5).num_rows
         assert made.beliefs(small_data().train).num_rows

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from accord.consensus.training import Trained
 from accord.data.user_shard import shard_of
 from accord.errors import InputError
 from accord.evaluation.evaluate import Relevant
@@ -100,7 +101,7 @@ def test_one_process_evaluates_the_whole_test():
     relevant = Relevant.of_test(data, run.config.protocol)
     found = evaluate_together(ALONE, run, data, made, relevant, CPU)
     assert found.users.tolist() == relevant.users.tolist()
-    alone = Recommender.of_training(run, data, made, []).evaluate()
+    alone = Recommender.of_training(Trained(run, made), data).evaluate()
     assert found.mean() == alone.mean()
     assert found.warm.tolist() == alone.warm.tolist()
 

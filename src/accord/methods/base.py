@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 from typing import Protocol as TypingProtocol
 
 import numpy as np
@@ -87,6 +87,7 @@ class Method(Trainable):
     members: ClassVar[int] = 1  # networks trained for each run, averaged when scoring
     per_run: ClassVar[tuple[str, ...]] = ()  # options that may differ between runs: each is a [R, 1] buffer of its name
     columns: ClassVar[tuple[str, ...]] = ()  # of the interactions, that its batches carry besides weights and labels
+    batching: ClassVar[Literal["pairs", "users"] | None] = None  # what batches are made of; None: as the target asks
     popularity: float | None = None  # negatives by popularity, to which so much is added; None: all alike
     shardable: bool = False  # whether its loss is a sum over pairs, so that processes can share a batch
     learns: ClassVar[bool] = True  # by a training loop: it has seeds, epochs and something to stop by

@@ -158,8 +158,8 @@ class Model(nn.Module):
         raise AssertionError("a model scores all items")
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Vectors of users [B, d] and of all items [I, d], of the first run, whose products put the items in the order
-        that `score_all` does; None if the model has none."""
+        """Vectors of users [R, B] and of all items, [R, B, d] and [R, I, d], whose products put a user's items in the
+        order that `score_all` does; None if the model has none."""
         return None
 
     def item_vectors(self) -> Tensor | None:

@@ -34,7 +34,7 @@ class GMF(Model):
         return product(weighted, self.item.whole.mT).add_(self.out.bias.unsqueeze(-1))  # in place: it may be large
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        return self.user.weight[0, users] * self.out.weight[0].T, self.item.weight[0]
+        return self.user(users) * self.out.weight.mT, self.item.whole
 
     def item_vectors(self) -> Tensor:
         # a dimension counts as much as the output layer makes of it

@@ -17,6 +17,7 @@ from accord.data.csr import Csr
 from accord.errors import InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.least_squares import NUMBERS_AT_ONCE, SparseRows
+from accord.kernels.lookups import take_rows
 from accord.kernels.score_buffer import product
 from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.histories import interaction_matrix, one_thread
@@ -158,7 +159,7 @@ class IALS(Model):
         return product(self.user[:, users], self.item.mT)
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        return self.user[0, users], self.item[0]
+        return take_rows(self.user, users), self.item
 
     def item_vectors(self) -> Tensor:
         return self.item[0]

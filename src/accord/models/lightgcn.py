@@ -11,7 +11,7 @@ from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
-from accord.kernels.lookups import row_dot
+from accord.kernels.lookups import row_dot, take_rows
 from accord.kernels.score_buffer import product
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.graph import Graph, propagate
@@ -47,16 +47,20 @@ class LightGCN(Model):
         self._vectors()
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        vectors = self.propagated() if self.training or torch.is_grad_enabled() else self._vectors()
+        vectors = self._current()
         return row_dot(vectors, vectors, users, items + self.num_users)
+
+    def _current(self) -> Tensor:
+        """The propagated vectors, with gradients where they are wanted."""
+        return self.propagated() if self.training or torch.is_grad_enabled() else self._vectors()
 
     def score_all(self, users: Tensor) -> Tensor:
         vectors = self._vectors()
         return product(vectors.index_select(1, users), vectors[:, self.num_users :].mT)
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        vectors = self._vectors()[0]
-        return vectors[users], vectors[self.num_users :]
+        vectors = self._current()
+        return take_rows(vectors, users), vectors[:, self.num_users :]
 
     def item_vectors(self) -> Tensor:
         return self.propagated()[0, self.num_users :]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
@@ -17,27 +18,39 @@ class FactorConfig(BaseConfig):
     dim: int = Field(32, ge=1, le=MOST_WIDE, description="width of the embeddings")
 
 
+class MFConfig(FactorConfig):
+    scores: Literal["product", "cosine"] = Field("product", description="products of the vectors, or their cosines")
+    later: ClassVar[tuple[str, ...]] = ("scores",)
+
+
 class MF(Model):
     name = "mf"
-    summary = "matrix factorisation: the dot product of a user and an item vector"
+    summary = "matrix factorisation: the dot product or cosine of a user and an item vector"
     recordable = True
     only_looks_up = True
     shardable = True
-    Config = FactorConfig
+    Config = MFConfig
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
-        self.user = Embedding(setup.runs, setup.users, config.dim)
-        self.item = Embedding(setup.runs, setup.items, config.dim)
+        self.cosine = config.scores == "cosine"
+        std = 0.1 if self.cosine else 0.01  # a cosine's gradient is divided by the length of the vector
+        self.user = Embedding(setup.runs, setup.users, config.dim, std=std)
+        self.item = Embedding(setup.runs, setup.items, config.dim, std=std)
+
+    def _scaled(self, vectors: Tensor) -> Tensor:
+        return F.normalize(vectors, dim=-1) if self.cosine else vectors
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        if self.cosine:
+            return (self._scaled(self.user(users)) * self._scaled(self.item(items))).sum(-1)
         return pair_dot(self.user, self.item, users, items)
 
     def score_all(self, users: Tensor) -> Tensor:
-        return product(self.user.weight[:, users], self.item.whole.mT)
+        return product(self._scaled(self.user.weight[:, users]), self._scaled(self.item.whole).mT)
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        return self.user.weight[0, users], self.item.weight[0]
+        return self._scaled(self.user(users)), self._scaled(self.item.whole)
 
     def item_vectors(self) -> Tensor:
         return self.item.weight[0]

@@ -27,12 +27,12 @@ class Nearest:
     def __init__(self, lists: Lists) -> None:
         self.lists, self.ranker, self.method = lists, lists.ranker, lists.method
         with torch.inference_mode():
-            factors = self.method.target.factors(torch.zeros(0, dtype=torch.long, device=self.ranker.device))
+            factors = self.method.target.factors(torch.zeros(1, 0, dtype=torch.long, device=self.ranker.device))
         if factors is None or self.method.members > 1 or not self.ranker.masks_seen:
             raise InputError(
                 "an approximate index needs a model whose scores are products of vectors: mf, gmf or lightgcn."
             )
-        vectors = factors[1].detach().float().cpu().numpy()
+        vectors = factors[1][0].detach().float().cpu().numpy()
         self.index = _index(vectors.shape[1])
         self.index.add(np.arange(len(vectors)), vectors)
         self.cold = lists.train.counts == 0
@@ -63,10 +63,10 @@ class Nearest:
         device = self.ranker.device
         rows = torch.from_numpy(users).to(device)
         depth = min(k + int(self.seen_counts[users].max()), max(k, MAX_CANDIDATES), self.num_items)
-        factors = self.method.target.factors(rows)
+        factors = self.method.target.factors(rows.unsqueeze(0))
         assert factors is not None
         self.index.expansion_search = max(MIN_WIDTH, 2 * depth)
-        matches = self.index.search(factors[0].float().cpu().numpy(), depth)
+        matches = self.index.search(factors[0][0].float().cpu().numpy(), depth)
         keys = matches.keys.reshape(len(users), -1).astype(np.int64)
         counts = getattr(matches, "counts", [keys.shape[1]])  # the answer for one user has no counts
         is_match = np.arange(keys.shape[1]) < np.reshape(counts, (-1, 1))  # the other keys are undefined

@@ -125,14 +125,15 @@ class StackTraining:
         rules, settings, seeds = config.protocol, config.train, stage.target.seeds
         pairs = TrainingPairs.of(train, device, (*BATCHED, *stage.columns))
         ptr = train.all_ptr
-        size = int(ptr[-1]) if stage.target.batching == "pairs" else int((np.diff(ptr) > 0).sum())
+        batching = stage.batching or stage.target.batching
+        size = int(ptr[-1]) if batching == "pairs" else int((np.diff(ptr) > 0).sum())
         sampler = sampler_of(
             train,
             pairs,
             generators(seeds, f"sampling {name}", device),
             in_a_batch(settings, size),
             negatives=rules.negatives,
-            batching=stage.target.batching,
+            batching=batching,
             user_negatives=stage.rules.user_negatives,
             popularity=stage.popularity,
         )

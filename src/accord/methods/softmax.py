@@ -1,0 +1,104 @@
+"""Softmax: an interaction should score higher than all other items of the catalogue together.
+
+    loss of (u, i) = log Σ_j exp(s_uj / τ) − s_ui / τ,   j over all items
+
+A batch holds users with all their interactions, so that a user's sum over the catalogue is taken once for all of them:
+an epoch costs users x items, not interactions x items. Of a large catalogue some items are drawn for each step, all
+alike; each of n then stands for an n-th of the catalogue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from accord.config import BaseConfig
+from accord.data.sampling import Batch
+from accord.kernels.lookups import take_rows
+from accord.methods.base import Build, Method
+from accord.methods.known import known
+from accord.nn.layers import Streams
+from accord.protocol import Protocol
+
+BY_PAIRS = 256  # items at most for a model that scores pair by pair
+
+
+class Softmax(Method):
+    name = "softmax"
+    summary = "softmax over all items: an interaction should score higher than the rest of the catalogue together"
+    batching = "users"
+
+    class Config(BaseConfig):
+        temperature: float = Field(0.2, gt=0, description="τ, by which scores are divided; about 0.2 for cosines")
+        items: int = Field(
+            2048, ge=1, description="items that a step sums over: all, or of more so many that are drawn"
+        )
+
+    per_run = ("temperature",)
+    temperature: Tensor
+
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        super().__init__(configs, build, protocol)
+        self.draws = Streams(self.target.seeds, "softmax items")
+        self.target.only_looks_up = False  # type: ignore[misc]  # a step may read the whole table of items
+
+    def loss(self, batch: Batch) -> Tensor:
+        size = batch.num_positives
+        owners, items = batch.users[:, :size], batch.items[:, :size]
+        users, place = _distinct(owners)
+        vectors = self.target.factors(users)
+        if vectors is None:
+            drawn = self._drawn(users, BY_PAIRS)
+            positive, others = self._score_pairs(owners, items, users, drawn)
+        else:
+            drawn = self._drawn(users, self.config.items)
+            of_users, of_items = vectors[0] / self.temperature.unsqueeze(-1), vectors[1]
+            positive = (take_rows(of_users, place) * take_rows(of_items, items)).sum(-1)
+            others = of_users @ (of_items if drawn is None else take_rows(of_items, drawn)).mT
+        total = torch.logsumexp(others, -1).gather(1, place)  # [R, P]
+        if drawn is not None:
+            total = torch.logaddexp(positive, total + math.log(self.target.num_items / drawn.shape[1]))
+        counts = _counts(batch)
+        return ((total - positive) * counts).sum(1) / counts.sum(1).clamp(min=1e-12)
+
+    def _drawn(self, users: Tensor, most: int) -> Tensor | None:
+        """Items that stand for the catalogue, [R, n]; None: all of it."""
+        number = min(most, self.config.items)
+        if self.target.num_items <= number:
+            return None
+        drawn = self.draws.uniform([number] * len(users), users.device) * self.target.num_items
+        return drawn.long().clamp(max=self.target.num_items - 1).view(len(users), number)
+
+    def _score_pairs(self, owners: Tensor, items: Tensor, users: Tensor, drawn: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Scores of the positives [R, P], and of the users with the items of the sum [R, B, n], pair by pair."""
+        every = torch.arange(self.target.num_items, device=users.device).expand(len(users), -1)
+        others = every if drawn is None else drawn
+        shape = *users.shape, others.shape[1]
+        rows = torch.cat([owners, users.repeat_interleave(others.shape[1], 1)], 1)
+        scores = self.target(rows, torch.cat([items, others.repeat(1, users.shape[1])], 1)) / self.temperature
+        return scores[:, : owners.shape[1]], scores[:, owners.shape[1] :].view(shape)
+
+
+def _counts(batch: Batch) -> Tensor:
+    """What each positive counts for: its weight, and as much of it as its label says is real; [R, P]."""
+    size, labels = batch.num_positives, known(batch)
+    counts = torch.ones_like(batch.users[:, :size], dtype=torch.get_default_dtype())
+    if batch.mask is not None:
+        counts = counts * batch.mask[:, :size]
+    if "weight" in batch.columns:
+        counts = counts * batch.columns["weight"]
+    return counts if labels is None else counts * labels.r
+
+
+def _distinct(owners: Tensor) -> tuple[Tensor, Tensor]:
+    """The users of each run, once, padded with the last [R, B], and where each of `owners` [R, P] is among them."""
+    first = torch.ones_like(owners, dtype=torch.bool)
+    first[:, 1:] = owners[:, 1:] != owners[:, :-1]  # a user's interactions are next to each other
+    place = first.cumsum(1) - 1
+    users = owners[:, -1:].repeat(1, int(place[:, -1].max()) + 1)
+    return users.scatter(1, place, owners), place

@@ -1,0 +1,83 @@
+"""Softmax over all items against its formula, written out in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import logsumexp
+
+from accord.data.sampling import Batch
+from helpers import make_method, train_small
+from method_cases import ITEMS, TRAIN, make, random_batch
+
+TEMPERATURES = [{"temperature": value} for value in (0.2, 1.0, 3.0)]
+
+
+def vectors(method, cosine=False):
+    both = [table.weight.detach().numpy() for table in (method.target.user, method.target.item)]
+    return [v / np.linalg.norm(v, axis=-1, keepdims=True) for v in both] if cosine else both
+
+
+def expected(method, batch, options, counts=None, cosine=False):
+    """Mean over the positives of log Σ_j exp(s_uj / τ) − s_ui / τ."""
+    size, losses = batch.num_positives, []
+    users, items = batch.users[:, :size].numpy(), batch.items[:, :size].numpy()
+    for run, (user, item) in enumerate(zip(*vectors(method, cosine), strict=True)):
+        scores = user @ item.T / options[run]["temperature"]
+        each = logsumexp(scores[users[run]], axis=1) - scores[users[run], items[run]]
+        losses.append(np.average(each, weights=None if counts is None else counts[run]))
+    return losses
+
+
+@pytest.mark.parametrize("scores", ["product", "cosine"])
+def test_the_loss(scores):
+    method, batch = make("softmax", TEMPERATURES, scores=scores), random_batch()
+    wanted = expected(method, batch, TEMPERATURES, cosine=scores == "cosine")
+    np.testing.assert_allclose(method.loss(batch).detach().numpy(), wanted, rtol=1e-6)
+
+
+def test_weights_labels_and_padding_say_what_an_interaction_counts_for():
+    method, batch = make("softmax", TEMPERATURES), random_batch()
+    rng, shape = np.random.default_rng(1), (3, batch.num_positives)
+    weight, label = rng.random(shape), rng.choice([0.0, 0.5, 1.0, np.nan], shape)
+    mask = np.arange(shape[1]) < np.array([[20], [15], [18]])
+    columns = {"weight": torch.from_numpy(weight), "label": torch.from_numpy(label)}
+    padded = torch.from_numpy(np.concatenate([mask, mask], 1)).double()
+    counts = weight * np.where(np.isnan(label), 1, label) * mask
+    found = method.loss(Batch(batch.users, batch.items, batch.num_positives, padded, columns=columns))
+    np.testing.assert_allclose(found.detach().numpy(), expected(method, batch, TEMPERATURES, counts), rtol=1e-6)
+
+
+def test_models_without_vectors_score_pair_by_pair():
+    """The same loss, whichever way the scores are taken."""
+    method, batch = make("softmax", TEMPERATURES), random_batch()
+    by_vectors = method.loss(batch)
+    method.target.factors = lambda users: None
+    torch.testing.assert_close(method.loss(batch), by_vectors)
+
+
+@pytest.mark.parametrize("by_pairs", [False, True])
+def test_items_that_are_drawn_stand_for_the_catalogue(by_pairs):
+    options = [given | {"items": 5} for given in TEMPERATURES]
+    method, batch = make("softmax", options), random_batch()
+    if by_pairs:
+        method.target.factors = lambda users: None
+    drawn = [method._drawn(batch.users, 99) for _ in range(2000)]
+    assert {int(x) for one in drawn for x in one.unique()} == set(range(ITEMS)), "every item can be drawn"
+    assert drawn[0].shape == (3, 5)
+    assert not torch.equal(drawn[0], drawn[1]), "each step draws anew"
+    estimates = torch.stack([method.loss(batch).detach() for _ in range(400)]).mean(0).numpy()
+    exact = np.array(expected(method, batch, TEMPERATURES))
+    assert (np.abs(estimates - exact) < 0.35 * np.maximum(exact, 1)).all()
+
+
+def test_a_large_table_is_not_trained_row_by_row():
+    assert not make_method("softmax", [{}], TRAIN).target.only_looks_up
+    assert make_method("normal", [{}], TRAIN).target.only_looks_up
+
+
+def test_it_learns_to_rank():
+    _, states = train_small("mf", "softmax", (3,), epochs=10, model__scores="cosine", train__lr=0.05)
+    losses = [entry["loss"][0] for entry in states[0].history]
+    assert losses[-1] < losses[0] - 0.1
