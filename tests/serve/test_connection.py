@@ -6,12 +6,15 @@ import contextlib
 import json
 import re
 import socket
+import subprocess
+import sys
 import time
 
 import httpx
 import pytest
 
 from accord.serve import connection, guard
+from accord.serve.connection import Connection
 from accord.serve.guard import SECURITY_HEADERS, Rules
 from serving import make_holder, run, serving  # noqa: F401
 
@@ -298,7 +301,7 @@ def test_answers_that_nobody_takes_are_bounded_all_together(address_of_much, mon
 
 
 def test_connections_without_a_request_make_room(served, monkeypatch):
-    monkeypatch.setattr(connection, "MAX_CONNECTIONS", 5)
+    monkeypatch.setattr(Connection, "limit", 5)
     with serving(served) as address, contextlib.ExitStack() as open_:
         silent = [open_.enter_context(connect(address)) for _ in range(8)]
         for _ in range(3):
@@ -307,3 +310,33 @@ def test_connections_without_a_request_make_room(served, monkeypatch):
         assert all_of(silent[0]) == b""  # the oldest was closed
         silent[-1].sendall(b"GET /healthz HTTP/1.1\r\n" + HEAD + b"\r\n")
         assert silent[-1].recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_connection_that_has_just_been_opened_is_not_closed_for_others(served, monkeypatch):
+    """The one that is closed has been idle for longest, even if its time to send a request ends later."""
+    monkeypatch.setattr(Connection, "limit", 2)
+    with serving(served) as address, contextlib.ExitStack() as open_:
+        old, new = (open_.enter_context(connect(address)) for _ in range(2))
+        old.sendall(b"GET /healthz HTTP/1.1\r\n" + HEAD + b"\r\n")  # it may then be idle for 30 s, the others for 10
+        assert one_of(old).startswith(b"HTTP/1.1 200 ")
+        new.close()
+        new = open_.enter_context(connect(address))
+        time.sleep(0.1)
+        newest = open_.enter_context(connect(address))
+        old.settimeout(60)
+        assert all_of(old) == b""
+        for made in (new, newest):
+            made.sendall(b"GET /healthz HTTP/1.1\r\n" + HEAD + b"\r\n")
+            assert one_of(made).startswith(b"HTTP/1.1 200 ")
+
+
+def test_as_many_connections_as_the_system_allows():
+    code = (
+        "import resource\n"
+        "from accord.serve.connection import connections_allowed as allowed\n"
+        "for hard in (4000, 1500, 100):\n"
+        "    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))\n"
+        "    print(allowed(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines() == ["2000 3000", "500 1500", "1 100"]

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from accord.serve import guard
-from accord.serve.guard import Guard, Rules
+from accord.serve.guard import ApiError, Guard, Rules, overloaded
 from accord.serve.meters import Meters
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
@@ -365,3 +365,11 @@ def test_what_is_no_request_is_passed_on():
     arguments = ({"type": "lifespan"}, object(), object())
     asyncio.run(made(lives)(*arguments))
     assert passed == [arguments]
+
+
+def test_an_error_is_a_code_for_programs_and_a_sentence_for_people():
+    error = ApiError(404, "unknown_user", "no user 'ü' was there.")
+    assert json.loads(error.response.body) == {"error": {"code": "unknown_user", "message": "no user 'ü' was there."}}
+    assert error.response.status_code == 404
+    refused = overloaded("reloading", "try again in a second.").response
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")

@@ -19,8 +19,7 @@ from starlette.exceptions import HTTPException
 
 from accord.errors import InputError
 from accord.serve import schemas as s
-from accord.serve.errors import ApiError, overloaded
-from accord.serve.guard import Guard, Rules
+from accord.serve.guard import ApiError, Guard, Rules, overloaded
 from accord.serve.holder import Holder
 
 STATIC = Path(__file__).parent / "static"

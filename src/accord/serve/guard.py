@@ -8,13 +8,15 @@ import logging
 import re
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from accord.serve.errors import ApiError, overloaded
 from accord.serve.meters import Meters
 
 PROBES = ("/healthz", "/readyz")
@@ -31,6 +33,21 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
 }
 log = logging.getLogger("accord.serve")
+
+
+class ApiError(HTTPException):
+    """Answered as `{"error": {"code": …, "message": …}}`: a code for programs and a sentence for people."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, {"error": {"code": code, "message": message}}, headers)
+
+    @property
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.detail, self.status_code, self.headers)
+
+
+def overloaded(code: str, message: str) -> ApiError:
+    return ApiError(503, code, message, {"Retry-After": "1"})
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from accord.config import full_name
 from accord.errors import Argument, InputError
 from accord.serve.api import make_app
-from accord.serve.connection import Connection
+from accord.serve.connection import MAX_CONNECTIONS, Connection, connections_allowed
 from accord.serve.guard import Rules
 from accord.serve.holder import Holder
 from accord.serve.meters import Meters
@@ -25,8 +25,15 @@ MAX_HEADER_BYTES = 2**16  # a thousand items to exclude fit into the first line
 MIN_TOKEN_LENGTH = 16  # if other machines can reach the server
 KEEP_ALIVE_SECONDS = 30
 STOP_SECONDS = 10  # for requests to end when the server stops
-BACKLOG = 128  # connections accepted at once: few, so that a rush of new ones does not delay the others
+ACCEPTED_AT_ONCE = 32  # connections: few, so that a rush of new ones does not delay the others
 log = logging.getLogger("accord.serve")
+
+
+class Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(MAX_CONNECTIONS)  # so many can wait, of which few are accepted at once
 
 
 def is_loopback(host: str) -> bool:
@@ -60,7 +67,8 @@ def configuration(app: FastAPI) -> uvicorn.Config:
     return uvicorn.Config(
         app, interface="asgi3", loop="asyncio", http=Connection, ws="none", lifespan="on", log_config=None,
         access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=STOP_SECONDS, backlog=BACKLOG, h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+        timeout_graceful_shutdown=STOP_SECONDS, backlog=ACCEPTED_AT_ONCE,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )  # fmt: skip
 
 
@@ -93,6 +101,7 @@ def serve(
     for library in ("uvicorn.error", "asyncio"):  # a line for each bad request could fill a disk
         logging.getLogger(library).setLevel(logging.ERROR)
     torch.set_num_threads(1)  # a request is too small for several threads
+    Connection.limit = connections_allowed()
     holder = Holder(run, Meters(), audit, allow_imports)
     name = f"[{host}]" if ":" in host else host.lower()
     rules = Rules(token, Rules().hosts | {name}, log_requests=log_requests)
@@ -103,7 +112,7 @@ def serve(
         signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it again once the server has stopped
         code = 0
         try:
-            uvicorn.Server(configuration(make_app(holder, rules, watch))).run([listener])
+            Server(configuration(make_app(holder, rules, watch))).run([listener])
         except KeyboardInterrupt:
             code = 130
     log.info("stopped")

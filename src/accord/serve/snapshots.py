@@ -20,7 +20,7 @@ from accord.recommender.recommender import Recommender
 from accord.recommender.run_folder import FILES, MANIFEST, as_sentences
 from accord.recommender.top_n import List, Reasons, latest_last
 from accord.serve.audited import Audited
-from accord.serve.errors import ApiError
+from accord.serve.guard import ApiError
 from accord.serve.search import Search
 
 EXACT_IN_JSON = 2**53  # JavaScript rounds larger integers
