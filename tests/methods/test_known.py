@@ -12,7 +12,7 @@ import accord
 from accord.data.interactions import Interactions
 from accord.data.sampling import Batch
 from accord.methods import METHODS
-from accord.methods.known import known, labelled
+from accord.methods.known import labelled, labels_of
 from accord.methods.whole_log import positive_losses
 from accord.protocol import CORRECTED, PUBLISHED
 from helpers import assert_same_weights, small_data, train_small
@@ -279,5 +279,5 @@ def test_members_of_a_consensus_are_trained_without_labels():
 
 
 def test_nothing_is_known_of_a_batch_without_labels():
-    assert known(random_batch()) is None
+    assert labels_of(random_batch()) is None
     assert not labelled(TRAIN).any()

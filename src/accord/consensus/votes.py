@@ -63,9 +63,9 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
         )  # in the items' order
         present = pool.gather(1, places)
         wanted = users[:, None] * num_items + places
-        found = keys[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)] == wanted
+        result = keys[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)] == wanted
         values = scores.gather(2, places.expand(len(members), -1, -1))
-        blocks.append((values, present, found & present))
+        blocks.append((values, present, result & present))
     said, there, right = ([block[part] for block in blocks] for part in range(3))
     return Votes(torch.cat(said, 1), torch.cat(there), torch.cat(right), torch.from_numpy(relevant.counts))
 

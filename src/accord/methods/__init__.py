@@ -23,10 +23,10 @@ MethodSpec = str | type[Method]
 
 def find_method(spec: MethodSpec) -> type[Method]:
     """The method behind a name, `package.module:Class` or a class of the caller's."""
-    found = resolve("method", spec, METHODS)
-    if not (isinstance(found, type) and issubclass(found, Method)):
+    result = resolve("method", spec, METHODS)
+    if not (isinstance(result, type) and issubclass(result, Method)):
         raise InputError(f"method '{spec}' is not a subclass of accord.Method.")
-    return found
+    return result
 
 
 def method_for(model: ModelSpec, spec: MethodSpec) -> type[Method]:

@@ -75,16 +75,16 @@ class DCF(Method):
         value, count = suspects(batch, real, value * there)
         num_dropped = (rate * count).floor()
         rank = value.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
-        kept = there * (rank >= num_dropped)
+        selected = there * (rank >= num_dropped)
         turned = there * (rank < (self.relabel * num_dropped).floor())
         self.mean.scatter_(1, place, mean)
-        self.times_kept.scatter_add_(1, place, kept)
-        positive = losses[:, :size] * kept + F.softplus(logits[:, :size]) * turned
+        self.times_kept.scatter_add_(1, place, selected)
+        positive = losses[:, :size] * selected + F.softplus(logits[:, :size]) * turned
         total = sums(batch.weighted(torch.cat([positive, losses[:, size:] * real[:, size:]], 1)))
         if self.rules.reduction == "sum":
             return total
         # one mean over what is left; twice, to weigh against L2 as the two means of the other methods do
-        return 2 * total / (kept.sum(1) + turned.sum(1) + real[:, size:].sum(1)).clamp(min=1)
+        return 2 * total / (selected.sum(1) + turned.sum(1) + real[:, size:].sum(1)).clamp(min=1)
 
     def _judged(self, losses: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
         """The new means of positives [R, P], and the value that each is judged by."""

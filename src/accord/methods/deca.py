@@ -19,7 +19,7 @@ from accord.config import BaseConfig
 from accord.data.sampling import Batch
 from accord.kernels.agreement import agreement, agreement_terms, labelled_agreement, log
 from accord.methods.base import Build, Method, TrainingContext
-from accord.methods.known import known
+from accord.methods.known import labels_of
 from accord.methods.normal import Pretrain
 from accord.methods.partner import SolvedPartner
 from accord.models import is_solved
@@ -111,13 +111,13 @@ class DeCA(Method):
         else:
             dp = self.phase == "dp"
             terms = agreement_terms(f, p, h[0], self.alpha, self.c1 if dp else self.c2, size, dp)
-        if (labels := known(batch)) is not None:
-            own = labelled_agreement(labels.r, f[:, :size], p[:, :size])
+        if (labels := labels_of(batch)) is not None:
+            labelled_terms = labelled_agreement(labels.r, f[:, :size], p[:, :size])
             if self.phase != "dn":
-                own = own - (1 - labels.r) * log(torch.sigmoid(h[0][:, :size]))
+                labelled_terms = labelled_terms - (1 - labels.r) * log(torch.sigmoid(h[0][:, :size]))
             if self.phase != "dp":
-                own = own - labels.r * log(torch.sigmoid(h[-1][:, :size]))
-            terms = torch.cat([torch.where(labels.there, own, terms[:, :size]), terms[:, size:]], 1)
+                labelled_terms = labelled_terms - labels.r * log(torch.sigmoid(h[-1][:, :size]))
+            terms = torch.cat([torch.where(labels.present, labelled_terms, terms[:, :size]), terms[:, size:]], 1)
         return batch.mean(terms)
 
     def posterior(self, users: Tensor, items: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.sampling import Batch, sums
 from accord.methods.base import Build, Method, cross_entropy
-from accord.methods.known import labelled, suspects, whole
+from accord.methods.known import labelled, suspects, trust_labelled
 from accord.methods.noise_rate import noise_share
 from accord.methods.whole_log import counts_for, positive_losses
 from accord.protocol import Protocol
@@ -60,13 +60,13 @@ class TCE(Method):
         positives, count = suspects(batch, real, (losses * real)[:, : batch.num_positives].detach())
         num_dropped = (rate * count).floor()
         place = positives.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
-        kept = real.clone()
-        kept[:, : batch.num_positives] *= place >= num_dropped
-        total = sums(batch.weighted(losses * kept))
+        selected = real.clone()
+        selected[:, : batch.num_positives] *= place >= num_dropped
+        total = sums(batch.weighted(losses * selected))
         if self.rules.reduction == "sum":
             return total
         # one mean over what is kept; twice, to weigh against L2 as the two means of the other methods do
-        return 2 * total / kept.sum(1).clamp(min=1)
+        return 2 * total / selected.sum(1).clamp(min=1)
 
 
 class RCE(Method):
@@ -84,4 +84,4 @@ class RCE(Method):
     def loss(self, batch: Batch) -> Tensor:
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
         weights = torch.exp(-losses.detach() * self.beta)  # exp(-BCE) is f for a positive and 1 - f for a negative
-        return self.reduced(batch, whole(batch, weights) * losses)
+        return self.reduced(batch, trust_labelled(batch, weights) * losses)

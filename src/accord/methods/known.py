@@ -16,47 +16,47 @@ from accord.data.csr import Csr
 from accord.data.sampling import Batch
 
 
-class Known(NamedTuple):
+class BatchLabels(NamedTuple):
     """Of the positives of a batch, [R, P] each."""
 
-    there: Tensor  # whether it has a label
+    present: Tensor  # whether it has a label
     r: Tensor  # the label; 1 where there is none, as a positive is otherwise taken
 
 
-def known(batch: Batch) -> Known | None:
+def labels_of(batch: Batch) -> BatchLabels | None:
     """None where the data has no labels."""
     if "label" not in batch.columns:
         return None
     label = batch.column("label")
-    there = ~torch.isnan(label)
-    return Known(there, torch.where(there, label, 1.0))
+    present = ~torch.isnan(label)
+    return BatchLabels(present, torch.where(present, label, 1.0))
 
 
 def targets(batch: Batch, logits: Tensor) -> Tensor:
     """What each pair should be: r where it is known, else 1 for a positive and 0 for a negative; [R, P + N]."""
-    found = torch.zeros_like(logits)
-    labels = known(batch)
-    found[:, : batch.num_positives] = 1 if labels is None else labels.r.to(logits)
-    return found
+    result = torch.zeros_like(logits)
+    labels = labels_of(batch)
+    result[:, : batch.num_positives] = 1 if labels is None else labels.r.to(logits)
+    return result
 
 
 def suspects(batch: Batch, real: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """What may be dropped, the largest values first: those of positives [R, P], a labelled one last of all; and of how
     many pairs a share is dropped [R, 1]: of all that are there (`real`: [R, P + N]), less two for each labelled one."""
-    count, labels = real.sum(1, keepdim=True), known(batch)
+    count, labels = real.sum(1, keepdim=True), labels_of(batch)
     if labels is None:
         return values, count
-    labelled = (labels.there * real[:, : batch.num_positives]).sum(1, keepdim=True)
-    return values.masked_fill(labels.there, -1.0), count - 2 * labelled
+    labelled = (labels.present * real[:, : batch.num_positives]).sum(1, keepdim=True)
+    return values.masked_fill(labels.present, -1.0), count - 2 * labelled
 
 
-def whole(batch: Batch, weights: Tensor) -> Tensor:
+def trust_labelled(batch: Batch, weights: Tensor) -> Tensor:
     """Weights [R, P + N] by which a method doubts pairs: 1 for a labelled one."""
-    labels = known(batch)
+    labels = labels_of(batch)
     if labels is None:
         return weights
     size = batch.num_positives
-    return torch.cat([torch.where(labels.there, 1.0, weights[:, :size]), weights[:, size:]], 1)
+    return torch.cat([torch.where(labels.present, 1.0, weights[:, :size]), weights[:, size:]], 1)
 
 
 def labelled(train: Csr) -> npt.NDArray[np.bool_]:
@@ -67,9 +67,9 @@ def labelled(train: Csr) -> npt.NDArray[np.bool_]:
 
 def note(train: Csr, learns: bool, name: str) -> list[str]:
     """What a user should know of the labels in a training; nothing where there are none."""
-    there = labelled(train)
-    if not there.any():
+    mask = labelled(train)
+    if not mask.any():
         return []
     if not learns:
         return [f"model '{name}' makes no use of labels; auto and learned models do, 'accord weights' makes weights."]
-    return [f"{there.sum():,} of {len(there):,} training interactions have a label, which the loss takes as known."]
+    return [f"{mask.sum():,} of {len(mask):,} training interactions have a label, which the loss takes as known."]

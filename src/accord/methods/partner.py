@@ -31,13 +31,13 @@ def platt(scores: Floats, observed: npt.NDArray[np.bool_]) -> tuple[float, float
     negatives = len(observed) - positives
     target = np.where(observed, (positives + 1) / (positives + 2), 1 / (negatives + 2))
     x = np.stack([scores, np.ones(len(scores))])  # [2, n]
-    found = np.zeros(2)
+    result = np.zeros(2)
     for _ in range(STEPS):
-        p = 1 / (1 + np.exp(-np.clip(found @ x, -30, 30)))
+        p = 1 / (1 + np.exp(-np.clip(result @ x, -30, 30)))
         curvature = (x * (p * (1 - p))) @ x.T + 1e-9 * len(scores) * np.eye(2)
         step = np.linalg.solve(curvature, x @ (target - p))
-        found += step * min(1.0, 2 / max(1e-12, float(np.abs(step).max())))
-    return float(found[0]), float(found[1])
+        result += step * min(1.0, 2 / max(1e-12, float(np.abs(step).max())))
+    return float(result[0]), float(result[1])
 
 
 class SolvedPartner(nn.Module):
@@ -80,15 +80,15 @@ class SolvedPartner(nn.Module):
                 return self._every[0][users, items]
             return self._every[torch.arange(len(users), device=users.device).unsqueeze(1), users, items]
         some, place = torch.unique(users, return_inverse=True)  # each user is scored once
-        found = torch.empty(users.shape, device=users.device)
+        result = torch.empty(users.shape, device=users.device)
         start = 0
         for block in self._blocks(some):
             opinions = self.opinions(block)
             run, column = ((place >= start) & (place < start + len(block))).nonzero(as_tuple=True)
-            own = run if len(opinions) > 1 else torch.zeros_like(run)
-            found[run, column] = opinions[own, place[run, column] - start, items[run, column]]
+            rows = run if len(opinions) > 1 else torch.zeros_like(run)
+            result[run, column] = opinions[rows, place[run, column] - start, items[run, column]]
             start += len(block)
-        return found
+        return result
 
     def opinions(self, users: Tensor) -> Tensor:
         """Logits of all items for users [B]: [1 or R, B, I]."""
@@ -114,8 +114,8 @@ class SolvedPartner(nn.Module):
         """The scale of the scores, by the validation pairs of users with history and one unobserved pair for each."""
         both = train.merge(valid)
         some = (train.counts > 0) & (both.counts < both.num_items)  # who has history, and a pair that is not observed
-        kept = some[valid.users]
-        owners, positive = valid.users[kept], valid.items[kept]
+        selected = some[valid.users]
+        owners, positive = valid.users[selected], valid.items[selected]
         if not len(owners):
             raise InputError(
                 f"{self.name} gives scores, and needs validation pairs of users with history to turn them into "
@@ -127,13 +127,13 @@ class SolvedPartner(nn.Module):
             torch.from_numpy(owners), generators([NEGATIVES_SEED], "calibration")[0]
         )
         users, items = torch.from_numpy(owners), torch.stack([torch.from_numpy(positive).long(), drawn])  # [n], [2, n]
-        found = []
+        result = []
         for block in self._blocks(torch.unique(users)):
-            own = ((users >= block[0]) & (users <= block[-1])).nonzero().squeeze(1)
+            inside = ((users >= block[0]) & (users <= block[-1])).nonzero().squeeze(1)
             scores = self._standardised(block.to(device))
-            place = torch.searchsorted(block, users[own]).to(device)
-            found.append(scores[:, place, items[:, own].to(device)].double().cpu())  # [1 or R, 2, n]
-        every = torch.cat(found, 2).flatten(1).numpy()
+            place = torch.searchsorted(block, users[inside]).to(device)
+            result.append(scores[:, place, items[:, inside].to(device)].double().cpu())  # [1 or R, 2, n]
+        every = torch.cat(result, 2).flatten(1).numpy()
         observed = np.repeat([True, False], len(owners))
         scales = [platt(scores, observed) for scores in every]
         a, b = torch.tensor(scales, dtype=torch.get_default_dtype(), device=device).view(-1, 2, 1, 1).unbind(1)

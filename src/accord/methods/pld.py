@@ -13,7 +13,7 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.sampling import Batch
 from accord.methods.base import Build, Method, cross_entropy
-from accord.methods.known import known, labelled
+from accord.methods.known import labelled, labels_of
 from accord.methods.whole_log import counts_for
 from accord.nn.layers import Streams
 from accord.protocol import Protocol
@@ -68,13 +68,13 @@ class PLD(Method):
         drawn = starts.unsqueeze(-1) + torch.minimum(within, lengths.unsqueeze(-1) - 1)  # [R, P, k]
         logits = self.target(users.repeat_interleave(k, 1), self.items[drawn.view(runs, -1)].long())
         believed = torch.softmax(-F.softplus(-logits).view(runs, size, k) / self.temperature.unsqueeze(-1), -1)
-        labels = known(batch)
+        labels = labels_of(batch)
         if labels is None:
             return drawn.gather(-1, _choice(believed, numbers[..., k:])).squeeze(-1)
         believed = believed.masked_fill(self.labelled[drawn], 0.0)  # each has a place of its own
         total = believed.sum(-1, keepdim=True)
         chosen = drawn.gather(-1, _choice(believed, numbers[..., k:] * total)).squeeze(-1)
-        return torch.where(labels.there | (total.squeeze(-1) == 0), batch.column("place"), chosen)
+        return torch.where(labels.present | (total.squeeze(-1) == 0), batch.column("place"), chosen)
 
     def _numbers(self, batch: Batch, each: int) -> Tensor:
         """Random numbers, `each` for every positive that is no padding: no run depends on its neighbours."""

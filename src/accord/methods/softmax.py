@@ -21,7 +21,7 @@ from accord.config import BaseConfig
 from accord.data.sampling import Batch
 from accord.kernels.lookups import take_rows
 from accord.methods.base import Build, Method
-from accord.methods.known import known
+from accord.methods.known import labels_of
 from accord.nn.layers import Streams
 from accord.protocol import Protocol
 
@@ -86,7 +86,7 @@ class Softmax(Method):
 
 def _counts(batch: Batch) -> Tensor:
     """What each positive counts for: its weight, and as much of it as its label says is real; [R, P]."""
-    size, labels = batch.num_positives, known(batch)
+    size, labels = batch.num_positives, labels_of(batch)
     counts = torch.ones_like(batch.users[:, :size], dtype=torch.get_default_dtype())
     if batch.mask is not None:
         counts = counts * batch.mask[:, :size]

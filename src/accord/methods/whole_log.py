@@ -27,14 +27,14 @@ def positive_losses(method: Method, train: Csr) -> Floats:
     """The cross-entropy of every training interaction by the target as it recommends: [runs, n]."""
     runs, users = len(method.target.seeds), train.owners
     device = next(method.target.parameters()).device
-    found = np.empty((runs, len(train.items)))
+    result = np.empty((runs, len(train.items)))
     method.eval()
     for start in range(0, len(train.items), max(1, PAIRS_AT_ONCE // runs)):
         part = slice(start, start + max(1, PAIRS_AT_ONCE // runs))
         pairs = [torch.from_numpy(np.asarray(rows[part], dtype=np.int64)).to(device) for rows in (users, train.items)]
         logits = method.target(*(rows.expand(runs, -1) for rows in pairs))
-        found[:, part] = F.softplus(-logits).double().cpu().numpy()
-    return found
+        result[:, part] = F.softplus(-logits).double().cpu().numpy()
+    return result
 
 
 def counts_for(train: Csr) -> Floats:
@@ -53,9 +53,9 @@ def standing(losses: Floats, rows: Rows, size: int, counts: Floats) -> Floats:
     mean = np.bincount(rows, counts * losses, size)[there] / total[there]
     place = np.empty(len(mean))
     place[np.argsort(mean, kind="stable")] = np.arange(len(mean))
-    found = np.zeros(size)
-    found[there] = place / max(1, len(mean) - 1)
-    return found
+    result = np.zeros(size)
+    result[there] = place / max(1, len(mean) - 1)
+    return result
 
 
 def of_each_user(values: Floats, ptr: IntArray, ufunc: np.ufunc) -> Floats:
@@ -63,8 +63,8 @@ def of_each_user(values: Floats, ptr: IntArray, ufunc: np.ufunc) -> Floats:
     starts = ptr[:-1][np.diff(ptr) > 0]
     if not len(starts):
         return values
-    found: Floats = np.repeat(ufunc.reduceat(values, starts), np.diff(ptr)[np.diff(ptr) > 0])
-    return found
+    result: Floats = np.repeat(ufunc.reduceat(values, starts), np.diff(ptr)[np.diff(ptr) > 0])
+    return result
 
 
 class WeighsByLoss(Method):

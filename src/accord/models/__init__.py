@@ -40,45 +40,45 @@ def find_model(spec: ModelSpec) -> type[Model] | Factory:
     """The model behind a name, `package.module:Class` or a class of the caller's; a factory if it is not of ours."""
     if isinstance(spec, nn.Module):
         raise InputError(f"give the class {type(spec).__name__}, not an instance: each run needs a start of its own.")
-    found: type[Model] | Factory = resolve("model", spec, MODELS)
-    if not callable(found):
+    result: type[Model] | Factory = resolve("model", spec, MODELS)
+    if not callable(result):
         raise InputError(
             f"model '{spec}' is not a class or function that makes a torch.nn.Module; give one, or a name of those that"
             " 'accord models' lists."
         )
-    return found
+    return result
 
 
 def own_class(spec: ModelSpec) -> type[Model] | None:
     """The model's class if it is one of ours (or derived from them), None if it is a plain module's."""
-    found = find_model(spec)
-    return found if isinstance(found, type) and issubclass(found, Model) else None
+    result = find_model(spec)
+    return result if isinstance(result, type) and issubclass(result, Model) else None
 
 
 def is_solved(spec: ModelSpec) -> bool:
     """Whether a model is solved and not learned."""
-    own = own_class(spec)
-    return own is not None and own.solved
+    kind = own_class(spec)
+    return kind is not None and kind.solved
 
 
 def has_seeds(spec: ModelSpec) -> bool:
     """Whether runs with different seeds differ: those of a solved model only if it draws random numbers."""
-    own = own_class(spec)
-    return own is None or not own.solved or own.seeded
+    kind = own_class(spec)
+    return kind is None or not kind.solved or kind.seeded
 
 
 def can_hold(spec: ModelSpec, num_items: int) -> bool:
     """Whether a model can be fitted on so many items."""
-    own = own_class(spec)
-    return own is None or num_items <= own.most_items
+    kind = own_class(spec)
+    return kind is None or num_items <= kind.most_items
 
 
 def cost_of(spec: ModelSpec, options: dict[str, Any], shape: Shape) -> Cost:
     """What one run of a solved model takes with these options."""
-    own = own_class(spec)
-    assert own is not None, "a plain module is learned"
-    assert own.solved, "what a learned model takes is its training's"
-    return own.cost(make_config(own.Config, options, f"model {model_name(spec)}"), shape)
+    kind = own_class(spec)
+    assert kind is not None, "a plain module is learned"
+    assert kind.solved, "what a learned model takes is its training's"
+    return kind.cost(make_config(kind.Config, options, f"model {model_name(spec)}"), shape)
 
 
 def model_name(spec: ModelSpec) -> str:
@@ -90,9 +90,9 @@ def model_name(spec: ModelSpec) -> str:
 
 def build_model(spec: ModelSpec, options: dict[str, Any], setup: Setup, purpose: str = "target") -> Model:
     """A model with every run at its own start; `purpose` names the random stream."""
-    own = own_class(spec)
-    if own is None:
+    kind = own_class(spec)
+    if kind is None:
         return PlainModel(find_model(spec), options, setup, purpose)
-    model = own(make_config(own.Config, options, f"model {model_name(spec)}"), setup)
+    model = kind(make_config(kind.Config, options, f"model {model_name(spec)}"), setup)
     initialise(model, setup.seeds, purpose)
     return model

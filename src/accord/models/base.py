@@ -115,7 +115,7 @@ class Model(nn.Module):
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
     user_block: int | None = None  # score at most so many users at once
     most_items: ClassVar[float] = float("inf")  # that it can be fitted on
-    told: Callable[[float], None] | None = None  # while a solved model is fitted: the share of it that is done
+    on_progress: Callable[[float], None] | None = None  # gets the share of a fit that is done
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__()

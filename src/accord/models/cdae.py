@@ -116,7 +116,7 @@ class CDAE(Model):
         present = torch.zeros(runs * self.num_users, dtype=torch.long, device=users.device).index_fill_(0, keys, 1)
         if users.is_cuda:  # all users are encoded, so that shapes stay the same and the step can be recorded
             return self.encode_all(present.float()).view(runs, self.num_users, -1), users
-        everyone = [own.nonzero().squeeze(1) for own in present.view(runs, -1)]  # each user is encoded once
+        everyone = [each.nonzero().squeeze(1) for each in present.view(runs, -1)]  # each user is encoded once
         return _stacked(self.encode(everyone), everyone), (present.view(runs, -1).cumsum(1) - 1).gather(1, users)
 
     def encode_all(self, present: Tensor) -> Tensor:
@@ -140,13 +140,13 @@ class CDAE(Model):
 
     def encode(self, of_runs: Sequence[Tensor]) -> Tensor:
         """Hidden vectors [n, dim] of the users of each run, end to end."""
-        users, sizes = torch.cat(list(of_runs)), [len(own) for own in of_runs]
+        users, sizes = torch.cat(list(of_runs)), [len(each) for each in of_runs]
         counts = torch.tensor(sizes, device=users.device)
         runs = torch.repeat_interleave(torch.arange(len(sizes), device=users.device), counts, output_size=len(users))
         summed = self._sums(runs, users)
-        own = F.embedding(users + runs * self.num_users, self.user.weight.view(-1, summed.shape[-1]))
+        user_vectors = F.embedding(users + runs * self.num_users, self.user.weight.view(-1, summed.shape[-1]))
         # not bias[runs]: threads would add up its gradient in any order
-        return torch.tanh(summed + self.encoder.bias.index_select(0, runs) + own)
+        return torch.tanh(summed + self.encoder.bias.index_select(0, runs) + user_vectors)
 
     def _sums(self, runs: Tensor, users: Tensor) -> Tensor:
         """What the histories of users [n] in runs [n] add up to at the input: [n, dim]."""
@@ -185,4 +185,4 @@ class CDAE(Model):
 
 def _stacked(rows: Tensor, of_runs: Sequence[Tensor]) -> Tensor:
     """The rows [n, dim] of runs, which lie end to end, side by side: [R, most of any run, dim]."""
-    return pad_sequence(list(torch.split(rows, [len(own) for own in of_runs])), batch_first=True)
+    return pad_sequence(list(torch.split(rows, [len(each) for each in of_runs])), batch_first=True)

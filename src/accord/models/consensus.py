@@ -46,8 +46,8 @@ def standardised(scores: Tensor) -> Tensor:
 
 def spread(scores: Tensor) -> Tensor:
     """What standardising divides scores [..., I] by: [..., 1]; infinite where all are equal."""
-    found = (scores - scores.mean(-1, keepdim=True)).square().mean(-1, keepdim=True).sqrt()
-    return torch.where(found > 1e-6 * scores.abs().amax(-1, keepdim=True), found, torch.inf)
+    result = (scores - scores.mean(-1, keepdim=True)).square().mean(-1, keepdim=True).sqrt()
+    return torch.where(result > 1e-6 * scores.abs().amax(-1, keepdim=True), result, torch.inf)
 
 
 def add_standardised(total: Tensor, scores: Tensor, weight: float) -> None:
@@ -67,12 +67,12 @@ def opinion(member: nn.Module, scores: Tensor) -> Tensor:
 def add_vote(total: Tensor, member: nn.Module, users: Tensor, weight: float = 1.0) -> None:
     """Add what a trained method says of all items for users [B], the mean over its runs, to total [B, I]."""
     target, size = member.target, -(-len(users) // len(member.target.seeds))  # type: ignore[union-attr,arg-type]
-    for part, own in zip(torch.split(users, size), torch.split(total, size), strict=True) if size else ():
+    for part, sums in zip(torch.split(users, size), torch.split(total, size), strict=True) if size else ():
         scores = member.score_all(part)  # type: ignore[operator]  # as many at once as of one run
         if target.own_scale:  # type: ignore[union-attr]
-            own += weight * scores.mean(0)
+            sums += weight * scores.mean(0)
         else:
-            add_standardised(own, scores, weight)
+            add_standardised(sums, scores, weight)
 
 
 def vote(member: nn.Module, users: Tensor) -> Tensor:
@@ -117,11 +117,11 @@ class Consensus(Model):
         Of parts of votes: `of` is the sum of the others' votes [I], by whose spread theirs are divided instead.
         """
         total: Tensor | None = None
-        for number, (weight, own) in enumerate(zip(self.weights, votes, strict=False)):
+        for number, (weight, one) in enumerate(zip(self.weights, votes, strict=False)):
             if self.num_added and number == len(self.weights) - self.num_added and total is not None:
                 total = standardised(total) if of is None else total / spread(of)
-            if own is not None:
-                total = weight * own if total is None else total + weight * own
+            if one is not None:
+                total = weight * one if total is None else total + weight * one
         return total
 
     def sides(self, users: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,9 +149,9 @@ class Consensus(Model):
 
     def fold_in(self, history: Tensor) -> Tensor | None:
         """The vote of the members that can fold a history in."""
-        found = [(member, member.target.scores_of(history)) for member in self.members]  # type: ignore[union-attr,operator]
+        result = [(member, member.target.scores_of(history)) for member in self.members]  # type: ignore[union-attr,operator]
         return self._sum(
-            None if scores is None else opinion(member, scores).mean(0, keepdim=True) for member, scores in found
+            None if scores is None else opinion(member, scores).mean(0, keepdim=True) for member, scores in result
         )
 
     def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor | None:
@@ -168,19 +168,19 @@ class Consensus(Model):
                 if user is None
                 else member.score_all(torch.tensor([user], device=history.device)).squeeze(1)  # type: ignore[operator]
             )
-            own = None if weighed else member.target.contributions(history, items, user)  # type: ignore[union-attr,operator]
+            added = None if weighed else member.target.contributions(history, items, user)  # type: ignore[union-attr,operator]
             votes.append(None if scores is None else opinion(member, scores).mean(0))
-            if own is None or scores is None:
+            if added is None or scores is None:
                 parts.append(None)
             else:
                 by = torch.ones(1) if member.target.own_scale else spread(scores)  # type: ignore[union-attr]
-                parts.append((own / by.to(own).view(-1, 1, 1)).mean(0))
-        found = self._sum(parts, self._sum(votes[: len(votes) - self.num_added]))
-        return None if found is None else found.unsqueeze(0)
+                parts.append((added / by.to(added).view(-1, 1, 1)).mean(0))
+        result = self._sum(parts, self._sum(votes[: len(votes) - self.num_added]))
+        return None if result is None else result.unsqueeze(0)
 
     def for_newcomers(self) -> Tensor | None:
-        found = (member.target.for_newcomers() for member in self.members)  # type: ignore[union-attr,operator]
-        return next((scores for scores in found if scores is not None), None)
+        result = (member.target.for_newcomers() for member in self.members)  # type: ignore[union-attr,operator]
+        return next((scores for scores in result if scores is not None), None)
 
     def ready_to_score(self) -> None:
         for member in self.members:

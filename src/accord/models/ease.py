@@ -37,20 +37,20 @@ ROUNDED = 1e-3  # by so much of itself, at most, may rounding change an inverse 
 
 
 def item_weights(
-    x: Any, l2: float, dropout: float = 0.0, target: Any = None, told: Callable[[float], None] | None = None
+    x: Any, l2: float, dropout: float = 0.0, target: Any = None, on_progress: Callable[[float], None] | None = None
 ) -> Doubles | Floats:
     """B of a ridge regression x ≈ x B with a zero diagonal: B = I - P / diag(P), P = `inverse_gram`.
 
     Of y ≈ x B, y being the `target`: B = M - P diag(M) / diag(P), M = P x'y.
     """
     if x.shape[1] > SMALL:
-        return _weights_by_blocks(x, l2, dropout, target, told)
+        return _weights_by_blocks(x, l2, dropout, target, on_progress)
     inverse = inverse_gram(x, l2, dropout)
     if target is not None:
         product = inverse @ _fill_with_gram(np.empty_like(inverse), x, target)
-        found: npt.NDArray[np.float64] = product - inverse * (np.diag(product) / np.diag(inverse))
-        np.fill_diagonal(found, 0)
-        return found
+        result: npt.NDArray[np.float64] = product - inverse * (np.diag(product) / np.diag(inverse))
+        np.fill_diagonal(result, 0)
+        return result
     weight: npt.NDArray[np.float64] = inverse / -np.diag(inverse)
     np.fill_diagonal(weight, 0)
     return weight
@@ -91,7 +91,7 @@ def _inverse(matrix: Tensor) -> Tensor:
 
 
 def _weights_by_blocks(
-    x: Any, l2: float, dropout: float, target: Any, told: Callable[[float], None] | None
+    x: Any, l2: float, dropout: float, target: Any, on_progress: Callable[[float], None] | None
 ) -> Doubles | Floats:
     """The same in the memory of one matrix, or of two with a target, by several threads; their number changes no bit.
 
@@ -101,7 +101,7 @@ def _weights_by_blocks(
     size = x.shape[1]
     largest = (x.T @ x.sum(1)).max() + l2
     single = largest * np.finfo(np.float32).eps < ROUNDED * l2
-    matrix = _swept(np.empty((size, size), dtype=np.float32 if single else np.float64), x, l2, dropout, told)
+    matrix = _swept(np.empty((size, size), dtype=np.float32 if single else np.float64), x, l2, dropout, on_progress)
     if target is not None:
         return _towards(matrix, x, target)
     diagonal = np.diag_indices(size)
@@ -111,13 +111,15 @@ def _weights_by_blocks(
     return matrix
 
 
-def _swept(matrix: Array, x: Any, l2: float, dropout: float, told: Callable[[float], None] | None = None) -> Array:
+def _swept(
+    matrix: Array, x: Any, l2: float, dropout: float, on_progress: Callable[[float], None] | None = None
+) -> Array:
     """Fills a matrix with -P, P = `inverse_gram`, by several threads; their number changes no bit."""
     _fill_with_gram(matrix, x)
     diagonal = np.diag_indices(len(matrix))
     matrix[diagonal] += l2 + dropout / (1 - dropout) * matrix[diagonal]
     try:
-        sweep(matrix, told)  # below the diagonal
+        sweep(matrix, on_progress)  # below the diagonal
     except np.linalg.LinAlgError:
         raise InputError(TOO_SMALL) from None
     for start in range(0, len(matrix), BLOCK):  # what is above the diagonal is what is below it
@@ -130,19 +132,19 @@ def _swept(matrix: Array, x: Any, l2: float, dropout: float, told: Callable[[flo
 def _towards(matrix: Array, x: Any, target: Any) -> Array:
     """From -P, the weights towards a target y: with M = P x'y, by way of the users, of whom few have an item."""
     by_user, by_item = x.tocsr().astype(matrix.dtype), target.T.tocsr().astype(matrix.dtype)
-    found = np.empty_like(matrix)
+    result = np.empty_like(matrix)
     at_once = max(1, min(BLOCK, NUMBERS_AT_ONCE // x.shape[0]))
 
     def multiply(start: int) -> None:
         rows = slice(start, start + at_once)
-        found[rows] = (by_item @ (by_user @ np.ascontiguousarray(matrix[rows].T))).T  # -M
+        result[rows] = (by_item @ (by_user @ np.ascontiguousarray(matrix[rows].T))).T  # -M
 
     in_threads(multiply, [(start,) for start in range(0, len(matrix), at_once)])
-    scale: Doubles | Floats = found.diagonal() / matrix.diagonal()
+    scale: Doubles | Floats = result.diagonal() / matrix.diagonal()
     np.multiply(matrix, scale, out=matrix)  # -P diag(M) / diag(P)
-    np.subtract(matrix, found, out=found)
-    np.fill_diagonal(found, 0)
-    return found
+    np.subtract(matrix, result, out=result)
+    np.fill_diagonal(result, 0)
+    return result
 
 
 def fits_on(device: torch.device, size: int) -> bool:
@@ -197,5 +199,5 @@ class EASE(DenseItemToItem):
         if fits_on(self.weight.device, self.num_items):
             self.weight = weights_on(self.weight.device, x, self.config.l2, self.config.dropout, target)
             return
-        weights = item_weights(x, self.config.l2, self.config.dropout, target, self.told)
+        weights = item_weights(x, self.config.l2, self.config.dropout, target, self.on_progress)
         self.weight = torch.from_numpy(weights.astype(np.float32, order="C"))  # rows, as scoring reads them

@@ -38,15 +38,15 @@ class GraphFilter(DenseItemToItem):
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = self.to_fit(train, weight)
         users, items = (sp.diags_array(power_or_zero(x.sum(axis).A1, -0.5)) for axis in (1, 0))
-        found = np.empty((self.num_items, self.num_items), dtype=np.float32)
+        result = np.empty((self.num_items, self.num_items), dtype=np.float32)
 
         def take(rows: slice, tied: Any) -> None:
             tied.data **= self.config.power
-            found[rows] = tied.toarray()
+            result[rows] = tied.toarray()
 
         at_once = max(1, ROWS_AT_ONCE // torch.get_num_threads())  # by all threads together
-        by_blocks_of_gram(users @ x @ items, take, at_once, self.told)
-        self.weight = torch.from_numpy(found)
+        by_blocks_of_gram(users @ x @ items, take, at_once, self.on_progress)
+        self.weight = torch.from_numpy(result)
 
     @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:

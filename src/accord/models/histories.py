@@ -45,19 +45,23 @@ def item_quality(train: Csr, p_real: npt.NDArray[np.float64], prior: float = 5.0
     mean = float(p_real.mean())
     share = np.clip((total + prior * mean) / (train.popularity() + prior), 1e-3, 1 - 1e-3)
     logit = np.log(share / (1 - share))
-    found: npt.NDArray[np.float64] = logit - logit.mean()
-    return found
+    result: npt.NDArray[np.float64] = logit - logit.mean()
+    return result
 
 
 def power_or_zero(sums: npt.NDArray[np.float64], power: float) -> npt.NDArray[np.float64]:
     """sums^power, and 0 for who has nothing."""
-    found = np.zeros(len(sums))
-    np.power(sums, power, out=found, where=sums > 0)
-    return found
+    result = np.zeros(len(sums))
+    np.power(sums, power, out=result, where=sums > 0)
+    return result
 
 
 def by_blocks_of_gram(
-    x: Any, take: Callable[[slice, Any], None], at_once: int, told: Callable[[float], None] | None = None, y: Any = None
+    x: Any,
+    take: Callable[[slice, Any], None],
+    at_once: int,
+    on_progress: Callable[[float], None] | None = None,
+    y: Any = None,
 ) -> None:
     """Give `take` the rows of x'x, or of x'y, sparse, a block of so many items at a time; threads share them out."""
     by_item, other = x.T.tocsr(), (x if y is None else y).tocsr()
@@ -66,8 +70,8 @@ def by_blocks_of_gram(
     def multiply(start: int) -> None:
         rows = slice(start, start + at_once)
         take(rows, by_item[rows] @ other)
-        if told is not None:
-            told(next(finished) / len(starts))
+        if on_progress is not None:
+            on_progress(next(finished) / len(starts))
 
     in_threads(multiply, [(start,) for start in starts])
 
@@ -86,9 +90,9 @@ def one_thread() -> Iterator[None]:
 def ages(train: Csr) -> IntArray:
     """Of each interaction, how many of its user come after it in time; of one moment, those of later rows: [n]."""
     order = np.lexsort([train.columns["time"], train.users])
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = np.repeat(train.ptr[1:], train.counts) - 1 - np.arange(len(order))
-    return found
+    result = np.empty(len(order), dtype=np.int64)
+    result[order] = np.repeat(train.ptr[1:], train.counts) - 1 - np.arange(len(order))
+    return result
 
 
 class HistoryConfig(BaseConfig):
@@ -167,8 +171,8 @@ class ScoresHistories(Model):
 
     def _halved(self, ages: IntArray) -> npt.NDArray[np.float64]:
         with np.errstate(over="ignore"):
-            found: npt.NDArray[np.float64] = np.exp2(-ages / self.config.recency)
-        return found
+            result: npt.NDArray[np.float64] = np.exp2(-ages / self.config.recency)
+        return result
 
 
 class FromHistory(ScoresHistories):
@@ -234,8 +238,8 @@ class DenseItemToItem(FromHistory):
         return (rows if counts is None else rows * counts[:, None]).sum(0, keepdim=True)
 
     def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
-        found, counts = self.weight[history.unsqueeze(1), items], self.counts_in(history, user)
-        return (found if counts is None else found * counts[:, None]).unsqueeze(0)
+        result, counts = self.weight[history.unsqueeze(1), items], self.counts_in(history, user)
+        return (result if counts is None else result * counts[:, None]).unsqueeze(0)
 
     def item_to_item(self) -> Tensor:
         return self.weight
@@ -264,8 +268,8 @@ class SparseItemToItem(ScoresHistories):
         """X [U, I], sparse: what each interaction counts for in the history of its user; nothing is copied on a CPU."""
         if self.counts is None:
             return self.plain_histories
-        found = self.plain_histories
-        return sp.csr_matrix((self.counts.cpu().numpy(), found.indices, found.indptr), shape=found.shape)
+        result = self.plain_histories
+        return sp.csr_matrix((self.counts.cpu().numpy(), result.indices, result.indptr), shape=result.shape)
 
     def count_histories(self, share: Tensor) -> None:
         assert self.counts is not None, "it keeps them"
@@ -304,14 +308,14 @@ class SparseItemToItem(ScoresHistories):
         return torch.from_numpy(self.histories[user].data).to(self.values.device)
 
     def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
-        found = self.weights_between(history, items)
+        result = self.weights_between(history, items)
         counts = self.counts_in(history, user)
-        return (found if counts is None else found * counts[:, None]).unsqueeze(0)
+        return (result if counts is None else result * counts[:, None]).unsqueeze(0)
 
     def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Of W, some rows [n] and columns [m]: [n, m]."""
-        found = self.weights[rows.cpu().numpy()][:, columns.cpu().numpy()].toarray()
-        return torch.from_numpy(found).to(self.values.device)
+        result = self.weights[rows.cpu().numpy()][:, columns.cpu().numpy()].toarray()
+        return torch.from_numpy(result).to(self.values.device)
 
     def item_to_item(self) -> Tensor | None:
         if self.num_items > MOST_DENSE:

@@ -88,8 +88,8 @@ class IALS(Model):
                 for number in range(1, self.config.iterations + 1):
                     user, item = self._improved(by_user, item, user)
                     item, user = self._improved(by_item, user, item)
-                    if self.told is not None:
-                        self.told((run + number / self.config.iterations) / len(self.seeds))
+                    if self.on_progress is not None:
+                        self.on_progress((run + number / self.config.iterations) / len(self.seeds))
                 self.user[run], self.item[run], self.spectrum[run] = self._solved(by_user, item)
 
     def _turned(self, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -116,22 +116,22 @@ class IALS(Model):
         """The vectors [n, d] that are best for rows [n] where those of the other side [m, d] are held fixed; these,
         turned; and the diagonal of their H'H [d]."""
         other, spectrum, _ = self._turned(other)
-        found = torch.zeros(rows.size, self.config.dim, device=other.device)
+        result = torch.zeros(rows.size, self.config.dim, device=other.device)
 
         @torch.no_grad()
         def solve(places: Tensor, columns: Tensor, counts: Tensor) -> None:
             torch.set_num_threads(1)  # of each thread
-            found[places] = self._best(other[columns], counts, spectrum, len(other))
+            result[places] = self._best(other[columns], counts, spectrum, len(other))
 
         blocks, threads = rows.blocks(self.config.dim), 1 if other.is_cuda else min(MOST_THREADS, self._threads)
         while some := list(islice(blocks, threads)):  # the same blocks for any number of threads: the same bits
             in_threads(solve, some, threads)
-        return found, other, spectrum
+        return result, other, spectrum
 
     def _penalty(self, sums: Tensor, whole: int) -> Tensor:
         """Of rows whose interactions count for `sums`, on vectors of which there are `whole`."""
-        found: Tensor = self.config.penalty * (sums + self.config.alpha * whole) ** self.config.nu
-        return found
+        result: Tensor = self.config.penalty * (sums + self.config.alpha * whole) ** self.config.nu
+        return result
 
     def _best(self, vectors: Tensor, counts: Tensor, spectrum: Tensor, whole: int) -> Tensor:
         """The best vectors [B, d] for rows of `counts` [B, L] on `vectors` [B, L, d], of `whole` that there are:
@@ -152,8 +152,8 @@ class IALS(Model):
         factor, failed = torch.linalg.cholesky_ex(left)
         if failed.any():
             raise InputError(TOO_SMALL)
-        found = torch.cholesky_solve(right, factor)
-        return ((scaled.mT @ found).squeeze(-1) / diagonal.sqrt()) if short else found.squeeze(-1)
+        result = torch.cholesky_solve(right, factor)
+        return ((scaled.mT @ result).squeeze(-1) / diagonal.sqrt()) if short else result.squeeze(-1)
 
     def score_all(self, users: Tensor) -> Tensor:
         return product(self.user[:, users], self.item.mT)
@@ -179,9 +179,9 @@ class IALS(Model):
             counts = torch.from_numpy(self.weight[self.ptr[user] : self.ptr[user + 1]]).float()
         counts = counts.to(history.device)
         penalty = self._penalty(counts.sum(), self.num_items)
-        found = []
+        result = []
         for item, spectrum in zip(self.item, self.spectrum, strict=True):
             counted = item[history] * counts[:, None]  # [n, d]
             left = torch.diag(config.alpha * spectrum + penalty) + counted.mT @ item[history]
-            found.append(counted @ torch.linalg.solve(left, item[items].mT))
-        return torch.stack(found)
+            result.append(counted @ torch.linalg.solve(left, item[items].mT))
+        return torch.stack(result)

@@ -16,13 +16,13 @@ from accord.models.base import Cost, Shape
 from accord.models.histories import CleanConfig, SparseItemToItem, power_or_zero
 
 
-def nearest(x: Any, k: int, balance: float, shrink: float, told: Callable[[float], None] | None = None) -> Any:
+def nearest(x: Any, k: int, balance: float, shrink: float, on_progress: Callable[[float], None] | None = None) -> Any:
     """W' [I, I], sparse: row j has the weights of the k items i nearest to item j."""
     sizes = x.multiply(x).sum(0).A1  # [I]
-    own, other = (power_or_zero(sizes, power) for power in (balance, 1 - balance))
-    near = nearest_items(x, k, own, other, shrink, on_progress=told)
+    norm, other = (power_or_zero(sizes, power) for power in (balance, 1 - balance))
+    near = nearest_items(x, k, norm, other, shrink, on_progress=on_progress)
     columns = near.columns[near.mask]
-    alike = near.together[near.mask] / (own[columns] * np.repeat(other, near.counts) + shrink)
+    alike = near.together[near.mask] / (norm[columns] * np.repeat(other, near.counts) + shrink)
     return sp.csr_matrix((alike, columns, np.append(0, near.counts.cumsum())), shape=(x.shape[1], x.shape[1]))
 
 
@@ -48,7 +48,7 @@ class ItemKNN(SparseItemToItem):
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = self.to_fit(train, weight)
-        self.keep(nearest(x, self.config.k, self.config.balance, self.config.shrink, self.told))
+        self.keep(nearest(x, self.config.k, self.config.balance, self.config.shrink, self.on_progress))
 
     @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:

@@ -70,10 +70,10 @@ class LightGCN(Model):
         versions = (self.user.weight._version, self.item.weight._version)
         if self._cached is None or self._cached[0] != versions:
             self._cached = versions, {}
-        kept = self._cached[1]
-        if num_layers not in kept:
-            kept[num_layers] = self.propagated(num_layers)
-        return kept[num_layers]
+        cache = self._cached[1]
+        if num_layers not in cache:
+            cache[num_layers] = self.propagated(num_layers)
+        return cache[num_layers]
 
     def train(self, mode: bool = True) -> LightGCN:
         if mode or self.training:

@@ -63,11 +63,11 @@ class SparseEASE(SparseItemToItem):
     def cost(cls, config: Any, shape: Shape) -> Cost:
         users, items, pairs = shape.num_users, shape.num_items, shape.num_interactions
         near, dim = min(config.neighbours, items), min(config.dim, items)
-        size, kept = near + dim, min(PAIRS_KEPT, items**2)
+        size, stored = near + dim, min(PAIRS_KEPT, items**2)
         fit = 2.4e-8 * shape.by_user + items * (8e-11 * size**3 + 2e-10 * size**2)
-        fit += 2e-10 * min(kept, shape.by_user) * near + 8e-9 * pairs * (dim + MORE)
+        fit += 2e-10 * min(stored, shape.by_user) * near + 8e-9 * pairs * (dim + MORE)
         rank = 5e-9 * pairs * near + users * items * (1e-9 + 5e-11 * dim)
-        return Cost(fit, rank, 8 * kept + items * (24 * near + 40 * (dim + MORE)) + 100 * pairs)
+        return Cost(fit, rank, 8 * stored + items * (24 * near + 40 * (dim + MORE)) + 100 * pairs)
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         config, x = self.config, interaction_matrix(train, weight)
@@ -88,30 +88,30 @@ class SparseEASE(SparseItemToItem):
             on_progress=self._part(0.2, 0.4),
         )
         weights, spread = local_ridges(near, pairs, diagonal, penalty, basis, image, self._part(0.4, 1))
-        own = np.arange(self.num_items, dtype=np.int32)[:, None]
+        ids = np.arange(self.num_items, dtype=np.int32)[:, None]
         itself = -(basis * spread).sum(1, keepdims=True)  # of which an item says nothing
-        there = np.hstack([near.mask, own >= 0])
-        columns, values = (np.hstack(both)[there] for both in ([near.columns, own], [weights, itself]))
+        there = np.hstack([near.mask, ids >= 0])
+        columns, values = (np.hstack(both)[there] for both in ([near.columns, ids], [weights, itself]))
         ends = np.append(0, (near.counts + 1).cumsum())
         self.keep(sp.csr_matrix((values, columns, ends), shape=(self.num_items, self.num_items)))
         self.basis, self.spread = torch.from_numpy(basis).float(), torch.from_numpy(spread)
 
     def _part(self, start: float, end: float) -> Callable[[float], None] | None:
-        """Who is told of a part of the work."""
-        told = self.told
-        return None if told is None else lambda share: told(start + (end - start) * share)
+        """Reports a part of the work as that part of all of it."""
+        on_progress = self.on_progress
+        return None if on_progress is None else lambda share: on_progress(start + (end - start) * share)
 
     def _singular_vectors(self, x: Any) -> npt.NDArray[np.float64]:
         """The first right singular vectors [I, d], by iterating on a few more."""
         wide = min(self.dim + MORE, self.num_items) if self.dim else 0
         (stream,) = generators((0,), self.name)
-        found = torch.randn(self.num_items, wide, generator=stream, dtype=torch.float64)
+        result = torch.randn(self.num_items, wide, generator=stream, dtype=torch.float64)
         with one_thread():
             for _ in range(ROUNDS if wide else 0):
-                found = torch.linalg.qr(torch.from_numpy(x.T @ (x @ found.numpy())))[0]
-            small = torch.from_numpy(x @ found.numpy())
-            turn = torch.linalg.eigh(small.mT @ small)[1].flip(1)[:, : self.dim] if wide else found[:0]
-            return (found @ turn).numpy() if wide else found.numpy()
+                result = torch.linalg.qr(torch.from_numpy(x.T @ (x @ result.numpy())))[0]
+            small = torch.from_numpy(x @ result.numpy())
+            turn = torch.linalg.eigh(small.mT @ small)[1].flip(1)[:, : self.dim] if wide else result[:0]
+            return (result @ turn).numpy() if wide else result.numpy()
 
     def score_all(self, users: Tensor) -> Tensor:
         scores = super().score_all(users)

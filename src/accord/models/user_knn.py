@@ -63,15 +63,15 @@ class UserKNN(ScoresHistories):
 
     def score_all(self, users: Tensor) -> Tensor:
         rows = users.cpu().numpy()
-        own = self.norm.cpu().numpy() if self.scored_norm is None else self.scored_norm
-        return torch.from_numpy(self._scores(self.scored[rows], own[rows], rows)).to(self.norm.device).unsqueeze(0)
+        norms = self.norm.cpu().numpy() if self.scored_norm is None else self.scored_norm
+        return torch.from_numpy(self._scores(self.scored[rows], norms[rows], rows)).to(self.norm.device).unsqueeze(0)
 
     def fold_in(self, history: Tensor) -> Tensor:
         items, counts = history.cpu().numpy(), self.counts_of(history)
         given = np.ones(len(items), dtype=np.float32) if counts is None else counts.cpu().numpy()
         rows = sp.csr_matrix((given, items, [0, len(items)]), shape=(1, self.num_items))
-        own = np.sqrt(np.square(given).sum(keepdims=True))
-        return torch.from_numpy(self._scores(rows, own, np.array([NOBODY]))).to(self.norm.device)
+        norm = np.sqrt(np.square(given).sum(keepdims=True))
+        return torch.from_numpy(self._scores(rows, norm, np.array([NOBODY]))).to(self.norm.device)
 
     def _scores(self, x: Any, own: npt.NDArray[np.float32], known: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         norm, options = self.norm.cpu().numpy(), self.config
@@ -82,17 +82,17 @@ class UserKNN(ScoresHistories):
 
     def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
         """Of cos(u, v) x_vi, what each item of the history has in x_u x_v: the neighbours are those of the whole."""
-        counts, own = self.counts_in(history, user), history.cpu().numpy()
-        given = np.ones(len(own), dtype=np.float32) if counts is None else counts.cpu().numpy()
-        x = sp.csr_matrix((given, own, [0, len(own)]), shape=(1, self.num_items))
+        counts, taken = self.counts_in(history, user), history.cpu().numpy()
+        given = np.ones(len(taken), dtype=np.float32) if counts is None else counts.cpu().numpy()
+        x = sp.csr_matrix((given, taken, [0, len(taken)]), shape=(1, self.num_items))
         norm = self.norm.cpu().numpy()
         size = np.sqrt(np.square(given).sum(keepdims=True))
         if user is not None:
             size = norm[[user]] if self.scored_norm is None else self.scored_norm[[user]]
         whose = np.array([NOBODY if user is None else user])
-        found = nearest_users(x, size, whose, self.by_item, norm, self.config.shrink, self.config.k)
-        near = found.indices[found.data > 0]
+        result = nearest_users(x, size, whose, self.by_item, norm, self.config.shrink, self.config.k)
+        near = result.indices[result.data > 0]
         took = self.histories[near]  # [k, I]
-        shares = took[:, own].toarray() * given / (size * norm[near] + np.float32(self.config.shrink))[:, None]
+        shares = took[:, taken].toarray() * given / (size * norm[near] + np.float32(self.config.shrink))[:, None]
         added = shares.T @ took[:, items.cpu().numpy()].toarray()
         return torch.from_numpy(added.astype(np.float32)).to(self.norm.device).unsqueeze(0)

@@ -1,4 +1,4 @@
-"""Who is told how a training goes: a progress bar, MLflow, anything with the same three methods."""
+"""What follows a training: a progress bar, MLflow, anything with the same three methods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from accord.training.trainer import Progress
 
 
 class Callback(Protocol):
-    """Is told how a training goes; given to `accord.fit(callbacks=[…])`. A subclass has the methods that it needs.
+    """Follows a training; given to `accord.fit(callbacks=[…])`. A subclass has the methods that it needs.
 
     >>> class Losses(accord.Callback):
     ...     def __init__(self):

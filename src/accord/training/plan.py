@@ -64,9 +64,9 @@ def plan(
         raise InputError(f"{data.name} has no training interaction; give more data or other ", Argument("ratios"), ".")
     given = by_section(options or {})
     rules = _rules(protocol, given["protocol"], model, method)
-    own, kind = own_class(model), method_for(model, method)
-    if own is not None:
-        make_config(own.Config, given["model"], f"model {model_name(model)}")
+    model_class, kind = own_class(model), method_for(model, method)
+    if model_class is not None:
+        make_config(model_class.Config, given["model"], f"model {model_name(model)}")
     if given["method"] and not kind.learns:
         raise InputError(
             f"model '{model_name(model)}' is solved, not trained with a method; it takes no method options."
@@ -104,7 +104,7 @@ def plan(
         ks=_ks(ks, data.name),
     )
     run = RunSpec(config, model, method)
-    if own is Consensus and not run.members:
+    if model_class is Consensus and not run.members:
         raise InputError(
             "model 'consensus' has no members; give model.members, or ", Argument("model", "auto"), " to find them."
         )
@@ -125,8 +125,8 @@ def _rules(protocol: str | Protocol, given: Mapping[str, Any], model: ModelSpec,
         )
     general = {name: value for name, value in given.items() if name in Protocol.model_fields}
     rules = make_config(Protocol, protocol.model_dump(include=set(Protocol.model_fields)) | general, "protocol")
-    own = (protocol.model_extra or {}) | {name: value for name, value in given.items() if name not in general}
-    rules = Protocol(**rules.model_dump() | own)
+    extra = (protocol.model_extra or {}) | {name: value for name, value in given.items() if name not in general}
+    rules = Protocol(**rules.model_dump() | extra)
     kinds = [kind.Rules for kind in (own_class(model), method_for(model, method)) if kind is not None]
     return Protocol(**recorded_rules(check_rules(rules, kinds), kinds))
 

@@ -46,14 +46,14 @@ def evaluate_together(
         raise InputError("the test holds no pair to evaluate on; give more data, another split or another clean rule.")
     rules, train = run.config.protocol, data.training_csr()
     first, size = ranks.share(train.num_users)
-    own, shard = relevant.of_users(first, size), shard_of(train, (first, size))
-    ranker = Ranker.of(method.target, method.score_all, len(run.config.seeds), own.seen, shard, rules, device)
+    local, shard = relevant.of_users(first, size), shard_of(train, (first, size))
+    ranker = Ranker.of(method.target, method.score_all, len(run.config.seeds), local.seen, shard, rules, device)
     with whole_tables(method.target), torch.no_grad():
         method.target.ready_to_score()
-        told = None if watch is None else partial(_tell_users, watch, len(own.users))
-        found = evaluate(ranker, own, run.config.ks, told)
-    names = list(found.per_user)
-    every = ranks.collect(torch.from_numpy(np.stack([found.per_user[name] for name in names])), 2, "test figures")
+        on_progress = None if watch is None else partial(_tell_users, watch, len(local.users))
+        result = evaluate(ranker, local, run.config.ks, on_progress)
+    names = list(result.per_user)
+    every = ranks.collect(torch.from_numpy(np.stack([result.per_user[name] for name in names])), 2, "test figures")
     if every is None:
         return None
     per_user = {name: every[place].numpy() for place, name in enumerate(names)}

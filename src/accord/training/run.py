@@ -60,7 +60,7 @@ class RunConfig(BaseModel):
         """Of each run, the options of a section that are its own."""
         varied = self.varied or ({},) * len(self.seeds)
         prefix = f"{section}."
-        return [{k.removeprefix(prefix): v for k, v in own.items() if k.startswith(prefix)} for own in varied]
+        return [{k.removeprefix(prefix): v for k, v in each.items() if k.startswith(prefix)} for each in varied]
 
 
 @dataclass(frozen=True)
@@ -108,17 +108,17 @@ class RunSpec:
     def rule_kinds(self) -> list[type[OwnRules]]:
         """The rules that its own model and method declare."""
         with imports_allowed(self.trusted):
-            own = own_class(self.model)
-        return [kind.Rules for kind in (own, self.kind) if kind is not None]
+            model_class = own_class(self.model)
+        return [kind.Rules for kind in (model_class, self.kind) if kind is not None]
 
     @property
     def members(self) -> tuple[Member, ...]:
         """The members of a consensus."""
         if not is_of_members(self.model):
             return ()
-        own = own_class(self.model)
-        assert own is not None
-        config: Any = make_config(own.Config, self.config.model_options, f"model {own.name}")
+        kind = own_class(self.model)
+        assert kind is not None
+        config: Any = make_config(kind.Config, self.config.model_options, f"model {kind.name}")
         members: tuple[Member, ...] = config.members
         return members
 
@@ -126,10 +126,10 @@ class RunSpec:
     def columns(self) -> tuple[str, ...]:
         """The columns of the training interactions that it needs, besides weights and labels."""
         with imports_allowed(self.trusted):
-            own = own_class(self.model)
+            kind = own_class(self.model)
             needed = [*self.kind.columns]
-            if own is not None:
-                needed += own.reads(make_config(own.Config, self.config.model_options, f"model {own.name}"))
+            if kind is not None:
+                needed += kind.reads(make_config(kind.Config, self.config.model_options, f"model {kind.name}"))
             for member in self.members:
                 needed += self.of_member(member).columns
         return tuple(dict.fromkeys(needed))
@@ -175,9 +175,9 @@ class RunSpec:
             raise InputError(f"a member of a consensus is one model, and '{member.model}' is several; name those.")
         where = f"member {member.label}"
         run = self.beside(member.model, member.method or "normal", member.options, member.seeds)
-        own = own_class(member.model)
-        if own is not None:
-            make_config(own.Config, run.config.model_options, where)
+        kind = own_class(member.model)
+        if kind is not None:
+            make_config(kind.Config, run.config.model_options, where)
         make_config(run.kind.Config, run.config.method_options, where)
         return run
 
@@ -185,8 +185,8 @@ class RunSpec:
         """The method with all its networks, each run at its own start; nothing is trained or solved."""
         config, kind = self.config, self.kind
         options = [
-            make_config(kind.Config, config.method_options | own, f"method {config.method}")
-            for own in config.own_options("method")
+            make_config(kind.Config, config.method_options | each, f"method {config.method}")
+            for each in config.own_options("method")
         ]
         seeds = tuple(derive_seed(s, f"member {m}") if m else s for m in range(kind.members) for s in config.seeds)
         with imports_allowed(self.trusted):
@@ -199,8 +199,8 @@ class RunSpec:
 
 
 def is_of_members(model: ModelSpec) -> bool:
-    own = own_class(model)
-    return own is not None and issubclass(own, Consensus)
+    kind = own_class(model)
+    return kind is not None and issubclass(kind, Consensus)
 
 
 def by_section(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -235,10 +235,10 @@ def every_rule_kind() -> list[type[OwnRules]]:
 def check_rules(protocol: Protocol, more: Iterable[type[OwnRules]] = ()) -> Protocol:
     """The protocol, if all that it says of single models and methods is what one of them declares."""
     kinds = [*every_rule_kind(), *more]
-    known = {name for kind in kinds for name in kind.model_fields}
+    declared = {name for kind in kinds for name in kind.model_fields}
     for name in protocol.model_extra or {}:
-        if name not in known:
-            raise unknown("option of protocol", name, [*Protocol.model_fields, *sorted(known)])
+        if name not in declared:
+            raise unknown("option of protocol", name, [*Protocol.model_fields, *sorted(declared)])
     for kind in kinds:
         protocol.own(kind)
     return protocol
@@ -246,13 +246,13 @@ def check_rules(protocol: Protocol, more: Iterable[type[OwnRules]] = ()) -> Prot
 
 def recorded_rules(protocol: Protocol, kinds: Iterable[type[OwnRules]] = ()) -> dict[str, Any]:
     """The whole protocol as results have it: with what single models and methods obey of it, `kinds` its own."""
-    own = {
+    rules = {
         name: value
         for kind in dict.fromkeys([*every_rule_kind(), *kinds])
         for name, value in protocol.own(kind)
         if is_recorded(kind, name, value, protocol.name, kind in kinds)
     }
-    return protocol.model_dump(mode="json") | own
+    return protocol.model_dump(mode="json") | rules
 
 
 def is_recorded(kind: type[OwnRules], name: str, value: Any, preset: str, own: bool) -> bool:
@@ -279,14 +279,14 @@ def run_entries(
     measured = validate() if watched and not states else None
     for number, (seed, values) in enumerate(zip(config.seeds, evaluation.mean(), strict=True)):
         entry: dict[str, Any] = {"seed": seed, "metrics": values, "epochs": 0, "train_seconds": 0.0}
-        found: float | None = None
+        result: float | None = None
         if states:
             last = states[-1]
             entry["epochs"] = last.stopped_at[number] or last.epoch
             entry["train_seconds"] = round(sum(state.seconds for state in states) / len(config.seeds), 3)
             best = last.best[number :: len(config.seeds)]  # of each member
-            found = statistics.fmean(best) if watched and np.isfinite(best).all() else None
+            result = statistics.fmean(best) if watched and np.isfinite(best).all() else None
         elif measured is not None:
-            found = measured[number]
-        entries.append(entry | ({} if found is None else {"valid_ndcg@20": found}))
+            result = measured[number]
+        entries.append(entry | ({} if result is None else {"valid_ndcg@20": result}))
     return entries

@@ -95,14 +95,14 @@ class StackTraining:
         self.states.append(trainer.train())
 
     def solve(self, model: Model) -> None:
-        tell = None if self.watch is None else partial(_tell_share, self.watch, model.name)
-        if tell is not None:
-            tell(0)  # whatever a model itself may tell
-        model.told = tell
+        on_progress = None if self.watch is None else partial(_tell_share, self.watch, model.name)
+        if on_progress is not None:
+            on_progress(0)  # whether or not the model itself reports
+        model.on_progress = on_progress
         model.fit(self.train_pairs, self.train_pairs.columns.get("weight"))
-        model.told = None
-        if tell is not None:
-            tell(1)
+        model.on_progress = None
+        if on_progress is not None:
+            on_progress(1)
         model.to(self.device)
 
     @property
@@ -138,12 +138,12 @@ class StackTraining:
             popularity=stage.popularity,
         )
         stops = settings.early_stop if last else settings.pretrain_early_stop
-        own = [options.get("l2", settings.l2) for options in config.own_options("train")]
+        penalties = [options.get("l2", settings.l2) for options in config.own_options("train")]
         return Trainer(
             stage,
             sampler,
             settings,
-            torch.tensor(own * (len(seeds) // len(own)), device=device),
+            torch.tensor(penalties * (len(seeds) // len(penalties)), device=device),
             self._stopping(stage, pairs, sampler.num_batches) if stops else None,
             name,
             watch=self.watch,
@@ -187,10 +187,10 @@ def _diverged(run: RunSpec, train: Csr, method: Method, states: Sequence[TrainSt
     )
     keep = [number for number in range(runs) if number not in lost]
     if keep and train.num_users == train.all_users:
-        kept = {
+        rest_of = {
             name: tuple(getattr(config, name)[n] for n in keep) for name in ("seeds", "varied") if getattr(config, name)
         }
-        rest = run.updated(**kept)
+        rest = run.updated(**rest_of)
         rows = [member * runs + n for member in range(len(method.target.seeds) // runs) for n in keep]
         made = rest.build(train)
         made.load_state_dict({name: tensor[rows].cpu() for name, tensor in method.state_dict().items()})

@@ -26,8 +26,8 @@ class Steps:
 
     def __init__(self, method: Trainable, optimizer: Adam, l2: Tensor, ranks: Ranks = ALONE) -> None:
         self.method, self.optimizer, self.l2, self.ranks = method, optimizer, l2, ranks
-        own = shared_out(method)
-        self.shared = {name: p for name, p in method.named_parameters() if name not in own}  # held by all processes
+        split = shared_out(method)
+        self.shared = {name: p for name, p in method.named_parameters() if name not in split}  # held by all processes
         self.total = torch.zeros_like(l2)  # [R]: sum of the losses since it was last read
         self.records = l2.is_cuda and is_recordable(method) and ranks.recordable
         self.ending = False  # whether few steps are left: too few to record what is not recorded yet

@@ -58,8 +58,8 @@ class Diverged(InputError):
 class Progress:
     """What the loop tells whoever watches, after each epoch and check.
 
-    >>> told = accord.Progress("1/1", epoch=3, epochs=10, step=120, loss=0.5, steps_per_second=80.0, value=None)
-    >>> f"{told.epoch} of {told.epochs} {told.unit}"
+    >>> progress = accord.Progress("1/1", epoch=3, epochs=10, step=120, loss=0.5, steps_per_second=80.0, value=None)
+    >>> f"{progress.epoch} of {progress.epochs} {progress.unit}"
     '3 of 10 epochs'
     """
 
@@ -95,8 +95,8 @@ class TrainState:
 
     def of(self, runs: Sequence[int]) -> TrainState:
         """The state of some of the runs, none of which has diverged."""
-        value, best = ([own[run] for run in runs] for own in (self.value, self.best))
-        bad, stopped_at = ([own[run] for run in runs] for own in (self.bad, self.stopped_at))
+        value, best = ([each[run] for run in runs] for each in (self.value, self.best))
+        bad, stopped_at = ([each[run] for run in runs] for each in (self.bad, self.stopped_at))
         history = [
             {key: [entry[key][run] for run in runs] if key in ("loss", "valid") else entry[key] for key in entry}
             for entry in self.history
@@ -197,10 +197,16 @@ class Trainer:
             self.method.eval()
             self.each_epoch(state.epoch)
         if self.watch:
-            known = value if value == value else None
+            checked = value if value == value else None
             self.watch(
                 Progress(
-                    self.stage, state.epoch, self.config.epochs, state.step, float(loss.mean()), steps / seconds, known
+                    self.stage,
+                    state.epoch,
+                    self.config.epochs,
+                    state.step,
+                    float(loss.mean()),
+                    steps / seconds,
+                    checked,
                 )
             )
 
@@ -216,9 +222,9 @@ class Trainer:
                 state.diverged.append(run)
         if len(state.diverged) == len(loss):
             folder = self.checkpoint and self.checkpoint.parent
-            kept = f"the last good checkpoint is kept in {folder}; " if folder and checkpoints.found(folder) else ""
+            rescue = f"the last good checkpoint is kept in {folder}; " if folder and checkpoints.found(folder) else ""
             raise Diverged(
-                f"training diverged in epoch {state.epoch}: loss or weights became NaN or infinite; {kept}{STEADIER}."
+                f"training diverged in epoch {state.epoch}: loss or weights became NaN or infinite; {rescue}{STEADIER}."
             )
 
     def _record(self, loss: Tensor, value: float) -> None:
@@ -310,8 +316,8 @@ class Trainer:
         if header.get("stage") != self.stage:
             return False
         weights = {name: tensor for name, tensor in tensors.items() if name.startswith("weight/")}
-        own = {f"weight/{name}": tensor.shape for name, tensor in self.method.state_dict().items()}
-        same = own == {name: tensor.shape for name, tensor in weights.items()}
+        shapes = {f"weight/{name}": tensor.shape for name, tensor in self.method.state_dict().items()}
+        same = shapes == {name: tensor.shape for name, tensor in weights.items()}
         if not same or header.get("identity") != self.identity:
             raise InputError(
                 f"{self.checkpoint} is of another model, method, options, seeds or data; give another ",
@@ -341,18 +347,18 @@ class Trainer:
         self.method.load_state_dict({name.removeprefix("weight/"): tensor for name, tensor in weights.items()})
         device = self.l2.device
         self.kept = {n.removeprefix("kept/"): t.to(device) for n, t in tensors.items() if n.startswith("kept/")}
-        kept = {name: tensor.shape for name, tensor in self.kept.items()}
-        if kept and kept != {name: tensor.shape for name, tensor in self.method.state_dict().items()}:
+        shapes = {name: tensor.shape for name, tensor in self.kept.items()}
+        if shapes and shapes != {name: tensor.shape for name, tensor in self.method.state_dict().items()}:
             raise ValueError("what it keeps is of another model")
         for name, parameter in self.parameters.items():
             keys = [key for key in self.optimizer.remembers if f"adam/{key}/{name}" in tensors]
             if 0 < len(keys) < len(self.optimizer.remembers):
                 raise ValueError(f"averages of {name} are missing")
             if keys:
-                found = {k: tensors[f"adam/{k}/{name}"].to(device) for k in keys}
-                if any(found[k].shape != parameter.shape for k in keys if k != "step"):
+                averages = {k: tensors[f"adam/{k}/{name}"].to(device) for k in keys}
+                if any(averages[k].shape != parameter.shape for k in keys if k != "step"):
                     raise ValueError(f"averages of {name} are of another shape")
-                self.optimizer.state[parameter] = found
+                self.optimizer.state[parameter] = averages
         for name in self.method.remembers:
             memory, stored = getattr(self.method, name), tensors[f"memory/{name}"]
             if memory.shape != stored.shape:

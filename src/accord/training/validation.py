@@ -51,8 +51,8 @@ def by_loss(
     """Validation BCE with fresh negatives, as the released code has it: every 500 steps, first after 501."""
     valid = data.csr(validation_part(data, rules))
     whole, begin = len(valid.items), int(valid.ptr[train.first])
-    own = rows_of(valid, train.first, train.num_users)
-    users, items = (torch.from_numpy(part).to(device) for part in (own.users, own.items))
+    local = rows_of(valid, train.first, train.num_users)
+    users, items = (torch.from_numpy(part).to(device) for part in (local.users, local.items))
     negatives = Negatives(pairs)
     streams = generators(stage.target.seeds, f"validation of {stage.name}", device)
 

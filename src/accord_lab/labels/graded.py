@@ -14,7 +14,7 @@ from accord.data.sampling import Batch
 from accord.kernels.agreement import log
 from accord.methods.base import Build
 from accord.methods.deca import DeCA
-from accord.methods.known import known
+from accord.methods.known import labels_of
 from accord.protocol import Protocol
 
 
@@ -65,10 +65,10 @@ class GradedDeCA(DeCA):
             fixed[:, :size] = -self.c2
             likely = torch.cat([fixed.unsqueeze(-1), likely[..., 1:]], -1)
         terms = disagree - (f * likely).sum(-1)
-        if (labels := known(batch)) is not None:
+        if (labels := labels_of(batch)) is not None:
             grade = (labels.r * (self.config.grades - 1)).round().long().unsqueeze(-1)
             observed = [x[:, :size].gather(-1, grade).squeeze(-1) for x in (log(f), log(p), likely)]
-            terms = torch.cat([torch.where(labels.there, -sum(observed), terms[:, :size]), terms[:, size:]], 1)
+            terms = torch.cat([torch.where(labels.present, -sum(observed), terms[:, :size]), terms[:, size:]], 1)
         return batch.mean(terms)
 
     def posterior(self, users: Tensor, items: Tensor) -> Tensor:
