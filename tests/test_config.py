@@ -42,10 +42,10 @@ def test_a_mistake_is_one_sentence(options, sentence):
     assert "\n" not in str(found.value)
 
 
-def test_a_later_option_is_written_only_where_it_was_given():
+def test_an_option_can_be_omitted_when_it_has_its_default():
     class Grown(Config):
         depth: int = Field(1, description="layers")
-        later = ("depth",)
+        omit_when_default = ("depth",)
 
     assert Grown(rate=0.5).model_dump() == Config(rate=0.5).model_dump() == {"dim": 32, "rate": 0.5}
     assert Grown(rate=0.5, depth=2).model_dump(mode="json") == {"dim": 32, "rate": 0.5, "depth": 2}

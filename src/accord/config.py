@@ -1,4 +1,4 @@
-"""How options are declared, checked and suggested: every mistake in one sentence."""
+"""How options are declared, checked and suggested, and how names become classes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from accord.errors import Argument, InputError, unknown
+from accord.errors import Argument, InputError, invalid_option, unknown
 
 T = TypeVar("T", bound=BaseModel)
 _may_import: ContextVar[bool] = ContextVar("may_import", default=True)
 
 
 def full_name(model: str, method: str | None) -> str:
-    """How a model with its method is called: the model alone where it is solved ("none" in files)."""
+    """The name of a model with its method; the model alone if it is solved ("none" in files)."""
     return model if method in (None, "none") else f"{model} + {method}"
 
 
@@ -34,14 +34,13 @@ class BaseConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    later: ClassVar[tuple[str, ...]] = ()  # options that an earlier version had not
+    omit_when_default: ClassVar[tuple[str, ...]] = ()  # options newer than files that were written without them
 
     @model_serializer(mode="wrap")
-    def _as_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Later options that have their default are left out, as in files from before: results keep their keys."""
+    def _omit_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields = type(self).model_fields
-        unchanged = {name for name in self.later if getattr(self, name) == fields[name].default}
-        return {name: value for name, value in written(self).items() if name not in unchanged}
+        omitted = {name for name in self.omit_when_default if getattr(self, name) == fields[name].default}
+        return {name: value for name, value in serialize(self).items() if name not in omitted}
 
 
 @contextmanager
@@ -62,20 +61,17 @@ def make_config(config: type[T], options: Mapping[str, Any], where: str) -> T:
     try:
         return config(**options)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        wanted = first["msg"][0].lower() + first["msg"][1:]
-        raise InputError(f"option {key} of {where} is {first['input']!r}: {wanted}.") from None
+        raise invalid_option(error, where) from None
 
 
-def resolve(kind: str, spec: Any, known: Mapping[str, Any]) -> Any:
-    """What a name, `package.module:Name` or an object stands for. The one place where a name becomes an import."""
+def resolve(kind: str, spec: Any, registered: Mapping[str, Any]) -> Any:
+    """What a registered name, `package.module:Name` or an object stands for: the only place that imports by name."""
     if not isinstance(spec, str):
         return spec
-    if spec in known:
-        return known[spec]
+    if spec in registered:
+        return registered[spec]
     if ":" not in spec:
-        raise unknown(kind, spec, known)
+        raise unknown(kind, spec, registered)
     if not _may_import.get():
         raise InputError(
             f"a file names {spec}, which would import and run code; if you trust it, allow that with ",
@@ -83,9 +79,9 @@ def resolve(kind: str, spec: Any, known: Mapping[str, Any]) -> Any:
             ".",
         )
     module_name, _, name = spec.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:  # a file beside the caller is what `my.module:MyModel` means
-        sys.path.insert(0, here)
+    folder = str(Path.cwd())
+    if folder not in sys.path:  # `my.module:MyModel` may be a file of the working folder
+        sys.path.insert(0, folder)
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

@@ -8,7 +8,10 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 MOST_SHOWN = 80
 # control characters, line and paragraph separators, changes of writing direction, lone surrogates
@@ -81,3 +84,10 @@ def unknown(kind: str, name: str, valid_names: Iterable[str]) -> InputError:
     near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.65)
     hint = f"did you mean '{lower[near[0]]}'?" if near else f"give one of {', '.join(names)}."
     return InputError(f"unknown {kind} '{name}'; {hint}")
+
+
+def invalid_option(error: ValidationError, where: str) -> InputError:
+    """The first mistake in some options, as pydantic reports it, in one sentence."""
+    first = error.errors()[0]
+    name, problem = ".".join(map(str, first["loc"])), first["msg"][0].lower() + first["msg"][1:]
+    return InputError(f"option {name} of {where} is {first['input']!r}: {problem}.")

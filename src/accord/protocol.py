@@ -1,7 +1,7 @@
 """Every rule that changes a reported number, by name. Two presets: `published` and `corrected`.
 
-What one model or method alone obeys is declared beside it, as a subclass of `OwnRules`; its values are part of the
-protocol all the same: written into every result, and given by `protocol.NAME`.
+Rules of a single model or method are declared in its module, as a subclass of `OwnRules`; they are part of the protocol
+too: written into every result, and given as `protocol.NAME`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from accord.errors import InputError
+from accord.errors import invalid_option
 
 PresetName = Literal["published", "corrected"]
 NAMES: tuple[PresetName, ...] = ("published", "corrected")
 
 
 def rule(published: Any, corrected: Any, description: str, before: Any = ...) -> Any:
-    """A field with a value for each preset; `before`: what was done before there was such a field.
+    """A field with a value for each preset; `before` is what was done before the field existed.
 
-    A rule of one model or method that has a `before` is written only into the results of that one, and there only
-    where the preset does not do as before: all other results keep their keys.
+    A rule with a `before` is written only where the preset differs from it, and only into the results of the model or
+    method that declares it: all other results keep their keys.
     """
     return Field(before, description=description, json_schema_extra={"published": published, "corrected": corrected})
 
@@ -32,13 +32,13 @@ def preset_values(rules: type[BaseModel], name: str) -> dict[str, Any]:
 
 
 class OwnRules(BaseModel):
-    """Rules that one model or method alone obeys. Without fields it has none, and is treated as all others are."""
+    """Rules of a single model or method; none by default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @property
     def reduction(self) -> Literal["mean", "sum"]:
-        """How the plain loss of a batch is reduced: the means over positives and over negatives, or one sum."""
+        """How the loss of a batch is reduced: the means over positives and over negatives, or one sum."""
         return "mean"
 
     @property
@@ -61,7 +61,7 @@ Own = TypeVar("Own", bound=OwnRules)
 
 
 class Protocol(BaseModel):
-    """How a model is trained and scored, apart from its own hyperparameters.
+    """How a model is trained and scored, apart from its hyperparameters.
 
     >>> accord.CORRECTED.model_copy(update={"ties": "index"}).ties
     'index'
@@ -122,20 +122,18 @@ class Protocol(BaseModel):
     )
 
     @model_serializer(mode="wrap")
-    def _as_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without rules that came later where they are what always was: results keep their keys."""
-        later = {(name, info.default) for name, info in Protocol.model_fields.items() if not info.is_required()}
-        return {name: value for name, value in written(self).items() if (name, value) not in later}
+    def _omit_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Rules that have a `before` are written only where they differ from it, so that results keep their keys."""
+        omitted = {(name, info.default) for name, info in Protocol.model_fields.items() if not info.is_required()}
+        return {name: value for name, value in serialize(self).items() if (name, value) not in omitted}
 
     def own(self, rules: type[Own]) -> Own:
-        """The rules that a model or method has declared, with the values that were given or are the preset's."""
+        """The rules that a model or method declares, with the given values or those of the preset."""
         given = {name: value for name, value in (self.model_extra or {}).items() if name in rules.model_fields}
         try:
             return rules(**preset_values(rules, self.name) | given)
         except ValidationError as error:
-            first = error.errors()[0]
-            wanted = first["msg"][0].lower() + first["msg"][1:]
-            raise InputError(f"option {first['loc'][0]} of protocol is {first['input']!r}: {wanted}.") from None
+            raise invalid_option(error, "protocol") from None
 
 
 def preset(name: PresetName) -> Protocol:

@@ -140,7 +140,7 @@ def test_recency_that_is_off_is_not_written():
 
 
 def test_without_times_there_is_no_recency():
-    sentence = "option recency of model ease needs times, and the log has none; give --time-col"
+    sentence = "option recency of model ease needs times, and the log has none; give columns=Columns"
     with pytest.raises(InputError, match=sentence):
         MODELS["ease"](MODELS["ease"].Config(recency=3), Setup(PLAIN, (1,), CORRECTED))
 

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from accord.cli.options import (
-    Allow,
-    AllowFile,
-    AllowImports,
-    Device,
-    Exclude,
-    ExcludeFile,
-    Format,
-    Output,
-    RunArgument,
-    Where,
-    choice,
-    format_of,
-    open_run,
-    put_table,
-    read_ids,
-)
+from accord.cli import options as o
 from accord.errors import InputError, shown, unknown
 
 if TYPE_CHECKING:
@@ -33,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def recommend(
-    run: RunArgument,
+    run: o.RunArgument,
     user: Annotated[list[str] | None, typer.Option(help="a user's id; may be given more than once")] = None,
     users: Annotated[Path | None, typer.Option(help="a file with one id per line")] = None,
     all_users: Annotated[bool, typer.Option("--all", help="all users of the data")] = False,
     history: Annotated[str | None, typer.Option(help="items of one new --user, as id,id,…")] = None,
     k: Annotated[int, typer.Option(help="items for each user")] = 20,
-    exclude: Exclude = None,
-    exclude_file: ExcludeFile = None,
-    allow: Allow = None,
-    allow_file: AllowFile = None,
-    where: Where = None,
-    format_: Format = None,
-    output: Output = None,
+    exclude: o.Exclude = None,
+    exclude_file: o.ExcludeFile = None,
+    allow: o.Allow = None,
+    allow_file: o.AllowFile = None,
+    where: o.Where = None,
+    format_: o.Format = None,
+    output: o.Output = None,
     to: Annotated[
         str | None, typer.Option(help="with --all: a table to write, as postgresql://HOST/DATABASE/TABLE")
     ] = None,
@@ -61,11 +44,10 @@ def recommend(
     agreement: Annotated[
         bool, typer.Option("--agreement", help="how each member of a consensus places an item, and how many agree")
     ] = False,
-    device: Device = "auto",
-    allow_imports: AllowImports = False,
+    device: o.Device = "auto",
+    allow_imports: o.AllowImports = False,
 ) -> None:
-    """Recommend items to users, by their own ids; for all users as a Parquet file or into a database, in bounded
-    memory."""
+    """Recommend items to users; for all users as a Parquet file or into a database, in bounded memory."""
     if sum([bool(user), users is not None, all_users]) != 1:
         raise InputError("name the users: give --user ID (more than once if you like), --users FILE or --all.")
     if any(not one.strip() for one in user or []):
@@ -74,31 +56,30 @@ def recommend(
         raise unknown("--if-exists", if_exists, ("fail", "replace", "append"))
     if to is not None and (not all_users or output is not None or format_ is not None):
         raise InputError("--to goes with --all, and without --out and --format: give --all --to TABLE.")
-    format_ = format_of(format_, output)
+    format_ = o.format_of(format_, output)
     if history is not None and (not user or len(user) != 1):
         raise InputError("--history goes with one --user.")
     if (part is not None or approximate) and to is None and not (all_users and format_ == "parquet"):
-        asked = "--part" if part is not None else "--approximate"
-        raise InputError(f"{asked} goes with --all and a Parquet file: give --all --out FILE.parquet.")
+        option = "--part" if part is not None else "--approximate"
+        raise InputError(f"{option} goes with --all and a Parquet file: give --all --out FILE.parquet.")
     if k < 1:
         raise InputError(f"--k is {k}; give a number of at least 1.")
     if agreement and (to is not None or (all_users and format_ == "parquet") or history is not None):
         raise InputError("--agreement goes with --user or --users, of users who are in the data.")
-    chosen = choice(exclude, exclude_file, allow, allow_file, where)
+    chosen = o.choice(exclude, exclude_file, allow, allow_file, where)
     if chosen and approximate:  # an index finds the best of all items, which may all be left out
         from accord.cli.display import say
 
         say(f"--{next(iter(chosen))} leaves items out, so the others are all scored, without an index")
         approximate = False
-    if to is not None:
-        _send(run, to, if_exists, part, k, chosen, approximate, device, allow_imports)
+    if to is not None or (all_users and format_ == "parquet"):
+        from accord.data.databases import Target
+
+        target = output if to is None else Target.parse(to)
+        _for_all(run, target, if_exists, part, k, chosen, approximate, device, allow_imports)
         return
-    if all_users and format_ == "parquet":
-        assert output is not None
-        _stream(run, output, part, k, chosen, approximate, device, allow_imports)
-        return
-    ids = None if all_users or users is None else read_ids(users, "--users")
-    recommender = open_run(run, device, allow_imports)
+    ids = None if all_users or users is None else o.read_ids(users, "--users")
+    recommender = o.open_run(run, device, allow_imports)
     given = {user[0]: history.split(",")} if history is not None and user else None
     if given is None and not all_users:
         _say_unknown(recommender, user or ids or [])
@@ -107,7 +88,7 @@ def recommend(
         opinions = recommender.agreement(table.select(["user", "item"]))
         for name in opinions.column_names[2:]:
             table = table.append_column(name, opinions.column(name))
-    put_table(recommender.with_titles(table), output, format_)
+    o.put_table(recommender.with_titles(table), output, format_)
 
 
 def _say_unknown(recommender: Any, users: list[str]) -> None:
@@ -115,62 +96,41 @@ def _say_unknown(recommender: Any, users: list[str]) -> None:
     from accord.recommender.tables import as_ids
 
     rows = recommender.users.rows(as_ids("users", users, recommender.users))
-    strange = [user for user, row in zip(users, rows, strict=True) if row < 0]
-    if strange:
-        count = f"{len(strange):,} of {len(users):,} users"
-        say(f"note: {count} are unknown to the run, as {shown(strange[0])}: they get the popular items")
+    unseen = [user for user, row in zip(users, rows, strict=True) if row < 0]
+    if unseen:
+        count = f"{len(unseen):,} of {len(users):,} users"
+        say(f"note: {count} are unknown to the run, as {shown(unseen[0])}: they get the popular items")
 
 
-def _stream(
+def _for_all(
     run: Path,
-    output: Path,
-    part: str | None,
-    k: int,
-    choice: dict[str, Any],
-    approximate: bool,
-    device: str,
-    allow_imports: bool,
-) -> None:
-    """Write the recommendations for all users, or for one share of them, to a file."""
-    from accord.cli.display import say
-    from accord.recommender.batch import Part, write_lists
-
-    of_process = Part.of_process()
-    chosen = Part.parse(part) if part is not None else of_process or Part()
-    if part is None and of_process is not None:  # each process writes a file, all in one folder
-        output = of_process.file_in(output)
-    recommender = open_run(run, device, allow_imports)
-    rank = _nearest(recommender, k).rank if approximate else None
-    with _progress() as on_progress:
-        written = write_lists(recommender, output, k, chosen, rank, on_progress, recommender.barred(**choice))
-    say(f"recommendations for {written:,} users: {output}")
-
-
-def _send(
-    run: Path,
-    to: str,
+    target: Any,
     if_exists: str,
     part: str | None,
     k: int,
-    choice: dict[str, Any],
+    chosen: dict[str, Any],
     approximate: bool,
     device: str,
     allow_imports: bool,
 ) -> None:
-    """Write the recommendations for all users, or for one share of them, into a database."""
+    """Write the recommendations for all users, or for one part of them, to a Parquet file or into a database."""
     from accord.cli.display import say
-    from accord.data.databases import Target
     from accord.recommender.batch import Part, write_lists
 
-    target, chosen = Target.parse(to), Part() if part is None else Part.parse(part)
-    if part is None and Part.of_process() is not None:
-        raise InputError("--to is written by one process; give --part, or start it without torchrun.")
-    recommender = open_run(run, device, allow_imports)
+    to_file, of_process = isinstance(target, Path), Part.of_process()
+    share = Part.parse(part) if part is not None else of_process or Part()
+    if part is None and of_process is not None:
+        if not to_file:
+            raise InputError("--to is written by one process; give --part, or start it without torchrun.")
+        target = of_process.file_in(target)  # each process writes a file, all in one folder
+    recommender = o.open_run(run, device, allow_imports)
     rank = _nearest(recommender, k).rank if approximate else None
-    barred = recommender.barred(**choice)
-    with _progress() as on_progress:
-        written = write_lists(recommender, target, k, chosen, rank, on_progress, barred, if_exists)
-    say(f"recommendations for {written:,} users: {target.database.label}, table {target.table}")
+    barred = recommender.barred(**chosen)
+    with o.step_progress() as watch:
+        on_progress = partial(watch, "ranking for users")
+        users = write_lists(recommender, target, k, share, rank, on_progress, barred, if_exists)
+    place = target if to_file else f"{target.database.label}, table {target.table}"
+    say(f"recommendations for {users:,} users: {place}")
 
 
 def _nearest(recommender: Any, k: int) -> Nearest:
@@ -181,14 +141,3 @@ def _nearest(recommender: Any, k: int) -> Nearest:
     recall, users = nearest.recall(k)
     say(f"approximate recommendations: {recall:.2%} of the exact top {k} of {users:,} users are found")
     return nearest
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    screen = Console(stderr=True)
-    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task("ranking for users", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

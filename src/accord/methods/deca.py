@@ -138,7 +138,7 @@ class DeCAp(DeCA):
             None, description="model of the frozen partner: any model; the target's own kind if not given"
         )
 
-        later = ("partner",)
+        omit_when_default = ("partner",)
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)

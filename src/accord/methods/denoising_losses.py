@@ -30,7 +30,7 @@ class TCE(Method):
             "fixed", description="what is dropped in the end: `drop`, or the share of noise that a mixture finds"
         )
 
-        later = ("rate",)
+        omit_when_default = ("rate",)
 
     per_run = ("drop", "ramp")
     drop: Tensor

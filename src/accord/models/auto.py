@@ -17,7 +17,7 @@ class Auto(Consensus):
     class Config(BaseConfig):
         budget: float = Field(120.0, gt=0, description="seconds for the search on two ordinary cores, by a cost model")
         recency: bool = Field(True, description="try histories that fade, where the log has times")
-        later = ("recency",)
+        omit_when_default = ("recency",)
 
         @property
         def members(self) -> tuple[()]:

@@ -99,12 +99,12 @@ class HistoryConfig(BaseConfig):
     recency: float = Field(
         0.0, ge=0, description="in a user's history, interactions count half every so many later ones; 0: all alike"
     )
-    later: ClassVar[tuple[str, ...]] = ("recency",)
+    omit_when_default: ClassVar[tuple[str, ...]] = ("recency",)
 
 
 class CleanConfig(HistoryConfig):
     clean: bool = Field(False, description="an interaction counts for its p_real, where it is known, in histories too")
-    later = ("recency", "clean")
+    omit_when_default = ("recency", "clean")
 
 
 class ScoresHistories(Model):
