@@ -7,9 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pytest
 
+import accord
 from accord.auditing.health import health
 from accord.auditing.interaction_log import open_log
+from accord.data import sources
 from audit_logs import random_frame
 from helpers import dataset, small_data
 
@@ -63,3 +67,24 @@ def test_every_pair_is_there_once_and_every_row_as_it_came():
     assert (len(log), len(log.raw), log.columns.num_rows) == (300, 305, 305)
     assert len(log.csr().items) == 300
     assert sorted(np.unique(log.part)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("labels", [None, "liked", "liked>=1"])
+def test_a_file_is_opened_once(tmp_path, monkeypatch, labels):
+    """With labels too, and what it gives is what `accord.load` gives."""
+    path = tmp_path / "log.csv"
+    frame = random_frame(liked=lambda rng, keys: rng.integers(0, 2, len(keys)))
+    pyarrow.csv.write_csv(
+        frame.set_column(0, "user", pa.array(["'=" + one for one in frame["user"].to_pylist()])), path
+    )
+    expected = accord.load(path, labels=labels)
+    opened, original = [], sources.open_path
+    monkeypatch.setattr(sources, "open_path", lambda *args: opened.append(args) or original(*args))
+    log = open_log(path, labels=labels)
+    assert len(opened) == 1
+    assert log.data.name == expected.name == "log"
+    assert log.data.notes == expected.notes
+    assert any("spreadsheet" in note for note in log.data.notes)
+    assert log.data.train.table.equals(expected.train.table)
+    assert log.columns.column_names == ["user", "item", "liked"]
+    assert log.columns["user"][0].as_py().startswith("'="), "as it was written"

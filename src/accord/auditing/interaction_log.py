@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from accord.data import read
+from accord.data.catalog import name_of
 from accord.data.columns import Columns
 from accord.data.csr import Csr, IntArray
 from accord.data.databases import Query
 from accord.data.interactions import Dataset, Interactions
 from accord.data.load import load, table_of
 from accord.data.rules import CleanRule
+from accord.data.sources import is_files, open_source, open_store
 from accord.data.split import pairs
 from accord.evaluation import noise
 
@@ -98,8 +101,13 @@ def open_log(
         everything = raw.table.append_column("part", pa.array(np.repeat(PARTS, sizes)))
         rule, truth = None, _truth_of_values(raw.merged(), None)
     else:
+        if _is_file(source, table):
+            options["name"] = name_of(source)
+            everything, source = open_source(source).in_memory()
+            table = source
+        else:
+            everything, _ = read.read_all_columns(table)
         raw, _ = read.read_table(table, columns, CleanRule.parse(clean).names if clean else (), merge=False)
-        everything, _ = read.read_all_columns(table)
         truth = _truth_of_values(raw.merged(), clean)
         rule = clean or (None if truth is None else truth.real_rule)
         data = load(source, clean=rule, **options)
@@ -111,6 +119,13 @@ def open_log(
     part = np.where(in_train, 0, np.where(in_valid, 1, 2)).astype(np.int64)
     user_rows, item_rows = data.users.rows(rows.users), data.items.rows(rows.items)
     return Log(data, rows, user_rows, item_rows, part, raw, everything, rule, truth, label, table is None)
+
+
+def _is_file(source: Any, table: Any) -> bool:
+    """Whether a source is one or several files, not a frame, a store or the name of a dataset."""
+    if isinstance(source, str | Path):
+        return table is source and open_store(Path(source).expanduser()) is None
+    return is_files(source)
 
 
 def _given_labels(data: Dataset, keys: IntArray) -> Floats | None:

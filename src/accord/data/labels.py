@@ -164,7 +164,8 @@ def _of_table(
     }  # fmt: skip
     event = [] if event_rule is None else [event_rule.column_in(source, opened.names)]
     rows = 0
-    for batch in opened.batches(list(dict.fromkeys([chosen["user"], chosen["item"], *read_as.values(), *event]))):
+    ids = [chosen["user"], chosen["item"]]
+    for batch in opened.batches(list(dict.fromkeys([*ids, *read_as.values(), *event])), ids):
         if not batch.num_rows:
             continue
         user = _rows(dataset.users, batch.column(chosen["user"]), opened.from_text)
@@ -232,7 +233,7 @@ def look_like_labels(train: Interactions, source: Any) -> list[str]:
                 f"column '{name}' is 0 in {np.mean(values == 0):.0%} of the training rows and 1 in the others, as"
                 f" labels are, but every row counts as an interaction; if 0 means noise, give '{name}' as the labels."
             ]
-    if isinstance(source, str | Path) and not Path(source).is_dir():
+    if isinstance(source, Opened) or (isinstance(source, str | Path) and not Path(source).is_dir()):
         likes = [one for one in open_source(source).names if col.simplified(one) in LIKE_NAMES.split()]
         if likes and likes[0] != name:
             return [f"column '{likes[0]}' looks like a label; if it is one, give it as the labels."]

@@ -6,7 +6,7 @@ import csv
 import glob
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,29 @@ class Opened:
         batches = list(self.batches(names))
         return pa.Table.from_batches(batches, batches[0].schema if batches else text.text_schema(names))
 
+    def in_memory(self) -> tuple[pa.Table, Opened]:
+        """Every column, as it was written, and a source that reads from this table: the file is opened once."""
+        refuse_repeated(self.label, self.names)
+        table = self.read(self.names)
+        late_notes: list[str] = []
+        has_marks = any(not isinstance(one, JsonLines) for one in self.texts)
+
+        def batches(names: list[str], ids: Collection[str]) -> Iterator[pa.RecordBatch]:
+            late_notes.clear()
+            selected = table.select(names)
+            for name in ids if has_marks else ():
+                place = names.index(name)
+                selected = selected.set_column(place, name, selected.column(place).dictionary_encode())
+            parts = selected.to_batches(max_chunksize=BATCH_ROWS)
+            yield from untrusted.as_written(self.label, parts, ids, late_notes) if has_marks else parts
+
+        return table, replace(self, reader=batches, late_notes=late_notes, num_rows=table.num_rows)
+
 
 def open_source(source: Any) -> Opened:
     """Anything that can be read as a table, with its columns known."""
+    if isinstance(source, Opened):
+        return source
     if is_object(source):
         fetched = FetchedFiles(source)
         opened = _open_paths(fetched.paths, fetched.label)
