@@ -10,7 +10,7 @@ import numpy as np
 from accord.evaluation.significance import Comparison
 from accord.report import charts
 from accord.report.page import Chart, Fact, Level, Section
-from accord.report.runs import Bools, Entry, Interval, Runs, intervals
+from accord.report.runs import Entry, Interval, Runs, intervals
 from accord.report.tables import Cell, Table, p_text, signed
 
 HISTORY = "interactions in training"
@@ -153,23 +153,20 @@ def users(runs: Runs, section: Section) -> None:
 
 
 def _groups(runs: Runs, entries: Sequence[Entry]) -> list[Group]:
-    return [
-        (name, int(keep.sum()), [intervals(one.evaluation, keep, [runs.ndcg])[runs.ndcg] for one in entries])
-        for name, keep in user_groups(entries[0])
-    ]
-
-
-def user_groups(entry: Entry) -> list[tuple[str, Bools]]:
-    """Masks of the users of the test: the cold ones, and the others in four groups of about equal size by history."""
-    counts = entry.recommender.train.counts[entry.evaluation.users]
-    groups = [("0 (cold)", counts == 0)]
+    """The users of the test by history: the cold ones, and the others in four groups of about equal size."""
+    counts = entries[0].recommender.train.counts[entries[0].evaluation.users]
+    masks = {"0 (cold)": counts == 0}
     if counts.any():
         edges = np.unique(np.quantile(counts[counts > 0], [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf"))
         ends = edges[1:] if len(edges) > 1 else edges
         for start, end in zip([edges[0], *(ends[:-1] + 1)], ends, strict=True):
             name = f"{start:,}" if start == end else f"{start:,} to {end:,}"
-            groups.append((name, (counts >= start) & (counts <= end)))
-    return [(name, keep) for name, keep in groups if keep.any()]
+            masks[name] = (counts >= start) & (counts <= end)
+    return [
+        (name, int(keep.sum()), [intervals(one.evaluation, keep, [runs.ndcg])[runs.ndcg] for one in entries])
+        for name, keep in masks.items()
+        if keep.any()
+    ]
 
 
 def _by_history(title: str, entries: Sequence[Entry], groups: Sequence[Group]) -> Table:
