@@ -96,7 +96,7 @@ def test_runs_of_other_folders_are_taken_over_in_the_order_of_one_command(data, 
         compare(request, own, Results(tmp_path / model))
     sizes = sizes_of_stacks(monkeypatch)
     joined = Results(tmp_path / "joined")
-    compare(replace(request, known=(tmp_path / "gmf", tmp_path / "mf")), both, joined)
+    compare(replace(request, reuse=(tmp_path / "gmf", tmp_path / "mf")), both, joined)
     assert sizes == []
     assert [run_key(line) for line in joined.read()] == [run_key(line) for line in whole.read()]
     mine, theirs = joined.per_user("ndcg@20"), whole.per_user("ndcg@20")

@@ -1,4 +1,4 @@
-"""`accord compare`: models and methods compared on your own data."""
+"""`accord compare`: models and methods compared on one dataset."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from accord.errors import InputError
 
 def serve(
     run: RunArgument,
-    host: Annotated[str, typer.Option(help="address to listen on; any but this machine's own needs a token")] = (
+    host: Annotated[str, typer.Option(help="address to listen on; one that others can reach needs a token")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(help="port to listen on; 0 takes a free one")] = 8000,

@@ -69,7 +69,7 @@ class Request:
     more: More | None = None  # gives further fields for the line of each run
     ks: tuple[int, ...] | None = None
     per_user: bool = True  # whether to save the metrics of every user
-    known: tuple[Path, ...] = ()  # folders with results of the same name, whose finished runs are reused
+    reuse: tuple[Path, ...] = ()  # folders with results of the same name, whose finished runs count
     workers: Workers = field(default_factory=Here)
 
     @cached_property
@@ -222,7 +222,7 @@ def _stacks(request: Request, cells: Sequence[Cell]) -> list[Stack]:
 def _reusable(request: Request, name: str) -> dict[str, tuple[Line, PerUser]]:
     """The finished runs of other folders, each with the metrics of every user."""
     runs: dict[str, tuple[Line, PerUser]] = {}
-    for folder in request.known:
+    for folder in request.reuse:
         other = Results(folder, name)
         users = {metric: other.per_user(metric) for metric in PER_USER} if request.per_user else {}
         for key, line in other.by_key().items():

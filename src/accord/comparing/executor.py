@@ -127,7 +127,7 @@ class Reporter:
 
 class Screen:
     """Shows the reports of jobs that run at once: a line when one begins, a bar while it trains. `if_none_begins` is
-    said once if no job has begun after a minute."""
+    shown once if no job has begun after a minute."""
 
     def __init__(self, jobs: Sequence[Job], watch: Watch, say: Say, if_none_begins: str = "") -> None:
         self.jobs, self.watch, self.say, self.if_none_begins = jobs, watch, say, if_none_begins

@@ -174,7 +174,7 @@ def _with_progress(
                 device=device,
                 watch=watch,
                 say=say,
-                known=tuple(reuse or ()),
+                reuse=tuple(reuse or ()),
                 workers=workers,
             )
         )
