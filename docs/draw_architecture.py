@@ -253,7 +253,7 @@ def rooms_table(source: Path = SOURCE) -> str:
         folder = source / "accord" / room
         file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
         text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-        first = " ".join(text.split("\n\n")[0].split())
+        first = " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
         lines.append(f"| `{room}{'/' if folder.is_dir() else '.py'}` | {first} |")
     return "\n".join(lines) + "\n"
 

@@ -107,5 +107,12 @@ def test_every_file_that_the_page_names_is_there() -> None:
         assert re.search(rf"\b{name}\b", written), name
 
 
+def test_the_glossary_has_forty_words_each_once() -> None:
+    rows = re.findall(r"^\| (.+?) \| .+ \|$", PAGE[PAGE.index("## Glossary\n") :], re.MULTILINE)[1:]
+    words = [word for row in rows for word in row.split(", ")]
+    assert len(rows) == 40
+    assert len(set(words)) == len(words)
+
+
 def test_the_rooms_are_in_an_order() -> None:
     assert list(TopologicalSorter(drawn.imports()).static_order())[-1] == "cli"

@@ -132,6 +132,12 @@ def test_a_page_with_a_record_stays_short(name: str, most: int) -> None:
     assert f"](records/{name}" in read(name)
 
 
+def test_pages_for_users_stay_short() -> None:
+    pages = ["README", "data", "auto", "labels", "audit", "asking", "serve", "report", "extending"]
+    texts = [(ROOT / "README.md").read_text(encoding="utf-8"), *(read(f"{name}.md") for name in pages)]
+    assert sum(len(text.split()) for text in texts) <= 11_000
+
+
 def test_picture_is_small() -> None:
     picture = ROOT / "docs" / "images" / "report.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
