@@ -7,8 +7,8 @@ function typeOf(schema, all) {
   if (schema.anyOf) return schema.anyOf.map((part) => typeOf(part, all)).join(" or ");
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" or ");
   if (schema.type === "array") return `list of ${typeOf(schema.items, all)}`;
-  const bounds = [["minimum", "from"], ["maximum", "to"], ["maxLength", "at most"]]
-    .filter(([name]) => schema[name] !== undefined).map(([name, word]) => `${word} ${schema[name]}`);
+  const bounds = [["minimum", "from", ""], ["maximum", "to", ""], ["maxLength", "of at most", " characters"]]
+    .filter(([name]) => schema[name] !== undefined).map(([name, before, after]) => `${before} ${schema[name]}${after}`);
   return [schema.type || "anything", ...bounds].join(" ");
 }
 
@@ -64,7 +64,7 @@ function operation(path, method, about, all) {
 async function begin() {
   try {
     const description = await ask("/openapi.json");
-    $("description").textContent = description.info.description.replace(/\s+/g, " ");
+    $("description").textContent = description.info.description.replace(/\s+/g, " ").replaceAll("`", "");
     const all = description.components.schemas;
     $("operations").replaceChildren(...Object.entries(description.paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, about]) => operation(path, method, about, all))));
