@@ -39,9 +39,9 @@ def test_the_server(browser, address, width, scheme):
     """Empty, with a user, the audit, and the description of the API."""
     page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
     page.goto(address)
-    page.locator("#user-found button").first.wait_for()
+    page.locator("#user-matches button").first.wait_for()
     assert harms(page) == []
-    page.locator("#user-found button").first.click()
+    page.locator("#user-matches button").first.click()
     page.locator("#recommended > li").first.wait_for()
     assert harms(page) == []
     for path, shown in (("/#audit", ".verdict"), ("/docs", "section")):
