@@ -87,10 +87,9 @@ def _family(
 
 def _random_pairs(x: Any, references: Integers, weights: Any, bias: Floats | None) -> Floats:
     """Percentiles of reference items that users never touched, each among the others of its user: [m]."""
-    active = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))  # users as often as they have interactions
+    active = _owners(x)  # users as often as they have interactions
     rows = x[np.random.default_rng(0).choice(active, min(SAMPLED_USERS, len(active)), replace=False)]
-    scores = np.zeros((rows.shape[0], len(references))) if bias is None else np.tile(bias, (rows.shape[0], 1))
-    scores += 0 if weights is None else rows @ weights
+    scores = _reference_scores(rows, references, weights, bias)
     scores[rows[:, references].toarray() > 0] = np.nan
     untouched = ~np.isnan(scores)
     others = np.maximum(untouched.sum(1, keepdims=True) - 1, 1)
@@ -159,6 +158,12 @@ def _user_blocks(x: Any) -> Iterator[Any]:
         yield x[start : start + USERS_AT_ONCE]
 
 
+def _reference_scores(rows: Any, references: Integers, weights: Any, bias: Floats | None) -> Floats:
+    """Scores of the references [K] from the histories of users, rows [B, I]: [B, K]."""
+    scores = np.zeros((rows.shape[0], len(references))) if bias is None else np.tile(bias, (rows.shape[0], 1))
+    return scores if weights is None else np.asarray(scores + rows @ weights)
+
+
 def shares_below(
     x: Any, scores: Floats, references: Integers, weights: npt.NDArray[np.float32] | None = None,
     bias: Floats | None = None,
@@ -176,8 +181,7 @@ def shares_below(
         untouched = np.ones((rows.shape[0], len(references)), dtype=bool)
         untouched[owners[places >= 0], places[places >= 0]] = False
         free = np.maximum(untouched.sum(1), 1)
-        totals = np.zeros((rows.shape[0], len(references))) if bias is None else np.tile(bias, (rows.shape[0], 1))
-        totals = (totals if weights is None else totals + rows @ weights).astype(np.float32)
+        totals = _reference_scores(rows, references, weights, bias).astype(np.float32)
         for entries in np.array_split(np.arange(rows.nnz), -(-rows.nnz * len(references) // NUMBERS_AT_ONCE) or 1):
             user, places = owners[entries], first + entries
             others = totals[user] if weights is None else totals[user] - weights[rows.indices[entries]]
