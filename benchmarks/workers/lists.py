@@ -12,7 +12,6 @@ from pairs import dataset
 from turns import TOP, work
 
 from accord.evaluation import ranking
-from accord.kernels.score_buffer import ScoreBuffer, product
 from accord.training.plan import plan
 
 CPU = torch.device("cpu")
@@ -32,7 +31,7 @@ def train(pairs, case, turns):
 
     score = method.score_all
     if case["way"] == "before":
-        score, ranking.BUFFER_BYTES = before, ranking.BLOCK_BYTES
+        score, ranking.CPU_BLOCK_BYTES = before, ranking.BLOCK_BYTES
     ranker = ranking.Ranker.of(target, score, 1, rows, rows, run.config.protocol, CPU)
 
     def lists():
@@ -41,10 +40,9 @@ def train(pairs, case, turns):
 
     @torch.inference_mode()
     def products():
-        items, buffer = target.item.weight.mT, ScoreBuffer()
+        items = target.item.weight.mT
         for block in ranker.blocks(users):
-            with buffer.reused():
-                product(target.user.weight[:, torch.from_numpy(block)], items)
+            target.user.weight[:, torch.from_numpy(block)] @ items
 
     called = products if case["way"] == "products" else lists
     while True:

@@ -98,7 +98,7 @@ def test_how_many_users_are_scored_together(monkeypatch, users, block_bytes, cac
 )
 def test_blocks_of_very_many_users_on_a_cpu_are_small(monkeypatch, buffer_bytes, device, first):
     monkeypatch.setattr(ranking, "BLOCK_BYTES", 120 * 300)
-    monkeypatch.setattr(ranking, "BUFFER_BYTES", buffer_bytes)
+    monkeypatch.setattr(ranking, "CPU_BLOCK_BYTES", buffer_bytes)
     train = csr(1000, 15, [(0, 0)])
     ranker = Ranker(lambda rows: rows, 2, train, train, CORRECTED, torch.device(device))
     sizes = [len(block) for block in ranker.blocks(np.arange(1000))]

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 from accord.data.csr import Csr, IntArray
-from accord.kernels.score_buffer import ScoreBuffer
 from accord.kernels.top_k import Seen, top_k, top_k_of_one
 from accord.protocol import OwnRules, Protocol
 
 BLOCK_BYTES = 128 * 2**20  # scores in memory at once
-BUFFER_BYTES = 32 * 2**20  # the same on a CPU, where each block overwrites the one before and stays in a cache
+CPU_BLOCK_BYTES = 32 * 2**20  # the same on a CPU: fits a cache, and the C library reuses the memory for the next block
 LEAST_USERS = 64  # in a block on a CPU: a product of fewer users reads the item vectors too often
 CACHE_BYTES = 3 * 2**21  # scores that are still in the CPU's cache when the top k are selected
 TIE_SEED = 4  # shuffles equally popular items; must never change
@@ -89,7 +88,7 @@ class Ranker:
         user_bytes = 4 * self.runs * self.train.num_items
         size = max(1, BLOCK_BYTES // user_bytes)
         if self.device.type == "cpu":
-            size = min(size, max(LEAST_USERS, BUFFER_BYTES // user_bytes))
+            size = min(size, max(LEAST_USERS, CPU_BLOCK_BYTES // user_bytes))
             if len(users) * user_bytes <= 2 * BLOCK_BYTES:
                 # Fits the cache, and is large enough to be worth a call of the model. Not for very many users: small
                 # freed blocks fragment the memory of the C library, while large ones go back to the system.
@@ -102,17 +101,15 @@ class Ranker:
         """For each block of users: the users, their k best items [R, B, k] and the scores, -inf where there is no item.
 
         Items in `barred` are left out for all users."""
-        buffer = ScoreBuffer()
         for block in self.blocks(users):
-            yield block, *self._rank_block(block, k, barred, buffer)
+            yield block, *self._rank_block(block, k, barred)
 
     @torch.inference_mode()
-    def _rank_block(self, users: IntArray, k: int, barred: Tensor | None, buffer: ScoreBuffer) -> tuple[Tensor, Tensor]:
+    def _rank_block(self, users: IntArray, k: int, barred: Tensor | None) -> tuple[Tensor, Tensor]:
         """The k best items [R, B, k] of one block of users, and the scores."""
         tables, rows = self.tables, torch.from_numpy(users).to(self.device)
         seen = Seen(tables.seen_ptr, tables.seen_items, rows) if self.masks_seen else None
-        with buffer.reused():
-            scores = self.scores(users)
+        scores = self.scores(users)
         if barred is not None:
             scores[..., barred] = -torch.inf
         values, items = top_k(scores, k, tables.priority, seen)

@@ -15,7 +15,6 @@ from accord.config import BaseConfig
 from accord.kernels import cuda
 from accord.kernels.cuda_sums import history_sums
 from accord.kernels.lookups import places_of, row_dot, run_offsets
-from accord.kernels.score_buffer import product
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, Streams
 from accord.protocol import OwnRules, rule
@@ -172,7 +171,7 @@ class CDAE(Model):
     def score_all(self, users: Tensor) -> Tensor:
         num_runs = len(self.encoder.weight)
         hidden = self.encode([users] * num_runs).view(num_runs, len(users), -1)
-        return product(hidden, self.decoder.weight.mT).add_(self.decoder_bias.weight.mT)  # in place: it may be large
+        return (hidden @ self.decoder.weight.mT).add_(self.decoder_bias.weight.mT)  # in place: it may be large
 
     def fold_in(self, history: Tensor) -> Tensor:
         values = self._scaled(torch.tensor(len(history)), self.item_counts[history].clamp(min=1))

@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-from accord.kernels.score_buffer import product
 from accord.models.base import Model, Setup
 from accord.models.mf import FactorConfig
 from accord.nn.layers import Embedding, Linear, pair_dot
@@ -31,7 +30,7 @@ class GMF(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         weighted = self.user.weight[:, users] * self.out.weight.mT  # the output weights fold into the users
-        return product(weighted, self.item.whole.mT).add_(self.out.bias.unsqueeze(-1))  # in place: it may be large
+        return (weighted @ self.item.whole.mT).add_(self.out.bias.unsqueeze(-1))  # in place: it may be large
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         return self.user(users) * self.out.weight.mT, self.item.whole

@@ -18,7 +18,6 @@ from accord.errors import InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.least_squares import NUMBERS_AT_ONCE, SparseRows
 from accord.kernels.lookups import take_rows
-from accord.kernels.score_buffer import product
 from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.histories import interaction_matrix, one_thread
 from accord.random import generators
@@ -156,7 +155,7 @@ class IALS(Model):
         return ((scaled.mT @ result).squeeze(-1) / diagonal.sqrt()) if short else result.squeeze(-1)
 
     def score_all(self, users: Tensor) -> Tensor:
-        return product(self.user[:, users], self.item.mT)
+        return self.user[:, users] @ self.item.mT
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         return take_rows(self.user, users), self.item

@@ -12,7 +12,6 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.kernels.lookups import row_dot, take_rows
-from accord.kernels.score_buffer import product
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.graph import Graph, propagate
 from accord.nn.layers import Embedding
@@ -56,7 +55,7 @@ class LightGCN(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         vectors = self._vectors()
-        return product(vectors.index_select(1, users), vectors[:, self.num_users :].mT)
+        return vectors.index_select(1, users) @ vectors[:, self.num_users :].mT
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         vectors = self._current()

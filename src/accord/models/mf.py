@@ -9,7 +9,6 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.config import BaseConfig
-from accord.kernels.score_buffer import product
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, pair_dot
 
@@ -47,7 +46,7 @@ class MF(Model):
         return pair_dot(self.user, self.item, users, items)
 
     def score_all(self, users: Tensor) -> Tensor:
-        return product(self._scaled(self.user.weight[:, users]), self._scaled(self.item.whole).mT)
+        return self._scaled(self.user.weight[:, users]) @ self._scaled(self.item.whole).mT
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         return self._scaled(self.user(users)), self._scaled(self.item.whole)
