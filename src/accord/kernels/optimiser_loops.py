@@ -59,7 +59,7 @@ def fade(
         for d in range(dim):
             v = shrunk * spread[row, d]
             spread[row, d] = v if v > TINY else np.float32(0)  # what is nearly 0 is slow
-    return read
+    return float(read)
 
 
 def move(
@@ -92,7 +92,7 @@ def move(
             factor *= factor
             factor *= factor
             weight[row, d] = factor * factor * weight[row, d] - lr * g * by
-    return read
+    return float(read)
 
 
 ALL: tuple[Callable[..., float], ...] = (fade, move)
