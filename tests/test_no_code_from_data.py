@@ -298,7 +298,7 @@ def test_no_command_imports_what_a_run_folder_names(command, change, harm, monke
     named_in_a_run(harm, change)
     code, _, err = run(monkeypatch, capsys, *command.split())
     assert code == 2
-    assert f"names {HARM}, which would import and run code; allow that with --allow-imports if you trust it" in err
+    assert f"names {HARM}, which would import and run code; if you trust it, allow that with --allow-imports" in err
 
 
 def named_in_results(name, **more):

@@ -87,10 +87,8 @@ def test_runs_of_several_are_summed_as_torch_does():
 @pytest.mark.parametrize("negatives", ["all", "unseen"])
 @pytest.mark.parametrize("batching", ["pairs", "users"])
 @pytest.mark.parametrize("popularity", [None, 0.3])
-def test_all_is_made_on_the_device_of_the_pairs(negatives, batching, popularity, monkeypatch):
-    """What forgets to say where it is made would be on another device, as the default is one here: as on a GPU, where
-    the loops for a CPU are not used either."""
-    monkeypatch.setattr(sampling.cpu, "compiled", lambda: False)
+def test_all_is_made_on_the_device_of_the_pairs(negatives, batching, popularity):
+    """What forgets to say where it is made would be on another device, as the default is one here."""
     matrix = random_csr(20, 30, 0.2)
     expected = list(make_sampler(matrix, (1, 2), 7, negatives, batching=batching, popularity=popularity).epoch())
     sampler = make_sampler(matrix, (1, 2), 7, negatives, batching=batching, popularity=popularity)

@@ -107,7 +107,7 @@ def test_votes_of_no_users_are_none(made):
         ([{"model": "ease", "options": {"protocol.ties": "index"}}], r"has their protocol, not its own"),
         ([{"model": "ease", "seeds": 0}], r"^option members.0.seeds of model consensus is 0"),
         ([{"model": "ease", "weight": -1}], r"^option members.0.weight of model consensus is -1"),
-        ([], r"^model 'consensus' has no members; give model.members, or --model auto"),
+        ([], r"^model 'consensus' has no members; give model.members, or model='auto'"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_trained(members, said):

@@ -140,8 +140,8 @@ def test_of_a_repeated_pair_the_last_row_counts():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1, -2, 3], "weight column 'w' has -2.0 in row 2; a weight is a number from 0 up"),
-        ([1, None, 3], "weight column 'w' has nothing in row 2; a weight is a number from 0 up"),
+        ([1, -2, 3], "weight column 'w' has -2.0 in row 2, and a weight is a number from 0 up"),
+        ([1, None, 3], "weight column 'w' has nothing in row 2, and a weight is a number from 0 up"),
         ([1, float("inf"), 3], "weight column 'w' has inf in row 2"),
         (["1", "x", "3"], "weight column 'w' has 'x' in row 2, which is not a number"),
     ],
@@ -158,7 +158,7 @@ def test_labels_may_be_unknown():
     assert rows.column("label").tolist()[0] == 1
     assert np.isnan(rows.column("label")[1])
     assert not any("have no label" in note for note in notes)
-    with pytest.raises(InputError, match=r"label column 'liked' has 2\.0 in row 1; a label is a number from 0"):
+    with pytest.raises(InputError, match=r"label column 'liked' has 2\.0 in row 1, and a label is from 0"):
         read_table(frame.set_column(2, "liked", pa.array([2.0, 0, 0, 0])), Columns(label="liked"))
 
 

@@ -26,8 +26,9 @@ class Nearest:
 
     def __init__(self, lists: Lists) -> None:
         self.lists, self.ranker, self.method = lists, lists.ranker, lists.method
+        nobody = torch.zeros(self.method.members, 0, dtype=torch.long, device=self.ranker.device)
         with torch.inference_mode():
-            factors = self.method.target.factors(torch.zeros(1, 0, dtype=torch.long, device=self.ranker.device))
+            factors = self.method.target.factors(nobody)
         if factors is None or self.method.members > 1 or not self.ranker.masks_seen:
             raise InputError(
                 "an approximate index needs a model whose scores are products of vectors: mf, gmf or lightgcn."
