@@ -32,7 +32,7 @@ class Csr:
 
     Items are int64, or int32 where they are very many or lie in the file of a store; `stored_users` are then the users
     beside them.
-    `columns` hold what else is known of each pair, in the same order.
+    `columns` hold the other columns of each pair, in the same order.
     """
 
     ptr: IntArray
@@ -108,8 +108,8 @@ class Csr:
         keys, wanted = self.keys, pair_keys(users, items, self.num_items)
         if not len(keys):
             return np.zeros(len(wanted), dtype=bool)
-        found: npt.NDArray[np.bool_] = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
-        return found
+        present: npt.NDArray[np.bool_] = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
+        return present
 
     def merge(self, other: Csr) -> Csr:
         """The pairs of both."""

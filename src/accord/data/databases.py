@@ -19,7 +19,6 @@ from accord.errors import Argument, InputError
 KINDS = {"postgresql": "postgresql", "postgres": "postgresql", "sqlite": "sqlite", "duckdb": "duckdb"}
 SUFFIXES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb": "duckdb"}
 SECRETS = ("password", "sslpassword", "passfile")  # options of a connection that no message shows
-IF_EXISTS = ("fail", "replace", "append")
 BATCH_ROWS = 2**17
 LONGEST_REASON = 300
 QUERY = Argument("query", "select user_id, item_id from …")

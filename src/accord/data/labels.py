@@ -1,4 +1,4 @@
-"""Labels: which interactions are known to be real or noise, by a rule, a column, a file, or the kind of event."""
+"""Labels: which interactions are real and which are noise, by a rule, a column, a file, or the kind of event."""
 
 from __future__ import annotations
 

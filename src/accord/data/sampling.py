@@ -43,10 +43,10 @@ class Batch(NamedTuple):
     num_positives: int  # P
     mask: Tensor | None = None  # [R, P + N]
     whole: Tensor | None = None  # [R]: positives of the whole batch, where this is a part of it
-    columns: Mapping[str, Tensor] = NO_COLUMNS  # what is known of the positives: [R, P] each
+    columns: Mapping[str, Tensor] = NO_COLUMNS  # of the positives: [R, P] each
 
     def column(self, name: str) -> Tensor:
-        """A column of the positives: [R, P]. A number that is not known is NaN."""
+        """A column of the positives: [R, P]. NaN where the log has no number."""
         return self.columns[name]
 
     def weighted(self, values: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class TrainingPairs:
 class Negatives:
     """Exact draws of items that a user has not in train, in proportion to integer weights, without rejection.
 
-    Lay the items on a line, each as long as its weight, and cut a user's own items out: what is left has length
+    Lay the items on a line, each as long as its weight, and cut the user's items out: what is left has length
     `free[u]`. A point r on it lies behind those of the user's items whose cut position is <= r, so adding their
     length back gives the place on the whole line. With all weights 1 the place is the item itself.
     """
@@ -174,13 +174,13 @@ class Negatives:
     def _laid_out(self, users: Tensor, items: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
         """Of the pairs of a CSR: the cut positions [n], sorted over all users, and the length of the user's items up
         to each, itself too."""
-        own = self.weight[items]
-        if not len(own):  # a process may have users without a pair
-            return users.long(), own.new_zeros(1)
-        before = own.cumsum(0) - own
-        within = before - before[ptr[:-1].clamp(max=len(own) - 1)][users]  # length of the user's earlier items
+        length = self.weight[items]
+        if not len(length):  # a process may have users without a pair
+            return users.long(), length.new_zeros(1)
+        before = length.cumsum(0) - length
+        within = before - before[ptr[:-1].clamp(max=len(length) - 1)][users]  # length of the user's earlier items
         starts = (self.weight.cumsum(0) - self.weight)[items]
-        return users.long() * self.total + starts - within, torch.cat([within + own, own.new_zeros(1)])
+        return users.long() * self.total + starts - within, torch.cat([within + length, length.new_zeros(1)])
 
     def draw(self, users: Tensor, generator: torch.Generator) -> Tensor:
         """One negative for each user row; fastest when users are sorted."""
@@ -221,7 +221,7 @@ def stacked(rows: list[Tensor]) -> Tensor:
 
 
 class Sampler:
-    """Epochs of batches for R runs, each run from its own stream. Runs of one seed, as those of a grid, have the same
+    """Epochs of batches for R runs, each run from one stream. Runs of one seed, as those of a grid, have the same
     batches, which are drawn once."""
 
     def __init__(
@@ -234,7 +234,7 @@ class Sampler:
         user_negatives: Literal["cells", "users"] = "users",
         popularity: float | None = None,
     ) -> None:
-        """`popularity`: see `Negatives`; a user's own items are left out then, whatever `negatives` says."""
+        """`popularity`: see `Negatives`; the user's items are left out then, whatever `negatives` says."""
         self.pairs, self.batch_size, self.batching = pairs, batch_size, batching
         seeds = [stream.initial_seed() for stream in streams]
         self.drawing = sorted({seeds.index(seed) for seed in seeds})  # the first run of each seed
@@ -298,8 +298,8 @@ class Sampler:
                 for name, values in pairs.columns.items()
             }
             for step in range(len(users)):
-                own = {name: values[step] for name, values in columns.items()}
-                yield Batch(users[step], items[step], size, columns=own)
+                of_step = {name: values[step] for name, values in columns.items()}
+                yield Batch(users[step], items[step], size, columns=of_step)
 
     def _epoch_of_users(self) -> Iterator[Batch]:
         """Users in batches, with all their positives; the runs' batches differ in length and are padded."""
@@ -307,8 +307,8 @@ class Sampler:
         order = torch.stack([torch.randperm(pairs.num_users, generator=s, device=device) for s in self.streams])
         batches = torch.split(order, self.batch_size, 1)
         sizes = torch.stack([pairs.counts[users].sum(1) for users in batches]).tolist()  # [batches][R], on the host
-        for users, own in zip(batches, sizes, strict=True):
-            yield self._pairs_of(users.sort(1).values, own)
+        for users, of_runs in zip(batches, sizes, strict=True):
+            yield self._pairs_of(users.sort(1).values, of_runs)
 
     def _pairs_of(self, users: Tensor, sizes: list[int]) -> Batch:
         """All positives of users [R, B], `sizes` of each run, and as many negatives."""

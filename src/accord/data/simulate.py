@@ -1,4 +1,4 @@
-"""Noise with known labels: the built-in dataset, and noise injected into real data."""
+"""Noise with labels that say so: the built-in dataset, and noise injected into real data."""
 
 from __future__ import annotations
 
@@ -164,8 +164,8 @@ def inject(
     blocked = [user * len(items) + item]
     for part in avoid:
         other_user, other_item = users.rows(part.users), items.rows(part.items)
-        known = (other_user >= 0) & (other_item >= 0)
-        blocked.append(other_user[known] * len(items) + other_item[known])
+        present = (other_user >= 0) & (other_item >= 0)
+        blocked.append(other_user[present] * len(items) + other_item[present])
     taken = np.unique(np.concatenate(blocked))
     if count > len(users) * len(items) - len(taken):
         raise InputError(f"noise rate {rate:g} needs {count} free pairs, and there are fewer; ask for a lower rate.")

@@ -81,6 +81,6 @@ def rises(keys: npt.NDArray[Any]) -> bool:
 
 
 def distinct(keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """np.unique of integers by sorting them: on large arrays numpy's own, which hashes, is a hundred times slower."""
+    """np.unique of integers by sorting them: on large arrays np.unique, which hashes, is a hundred times slower."""
     keys = np.sort(keys)
     return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys

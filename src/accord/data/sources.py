@@ -1,4 +1,4 @@
-"""A file, folder, frame, matrix or query whose columns are known, read in batches once they are chosen."""
+"""A file, folder, frame, matrix or query that has named its columns, to be read in batches once some are chosen."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Batches = Callable[[list[str], Collection[str]], Iterator[pa.RecordBatch]]
 
 @dataclass
 class Opened:
-    """A source whose column names are known, to be read once columns are chosen."""
+    """A source that has named its columns, to be read once some are chosen."""
 
     names: list[str]
     label: str  # what messages call it
@@ -50,7 +50,7 @@ class Opened:
     from_text: bool = False
     headed: bool = True  # whether the source names its columns, so that roles are guessed from the names
     partitions: tuple[str, ...] = ()  # columns that are folders (day=1/…), which are read only where they are named
-    num_rows: int | None = None  # where that is known before they are read
+    num_rows: int | None = None  # None where only reading tells
     notes: tuple[str, ...] = ()
     late_notes: list[str] = field(default_factory=list)  # what only reading shows
     texts: tuple[TextTable, ...] = ()
@@ -110,7 +110,7 @@ class Opened:
 
 
 def open_source(source: Any) -> Opened:
-    """Anything that can be read as a table, with its columns known."""
+    """Anything that can be read as a table, opened so far that it names its columns."""
     if isinstance(source, Opened):
         return source
     if is_object(source):

@@ -1,6 +1,6 @@
-"""The users of one process: their pairs, what must be known of all others, and their part of every batch.
+"""The users of one process: their pairs, counts of all others, and their part of every batch.
 
-Several processes train one model, each with its own users. Every one of them draws what one process alone would draw
+Several processes train one model, each with some of the users. Each draws what one process alone would draw
 and keeps what belongs to its users, so that together they take the very steps that one process takes.
 """
 
@@ -31,9 +31,9 @@ def shard_of(whole: Csr, users: tuple[int, int], items: tuple[int, int] | None =
     """The pairs of some users, by the first and their number: the log itself if these are all of them."""
     if users == (0, whole.num_users):
         return whole
-    own = rows_of(whole, *users)
+    rows = rows_of(whole, *users)
     return UserShard(
-        own.ptr, own.items, own.num_items, columns=own.columns,
+        rows.ptr, rows.items, rows.num_items, columns=rows.columns,
         first=users[0], whole_ptr=whole.ptr, item_counts=whole.popularity(), item_share=items,
     )  # fmt: skip
 
@@ -93,7 +93,7 @@ class ShardSampler(Sampler):
         chosen = [self._order(stream) for stream in self.streams]
         for step in range(self.num_batches):
             size = min(self.batch_size, self.shard.num_pairs - step * self.batch_size)
-            places = [own[bounds[step] : bounds[step + 1]] for own, bounds in chosen]
+            places = [order[bounds[step] : bounds[step + 1]] for order, bounds in chosen]
             positive = [(pairs.users[place], pairs.items[place].long()) for place in places]
             negative = [(pairs.users[place], drawn[place]) for place, drawn in zip(places, negatives, strict=True)]
             columns = [{name: values[place] for name, values in pairs.columns.items()} for place in places]
@@ -112,7 +112,7 @@ class ShardSampler(Sampler):
             )
         numbers = drawn_part(partial(random_numbers, stream=stream), *span)
         pieces = zip(torch.split(users, DRAWN_AT_ONCE), torch.split(numbers, DRAWN_AT_ONCE), strict=True)
-        return torch.cat([self.negatives.at(own, drawn.unsqueeze(0))[0] for own, drawn in pieces])
+        return torch.cat([self.negatives.at(some, drawn.unsqueeze(0))[0] for some, drawn in pieces])
 
     def _order(self, stream: torch.Generator) -> tuple[Tensor, list[int]]:
         """The shard's pairs in the order of an epoch, and where each batch of the whole begins and ends among them."""
@@ -150,14 +150,14 @@ class ShardSampler(Sampler):
         positives = pairs.items[places].long()
         columns = {name: values[places] for name, values in pairs.columns.items()}
 
-        others, kept = owners, torch.arange(begin, end, device=device)
+        others, selected = owners, torch.arange(begin, end, device=device)
         if self.cells:  # a negative belongs to any user of the batch
             free = torch.where(counts > 0, pairs.num_items - counts, 0).cumsum(0)
             cell = random_numbers(size, stream).cpu() % free[-1].clamp(min=1)
             whose = users[torch.searchsorted(free, cell, right=True).clamp(max=len(users) - 1)].to(device)
-            kept = ((whose >= shard.first) & (whose < shard.first + shard.num_users)).nonzero().squeeze(1)
-            others = whose[kept] - shard.first
-        numbers = random_numbers(size, stream)[kept]
+            selected = ((whose >= shard.first) & (whose < shard.first + shard.num_users)).nonzero().squeeze(1)
+            others = whose[selected] - shard.first
+        numbers = random_numbers(size, stream)[selected]
         if self.negatives is None:
             return (owners, positives), (others, numbers % pairs.num_items), size, columns
         return (owners, positives), (others, self.negatives.at(others, numbers.unsqueeze(0))[0]), size, columns
@@ -186,7 +186,7 @@ def stacked(
     users, items, mask = (torch.stack(column) for column in zip(*runs, strict=True))
     total = torch.tensor(whole, device=users.device).clamp(min=1)
     padded = {
-        name: torch.stack([F.pad(own[name], (0, lengths[0] - len(own[name]))) for own in columns])
+        name: torch.stack([F.pad(of_run[name], (0, lengths[0] - len(of_run[name]))) for of_run in columns])
         for name in columns[0]
     }
     return Batch(users, items, lengths[0], None if mask.all() else mask.float(), total, padded)

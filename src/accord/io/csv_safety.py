@@ -67,8 +67,7 @@ def has_returns(table: Any) -> bool:
 
 
 def guarded_text(text: str) -> str:
-    found: str = guarded(pa.array([text]))[0].as_py()
-    return found
+    return str(guarded(pa.array([text]))[0].as_py())
 
 
 def _guarded(column: Any) -> Any:

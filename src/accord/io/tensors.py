@@ -19,15 +19,15 @@ from accord.io.files import own_file, replacing
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: dict[str, str] | None = None) -> None:
     """Tensors of any device and a header of text as a safetensors file."""
-    whole: dict[str, Tensor] = {}
+    separate: dict[str, Tensor] = {}
     places = set()
     for name, tensor in tensors.items():
-        own = tensor.contiguous().cpu()
-        whole[name] = own.clone() if own.data_ptr() in places else own  # two of one memory are no file
-        places.add(own.data_ptr())
+        copy = tensor.contiguous().cpu()
+        separate[name] = copy.clone() if copy.data_ptr() in places else copy  # no two may share memory in a file
+        places.add(copy.data_ptr())
     with replacing(path) as temporary:
         try:
-            save_file(whole, temporary, header)
+            save_file(separate, temporary, header)
         except SafetensorError as error:  # which wraps the error of the system
             code = re.search(r"os error (\d+)", str(error))
             number = int(code[1]) if code else errno.EIO
