@@ -105,9 +105,9 @@ def test_the_test_would_choose_other_penalties():
 
 
 def test_trust(tmp_path, monkeypatch):
-    fits, data = recorded(monkeypatch, trust), clean_split()
+    fits, log = recorded(monkeypatch, trust), clean_split()
     lines, choices = [], []
-    for number, data in enumerate((data, with_garbage_test(data))):
+    for number, data in enumerate((log, with_garbage_test(log))):
         lines += trust.run(data, [0.5], 1, tmp_path / str(number), "cpu", 0.3, quiet)
         choices.append(fits[:])
         fits.clear()
