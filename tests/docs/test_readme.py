@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from statistics import fmean
 
 from documents import BLOCK, ROOT, assert_same, run
 
@@ -62,3 +64,27 @@ def test_make_targets_and_files_exist() -> None:
         if line.startswith("pip "):
             assert line == "pip install -c constraints.txt -e ."
             assert (ROOT / "constraints.txt").is_file()
+
+
+def test_the_table_is_that_of_the_leaderboard() -> None:
+    """Means over the lines of the raw results, whichever is best in bold."""
+    lines = (
+        (ROOT / "docs" / "reproduction" / "corrected" / "leaderboard.jsonl").read_text(encoding="utf-8").splitlines()
+    )
+    rows: dict[tuple[str, str, str], list[float]] = {}
+    for line in map(json.loads, lines):
+        rows.setdefault((line["dataset"], line["model"], line["method"]), []).append(line["metrics"]["ndcg@20"])
+    models = {
+        "`auto`": ("auto", "none"), "EASE": ("ease", "none"), "item k-nearest neighbours": ("item-knn", "none"),
+        "iALS": ("ials", "none"), "LightGCN": ("lightgcn", "normal"), "MF": ("mf", "normal"),
+        "popularity": ("popularity", "none"),
+    }  # fmt: skip
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| ([^|]+?) \| (0\.\d.*|\*\*0\.\d.*) \|$", text, re.MULTILINE))
+    assert set(table) == set(models)
+    for place, dataset in enumerate(("ml-100k", "modcloth", "adressa", "demo")):
+        means = {name: fmean(rows[dataset, *models[name]]) for name in models}
+        for name, cells in table.items():
+            cell = cells.split(" | ")[place]
+            assert cell.strip("*") == f"{means[name]:.4f}"
+            assert cell.startswith("**") == (means[name] == max(means.values()))

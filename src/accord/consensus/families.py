@@ -150,11 +150,8 @@ class Search:
 
     def sentence(self, budget: float) -> str:
         names = ", ".join(family.name for family in self.families)
-        options = "1 option" if self.trials == 1 else f"{self.trials} options"
-        seconds = f"{max(1, round(self.seconds)):,} s"
-        return (
-            f"auto tries {names}, {options} of each at most: {seconds} by its cost model, of a budget of {budget:,g} s"
-        )
+        tried = "1 configuration each" if self.trials == 1 else f"up to {self.trials} configurations each"
+        return f"auto tries {names}: {tried}; estimated {max(1, round(self.seconds)):,} s of {budget:,g} s"
 
 
 def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILIES, has_times: bool = False) -> Search:
