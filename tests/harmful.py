@@ -13,8 +13,7 @@ from fuzz.logs import columns
 import accord
 from accord.auditing import audit as auditing
 from accord.cli import app
-from accord.fitting import fit_run
-from accord.io.noted import noting
+from accord.fitting import RunContext, fit_run
 from accord.report.run_report import write_report
 from accord.training.plan import plan
 
@@ -46,8 +45,7 @@ def run(log: Path) -> Path:
     data = accord.load(log, items=log.parent / "items.csv")
     folder = log.parent / f"run{HARM}"
     run = plan(data, "gmf", "deca", epochs=1, options={"model.dim": 4})
-    with noting(command=f"accord {HARM}"):
-        trained = fit_run(data, run, out=folder)
+    trained = fit_run(data, run, out=folder, context=RunContext(command=f"accord {HARM}"))
     write_report(folder / "report.html", [(str(folder), trained)])
     return folder
 
@@ -70,6 +68,5 @@ def compared(log: Path) -> Path:
 def audited(log: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(auditing, "verdict", lambda *_, **__: None)  # which says nothing of ids, and takes long
-        with noting(command=f"accord {HARM}"):
-            made = auditing.audit(log, items=log.parent / "items.csv", seeds=1)
+        made = auditing.audit(log, items=log.parent / "items.csv", seeds=1, command=f"accord {HARM}")
     return made.save(log.parent / "audited")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import accord
-from accord.io.noted import noting
 from audit_logs import clicks, limit_verdict
 
 
@@ -15,8 +14,13 @@ def made(tmp_path_factory):
     path = clicks(folder)
     with pytest.MonkeyPatch.context() as patch:
         limit_verdict(patch, epochs=2)
-        with noting(command="it"):
-            result = accord.audit(
-                path, items=folder / "items.csv", split="random", seeds=2, device="cpu", out=folder / "audit"
-            )
+        result = accord.audit(
+            path,
+            items=folder / "items.csv",
+            split="random",
+            seeds=2,
+            device="cpu",
+            out=folder / "audit",
+            command="it",
+        )
     return result, folder

@@ -25,7 +25,6 @@ from accord.data.labels import described
 from accord.data.labels import summary as label_summary
 from accord.errors import Argument, ColumnArgument, InputError
 from accord.io.files import only_writer
-from accord.io.noted import noted
 from accord.training.trainer import Progress
 from accord.version import __version__
 
@@ -51,6 +50,7 @@ def audit(
     say: Callable[[str], None] = lambda _: None,
     workers: Workers | None = None,
     processes: int = 1,
+    command: str = "",
 ) -> Audit:
     """Audit a log: its health, a probability for every interaction, and whether denoising helps.
 
@@ -58,6 +58,7 @@ def audit(
     audit folder is written; `resume` continues where an interrupted audit stopped. `workers`: where models are trained;
     if not given, in that many `processes` of this machine, each with one thread. A script that uses several
     processes starts with `if __name__ == "__main__":`, as each of them imports it.
+    `command`: what repeats it, for its summary.
 
     >>> log = accord.simulate(users=60, items=40, interactions=700, liked=0.4).dataset
     >>> result = accord.audit(log, seeds=1)
@@ -99,7 +100,7 @@ def audit(
         summary = {
             "accord": __version__,
             "kind": "audit",
-            "command": noted("command", ""),
+            "command": command,
             "data": _described(log) | ({"labels": label_figures} if label_figures else {}),
             "health": findings,
             "noise": noise,

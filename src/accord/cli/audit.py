@@ -106,14 +106,14 @@ def audit(
     from accord.auditing.audit import audit as run_audit
     from accord.cli.display import training_progress
     from accord.comparing.ray_executor import workers_on
-    from accord.io.noted import noting
 
     processes = torch.get_num_threads()
     folder = _folder(source, out, resume, overwrite)
-    with noting(command=typed()), workers_on(cluster, say) as workers, training_progress() as watch:
+    with workers_on(cluster, say) as workers, training_progress() as watch:
         result = run_audit(
             source, **reading, split_seed=split_seed, seeds=seeds, device=device, out=folder, resume=resume,
             watch=watch, say=say, workers=None if cluster is None else workers, processes=processes,
+            command=typed(),
         )  # fmt: skip
     _show(result.summary)
     if write_clean is not None:
