@@ -48,7 +48,7 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ranking": (("evaluation/ranking.py",), ("evaluation/test_ranking.py", "evaluation/test_evaluate.py")),
     "tuning": (("comparing/tuning.py",), ("comparing/test_tuning.py",)),
     "significance": (("evaluation/significance.py",), ("evaluation/test_significance.py",)),
-    "files": (("io/files.py",), ("io/test_files.py", "io/test_files_parquet.py")),
+    "files": (("io/files.py",), ("io/test_files.py", "io/test_parquet.py")),
     "guard": (("serve/guard.py",), ("serve/test_guard.py",)),
     "sampling": (
         ("data/sampling.py",),
