@@ -34,7 +34,7 @@ def fuzz(name: str, seconds: int, seed: int = 1, broken: bool = False) -> Fuzzed
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(folder) / "corpus"
         corpus.mkdir()
-        options = [f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=300", "-rss_limit_mb=4096"]
+        options = [f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=60", "-rss_limit_mb=4096"]
         options += ["-max_len=65536", "-print_final_stats=1", f"-artifact_prefix={folder}/"]
         command = [sys.executable, str(HERE / "harness.py"), name, str(corpus), *options]
         # what it writes goes with the folder: libFuzzer ends a process without a chance to clean up

@@ -271,8 +271,12 @@ class Api(Target):
     async def _ask(self, scope: dict[str, Any], body: bytes) -> tuple[int, bytes]:
         messages: list[Any] = []
 
+        request = [{"type": "http.request", "body": body, "more_body": False}]
+
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
+            if not request:
+                await asyncio.Event().wait()  # as a server does until the client is gone
+            return request.pop()
 
         async def send(message: Any) -> None:
             messages.append(message)
