@@ -58,6 +58,13 @@ def data_folder() -> Path | None:
 
 
 @pytest.fixture
+def few_penalties(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels are learned with the better of two sets of penalties. The search from there takes most of the time of a
+    small log; tests/posteriors has its tests."""
+    monkeypatch.setattr("accord.posteriors.logistic.STEPS", ())
+
+
+@pytest.fixture
 def shared_data() -> Path:
     """The folder of the paper's datasets; the test is skipped where there is none."""
     folder = data_folder()

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.stats import rankdata
 
 from accord.config import make_config
 from accord.models.ease import EASE, inverse_gram
@@ -87,6 +86,8 @@ def _family(
 
 def _random_pairs(x: Any, references: Integers, weights: Any, bias: Floats | None) -> Floats:
     """Percentiles of reference items that users never touched, each among the others of its user: [m]."""
+    from scipy.stats import rankdata  # slow to import
+
     active = _owners(x)  # users as often as they have interactions
     rows = x[np.random.default_rng(0).choice(active, min(SAMPLED_USERS, len(active)), replace=False)]
     scores = _reference_scores(rows, references, weights, bias)
