@@ -16,6 +16,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 BROKEN = "ACCORD_FUZZ_BROKEN"
+GUIDES = "ACCORD_FUZZ_GUIDES"
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,11 @@ class Fuzzed:
     findings: list[str]
 
 
-def fuzz(name: str, seconds: int, seed: int = 1, broken: bool = False) -> Fuzzed:
-    """Fuzz a target in a process of its own; a `broken` one fails at its first input, to show that it is reported."""
+def fuzz(name: str, seconds: int, seed: int = 1, broken: bool = False, guides: str = "accord") -> Fuzzed:
+    """Fuzz a target in a process of its own; a `broken` one fails at its first input, to show that it is reported.
+
+    `guides`: the package whose code the mutations are guided by; a smaller one starts sooner.
+    """
     from fuzz.targets import TARGETS
 
     with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +43,7 @@ def fuzz(name: str, seconds: int, seed: int = 1, broken: bool = False) -> Fuzzed
         command = [sys.executable, str(HERE / "harness.py"), name, str(corpus), *options]
         # what it writes goes with the folder: libFuzzer ends a process without a chance to clean up
         path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "TMPDIR": folder}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "TMPDIR": folder, GUIDES: guides}
         environment |= {BROKEN: "yes"} if broken else {}
         began = time.perf_counter()
         done = subprocess.run(
@@ -73,7 +77,11 @@ def main() -> None:
         import accord.kernels.cpu  # which numba compiles, and could not with what is put in between
 
         torch.set_num_threads(1)
-    with atheris.instrument_imports(include=["accord"], enable_loader_override=False):
+    guides = os.environ.get(GUIDES, "accord")
+    if guides != "accord":
+        import accord.cli.options
+        import accord.fitting  # all of it that is no guide: what is imported before is left as it is
+    with atheris.instrument_imports(include=[guides], enable_loader_override=False):
         import accord.cli.options
         import accord.data.check
         import accord.data.read

@@ -29,12 +29,12 @@ def test_seeds_and_what_is_near_them(target):
             target.one(data)
 
 
-@pytest.mark.parametrize("name", ["text", "api"])
-def test_guided_by_coverage(name):
+@pytest.mark.parametrize(("name", "guides"), [("text", "accord"), ("api", "accord.serve")])
+def test_guided_by_coverage(name, guides):
     pytest.importorskip("atheris")
     from fuzz.harness import fuzz
 
-    found = fuzz(name, seconds=2)
+    found = fuzz(name, seconds=2, guides=guides)
     assert found.findings == []
     assert found.executions > len(TARGETS[name]().seeds)
     assert found.edges > 50
