@@ -314,7 +314,7 @@ def killed() -> dict[str, Any]:
         job = subprocess.Popen(
             torchrun(4, "-m", "accord", *command, "--out", str(cut)), env=quiet(), stderr=subprocess.PIPE, text=True
         )
-        while not list(cut.glob("checkpoint-1-at-*/state.json")):
+        while not list(cut.glob("checkpoint-1.safetensors")):
             time.sleep(0.05)
             assert job.poll() is None, job.stderr and job.stderr.read()
         time.sleep(0.5)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from accord.kernels import cpu
-from accord.kernels.lookups import take_rows
 from accord.nn.layers import Embedding, pair_dot
 
 pytest.importorskip("numba", reason="numba is not installed (accord[fast])")
@@ -41,42 +40,15 @@ def test_dot_products_of_rows_and_their_gradient(weighted, monkeypatch):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("dim", [1, 3])
-def test_rows_looked_up_and_their_gradient(dim):
-    one, ids, slopes = table(6, dim), torch.tensor([[3, 0, 3, 5], [1, 1, 1, 2]]), torch.randn(2, 4, dim)
-    found = take_rows(one.weight, ids)
-    expected = one.weight[torch.arange(2)[:, None], ids]
-    assert torch.equal(found, expected)
-    ours, theirs = (torch.autograd.grad((x * slopes).sum(), one.weight)[0] for x in (found, expected))
-    torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_looked_up_rows_and_where_their_gradient_goes(compiled, monkeypatch):
-    if not compiled:
-        without_kernels(monkeypatch)
-    weight = torch.arange(12.0).view(2, 3, 2).requires_grad_()
-    ids = torch.tensor([[2, 2], [0, 1]])
-    rows = take_rows(weight, ids)
-    assert rows.tolist() == [[[4, 5], [4, 5]], [[6, 7], [8, 9]]]
-    rows.sum().backward()
-    assert weight.grad[:, :, 0].tolist() == [[0, 0, 2], [1, 1, 0]]
-    gradient = torch.zeros(2, 3, 2)
-    weight.grad = None
-    take_rows(weight, ids, (gradient, torch.tensor([[1, 1], [0, 2]]))).sum().backward()
-    assert weight.grad is None
-    assert gradient[:, :, 0].tolist() == [[0, 2, 0], [1, 0, 1]], "in the places that were given"
-
-
 def test_where_nothing_can_be_written_kernels_are_compiled_all_the_same(monkeypatch):
     from numba.core.caching import CompileResultCacheImpl
 
     monkeypatch.setattr(CompileResultCacheImpl, "_locator_classes", [])
     made = cpu._compiled.__wrapped__()
     assert made.keys() == cpu._compiled().keys()
-    out = np.zeros((1, 2), np.float32)
-    made["take"](np.ones((3, 2), np.float32), np.array([1]), out)
-    assert out.tolist() == [[1, 1]]
+    out, ids, table = np.zeros(1, np.float32), np.array([1]), np.ones((3, 2), np.float32)
+    made["dot"](table, table, ids, ids, np.zeros(0, np.float32), out)
+    assert out.tolist() == [2]
 
 
 def test_only_single_precision_on_the_cpu_is_compiled():

@@ -221,3 +221,26 @@ def test_ranks_on_gpus_give_what_one_process_gives(size, tmp_path):
                 torch.testing.assert_close(weights[key], tensor.cpu(), rtol=1e-7, atol=1e-9)
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+LENGTHS = (0, 3, cuda.LONGEST, 1, cuda.LONGEST + 1, 4 * cuda.LONGEST + 7, cuda.SHORT + 1, cuda.SHORT, 0)
+
+
+@pytest.mark.parametrize("dim", [5, 64, 200])
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("many", [False, True])
+def test_sums_over_neighbours(dim, added, many, monkeypatch):
+    if many:
+        monkeypatch.setattr(cuda, "FEW", len(LENGTHS) - 1)
+    runs, rows = 2, len(LENGTHS)
+    ptr = torch.tensor([0, *LENGTHS], device="cuda").cumsum(0)
+    generator = torch.Generator("cuda").manual_seed(0)
+    items = torch.randint(0, rows, (int(ptr[-1]),), generator=generator, device="cuda")
+    table, more = torch.randn(2, runs, rows, dim, generator=generator, device="cuda")
+    factors = torch.rand(len(items), generator=generator, device="cuda")
+    sums = cuda.neighbour_sums(table, items, factors, cuda.lists_of(ptr), more if added else None, 3)
+    spans = [slice(*span) for span in zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)]
+    expected = torch.stack(
+        [torch.stack([(of_run[items[span]] * factors[span, None]).sum(0) for span in spans]) for of_run in table]
+    )
+    torch.testing.assert_close(sums, (expected + more * added) / 3, rtol=1e-4, atol=1e-4)

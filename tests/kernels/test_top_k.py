@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from accord.kernels import cpu, cpu_loops, neighbour_loops, optimiser_loops
+from accord.kernels import cpu, cpu_loops, neighbour_loops
 from accord.kernels import top_k as best
 from accord.kernels.top_k import Seen, top_k, top_k_of_one
 from helpers import csr
@@ -110,7 +110,7 @@ for one, other in zip(top_k(scores, 20, priority), reference_top_k(scores, 20, p
 def test_kernels_that_were_compiled_before_do_not_mix():
     """numba names what a kernel calls by number: np.argsort of one, loaded from its cache, was np.sort of another."""
     pytest.importorskip("numba", reason="numba is not installed (accord[fast])")
-    for kernels in (cpu_loops, neighbour_loops, optimiser_loops):
+    for kernels in (cpu_loops, neighbour_loops):
         assert "argsort(" not in inspect.getsource(kernels)
     done = subprocess.run([sys.executable, "-c", MIXED], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -36,13 +36,10 @@ def test_a_power_of_nothing_is_zero():
     assert power_or_zero(np.array([0.0, 4.0, 9.0]), -0.5).tolist() == [0, 0.5, pytest.approx(1 / 3)]
 
 
-def test_histories_lie_end_to_end():
+def test_scores_are_sums_over_the_history_of_each_user():
     model = make_model("ease", LOG, l2=1)
-    owner, items, starts, counts = model.histories(torch.tensor([2, 1, 0]))
-    assert owner.tolist() == [0, 0, 0, 2, 2]
-    assert items.tolist() == [0, 1, 3, 1, 4]
-    assert starts.tolist() == [0, 3, 3]
-    assert counts is None
+    model.weight = torch.eye(5)
+    assert model.score_all(torch.tensor([2, 1, 0]))[0].tolist() == [[1, 1, 0, 1, 0], [0] * 5, [0, 1, 0, 0, 1]]
 
 
 def test_threads_come_back_after_an_error():

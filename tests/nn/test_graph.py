@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from accord.kernels import cuda
 from accord.models.lightgcn import interaction_graph
 from accord.nn.graph import propagate
 from accord.nn.ranks import ALONE, Ranks
@@ -56,3 +57,20 @@ def test_what_users_send_to_items_is_summed_over_processes():
     )
     torch.testing.assert_close(two[2], 2 * one[2])
     assert torch.equal(two[:2], one[:2])
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_lists_are_whole_or_in_parts_and_every_entry_is_in_one(many, monkeypatch):
+    """Of few lists none is short."""
+    lengths = (0, 3, cuda.LONGEST, 1, cuda.LONGEST + 1, 4 * cuda.LONGEST + 7, cuda.SHORT + 1, cuda.SHORT, 0)
+    if many:
+        monkeypatch.setattr(cuda, "FEW", len(lengths) - 1)
+    limit = cuda.SHORT if many else -1
+    ptr = torch.tensor([0, *lengths]).cumsum(0)
+    short, parts, long = cuda.lists_of(ptr)
+    assert [stop - start for _, start, stop in short.tolist()] == sorted(n for n in lengths if n <= limit)
+    assert long.tolist() == [row for row, length in enumerate(lengths) if length > limit]
+    assert max(stop - start for _, start, stop in parts.tolist()) == cuda.LONGEST
+    covered = sorted((n, row) for row, start, stop in [*short.tolist(), *parts.tolist()] for n in range(start, stop))
+    assert [place for place, _ in covered] == list(range(int(ptr[-1])))
+    assert all(ptr[row] <= place < ptr[row + 1] for place, row in covered)

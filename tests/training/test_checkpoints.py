@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import signal
 import traceback
 from dataclasses import replace
@@ -47,9 +46,6 @@ def assert_stored(found, tensors, header=HEADER):
 
 def together(folder, work):
     """What `work` gives rank 0, which is this process, where a fork of it is rank 1."""
-    import torch.distributed.checkpoint.hf_storage
-    import torch.distributed.tensor  # seconds, once and not in both
-
     child = os.fork()
     rank = 0 if child else 1
     try:
@@ -75,90 +71,46 @@ def together(folder, work):
 
 def test_one_process_reads_what_it_wrote_and_each_of_several_its_rows(tmp_path):
     path, tensors = tmp_path / "checkpoint-1.safetensors", {"user": USERS, **OTHERS_TOO}
-    assert checkpoints.read(path, {}, ALONE) is None
+    assert checkpoints.read(path, {}) is None
     checkpoints.write(path, {"user": USERS + 1}, {"stage": "0"}, {}, ALONE)
     checkpoints.write(path, tensors, HEADER, {"user": Share(0, 5, 5)}, ALONE)
     assert names(tmp_path) == [path.name]
-    assert_stored(checkpoints.read(path, {}, ALONE), tensors)
-    found = checkpoints.read(path, {"user": Share(3, 2, 5)}, SeveralRanks(1, 2))
+    assert_stored(checkpoints.read(path, {}), tensors)
+    found = checkpoints.read(path, {"user": Share(3, 2, 5)})
     assert_stored(found, tensors | {"user": USERS[:, 3:]})
-    other = checkpoints.read(path, {"user": Share(3, 2, 6), "lost": Share(0, 1, 2)}, SeveralRanks(1, 2))
+    other = checkpoints.read(path, {"user": Share(3, 2, 6), "lost": Share(0, 1, 2)})
     assert_stored(other, tensors)  # a table of another size: who asked refuses it
 
 
-def test_several_processes_write_a_folder_that_any_number_reads(tmp_path, monkeypatch):
+def test_several_processes_write_a_file_that_any_number_reads(tmp_path, monkeypatch):
     path, tensors = tmp_path / "runs" / "checkpoint-1.safetensors", {"user": USERS, **OTHERS_TOO}
     path.parent.mkdir()
-    (path.parent / "checkpoint-1-at-8").mkdir()  # of processes that were killed: it has no state.json
-    (path.parent / "checkpoint-2-at-3").mkdir()  # of another stage
     path.write_bytes(b"of one process, before")
 
-    def write_twice_and_read(ranks):
-        if ranks.rank:  # the first writes what makes it whole: it goes on only then, and removes the older ones
-            monkeypatch.setattr(checkpoints, "write_json", None)
+    def write_and_read(ranks):
+        if ranks.rank:
+            monkeypatch.setattr(checkpoints, "write_tensors", None)  # the first writes
         share = Share(*ranks.share(5), 5)
-        own = USERS[:, share.first : share.first + share.size]
-        seen = []
+        rows = USERS[:, share.first : share.first + share.size]
         for times in (2, 1):
-            checkpoints.write(path, OTHERS_TOO | {"user": own * times}, HEADER, {"user": share}, ranks)
-            dist.barrier()
-            seen.append(names(path.parent))
-            dist.barrier()
-        found = checkpoints.read(path, {"user": share}, ranks)
-        assert_stored(found, tensors | {"user": own})
-        other = checkpoints.read(path, {"lost": share}, ranks)
-        assert_stored(other, tensors)  # every process reads all of what it does not split
-        return seen
+            checkpoints.write(path, OTHERS_TOO | {"user": rows * times}, HEADER, {"user": share}, ranks)
+        dist.barrier()
+        assert_stored(checkpoints.read(path, {"user": share}), tensors | {"user": rows})
+        assert_stored(checkpoints.read(path, {"lost": share}), tensors)  # all of what it does not split
 
-    assert together(tmp_path, write_twice_and_read) == [
-        ["checkpoint-1-at-9", "checkpoint-2-at-3"], ["checkpoint-1-at-10", "checkpoint-2-at-3"],
-    ]  # fmt: skip
-    assert_stored(checkpoints.read(path, {"user": Share(0, 5, 5)}, ALONE), tensors)
-
-    older = path.parent / "checkpoint-1-at-9"  # as after a crash before it was removed
-    shutil.copytree(path.parent / "checkpoint-1-at-10", older)
-    (older / "state.json").write_text("damaged")
-    assert_stored(checkpoints.read(path, {}, ALONE), tensors)
-    checkpoints.write(path, tensors, HEADER, {}, ALONE)
-    assert names(path.parent) == [path.name, "checkpoint-2-at-3"]
-
-
-def test_a_damaged_folder_is_said_in_a_sentence(tmp_path):
-    path = tmp_path / "checkpoint-1.safetensors"
-
-    def write(ranks):
-        checkpoints.write(path, {"user": USERS[:, :3] if ranks.rank == 0 else USERS[:, 3:]}, HEADER,
-                          {"user": Share(*ranks.share(5), 5)}, ranks)  # fmt: skip
-
-    together(tmp_path, write)
-    folder = tmp_path / "checkpoint-1-at-1"
-    for part in folder.glob("*.safetensors"):
-        part.write_bytes(b"not a checkpoint")
-    with pytest.raises(InputError, match=rf"^{folder} is damaged \((?s:.+)\); train again\.$"):
-        checkpoints.read(path, {}, ALONE)
+    together(tmp_path, write_and_read)
+    assert names(path.parent) == [path.name]
+    assert_stored(checkpoints.read(path, {"user": Share(0, 5, 5)}), tensors)
 
 
 def test_checkpoints_are_found_and_removed_and_nothing_else(tmp_path):
-    kept, gone = ["config.json", "checkpoint-1.txt"], ["checkpoint-1.safetensors", "checkpoint-2.safetensors"]
-    for name in (*kept, *gone):
+    others, written = ["config.json", "checkpoint-1.txt"], ["checkpoint-1.safetensors", "checkpoint-2.safetensors"]
+    for name in (*others, *written):
         (tmp_path / name).touch()
-    folder = tmp_path / "checkpoint-2-at-13"
-    folder.mkdir()
-    (folder / "state.json").touch()
-    found = checkpoints.found(tmp_path)
-    assert sorted(path.name for path in found) == ["checkpoint-1.safetensors", folder.name, "checkpoint-2.safetensors"]
+    assert sorted(path.name for path in checkpoints.in_folder(tmp_path)) == written
     for _ in range(2):  # another process may have been quicker
-        checkpoints.remove(found)
-        assert names(tmp_path) == sorted(kept)
-
-
-def test_an_old_checkpoint_that_cannot_be_removed_ends_no_training(tmp_path, monkeypatch):
-    def refuses(*_, **__):
-        raise PermissionError
-
-    (tmp_path / "checkpoint-1-at-1").mkdir()
-    monkeypatch.setattr(os, "rmdir", refuses)
-    checkpoints.remove(checkpoints.found(tmp_path))
+        checkpoints.remove(tmp_path)
+        assert names(tmp_path) == sorted(others)
 
 
 # --- trainings

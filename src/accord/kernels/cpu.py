@@ -1,5 +1,5 @@
 """What torch does slowly on a CPU, compiled by numba where it is installed (`accord[fast]`). The loops are in
-`cpu_loops`, `optimiser_loops` and `neighbour_loops`; a function called `reference_...`, or the torch code next to the
+`cpu_loops` and `neighbour_loops`; a function called `reference_...`, or the torch code next to the
 caller, defines what each of them computes.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.kernels import cpu_loops, neighbour_loops, optimiser_loops
+from accord.kernels import cpu_loops, neighbour_loops
 
 
 def usable(tensor: Tensor) -> bool:
@@ -36,7 +36,7 @@ def _compiled() -> dict[str, Callable[..., object]] | None:
         return None
     # sums may be taken in any order, and row numbers have no sign: both let loops use the processor's full width
     compile_loop = partial(numba.njit, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
-    loops = (*cpu_loops.ALL, *optimiser_loops.ALL, *neighbour_loops.ALL)
+    loops = (*cpu_loops.ALL, *neighbour_loops.ALL)
     try:  # cached next to the source, or where that cannot be written in a folder of the user's, or $NUMBA_CACHE_DIR
         return {loop.__name__: compile_loop(cache=True)(loop) for loop in loops}
     except RuntimeError:  # nothing can be written: every process compiles
@@ -85,18 +85,6 @@ def as_array(tensor: Tensor) -> Any:
     return (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
 
 
-def take(table: Tensor, ids: Tensor) -> Tensor:
-    """`lookups.reference_rows`."""
-    rows = table.new_empty(*ids.shape, table.shape[-1])
-    for_each_run("take", *map(as_array, (table, ids, rows)))
-    return rows
-
-
-def add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> None:
-    """Add rows [R, B, dim] to those of ids [R, B], in place."""
-    for_each_run("add_rows", *map(as_array, (table, ids, rows)))
-
-
 def dot(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None) -> Tensor:
     """`lookups.reference_dot`."""
     weight = a.new_empty(len(a), 0) if weight is None else weight
@@ -107,12 +95,12 @@ def dot(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | Non
 
 def add_dot_slopes(
     a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None, slopes: Tensor,
-    into_a: tuple[Tensor, Tensor], into_b: tuple[Tensor, Tensor], into_weight: Tensor | None,
+    into_a: Tensor, into_b: Tensor, into_weight: Tensor | None,
 ) -> None:  # fmt: skip
-    """Add the gradients of `dot`, in place: see `lookups.Into`."""
+    """Add the gradients of `dot`, in place."""
     none = a.new_empty(len(a), 0)
     weight, into_weight = (none if x is None else x for x in (weight, into_weight))
-    arrays = a, b, a_ids, b_ids, weight, slopes, *into_a, *into_b, into_weight
+    arrays = a, b, a_ids, b_ids, weight, slopes, into_a, into_b, into_weight
     for_each_run("dot_slopes", *map(as_array, arrays))
 
 
@@ -120,7 +108,7 @@ def fade(
     weight: Tensor, spread: Tensor, last: Tensor, ids: Tensor | None, step: Tensor, decay: Tensor, base: Tensor,
     sums: Tensor, roots: Tensor, eps: float,
 ) -> None:  # fmt: skip
-    """`optimiser_loops.fade` on rows [R, B] of a table, or on all, in place."""
+    """`cpu_loops.fade` on rows [R, B] of a table, or on all, in place."""
     rows = torch.arange(weight.shape[1]).expand(len(weight), -1) if ids is None else ids
     _on_rows("fade", (weight, spread, last, rows), step, decay, int(base), as_array(sums), as_array(roots), eps)
 
@@ -129,7 +117,7 @@ def move(
     weight: Tensor, spread: Tensor, last: Tensor, ids: Tensor, step: Tensor, decay: Tensor, gradient: Tensor,
     lr: float, beta: float, eps: float,
 ) -> None:  # fmt: skip
-    """`optimiser_loops.move` on rows [R, B] of a table, in place."""
+    """`cpu_loops.move` on rows [R, B] of a table, in place."""
     _on_rows("move", (weight, spread, last, ids), step, decay, gradient, lr, beta, eps)
 
 

@@ -1,4 +1,4 @@
-"""What runs as one kernel on CUDA. `lookups` and `agreement` define them in torch.
+"""What runs as one kernel on CUDA. `lookups`, `agreement` and `nn.graph` define them in torch.
 
 A step of a small model is bound by the number of its kernels, a step of a large one by the bytes that they move: both
 are fewer here. Without Triton (a CPU, or torch without it) nothing of this is used.
@@ -7,7 +7,7 @@ are fewer here. Without Triton (a CPU, or torch without it) nothing of this is u
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +20,12 @@ except ImportError:
 
 PAIRS = 32  # of a block
 PLACES = 1024  # of a block, element by element
+SHORT = 16  # entries of a list, at most, that are taken one after another, with those of other lists
+FEW = 2**14  # lists: of so few none is short, as a GPU waits for the longest of them, and not for its memory
+ENTRIES = 16  # of a longer one, at once
+LONGEST = 128  # part of a list that is summed by itself
+COLUMNS = 128  # of a row, at most, at once
+NUMBERS = 1024  # of the rows of short lists, at once
 
 
 def usable(tensor: Tensor) -> bool:
@@ -180,6 +186,56 @@ if triton is not None:
             tl.store(v_at + at, v, mask=inside)
             tl.store(g_at + at, tl.zeros_like(g), mask=inside)
 
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _over_lists(  # type: ignore[no-untyped-def]
+        table_at, columns_at, factors_at, lists_at, more_at, out_at, num_lists, num_rows, dim, divisor,
+        MORE: tl.constexpr, DIM: tl.constexpr, LISTS: tl.constexpr,
+    ):  # fmt: skip
+        """Short lists, many at once, an entry of each after another."""
+        run = tl.program_id(1).to(tl.int64) * num_rows
+        lists = tl.program_id(0) * LISTS + tl.arange(0, LISTS)
+        exists = lists < num_lists
+        list_at = lists_at + 3 * lists
+        here = run + tl.load(list_at, mask=exists, other=0)
+        start = tl.load(list_at + 1, mask=exists, other=0)
+        stop = tl.load(list_at + 2, mask=exists, other=0)
+        column = tl.program_id(2) * DIM + tl.arange(0, DIM)
+        inside = (column < dim)[None, :]
+        place = here[:, None] * dim + column[None, :]
+        total = tl.zeros([LISTS, DIM], tl.float32)
+        for number in range(0, tl.max(stop - start, axis=0)):
+            entry = start + number
+            left = entry < stop
+            factor = tl.load(factors_at + entry, mask=left, other=0.0)[:, None]
+            row = run + tl.load(columns_at + entry, mask=left, other=0)
+            there = table_at + row[:, None] * dim + column[None, :]
+            total += factor * tl.load(there, mask=left[:, None] & inside, other=0.0)
+        mask = exists[:, None] & inside
+        if MORE:
+            total += tl.load(more_at + place, mask=mask, other=0.0)
+        tl.store(out_at + place, total / divisor, mask=mask)
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _over_parts(  # type: ignore[no-untyped-def]
+        table_at, columns_at, factors_at, part_at, out_at, num_rows, dim, divisor,
+        DIM: tl.constexpr, ENTRIES: tl.constexpr,
+    ):  # fmt: skip
+        """A part of a long list, many entries at once."""
+        run = tl.program_id(1).to(tl.int64) * num_rows
+        part = part_at + 3 * tl.program_id(0)
+        here, start, stop = run + tl.load(part), tl.load(part + 1), tl.load(part + 2)
+        column = tl.program_id(2) * DIM + tl.arange(0, DIM)
+        inside = column < dim
+        total = tl.zeros([DIM], tl.float32)
+        for first in range(start, stop, ENTRIES):
+            entry = first + tl.arange(0, ENTRIES)
+            inside_list = entry < stop
+            factor = tl.load(factors_at + entry, mask=inside_list, other=0.0)[:, None]
+            row = run + tl.load(columns_at + entry, mask=inside_list, other=0)
+            there = table_at + row[:, None] * dim + column[None, :]
+            total += tl.sum(factor * tl.load(there, mask=inside_list[:, None] & inside[None, :], other=0.0), axis=0)
+        tl.atomic_add(out_at + here * dim + column, total / divisor, mask=inside, sem="relaxed")
+
 
 def _grid(runs: int, size: int, block: int) -> tuple[int, int]:
     return -(-size // block), runs
@@ -199,10 +255,10 @@ def dot(a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | Non
 
 def add_dot_slopes(
     a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None, slopes: Tensor,
-    into_a: tuple[Tensor, Tensor], into_b: tuple[Tensor, Tensor], into_weight: Tensor | None,
+    into_a: Tensor, into_b: Tensor, into_weight: Tensor | None,
 ) -> None:  # fmt: skip
-    """Add the gradients of `dot`, in place: see `lookups.Into`."""
-    into = into_a[0], into_b[0], slopes if into_weight is None else into_weight
+    """Add the gradients of `dot`, in place."""
+    into = into_a, into_b, slopes if into_weight is None else into_weight
     _launch_dot(a, b, a_ids, b_ids, weight, slopes, into, backward=True)
 
 
@@ -264,7 +320,7 @@ def fade(
     weight: Tensor, spread: Tensor, last: Tensor, ids: Tensor | None, step: Tensor, decay: Tensor, base: Tensor,
     sums: Tensor, roots: Tensor, eps: float,
 ) -> None:  # fmt: skip
-    """Bring rows [R, B] of a table, or all, up to date in place: `optimiser_loops.fade`, with the number of the step
+    """Bring rows [R, B] of a table, or all, up to date in place: `cpu_loops.fade`, with the number of the step
     on the device. `last` [R, rows]: the step up to which each row is."""
     runs, num_rows, dim = weight.shape
     size = num_rows if ids is None else ids.shape[1]
@@ -285,3 +341,51 @@ def move(
         weight, spread, last, ids, step, decay, gradient, size, num_rows, dim, lr, eps,
         BETA=beta, LOG=math.log(beta), DIM=padded(dim), num_warps=1,
     )  # fmt: skip
+
+
+class Lists(NamedTuple):
+    """The lists of a CSR as two kernels take them: [n, 3] are the list, where it starts and where it ends."""
+
+    short: Tensor  # whole lists, the shorter first, so that those at once are about as long; empty ones are among them
+    parts: Tensor  # of long lists
+    long: Tensor  # the long lists themselves
+
+
+def lists_of(ptr: Tensor) -> Lists:
+    """The lists of which each is cut into parts that are short enough to be summed by themselves."""
+    counts = ptr.diff()
+    most = SHORT if len(counts) > FEW else -1
+    short = torch.stack([torch.arange(len(counts), device=ptr.device), ptr[:-1], ptr[1:]], 1)
+    short = short[counts.argsort(stable=True)][: int((counts <= most).sum())]
+    long = (counts > most).nonzero().view(-1)
+    parts = (counts[long] + LONGEST - 1) // LONGEST
+    lists = torch.repeat_interleave(long, parts)
+    number = torch.arange(len(lists), device=ptr.device) - torch.repeat_interleave(parts.cumsum(0) - parts, parts)
+    starts = ptr[lists] + LONGEST * number
+    return Lists(short, torch.stack([lists, starts, torch.minimum(starts + LONGEST, ptr[lists + 1])], 1), long)
+
+
+def neighbour_sums(
+    table: Tensor, columns: Tensor, factors: Tensor, lists: Lists, more: Tensor | None, divisor: float
+) -> Tensor:
+    """Rows of a table [R, rows, dim], times `factors` [n], summed over as many lists of `columns` [n], as `lists_of`
+    gives them; with `more` [R, rows, dim], if given, added to them, and divided: [R, rows, dim]. It has no gradient."""
+    table, more = table.contiguous(), None if more is None else more.contiguous()
+    runs, num_rows, dim = table.shape
+    wide = min(COLUMNS, padded(dim))
+    if not len(lists.short):
+        out = torch.zeros_like(table) if more is None else more / divisor
+    else:
+        out = torch.empty_like(table)
+        out[:, lists.long] = 0 if more is None else more[:, lists.long] / divisor
+        at_once = NUMBERS // wide
+        _over_lists[-(-len(lists.short) // at_once), runs, -(-dim // wide)](
+            table, columns, factors, lists.short, table if more is None else more, out, len(lists.short), num_rows, dim,
+            float(divisor), MORE=more is not None, DIM=wide, LISTS=at_once, num_warps=4,
+        )  # fmt: skip
+    if len(lists.parts):
+        _over_parts[len(lists.parts), runs, -(-dim // wide)](
+            table, columns, factors, lists.parts, out, num_rows, dim, float(divisor),
+            DIM=wide, ENTRIES=ENTRIES, num_warps=1,
+        )  # fmt: skip
+    return out

@@ -10,10 +10,6 @@ from torch import Tensor
 
 from accord.kernels import cpu, cuda
 
-# Where the gradient of a table is added: a tensor [R, n, dim], and the row of it that each id [R, B] belongs to. On
-# CUDA these rows are the ids themselves.
-Into = tuple[Tensor, Tensor]
-
 
 def run_offsets(runs: int, rows: int, device: torch.device) -> Tensor:
     """[R, 1]: where each run's rows begin in the [R * rows, dim] view."""
@@ -34,26 +30,21 @@ def reference_rows(table: Tensor, ids: Tensor) -> Tensor:
 
 class _TakeRows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, table: Tensor, ids: Tensor, into: Into | None) -> Tensor:
+    def forward(ctx: Any, table: Tensor, ids: Tensor, into: Tensor) -> Tensor:
         ctx.save_for_backward(ids)
-        ctx.shape, ctx.into = table.shape, into
-        return cpu.take(table, ids) if cpu.usable(table) else reference_rows(table, ids)
+        ctx.into = into
+        return reference_rows(table, ids)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (ids,), (gradient,) = ctx.saved_tensors, gradients
-        table, rows = ctx.into or (gradient.new_zeros(ctx.shape), ids)
-        if cpu.usable(table):
-            cpu.add_rows(table, rows, gradient)
-        else:
-            dim = table.shape[-1]
-            table.view(-1, dim).index_add_(0, _flat(rows, table.shape[1]), gradient.reshape(-1, dim))
-        return table if ctx.into is None else None, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, None]:
+        _, rows, dim = ctx.into.shape
+        ctx.into.view(-1, dim).index_add_(0, _flat(ctx.saved_tensors[0], rows), gradients[0].reshape(-1, dim))
+        return None, None, None
 
 
-def take_rows(table: Tensor, ids: Tensor, into: Into | None = None) -> Tensor:
-    """`reference_rows`, compiled on a CPU. With `into`, the gradient of the table is added there."""
-    if into is None and not cpu.usable(table):
+def take_rows(table: Tensor, ids: Tensor, into: Tensor | None = None) -> Tensor:
+    """`reference_rows`. With `into`, a tensor like the table, the gradient of the table is added there."""
+    if into is None:
         return reference_rows(table, ids)
     rows: Tensor = _TakeRows.apply(table, ids, into)  # type: ignore[no-untyped-call]
     return rows
@@ -69,7 +60,7 @@ class _RowDot(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, kernels: ModuleType, a: Tensor, b: Tensor | None, weight: Tensor | None, a_ids: Tensor, b_ids: Tensor,
-        into: tuple[Into | None, Into | None],
+        into: tuple[Tensor | None, Tensor | None],
     ) -> Any:  # fmt: skip
         ctx.save_for_backward(a, b, weight, a_ids, b_ids)
         ctx.kernels, ctx.into = kernels, into
@@ -87,8 +78,8 @@ class _RowDot(torch.autograd.Function):
         sizes = [table.numel() for table in tables.values()]
         zeros = a.new_zeros(sum(sizes)).split(sizes)  # filled at once: on a GPU one kernel instead of three
         slopes = {number: part.view_as(tables[number]) for number, part in zip(tables, zeros, strict=True)}
-        into_a = into_a or (slopes[0], a_ids)
-        into_b = (into_a[0], b_ids) if b is None and into_b is None else into_b or (slopes[1], b_ids)
+        into_a = slopes[0] if into_a is None else into_a
+        into_b = slopes.get(1, into_a) if into_b is None else into_b  # without a b, both are rows of a
         ctx.kernels.add_dot_slopes(
             a, a if b is None else b, a_ids, b_ids, weight, gradients[0].contiguous(), into_a, into_b, slopes.get(2)
         )
@@ -97,7 +88,7 @@ class _RowDot(torch.autograd.Function):
 
 def row_dot(
     a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None = None,
-    into: tuple[Into | None, Into | None] = (None, None),
+    into: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> Tensor:  # fmt: skip
     """`reference_dot`, by a kernel where there is one. With `into`, the gradients of the tables are added there."""
     kernels = cuda if cuda.usable(a) else cpu if cpu.usable(a) else None  # both have the same two functions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -18,21 +18,17 @@ from accord.methods.whole_log import counts_for, positive_losses
 from accord.protocol import Protocol
 
 
-class TCE(Method):
-    name = "tce"
-    summary = "truncated cross-entropy: the positives with the largest loss are dropped"
-    recordable = True  # not shardable: it drops the largest losses of a whole batch
+class DropConfig(BaseConfig):
+    drop: float = Field(0.2, ge=0, le=0.5, description="most of a batch that is dropped")
+    ramp: int = Field(30_000, ge=1, description="steps until that much is dropped")
 
-    class Config(BaseConfig):
-        drop: float = Field(0.2, ge=0, le=0.5, description="most of a batch that is dropped")
-        ramp: int = Field(30_000, ge=1, description="steps until that much is dropped")
-        rate: Literal["fixed", "mixture"] = Field(
-            "fixed", description="what is dropped in the end: `drop`, or the share of noise that a mixture finds"
-        )
 
-        omit_when_default = ("rate",)
+class Drops(Method):
+    """Drops a share of the positives that grows with the steps."""
 
-    per_run = ("drop", "ramp")
+    recordable = True  # not shardable: it drops the largest values of a whole batch
+
+    per_run: ClassVar[tuple[str, ...]] = ("drop", "ramp")
     drop: Tensor
     ramp: Tensor
     step: Tensor
@@ -40,6 +36,38 @@ class TCE(Method):
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
         self.register_buffer("step", torch.zeros(()), persistent=False)
+
+    def begin_step(self, step: int) -> str:
+        self.step.fill_(step)
+        return super().begin_step(step)
+
+    def order(self, batch: Batch, real: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The place of each positive by its value, the largest first [R, P], and how many are dropped [R, 1]."""
+        rate = self.drop * (self.step / self.ramp).clamp(max=1)  # [R, 1]
+        values, count = suspects(batch, real, values)
+        place = values.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
+        return place, (rate * count).floor()
+
+    def mean_of_rest(self, batch: Batch, losses: Tensor, count: Tensor) -> Tensor:
+        """One mean over the `count` [R] losses that are left, or their sum; the others are 0: [R, P + N] -> [R]."""
+        total = sums(batch.weighted(losses))
+        # twice, to weigh against L2 as the two means of the other methods do
+        return total if self.rules.reduction == "sum" else 2 * total / count.clamp(min=1)
+
+
+class TCE(Drops):
+    name = "tce"
+    summary = "truncated cross-entropy: the positives with the largest loss are dropped"
+
+    class Config(DropConfig):
+        rate: Literal["fixed", "mixture"] = Field(
+            "fixed", description="what is dropped in the end: `drop`, or the share of noise that a mixture finds"
+        )
+
+        omit_when_default = ("rate",)
+
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        super().__init__(configs, build, protocol)
         self.log = build.train
 
     def begin_epoch(self, epoch: int) -> None:
@@ -49,24 +77,13 @@ class TCE(Method):
         for run, losses in enumerate(positive_losses(self, self.log)):
             self.drop[run] = noise_share(losses, self.log.ptr, counts) / 2  # of a batch, half of which is negatives
 
-    def begin_step(self, step: int) -> str:
-        self.step.fill_(step)
-        return super().begin_step(step)
-
     def loss(self, batch: Batch) -> Tensor:
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
         real = torch.ones_like(losses) if batch.mask is None else batch.mask
-        rate = self.drop * (self.step / self.ramp).clamp(max=1)  # [R, 1]
-        positives, count = suspects(batch, real, (losses * real)[:, : batch.num_positives].detach())
-        num_dropped = (rate * count).floor()
-        place = positives.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
+        place, num_dropped = self.order(batch, real, (losses * real)[:, : batch.num_positives].detach())
         selected = real.clone()
         selected[:, : batch.num_positives] *= place >= num_dropped
-        total = sums(batch.weighted(losses * selected))
-        if self.rules.reduction == "sum":
-            return total
-        # one mean over what is kept; twice, to weigh against L2 as the two means of the other methods do
-        return 2 * total / selected.sum(1).clamp(min=1)
+        return self.mean_of_rest(batch, losses * selected, selected.sum(1))
 
 
 class RCE(Method):

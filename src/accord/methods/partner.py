@@ -12,6 +12,7 @@ from accord.data.sampling import Negatives, TrainingPairs
 from accord.errors import InputError
 from accord.methods.base import Build, TrainingContext
 from accord.models.base import Model
+from accord.models.consensus import standardised
 from accord.random import generators
 
 KEPT_WHOLE = 2**26  # opinions on all users and items are kept up to so many: 256 MB
@@ -90,19 +91,12 @@ class SolvedPartner(nn.Module):
             start += len(block)
         return result
 
+    @torch.no_grad()
     def opinions(self, users: Tensor) -> Tensor:
         """Logits of all items for users [B]: [1 or R, B, I]."""
         assert self._scale is not None
         a, b = self._scale
-        return a * self._standardised(users) + b
-
-    @torch.no_grad()
-    def _standardised(self, users: Tensor) -> Tensor:
-        """Scores of all items, mean 0 and standard deviation 1 within each user; 0 where all are the same."""
-        scores = self._model[0].score_all(users)
-        centred = scores - scores.mean(-1, keepdim=True)
-        spread = centred.square().mean(-1, keepdim=True).sqrt()
-        return centred / torch.where(spread > 1e-12, spread, 1)
+        return a * standardised(self._model[0].score_all(users)) + b
 
     def _blocks(self, users: Tensor) -> tuple[Tensor, ...]:
         model = self._model[0]
@@ -110,6 +104,7 @@ class SolvedPartner(nn.Module):
         most = max(1, SCORED_AT_ONCE // (len(runs) * model.num_items))
         return torch.split(users, min(most, model.user_block or most))
 
+    @torch.no_grad()
     def _calibrated(self, train: Csr, valid: Csr, device: torch.device) -> tuple[Tensor, Tensor]:
         """The scale of the scores, by the validation pairs of users with history and one unobserved pair for each."""
         both = train.merge(valid)
@@ -130,7 +125,7 @@ class SolvedPartner(nn.Module):
         result = []
         for block in self._blocks(torch.unique(users)):
             inside = ((users >= block[0]) & (users <= block[-1])).nonzero().squeeze(1)
-            scores = self._standardised(block.to(device))
+            scores = standardised(self._model[0].score_all(block.to(device)))
             place = torch.searchsorted(block, users[inside]).to(device)
             result.append(scores[:, place, items[:, inside].to(device)].double().cpu())  # [1 or R, 2, n]
         every = torch.cat(result, 2).flatten(1).numpy()

@@ -84,10 +84,10 @@ class WeighsByLoss(Method):
     def begin_epoch(self, epoch: int) -> None:
         if epoch < self.config.warmup:
             return
-        known = labelled(self.log)  # they count in full, and say nothing of those that are doubted
-        counts = counts_for(self.log) * ~known
+        certain = labelled(self.log)  # they count in full, and say nothing of those that are doubted
+        counts = counts_for(self.log) * ~certain
         for run, losses in enumerate(positive_losses(self, self.log)):
-            self.weight[run] = torch.from_numpy(np.where(known, 1.0, self.weights(run, losses, counts)))
+            self.weight[run] = torch.from_numpy(np.where(certain, 1.0, self.weights(run, losses, counts)))
 
     def weights(self, run: int, losses: Floats, counts: Floats) -> Floats:
         """The weights of all training interactions, from their losses and what each counts for: [n] each."""

@@ -22,8 +22,7 @@ from accord.models.lightgcn import LightGCN
 from accord.models.mf import MF
 from accord.models.neumf import NeuMF
 from accord.models.plain import PlainModel
-from accord.models.popularity import Popularity
-from accord.models.quality import Quality
+from accord.models.popularity import Popularity, Quality
 from accord.models.sparse_ease import SparseEASE
 from accord.models.user_knn import UserKNN
 from accord.nn.layers import initialise

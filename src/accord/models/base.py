@@ -104,7 +104,7 @@ class Model(nn.Module):
     Config: ClassVar[type[BaseConfig]] = BaseConfig
     summary: ClassVar[str]
     Rules: ClassVar[type[OwnRules]] = OwnRules  # what it alone obeys of the protocol
-    recordable: ClassVar[bool] = False  # see layers.is_recordable
+    recordable: bool = False  # see layers.is_recordable
     only_looks_up: ClassVar[bool] = False  # see layers.tables_by_rows
     shardable: bool = False  # whether a pair's score depends on its user's own rows alone, so users may be apart
     solved: ClassVar[bool] = False  # by `fit`; else it is learned with a method

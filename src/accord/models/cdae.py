@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from accord.config import BaseConfig
-from accord.kernels import cuda
-from accord.kernels.cuda_sums import history_sums
 from accord.kernels.lookups import places_of, row_dot, run_offsets
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.nn.layers import Embedding, Linear, Streams
 from accord.protocol import OwnRules, rule
+
+MOST_RECORDED = 2**23  # interactions over all runs that a GPU reads in every step, so that it can record one
 
 
 class CDAERules(OwnRules):
@@ -60,7 +60,6 @@ class CDAE(Model):
     summary = "autoencoder of the user's history with input dropout and a user vector"
     batching = "users"
     reads_history = True
-    recordable = True
     Rules = CDAERules
 
     class Config(BaseConfig):
@@ -87,33 +86,23 @@ class CDAE(Model):
         self.decoder = Embedding(setup.runs, setup.num_items, config.dim, bound=config.dim**-0.5)
         self.decoder_bias = Embedding(setup.runs, setup.num_items, 1, bound=config.dim**-0.5)
         self.dropout = Streams(setup.seeds, "cdae dropout")
+        self.recordable = setup.runs * len(train.items) <= MOST_RECORDED
         for name, array in (("ptr", train.ptr), ("items", train.items), ("item_counts", train.popularity())):
             self.register_buffer(name, torch.from_numpy(array), persistent=False)
         counts = self.ptr.diff().repeat_interleave(self.ptr.diff())
         self.register_buffer("scales", self._scaled(counts, self.item_counts[self.items.long()]), persistent=False)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        if cuda.usable(self.encoder.weight) and not self.norms_of_batch:
-            hidden, place = self.encode_pairs(users)
-        else:
-            hidden, place = self.encode_each(users)
+        hidden, place = self.encode_each(users)
         bias: Tensor = self.decoder_bias(items).squeeze(-1)
         return row_dot(hidden, self.decoder.weight, place, items) + bias
-
-    def encode_pairs(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        """Hidden vectors of users [R, B], in whose order and number they lie; and where each user's is found."""
-        factors = self.scales.expand(len(users), -1)
-        if self.training or self.scoring_dropout:
-            factors = factors * self._kept([len(self.items)] * len(users), users.device).view(len(users), -1)
-        summed, place = history_sums(self.encoder.weight, self.ptr, self.items, factors, users)
-        return torch.tanh(summed + self.encoder.bias.unsqueeze(1) + self.user(users)), place
 
     def encode_each(self, users: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden vectors of the users among [R, B], or of all; and where each user's is found: [R, B]."""
         runs = len(users)
         keys = (users + run_offsets(runs, self.num_users, users.device)).view(-1)
         present = torch.zeros(runs * self.num_users, dtype=torch.long, device=users.device).index_fill_(0, keys, 1)
-        if users.is_cuda:  # all users are encoded, so that shapes stay the same and the step can be recorded
+        if users.is_cuda and self.recordable:  # all users are encoded, so that the shapes of all steps are the same
             return self.encode_all(present.float()).view(runs, self.num_users, -1), users
         everyone = [each.nonzero().squeeze(1) for each in present.view(runs, -1)]  # each user is encoded once
         return _stacked(self.encode(everyone), everyone), (present.view(runs, -1).cumsum(1) - 1).gather(1, users)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 from torch import Tensor
 
 from accord.data.csr import Csr
@@ -23,7 +23,6 @@ from accord.models.histories import (
     by_blocks_of_gram,
     clean_target,
     interaction_matrix,
-    one_thread,
     power_or_zero,
 )
 
@@ -31,7 +30,7 @@ M = TypeVar("M", Doubles, Floats, Tensor)
 Array = TypeVar("Array", Doubles, Floats)
 
 TOO_SMALL = "ease cannot be fitted: the penalty is too small for this data; raise model.l2."
-SMALL = 4_096  # items up to which one call of LAPACK inverts the matrix; beyond, blocks of it by several threads
+SMALL = 4_096  # items up to which the inverse is always made in float64
 NUMBERS_AT_ONCE = 2**25  # of users by items, on the way to a target
 ROUNDED = 1e-3  # by so much of itself, at most, may rounding change an inverse that is made in float32
 
@@ -41,33 +40,30 @@ def item_weights(
 ) -> Doubles | Floats:
     """B of a ridge regression x ≈ x B with a zero diagonal: B = I - P / diag(P), P = `inverse_gram`.
 
-    Of y ≈ x B, y being the `target`: B = M - P diag(M) / diag(P), M = P x'y.
+    Of y ≈ x B, y being the `target`: B = M - P diag(M) / diag(P), M = P x'y. In the memory of one matrix, or of two
+    with a target. Large ones in float32, which takes half of the time, where the penalty is large beside the largest
+    row of G, and with that beside its largest eigenvalue: then rounding cannot grow.
     """
-    if x.shape[1] > SMALL:
-        return _weights_by_blocks(x, l2, dropout, target, on_progress)
-    inverse = inverse_gram(x, l2, dropout)
+    size = x.shape[1]
+    largest = (x.T @ x.sum(1)).max() + l2 if size else l2
+    single = size > SMALL and largest * np.finfo(np.float32).eps < ROUNDED * l2
+    matrix = _swept(np.empty((size, size), dtype=np.float32 if single else np.float64), x, l2, dropout, on_progress)
     if target is not None:
-        product = inverse @ _fill_with_gram(np.empty_like(inverse), x, target)
-        result: npt.NDArray[np.float64] = product - inverse * (np.diag(product) / np.diag(inverse))
-        np.fill_diagonal(result, 0)
-        return result
-    weight: npt.NDArray[np.float64] = inverse / -np.diag(inverse)
-    np.fill_diagonal(weight, 0)
-    return weight
+        return _towards(matrix, x, target)
+    diagonal = np.diag_indices(size)
+    norms = -matrix[diagonal]
+    matrix[diagonal] = 0
+    matrix /= norms
+    return matrix
 
 
-def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> npt.NDArray[np.float64]:
+def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> Doubles:
     """P = (G + D)^-1 with G = x'x.
 
     D = l2 I + p / (1 - p) diag(G), p being `dropout`: what dropping that share of every input at random adds up to.
     """
     gram = np.empty((x.shape[1], x.shape[1]))
-    if len(gram) > SMALL:
-        return np.negative(_swept(gram, x, l2, dropout), out=gram)
-    _fill_with_gram(gram, x)
-    diagonal = np.diag_indices(len(gram))
-    gram[diagonal] += l2 + dropout / (1 - dropout) * gram[diagonal]
-    return _inverse(torch.from_numpy(gram)).numpy()
+    return np.negative(_swept(gram, x, l2, dropout), out=gram)
 
 
 def _fill_with_gram(matrix: M, x: Any, y: Any = None) -> M:
@@ -78,36 +74,6 @@ def _fill_with_gram(matrix: M, x: Any, y: Any = None) -> M:
         matrix[rows] = torch.from_numpy(dense).to(matrix.device) if isinstance(matrix, Tensor) else dense
 
     by_blocks_of_gram(x, fill, BLOCK, y=y)
-    return matrix
-
-
-def _inverse(matrix: Tensor) -> Tensor:
-    """Of a positive definite matrix, by one thread: with several, the last bits depend on how many there are."""
-    with one_thread():
-        try:
-            return torch.cholesky_inverse(torch.linalg.cholesky(matrix, out=matrix), out=matrix)
-        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
-            raise InputError(TOO_SMALL) from None
-
-
-def _weights_by_blocks(
-    x: Any, l2: float, dropout: float, target: Any, on_progress: Callable[[float], None] | None
-) -> Doubles | Floats:
-    """The same in the memory of one matrix, or of two with a target, by several threads; their number changes no bit.
-
-    In float32, which takes half of the time, where the penalty is large beside the largest row of G, and with that
-    beside its largest eigenvalue: then rounding cannot grow.
-    """
-    size = x.shape[1]
-    largest = (x.T @ x.sum(1)).max() + l2
-    single = largest * np.finfo(np.float32).eps < ROUNDED * l2
-    matrix = _swept(np.empty((size, size), dtype=np.float32 if single else np.float64), x, l2, dropout, on_progress)
-    if target is not None:
-        return _towards(matrix, x, target)
-    diagonal = np.diag_indices(size)
-    norms = -matrix[diagonal]
-    matrix[diagonal] = 0
-    matrix /= norms
     return matrix
 
 
@@ -184,11 +150,7 @@ class EASE(DenseItemToItem):
         dropout: float = Field(0.0, ge=0, lt=1, description="share of a history taken as dropped at random")
         user_norm: float = Field(0.0, ge=0, le=1, description="fitting scales a user of n interactions by n^-user_norm")
         clean: bool = Field(False, description="predict p_real, where it is known, instead of the interactions")
-
-        @model_serializer(mode="wrap")
-        def _as_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-            """Options that are 0 are left out, as in files from before there were any: results keep their keys."""
-            return {name: value for name, value in written(self).items() if value or name == "l2"}
+        omit_when_default = ("recency", "dropout", "user_norm", "clean")
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = interaction_matrix(train, weight)

@@ -163,11 +163,19 @@ class ScoresHistories(Model):
 
     def counts_in(self, history: Tensor, user: int | None) -> Tensor | None:
         """The same of a history that may be that of a user of training."""
-        return self.counts_of(history) if user is None else self.own_counts(user)
+        return self.counts_of(history) if user is None else self.user_counts(user)
 
-    def own_counts(self, user: int) -> Tensor | None:
+    def user_counts(self, user: int) -> Tensor | None:
         """What each interaction of a user counts for: [n]; None: 1."""
         raise AssertionError("a model says what histories count for")
+
+    def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Of W, some rows [n] and columns [m]: [n, m]."""
+        raise AssertionError("a model that scores X W says what W is")
+
+    def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
+        result, counts = self.weights_between(history, items), self.counts_in(history, user)
+        return (result if counts is None else result * counts[:, None]).unsqueeze(0)
 
     def _halved(self, ages: IntArray) -> npt.NDArray[np.float64]:
         with np.errstate(over="ignore"):
@@ -175,46 +183,17 @@ class ScoresHistories(Model):
         return result
 
 
-class FromHistory(ScoresHistories):
-    """Has the histories end to end, on the device."""
-
-    ptr: Tensor
-    items: Tensor
-    history_weight: Tensor | None
-
-    def __init__(self, config: Any, setup: Setup) -> None:
-        super().__init__(config, setup)
-        train = setup.train
-        self.register_buffer("ptr", torch.from_numpy(train.ptr), persistent=False)
-        self.register_buffer("items", torch.from_numpy(train.items), persistent=False)
-        counts = self.history_counts(train)
-        if counts is None and self.keeps_counts:
-            counts = np.ones(len(train.items))
-        weight = None if counts is None else torch.from_numpy(counts).float()
-        self.register_buffer("history_weight", weight, persistent=self.keeps_counts)
-
-    def histories(self, users: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """The histories of users [B], end to end: each entry's place in `users`, its item, where each history starts,
-        and what each entry counts for (None: 1)."""
-        owner, places, starts = places_of(self.ptr, users)
-        counts = None if self.history_weight is None else self.history_weight[places]
-        return owner, self.items[places].long(), starts, counts
-
-    def own_counts(self, user: int) -> Tensor | None:
-        return None if self.history_weight is None else self.history_weight[self.ptr[user] : self.ptr[user + 1]]
-
-    def count_histories(self, share: Tensor) -> None:
-        assert self.history_weight is not None, "it keeps them"
-        self.history_weight = self.history_weight * share.to(self.history_weight)
-
-
-class DenseItemToItem(FromHistory):
-    """Scores X W with dense weights W [I, I]: what an item of a history adds to the score of each other."""
+class DenseItemToItem(ScoresHistories):
+    """Scores X W with dense weights W [I, I]: what an item of a history adds to the score of each other. The histories
+    are on the device, end to end."""
 
     most_items = 30_000
     needs: ClassVar[str] = "keeps an items x items matrix"
 
     weight: Tensor
+    ptr: Tensor
+    items: Tensor
+    history_weight: Tensor | None
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
@@ -223,6 +202,14 @@ class DenseItemToItem(FromHistory):
                 f"{self.name} {self.needs}, and {setup.num_items:,} items are too many for that "
                 f"(at most {self.most_items:,}); choose another model, for example sparse-ease."
             )
+        train = setup.train
+        self.register_buffer("ptr", torch.from_numpy(train.ptr), persistent=False)
+        self.register_buffer("items", torch.from_numpy(train.items), persistent=False)
+        counts = self.history_counts(train)
+        if counts is None and self.keeps_counts:
+            counts = np.ones(len(train.items))
+        weight = None if counts is None else torch.from_numpy(counts).float()
+        self.register_buffer("history_weight", weight, persistent=self.keeps_counts)
         self.register_buffer("weight", torch.empty(setup.num_items, setup.num_items, dtype=torch.float32))
 
     @classmethod
@@ -230,16 +217,24 @@ class DenseItemToItem(FromHistory):
         return num_items**2
 
     def score_all(self, users: Tensor) -> Tensor:
-        _, items, starts, counts = self.histories(users)
+        _, places, starts = places_of(self.ptr, users)
+        counts = None if self.history_weight is None else self.history_weight[places]
+        items = self.items[places].long()
         return F.embedding_bag(items, self.weight, starts, mode="sum", per_sample_weights=counts).unsqueeze(0)
 
     def fold_in(self, history: Tensor) -> Tensor:
         rows, counts = self.weight[history], self.counts_of(history)
         return (rows if counts is None else rows * counts[:, None]).sum(0, keepdim=True)
 
-    def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
-        result, counts = self.weight[history.unsqueeze(1), items], self.counts_in(history, user)
-        return (result if counts is None else result * counts[:, None]).unsqueeze(0)
+    def user_counts(self, user: int) -> Tensor | None:
+        return None if self.history_weight is None else self.history_weight[self.ptr[user] : self.ptr[user + 1]]
+
+    def count_histories(self, share: Tensor) -> None:
+        assert self.history_weight is not None, "it keeps them"
+        self.history_weight = self.history_weight * share.to(self.history_weight)
+
+    def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
+        return self.weight[rows.unsqueeze(1), columns]
 
     def item_to_item(self) -> Tensor:
         return self.weight
@@ -304,16 +299,10 @@ class SparseItemToItem(ScoresHistories):
         rows = rows.sum(0) if counts is None else counts.cpu().numpy()[None] @ rows
         return torch.from_numpy(np.asarray(rows)).to(self.values.device)
 
-    def own_counts(self, user: int) -> Tensor:
+    def user_counts(self, user: int) -> Tensor:
         return torch.from_numpy(self.histories[user].data).to(self.values.device)
 
-    def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
-        result = self.weights_between(history, items)
-        counts = self.counts_in(history, user)
-        return (result if counts is None else result * counts[:, None]).unsqueeze(0)
-
     def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Of W, some rows [n] and columns [m]: [n, m]."""
         result = self.weights[rows.cpu().numpy()][:, columns.cpu().numpy()].toarray()
         return torch.from_numpy(result).to(self.values.device)
 

@@ -101,15 +101,15 @@ class IALS(Model):
         other = other @ turn
         return other, other.square().sum(0), turn
 
-    def _improved(self, rows: SparseRows, other: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
-        """The vectors `found` [n, d] of rows [n], closer to those that are best where the others [m, d] are held fixed;
+    def _improved(self, rows: SparseRows, other: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        """The vectors `start` [n, d] of rows [n], closer to those that are best where the others [m, d] are held fixed;
         and these, both turned."""
         other, spectrum, turn = self._turned(other)
         penalty = self._penalty(rows.sums, len(other))
-        made = rows.conjugate_gradient_steps(
-            other, self.config.alpha * spectrum, penalty, found @ turn, STEPS, self._threads
+        closer = rows.conjugate_gradient_steps(
+            other, self.config.alpha * spectrum, penalty, start @ turn, STEPS, self._threads
         )
-        return made, other
+        return closer, other
 
     def _solved(self, rows: SparseRows, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The vectors [n, d] that are best for rows [n] where those of the other side [m, d] are held fixed; these,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from pydantic import Field
@@ -19,7 +19,7 @@ class FactorConfig(BaseConfig):
 
 class MFConfig(FactorConfig):
     scores: Literal["product", "cosine"] = Field("product", description="products of the vectors, or their cosines")
-    later: ClassVar[tuple[str, ...]] = ("scores",)
+    omit_when_default = ("scores",)
 
 
 class MF(Model):

@@ -41,26 +41,24 @@ class NeuMF(Model):
         self.out = Linear(setup.runs, 2 * config.dim, 1, start="kaiming")
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        x = self._first(users, items)
+        from_users, of_item = self._first(self.wide_user(users))
+        x = torch.baddbmm(from_users, self.wide_item(items), of_item).relu()
         for layer in self.layers[1:]:
             x = layer(x).relu_()
         of_product, of_mlp = torch.split(self.out.weight, self.user.weight.shape[-1], 1)
         product = pair_dot(self.user, self.item, users, items, of_product.squeeze(-1))
         return product + (x @ of_mlp).squeeze(-1) + self.out.bias
 
-    def _first(self, users: Tensor, items: Tensor) -> Tensor:
-        """The first layer, of the user's vector and the item's side by side, as the sum of its two halves."""
+    def _first(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        """The first layer, of the user's vector and the item's side by side, is the sum of its two halves: of vectors
+        of users [R, B, wide] the first, and the weights of the second."""
         first = self.layers[0]
         assert isinstance(first, Linear)
         of_user, of_item = torch.split(first.weight, self.wide_user.weight.shape[-1], 1)
-        from_users = torch.baddbmm(first.bias.unsqueeze(1), self.wide_user(users), of_user)
-        return torch.baddbmm(from_users, self.wide_item(items), of_item).relu()
+        return torch.baddbmm(first.bias.unsqueeze(1), users, of_user), of_item
 
     def score_all(self, users: Tensor) -> Tensor:
-        first = self.layers[0]
-        assert isinstance(first, Linear)
-        of_user, of_item = torch.split(first.weight, self.wide_user.weight.shape[-1], 1)
-        from_users = torch.baddbmm(first.bias.unsqueeze(1), self.wide_user.weight[:, users], of_user)
+        from_users, of_item = self._first(self.wide_user.weight[:, users])
         from_items = self.wide_item.whole @ of_item
         of_product = self.out.weight[:, : self.user.weight.shape[-1]]
         product = (self.user.weight[:, users] * of_product.mT) @ self.item.whole.mT

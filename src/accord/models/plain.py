@@ -32,13 +32,14 @@ class PlainModel(Model):
                 copies.append(_make(factory, setup.num_users, setup.num_items, options))
         # the module only lends its code: kept out of the module tree, its own weights are neither trained nor saved
         self._template = [copies[0]]
-        self._names = {name: name.replace(".", "/") for name, _ in copies[0].named_parameters()}
-        self._buffer_names = {name: name.replace(".", "/") for name, _ in copies[0].named_buffers()}
         states = [{**dict(copy.named_parameters()), **dict(copy.named_buffers())} for copy in copies]
+        self._names = {name: name.replace(".", "/") for name in states[0]}
         for name, safe in self._names.items():
-            self.register_parameter(safe, nn.Parameter(torch.stack([state[name].detach() for state in states])))
-        for name, safe in self._buffer_names.items():
-            self.register_buffer(safe, torch.stack([state[name] for state in states]))
+            stacked = torch.stack([state[name].detach() for state in states])
+            if isinstance(states[0][name], nn.Parameter):
+                self.register_parameter(safe, nn.Parameter(stacked))
+            else:
+                self.register_buffer(safe, stacked)
         self.streams = Streams(setup.seeds, f"{purpose} plain")
 
     def _run(self, slices: dict[str, tuple[Tensor, ...]], run: int, users: Tensor, items: Tensor) -> Tensor:
@@ -52,8 +53,7 @@ class PlainModel(Model):
         return logits
 
     def _slices(self) -> dict[str, tuple[Tensor, ...]]:
-        names = {**self._names, **self._buffer_names}
-        return {name: getattr(self, safe).unbind(0) for name, safe in names.items()}
+        return {name: getattr(self, safe).unbind(0) for name, safe in self._names.items()}
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         slices = self._slices()

@@ -12,6 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.data.csr import Csr
+from accord.kernels.neighbour_loops import Floats
 from accord.kernels.neighbours import nearest_users, neighbour_scores
 from accord.models.base import Cost, Setup, Shape
 from accord.models.histories import HistoryConfig, ScoresHistories, interaction_matrix
@@ -67,32 +68,32 @@ class UserKNN(ScoresHistories):
         return torch.from_numpy(self._scores(self.scored[rows], norms[rows], rows)).to(self.norm.device).unsqueeze(0)
 
     def fold_in(self, history: Tensor) -> Tensor:
-        items, counts = history.cpu().numpy(), self.counts_of(history)
-        given = np.ones(len(items), dtype=np.float32) if counts is None else counts.cpu().numpy()
-        rows = sp.csr_matrix((given, items, [0, len(items)]), shape=(1, self.num_items))
-        norm = np.sqrt(np.square(given).sum(keepdims=True))
-        return torch.from_numpy(self._scores(rows, norm, np.array([NOBODY]))).to(self.norm.device)
+        x, norm = self._row(history, self.counts_of(history))
+        return torch.from_numpy(self._scores(x, norm, np.array([NOBODY]))).to(self.norm.device)
 
-    def _scores(self, x: Any, own: npt.NDArray[np.float32], known: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    def _row(self, history: Tensor, counts: Tensor | None) -> tuple[Any, Floats]:
+        """A history as a sparse row [1, I], and its norm [1]."""
+        given = np.ones(len(history), dtype=np.float32) if counts is None else counts.cpu().numpy()
+        row = sp.csr_matrix((given, history.cpu().numpy(), [0, len(history)]), shape=(1, self.num_items))
+        return row, np.sqrt(np.square(given).sum(keepdims=True))
+
+    def _scores(self, x: Any, x_norm: Floats, excluded: npt.NDArray[np.int64]) -> Floats:
         norm, options = self.norm.cpu().numpy(), self.config
-        return neighbour_scores(x, own, known, self.by_item, self.histories, norm, options.shrink, options.k)
+        return neighbour_scores(x, x_norm, excluded, self.by_item, self.histories, norm, options.shrink, options.k)
 
-    def own_counts(self, user: int) -> Tensor:
+    def user_counts(self, user: int) -> Tensor:
         return torch.from_numpy(self.scored[user].data).to(self.norm.device)
 
     def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
         """Of cos(u, v) x_vi, what each item of the history has in x_u x_v: the neighbours are those of the whole."""
-        counts, taken = self.counts_in(history, user), history.cpu().numpy()
-        given = np.ones(len(taken), dtype=np.float32) if counts is None else counts.cpu().numpy()
-        x = sp.csr_matrix((given, taken, [0, len(taken)]), shape=(1, self.num_items))
+        x, size = self._row(history, self.counts_in(history, user))
         norm = self.norm.cpu().numpy()
-        size = np.sqrt(np.square(given).sum(keepdims=True))
         if user is not None:
             size = norm[[user]] if self.scored_norm is None else self.scored_norm[[user]]
         whose = np.array([NOBODY if user is None else user])
         result = nearest_users(x, size, whose, self.by_item, norm, self.config.shrink, self.config.k)
         near = result.indices[result.data > 0]
         took = self.histories[near]  # [k, I]
-        shares = took[:, taken].toarray() * given / (size * norm[near] + np.float32(self.config.shrink))[:, None]
+        shares = took[:, x.indices].toarray() * x.data / (size * norm[near] + np.float32(self.config.shrink))[:, None]
         added = shares.T @ took[:, items.cpu().numpy()].toarray()
         return torch.from_numpy(added.astype(np.float32)).to(self.norm.device).unsqueeze(0)

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.kernels import cuda
-from accord.kernels.cuda_sums import Lists, lists_of, neighbour_sums
 from accord.nn.ranks import ALONE, Ranks
 
 
@@ -25,14 +24,14 @@ class Graph(nn.Module):
         super().__init__()
         for name, tensor in (("starts", starts), ("columns", columns), ("values", values)):
             self.register_buffer(name, tensor, persistent=False)
-        self.lists: Lists | None = None  # where a GPU multiplies
+        self.lists: cuda.Lists | None = None  # where a GPU multiplies
 
     def times(self, nodes: Tensor, more: Tensor | None = None, divisor: float = 1.0) -> Tensor:
         """What its neighbours send to every node, with `more` added to it, and divided: [R, N, dim] -> [R, N, dim]."""
         if cuda.usable(nodes):
             if self.lists is None or self.lists.short.device != nodes.device:
-                self.lists = lists_of(self.starts)
-            return neighbour_sums(nodes, self.columns, self.values, self.lists, more, divisor)
+                self.lists = cuda.lists_of(self.starts)
+            return cuda.neighbour_sums(nodes, self.columns, self.values, self.lists, more, divisor)
         sent = [
             F.embedding_bag(self.columns, of_run, self.starts[:-1], mode="sum", per_sample_weights=self.values)
             for of_run in nodes

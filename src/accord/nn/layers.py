@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from accord.kernels import cpu, cuda
-from accord.kernels.lookups import Into, row_dot, take_rows
+from accord.kernels.lookups import row_dot, take_rows
 from accord.nn.ranks import ALONE, Ranks, Share
 from accord.nn.remote_rows import fetch
 from accord.nn.row_adam import Rows
@@ -93,7 +93,7 @@ class Embedding(RunLayer):
             return fetch(self.weight, ids, self.share.first, self.share.whole, self.ranks, "items")
         return take_rows(self.weight, ids, self._looked_up(ids))
 
-    def _looked_up(self, ids: Tensor) -> Into | None:
+    def _looked_up(self, ids: Tensor) -> Tensor | None:
         """Bring rows up to date where they are trained row by row; where their gradient then belongs."""
         return None if self.rows is None else self.rows.look_up(ids, torch.is_grad_enabled())
 

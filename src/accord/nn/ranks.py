@@ -71,10 +71,6 @@ class Ranks:
     def sum(self, named: Mapping[str, Tensor]) -> None:
         """Replace tensors by their sums over all processes. They travel as one message."""
 
-    def mean(self, values: Tensor, whole: int, name: str) -> Tensor:
-        """The mean over all processes' columns, of which there are `whole`: [R, n] -> [R]."""
-        return values.mean(1)
-
     def sum_rows(self, tensor: Tensor, first: int, name: str) -> Tensor:
         """The tensor [R, rows, dim] with the sums over all processes in its rows from `first` on, which every process
         has."""
@@ -153,11 +149,6 @@ class SeveralRanks(Ranks):
         parts = torch.split(flat, [tensor.numel() for tensor in named.values()])
         for tensor, part in zip(named.values(), parts, strict=True):
             tensor.copy_(part.view_as(tensor))
-
-    def mean(self, values: Tensor, whole: int, name: str) -> Tensor:
-        total = values.sum(1)
-        self.sum({name: total})
-        return total / whole
 
     def sum_rows(self, tensor: Tensor, first: int, name: str) -> Tensor:
         tensor = tensor.clone()

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from accord.kernels import cpu, cuda
-from accord.kernels.lookups import Into
 
 COUNTED = 2**17  # steps after which the sums begin anew: beyond, they grow too large for a float
 
@@ -38,14 +37,14 @@ class Rows:
         self.roots, self.sums = self.beta ** (self.since / 2), torch.empty_like(self.since)
         self._count_from_here()
 
-    def look_up(self, ids: Tensor, to_train: bool) -> Into | None:
+    def look_up(self, ids: Tensor, to_train: bool) -> Tensor | None:
         """Bring rows [R, B] up to date; where their gradient belongs, if they are to have one."""
         ids = ids.contiguous()
         self._catch_up(ids)
         if not to_train:
             return None
         self.touched.append(ids)
-        return self.gradient, ids
+        return self.gradient
 
     def update(self, decay: Tensor | None) -> None:
         """A step on the rows that were touched; the others are late now. `decay` [R]: as `Adam` has it."""

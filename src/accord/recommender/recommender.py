@@ -344,7 +344,7 @@ class Recommender(Answers):
             run_folder.write_manifest(place)
         if self.final is None:
             (folder / run_folder.REFIT).unlink(missing_ok=True)  # of a run that was here before
-        checkpoints.remove(checkpoints.found(folder))
+        checkpoints.remove(folder)
         return folder
 
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import torch
@@ -48,9 +47,13 @@ def evaluate_together(
     first, size = ranks.share(train.num_users)
     local, shard = relevant.of_users(first, size), shard_of(train, (first, size))
     ranker = Ranker.of(method.target, method.score_all, len(run.config.seeds), local.seen, shard, rules, device)
+
+    def on_progress(done: int) -> None:
+        if watch is not None:
+            watch(Progress("the test", done, len(local.users), unit="users"))
+
     with whole_tables(method.target), torch.no_grad():
         method.target.ready_to_score()
-        on_progress = None if watch is None else partial(_tell_users, watch, len(local.users))
         result = evaluate(ranker, local, run.config.ks, on_progress)
     names = list(result.per_user)
     every = ranks.collect(torch.from_numpy(np.stack([result.per_user[name] for name in names])), 2, "test figures")
@@ -58,10 +61,6 @@ def evaluate_together(
         return None
     per_user = {name: every[place].numpy() for place, name in enumerate(names)}
     return Evaluation(relevant.users, per_user, train.counts[relevant.users] > 0)
-
-
-def _tell_users(watch: Callable[[Progress], None], of: int, done: int) -> None:
-    watch(Progress("the test", done, of, 0, float("nan"), 0.0, None, "users"))
 
 
 def gathered(ranks: Ranks, run: RunSpec, data: Dataset, method: Method) -> Method | None:

@@ -61,18 +61,13 @@ def train_stack(
     method.notes = note(train, method.learns, method.target.name)
     if folder is not None and not resume and ranks.rank == 0:
         # what an earlier training left must not come back when this one is resumed
-        checkpoints.remove(checkpoints.found(folder))
+        checkpoints.remove(folder)
     context = StackTraining(data, run, train, method, device, folder, resume, watch, each_epoch, ranks)
     method.stages(context)
     lost = {row % len(run.config.seeds) for state in context.states for row in state.diverged}
     if lost:
         raise _diverged(run, train, method, context.states, lost)
     return method.to(device).eval(), context.states
-
-
-def _tell_share(watch: Callable[[Progress], None], name: str, share: float) -> None:
-    """What a solved model has done, in per cent."""
-    watch(Progress(name, round(100 * share), 100, 0, float("nan"), 0.0, None, "%"))
 
 
 class StackTraining:
@@ -95,14 +90,15 @@ class StackTraining:
         self.states.append(trainer.train())
 
     def solve(self, model: Model) -> None:
-        on_progress = None if self.watch is None else partial(_tell_share, self.watch, model.name)
-        if on_progress is not None:
-            on_progress(0)  # whether or not the model itself reports
+        def on_progress(share: float) -> None:
+            if self.watch is not None:
+                self.watch(Progress(model.name, round(100 * share), 100, unit="%"))
+
+        on_progress(0)  # whether or not the model itself reports
         model.on_progress = on_progress
         model.fit(self.train_pairs, self.train_pairs.columns.get("weight"))
         model.on_progress = None
-        if on_progress is not None:
-            on_progress(1)
+        on_progress(1)
         model.to(self.device)
 
     @property

@@ -66,10 +66,10 @@ class Progress:
     stage: str
     epoch: int
     epochs: int
-    step: int
-    loss: float
-    steps_per_second: float
-    value: float | None  # of the last check, mean over runs
+    step: int = 0
+    loss: float = math.nan
+    steps_per_second: float = 0.0
+    value: float | None = None  # of the last check, mean over runs
     unit: str = "epochs"  # what is counted; a model that is solved takes no steps
     plan: str | None = None  # of a search, once: what it tries, and about how long that takes
 
@@ -141,7 +141,7 @@ class Trainer:
         self.optimizer = Adam(self.parameters.values(), config.lr, by_rows, decoupled)
         self.steps = Steps(method, self.optimizer, l2, ranks)
         self.threads = Threads(l2.device)
-        self.kept: dict[str, Tensor] = {}  # weights to give back, run by run
+        self.best_weights: dict[str, Tensor] = {}  # weights to give back, run by run
         runs = len(l2)
         self.state = TrainState(
             value=[float("nan")] * runs,
@@ -163,7 +163,7 @@ class Trainer:
                     self.save()
                     saved_at = time.perf_counter()
             self.optimizer.release()
-            self._restore_kept()
+            self._restore_best()
         if self.checkpoint:
             self.save()
         return state
@@ -198,17 +198,9 @@ class Trainer:
             self.each_epoch(state.epoch)
         if self.watch:
             checked = value if value == value else None
-            self.watch(
-                Progress(
-                    self.stage,
-                    state.epoch,
-                    self.config.epochs,
-                    state.step,
-                    float(loss.mean()),
-                    steps / seconds,
-                    checked,
-                )
-            )
+            speed = steps / seconds
+            epochs = self.config.epochs
+            self.watch(Progress(self.stage, state.epoch, epochs, state.step, float(loss.mean()), speed, checked))
 
     def _leave_out_diverged(self, loss: Tensor) -> None:
         """Stop runs that have diverged; where no run is left, it ends here, before a good checkpoint is replaced."""
@@ -217,12 +209,13 @@ class Trainer:
         bad = (~torch.isfinite(torch.stack([loss, *sums])).all(0)).float()
         self.ranks.sum({"diverged": bad})
         for run in bad.nonzero().flatten().tolist():
-            if not state.stopped_at[run]:  # the weights of a stopped run are kept already
+            if not state.stopped_at[run]:  # the weights of a stopped run are stored already
                 state.stopped_at[run] = state.epoch
                 state.diverged.append(run)
         if len(state.diverged) == len(loss):
             folder = self.checkpoint and self.checkpoint.parent
-            rescue = f"the last good checkpoint is kept in {folder}; " if folder and checkpoints.found(folder) else ""
+            saved = folder is not None and checkpoints.in_folder(folder)
+            rescue = f"the last good checkpoint is kept in {folder}; " if saved else ""
             raise Diverged(
                 f"training diverged in epoch {state.epoch}: loss or weights became NaN or infinite; {rescue}{STEADIER}."
             )
@@ -261,20 +254,20 @@ class Trainer:
     def _keep(self, run: int) -> None:
         """Remember a run's weights: they are given back at the end, whatever its neighbours still train."""
         weights = self.method.state_dict()
-        if not self.kept:
-            self.kept = {name: tensor.clone() for name, tensor in weights.items()}
+        if not self.best_weights:
+            self.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
         for name, tensor in weights.items():
-            self.kept[name][run] = tensor[run]
+            self.best_weights[name][run] = tensor[run]
 
-    def _restore_kept(self) -> None:
-        if not self.kept:
+    def _restore_best(self) -> None:
+        if not self.best_weights:
             return
         stopping, state = self.stopping, self.state
         by_best = stopping is not None and stopping.rule == "best-ndcg"
         runs = [run for run, stopped in enumerate(state.stopped_at) if by_best or stopped]
         with torch.no_grad():
             for name, tensor in self.method.state_dict().items():
-                tensor[runs] = self.kept[name][runs]
+                tensor[runs] = self.best_weights[name][runs]
 
     # --- checkpoints
 
@@ -292,7 +285,7 @@ class Trainer:
         """Write everything that the rest of the training depends on."""
         assert self.checkpoint is not None
         tensors = {f"weight/{name}": tensor for name, tensor in self.method.state_dict().items()}
-        tensors |= {f"kept/{name}": tensor for name, tensor in self.kept.items()}
+        tensors |= {f"kept/{name}": tensor for name, tensor in self.best_weights.items()}
         for name, parameter in self.parameters.items():
             state = self.optimizer.state.get(parameter)
             tensors |= {f"adam/{key}/{name}": state[key] for key in self.optimizer.remembers if state}
@@ -309,7 +302,7 @@ class Trainer:
     def resume(self) -> bool:
         """Continue from the checkpoint if it is this stage's; False if there is none."""
         assert self.checkpoint is not None
-        stored = checkpoints.read(self.checkpoint, self._shares(), self.ranks)
+        stored = checkpoints.read(self.checkpoint, self._shares())
         if stored is None:
             return False
         tensors, header = stored
@@ -346,8 +339,8 @@ class Trainer:
             raise ValueError(f"{bad} has numbers that are not finite")
         self.method.load_state_dict({name.removeprefix("weight/"): tensor for name, tensor in weights.items()})
         device = self.l2.device
-        self.kept = {n.removeprefix("kept/"): t.to(device) for n, t in tensors.items() if n.startswith("kept/")}
-        shapes = {name: tensor.shape for name, tensor in self.kept.items()}
+        self.best_weights = {n.removeprefix("kept/"): t.to(device) for n, t in tensors.items() if n.startswith("kept/")}
+        shapes = {name: tensor.shape for name, tensor in self.best_weights.items()}
         if shapes and shapes != {name: tensor.shape for name, tensor in self.method.state_dict().items()}:
             raise ValueError("what it keeps is of another model")
         for name, parameter in self.parameters.items():

@@ -63,6 +63,8 @@ def by_loss(
         owners = users.expand(len(streams), -1)
         positive = F.softplus(-stage.target(owners, items.expand(len(streams), -1)))
         negative = F.softplus(stage.target(owners, drawn))
-        return ranks.mean(positive, whole, "validation") + ranks.mean(negative, whole, "validation")
+        losses = torch.stack([positive.sum(1), negative.sum(1)])  # [2, R]
+        ranks.sum({"validation": losses})
+        return (losses / whole).sum(0)
 
     return Stopping("loss-rise", check, every=500, offset=501, patience=2, streams=streams)
