@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from accord.cli import options as o
 from accord.errors import InputError, shown, unknown
-
-if TYPE_CHECKING:
-    from accord.recommender.approximate import Nearest
 
 
 def recommend(
@@ -38,9 +35,6 @@ def recommend(
     part: Annotated[
         str | None, typer.Option(help="with --all: one of several parts of the users, as 2/8; torchrun sets it")
     ] = None,
-    approximate: Annotated[
-        bool, typer.Option("--approximate", help="with --all: by an index of item vectors; its recall is printed")
-    ] = False,
     agreement: Annotated[
         bool, typer.Option("--agreement", help="how each member of a consensus places an item, and how many agree")
     ] = False,
@@ -59,24 +53,18 @@ def recommend(
     format_ = o.format_of(format_, output)
     if history is not None and (not user or len(user) != 1):
         raise InputError("--history goes with one --user.")
-    if (part is not None or approximate) and to is None and not (all_users and format_ == "parquet"):
-        option = "--part" if part is not None else "--approximate"
-        raise InputError(f"{option} goes with --all and a Parquet file: give --all --out FILE.parquet.")
+    if part is not None and to is None and not (all_users and format_ == "parquet"):
+        raise InputError("--part goes with --all and a Parquet file: give --all --out FILE.parquet.")
     if k < 1:
         raise InputError(f"--k is {k}; give a number of at least 1.")
     if agreement and (to is not None or (all_users and format_ == "parquet") or history is not None):
         raise InputError("--agreement goes with --user or --users, of users who are in the data.")
     chosen = o.choice(exclude, exclude_file, allow, allow_file, where)
-    if chosen and approximate:  # an index finds the best of all items, which may all be left out
-        from accord.cli.display import say
-
-        say(f"--{next(iter(chosen))} leaves items out, so the others are all scored, without an index")
-        approximate = False
     if to is not None or (all_users and format_ == "parquet"):
         from accord.data.databases import Target
 
         target = output if to is None else Target.parse(to)
-        _for_all(run, target, if_exists, part, k, chosen, approximate, device, allow_imports)
+        _for_all(run, target, if_exists, part, k, chosen, device, allow_imports)
         return
     ids = None if all_users or users is None else o.read_ids(users, "--users")
     recommender = o.open_run(run, device, allow_imports)
@@ -109,7 +97,6 @@ def _for_all(
     part: str | None,
     k: int,
     chosen: dict[str, Any],
-    approximate: bool,
     device: str,
     allow_imports: bool,
 ) -> None:
@@ -124,20 +111,9 @@ def _for_all(
             raise InputError("--to is written by one process; give --part, or start it without torchrun.")
         target = of_process.file_in(target)  # each process writes a file, all in one folder
     recommender = o.open_run(run, device, allow_imports)
-    rank = _nearest(recommender, k).rank if approximate else None
     barred = recommender.barred(**chosen)
     with o.step_progress() as watch:
         on_progress = partial(watch, "ranking for users")
-        users = write_lists(recommender, target, k, share, rank, on_progress, barred, if_exists)
+        users = write_lists(recommender, target, k, share, on_progress, barred, if_exists)
     place = target if to_file else f"{target.database.label}, table {target.table}"
     say(f"recommendations for {users:,} users: {place}")
-
-
-def _nearest(recommender: Any, k: int) -> Nearest:
-    from accord.cli.display import say
-    from accord.recommender.approximate import Nearest
-
-    nearest = Nearest(recommender.lists)
-    recall, users = nearest.recall(k)
-    say(f"approximate recommendations: {recall:.2%} of the exact top {k} of {users:,} users are found")
-    return nearest

@@ -22,7 +22,6 @@ LEAST_USERS = 64  # in a block on a CPU: a product of fewer users reads the item
 CACHE_BYTES = 3 * 2**21  # scores that are still in the CPU's cache when the top k are selected
 TIE_SEED = 4  # shuffles equally popular items; must never change
 ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
-Rank = Callable[[IntArray, int], Iterator[tuple[IntArray, Tensor, Tensor]]]  # see Ranker.rank
 
 
 class Scorer(TypingProtocol):

@@ -16,7 +16,6 @@ from torch import Tensor
 from accord.data.csr import Csr, IntArray
 from accord.data.interactions import IdMap, Ids, Interactions
 from accord.errors import InputError, shown
-from accord.evaluation.ranking import Rank
 from accord.recommender import tables
 from accord.recommender.agreement import Agreement
 from accord.recommender.choice import Choices, Where
@@ -90,18 +89,9 @@ class Answers:
         )
 
     def lists_in_blocks(
-        self,
-        ids: pa.Array,
-        k: int,
-        *,
-        history: History | None = None,
-        barred: Tensor | None = None,
-        rank: Rank | None = None,
+        self, ids: pa.Array, k: int, *, history: History | None = None, barred: Tensor | None = None
     ) -> Iterator[pa.Table]:
-        """The lists of blocks of users as tables, the first empty; `barred` [I] marks items to leave out.
-
-        `rank` ranks for training users, if not every item is to be scored.
-        """
+        """The lists of blocks of users as tables, the first empty; `barred` [I] marks items to leave out."""
         k, histories = tables.require_count("k", k), _by_text(history)
         rows = self.users.rows(ids)
         with_history = np.zeros(len(ids), dtype=bool)
@@ -110,9 +100,7 @@ class Answers:
         yield self._table(ids[:0], np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
         trained = np.flatnonzero((rows >= 0) & ~with_history)
         done = 0
-        for block, items, values in (
-            rank(rows[trained], k) if rank else self.lists.ranker.rank(rows[trained], k, barred)
-        ):
+        for block, items, values in self.lists.ranker.rank(rows[trained], k, barred):
             owners = ids.take(pa.array(trained[done : done + len(block)]))
             done += len(block)
             yield self._table(owners, items[0].cpu().numpy(), values[0].cpu().numpy(), self.lists.sources(block))

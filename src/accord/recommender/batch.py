@@ -15,7 +15,6 @@ from torch import Tensor
 
 from accord.data.databases import Target
 from accord.errors import Argument, InputError
-from accord.evaluation.ranking import Rank
 from accord.io.files import replacing
 from accord.recommender.recommender import Recommender
 
@@ -62,7 +61,6 @@ def write_lists(
     target: Path | Target,
     k: int,
     part: Part,
-    rank: Rank | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     barred: Tensor | None = None,
     if_exists: str = "fail",
@@ -75,7 +73,7 @@ def write_lists(
 
     def groups() -> Iterator[pa.Table]:
         """Lists in tables of about GROUP_ROWS rows; the first is empty, for its schema."""
-        blocks, done = recommender.lists_in_blocks(users, k, barred=barred, rank=rank), 0
+        blocks, done = recommender.lists_in_blocks(users, k, barred=barred), 0
         waiting = [recommender.with_titles(next(blocks))]
         yield waiting[0]
         for block in blocks:
