@@ -9,6 +9,8 @@ import torch
 
 import accord
 from accord.evaluation.noise import auc, detection
+from accord.fitting import fit
+from helpers import small_data
 from reproduction import metric
 
 
@@ -176,3 +178,21 @@ def test_it_shows_what_it_is(simulation):
     assert "± over seeds" in page
     trained.metrics["dataset"]["name"] = "<script>"
     assert "<script>" not in trained._repr_html_()
+
+
+def test_each_member_has_the_figure_that_it_reaches_alone():
+    data, members = small_data(), [{"model": "ease"}, {"model": "popularity"}]
+    made = fit(data, "consensus", options={"model.members": members}, device="cpu")
+    for entry in made.metrics["members"]:
+        alone = fit(data, entry["model"], device="cpu").metrics
+        assert entry["test_ndcg@20"] == pytest.approx(alone["mean"]["ndcg@20"], abs=1e-9)
+        assert entry["valid_ndcg@20"] == pytest.approx(alone["runs"][0]["valid_ndcg@20"], abs=1e-9)
+
+
+def test_other_models_have_no_members():
+    data = small_data()
+    metrics = fit(data, "ease", device="cpu", seeds=[3]).metrics
+    assert not {"members", "search"} & set(metrics)
+    assert (metrics["model"], metrics["method"], metrics["protocol"]["name"]) == ("ease", "none", "corrected")
+    counts = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test)}
+    assert {name: metrics["dataset"][name] for name in counts} == counts

@@ -8,7 +8,7 @@ import pytest
 
 from accord.data.interactions import IdMap
 from accord.errors import InputError
-from accord.recommender.tables import as_ids, of_lists, require_count, with_ids_of
+from accord.recommender.tables import as_ids, of_lists, require_count
 
 NUMBERS, NAMES = IdMap(pa.array([5, 6, 7])), IdMap(pa.array(["a", "b"]))
 
@@ -49,8 +49,3 @@ def test_places_without_an_item_are_no_rows():
         {"user": "a", "rank": 2, "item": 7, "score": 1.0, "source": "model"},
         {"user": "b", "rank": 1, "item": 6, "score": 3.0, "source": "popularity"},
     ]
-
-
-def test_a_table_takes_the_types_of_the_ids():
-    table = pa.table({"user": ["a"], "item": pa.array([5], pa.int32()), "value": [1.0]})
-    assert with_ids_of(table, NAMES, NUMBERS).schema == pa.schema([("user", pa.string()), ("item", pa.int64())])

@@ -121,7 +121,7 @@ def ease():
 
 def test_contributions_are_the_largest_that_add_to_the_score(ease):
     items, scores, _ = ease.of_user(4, 5)
-    everything = ease.reasons_for_user(4, items, limit=1000)
+    everything = ease.reasons(items, 4, limit=1000)
     train = ease.train
     own = train.items[train.ptr[4] : train.ptr[5]]
     weights = ease.method.target.weight
@@ -133,14 +133,14 @@ def test_contributions_are_the_largest_that_add_to_the_score(ease):
         }
         assert [value for _, value in said] == sorted((value for _, value in said), reverse=True)
         assert float(added.sum()) == pytest.approx(score, abs=1e-5)
-    few = ease.reasons_for_user(4, items)
+    few = ease.reasons(items, 4)
     assert few.of_items == [said[:REASONS] for said in everything.of_items]
 
 
 def test_elsewhere_the_most_similar_own_items_are_named():
     lists = accord.fit(small_data(), "mf", "normal", epochs=1, options={"model.dim": 4}).lists
     history, items = np.array([3, 9, 1, 12]), torch.tensor([5, 7])
-    said = lists.reasons_for_history(history, items, limit=2)
+    said = lists.reasons(items, history, limit=2)
     assert said.by == "similarity"
     alike = lists.similar.between(items, torch.from_numpy(history))
     for number, found in enumerate(said.of_items):
@@ -149,5 +149,5 @@ def test_elsewhere_the_most_similar_own_items_are_named():
 
 
 def test_without_a_history_or_items_nothing_speaks_for_anything(ease):
-    assert ease.reasons_for_history(np.empty(0, dtype=np.int64), torch.tensor([1, 2])).of_items == [[], []]
-    assert ease.reasons_for_user(4, torch.empty(0, dtype=torch.long)).of_items == []
+    assert ease.reasons(torch.tensor([1, 2]), np.empty(0, dtype=np.int64)).of_items == [[], []]
+    assert ease.reasons(torch.empty(0, dtype=torch.long), 4).of_items == []

@@ -19,7 +19,7 @@ from accord.errors import InputError, shown
 from accord.recommender import tables
 from accord.recommender.agreement import Agreement
 from accord.recommender.choice import Choices, Where
-from accord.recommender.top_n import REASONS, Lists, Reasons, latest_last
+from accord.recommender.top_n import REASONS, Lists, latest_last
 
 History = Mapping[Any, Sequence[Any]]
 
@@ -34,12 +34,10 @@ class Answers:
 
     @property
     def lists(self) -> Lists:
-        """The rankings, by row numbers."""
         raise NotImplementedError
 
     @property
     def opinions(self) -> Agreement:
-        """How the members of a consensus rank items."""
         raise NotImplementedError
 
     # --- recommendations
@@ -62,8 +60,7 @@ class Answers:
         the items file, all of which must hold: `"genre=drama|comedy"`, `["year>=1990", "genre!=war"]`.
         `source` is what a list is based on: the model, the history (fold-in) or popularity.
         """
-        ids = self._users(users)
-        barred = self.barred(exclude, allow, where)
+        ids, barred = self._users(users), self.barred(exclude, allow, where)
         lists = pa.concat_tables(self.lists_in_blocks(ids, k, history=history, barred=barred))
         place = pc.index_in(lists.column("user"), value_set=ids)  # the order of the request
         return lists.take(pc.sort_indices(pa.table({"place": place}), sort_keys=[("place", "ascending")]))
@@ -97,28 +94,21 @@ class Answers:
         with_history = np.zeros(len(ids), dtype=bool)
         if histories:
             with_history[:] = [str(value) in histories for value in ids.to_pylist()]
-        yield self._table(ids[:0], np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
+        yield tables.of_lists(ids[:0], self.items, np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
         trained = np.flatnonzero((rows >= 0) & ~with_history)
         done = 0
         for block, items, values in self.lists.ranker.rank(rows[trained], k, barred):
             owners = ids.take(pa.array(trained[done : done + len(block)]))
             done += len(block)
-            yield self._table(owners, items[0].cpu().numpy(), values[0].cpu().numpy(), self.lists.sources(block))
-        for number in np.flatnonzero(with_history):
-            user = ids[number : number + 1]
-            yield self._from_history(user, self._history(user[0], histories[str(user[0])]), k, barred)
-        unknown = ids.take(pa.array(np.flatnonzero((rows < 0) & ~with_history)))
-        if len(unknown):
-            yield self._from_history(unknown, np.empty(0, dtype=np.int64), k, barred)
-
-    def _from_history(self, users: pa.Array, history: IntArray, k: int, barred: Tensor | None) -> pa.Table:
-        """The list for a history, for each of the users."""
-        top, values, source = self.lists.of_history(history, k, barred)
-        items, scores = (x.cpu().numpy()[None].repeat(len(users), 0) for x in (top, values))
-        return self._table(users, items, scores, source)
-
-    def _table(self, users: pa.Array, items: IntArray, scores: Any, source: Any) -> pa.Table:
-        return tables.of_lists(users, self.items, items, scores, source)
+            top, scores = items[0].cpu().numpy(), values[0].cpu().numpy()
+            yield tables.of_lists(owners, self.items, top, scores, self.lists.sources(block))
+        others = [(ids[n : n + 1], self._history(ids[n], histories[str(ids[n])])) for n in np.flatnonzero(with_history)]
+        if len(unknown := ids.take(pa.array(np.flatnonzero((rows < 0) & ~with_history)))):
+            others.append((unknown, np.empty(0, dtype=np.int64)))
+        for owners, past in others:
+            *best, source = self.lists.of_history(past, k, barred)
+            top, scores = (x.cpu().numpy()[None].repeat(len(owners), 0) for x in best)
+            yield tables.of_lists(owners, self.items, top, scores, source)
 
     def _users(self, users: Ids | None) -> pa.Array:
         return self.users.ids if users is None else tables.as_ids("users", users, self.users)
@@ -199,7 +189,13 @@ class Answers:
         by = ""
         for user in dict.fromkeys(owners):  # all items of a user at once
             places = [number for number, owner in enumerate(owners) if owner == user]
-            by, of_items = self._reasons(user, rows[places], most, histories)
+            source: IntArray | int = (
+                self._history(user, histories[str(user)])
+                if str(user) in histories
+                else int(self._rows("user", pa.array([user]), self.users)[0])
+            )
+            wanted = torch.from_numpy(rows[places]).to(self.lists.ranker.device)
+            by, of_items = self.lists.reasons(wanted, source, most)
             by_pair |= dict(zip(places, of_items, strict=True))
         flat = [(n, rank, *reason) for n in range(len(owners)) for rank, reason in enumerate(by_pair[n], 1)]
         number, rank, because, value = zip(*flat, strict=True) if flat else ((), (), (), ())
@@ -212,13 +208,6 @@ class Answers:
             "by": pa.array([by] * len(flat), pa.string()),
         }
         return pa.table(columns)
-
-    def _reasons(self, user: Any, items: IntArray, most: int, histories: Mapping[str, Sequence[Any]]) -> Reasons:
-        wanted = torch.from_numpy(items).to(self.lists.ranker.device)
-        if str(user) in histories:
-            return self.lists.reasons_for_history(self._history(user, histories[str(user)]), wanted, most)
-        row = self._rows("user", pa.array([user]), self.users)[0]
-        return self.lists.reasons_for_user(int(row), wanted, most)
 
     def _pairs(self, users: Ids, items: Ids) -> tuple[pa.Array, pa.Array]:
         pairs = tables.as_ids("users", users, self.users), tables.as_ids("items", items, self.items)

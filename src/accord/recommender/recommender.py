@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,10 @@ from accord.io.tensors import write_tensors
 from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
-from accord.recommender import results, run_folder, tables, updating
+from accord.models.consensus import as_run
+from accord.recommender import run_folder, tables, updating
 from accord.recommender.agreement import Agreement
 from accord.recommender.answers import Answers
-from accord.recommender.seen_pairs import read_seen, write_seen
 from accord.recommender.top_n import Lists
 from accord.training import checkpoints
 from accord.training.plan import find_device
@@ -69,8 +69,7 @@ class Recommender(Answers):
         self.metrics = metrics  # what metrics.json holds
         self.history: list[dict[str, Any]] = []  # what log.jsonl holds
         self.item_info: pa.Table | None = None  # a row for each row of `items`: title, and whatever else is known
-        self._parts: dict[str, Interactions] = {}  # train, valid and test, for the run folder
-        self._serving: Method | None = None
+        self._parts: dict[str, Interactions] = {}  # train, valid, test and the rest of the log, for the run folder
         self.evaluation: Evaluation | None = None  # on the test, of what was just trained
 
     @property
@@ -105,41 +104,48 @@ class Recommender(Answers):
         run, config = trained.run, trained.run.config
         relevant = relevant or Relevant.of_test(data, config.protocol)
         train = data.training_csr(run.columns)
-        made = cls(run, trained.method, data.users, data.items, train, relevant.seen, {})
-        made.item_info = data.item_info
-        made.history = [entry for state in trained.states for entry in state.history]
+        recommender = cls(run, trained.method, data.users, data.items, train, relevant.seen, {})
+        recommender.item_info = data.item_info
+        recommender.history = [entry for state in trained.states for entry in state.history]
         judged = {"user": data.users.take(relevant.pairs.users), "item": data.items.take(relevant.pairs.items)}
-        made._parts = {
-            "train": data.train,
-            "valid": validation_part(data, config.protocol),
-            "test": Interactions(pa.table(judged)),  # what the protocol made of the test
-        }
-        made._own(data)
-        made.evaluation = evaluation or made.evaluate(relevant, config.ks)
-        sizes = {"valid": len(made._parts["valid"]), "test": len(relevant.pairs.items)}
-        made.metrics = {
-            **results.of_run(run, data, sizes),
-            "runs": run_entries(config, made.evaluation, trained.states, lambda: made._validated(data)),
-            **made.evaluation.summary(),
+        valid = validation_part(data, config.protocol)
+        test = Interactions(pa.table(judged))  # what the protocol made of the test
+        parts = {"train": data.train, "valid": valid, "rest": data.held_out_besides(valid), "test": test}
+        recommender._set_parts(data, parts)
+        evaluation = recommender.evaluation = evaluation or recommender.evaluate(relevant, config.ks)
+        sizes = data.counts() | {"valid": len(valid), "test": len(relevant.pairs.items)}
+        recommender.metrics = {
+            "accord": __version__,
+            "dataset": {"name": data.name, **sizes, "notes": list(data.notes)},
+            "model": config.model,
+            "method": config.method or "none",
+            "protocol": config.protocol.model_dump(),
+            "runs": run_entries(config, evaluation, trained.states, lambda: recommender._validated(data)),
+            **evaluation.summary(),
             "seconds": {},
-            "device": str(made.device),
+            "device": str(recommender.device),
         }
         if trained.notes:
-            made.metrics["notes"] = list(trained.notes)
-        return made
+            recommender.metrics["notes"] = list(trained.notes)
+        return recommender
+
+    def _set_parts(self, data: Dataset, parts: dict[str, Interactions]) -> None:
+        """Store the parts of the log; what users have in neither training nor validation is not recommended either."""
+        self._parts, self.owned = parts, self.seen.merge(data.csr(parts["rest"]))
 
     def evaluate_members(self, trained: Trained, relevant: Relevant) -> None:
-        """Write down how well each candidate of a consensus recommends alone, those too that got no vote."""
+        """Add to the metrics how well each candidate of a consensus recommends alone, also those without a vote: their
+        NDCG@20 on the test, or on a sample of its users where these are very many."""
         if trained.candidates:
-            ranker = replace(self._ranker(self.method, 1), seen=relevant.seen)
-            self.metrics["members"] = results.of_candidates(trained.candidates, ranker, relevant)
+            ranker, relevant = replace(self._ranker(self.method, 1), seen=relevant.seen), relevant.sampled()
+            self.metrics["members"] = []
+            for one in trained.candidates:
+                alone = replace(ranker, score_all=partial(as_run, one.method))
+                ndcg = evaluate(alone, relevant, [20]).per_user["ndcg@20"]
+                measured = {"test_ndcg@20": float(ndcg.mean())} if len(relevant.users) else {}
+                self.metrics["members"].append(one.entry | measured)
         if trained.search:
             self.metrics["search"] = dict(trained.search)
-
-    def _own(self, data: Dataset) -> None:
-        """Take note of all pairs that users have, and keep those that are in neither training nor validation."""
-        self._parts["rest"] = data.held_out_besides(validation_part(data, self.run.config.protocol))
-        self.owned = self.seen.merge(data.csr(self._parts["rest"]))
 
     @property
     def holds_out(self) -> bool:
@@ -193,9 +199,8 @@ class Recommender(Answers):
 
     def relevant(self) -> Relevant:
         """The test that belongs to the run."""
-        test = self._parts["test"]
-        users, items = self.users.rows(test.users), self.items.rows(test.items)
-        pairs = Csr.of(users, items, len(self.users), len(self.items), unique=False)
+        rows = self._parts["test"].rows_in(self.users, self.items)
+        pairs = Csr.of(*rows, len(self.users), len(self.items), unique=False)
         return Relevant.of_pairs(pairs, self.seen)
 
     @property
@@ -209,8 +214,14 @@ class Recommender(Answers):
         return evaluate(ranker, relevant, ks)
 
     def per_user(self, evaluation: Evaluation) -> pa.Table:
-        """An evaluation with a row for each user and run, under the users' own ids."""
-        return tables.of_users(evaluation, self.users, self.run.config.seeds)
+        """An evaluation with one row per user and run, under the caller's ids."""
+        seeds = self.run.config.seeds
+        columns = {
+            "user": self.users.take(np.tile(evaluation.users, len(seeds))),
+            "seed": np.repeat(seeds, len(evaluation.users)),
+            "warm": np.tile(evaluation.warm, len(seeds)),
+        }
+        return pa.table(columns | {name: values.ravel() for name, values in evaluation.per_user.items()})
 
     # --- recommendations
 
@@ -220,27 +231,27 @@ class Recommender(Answers):
         values = [entry.get("valid_ndcg@20") or 0.0 for entry in self.metrics["runs"]]
         return int(np.argmax(values))
 
-    def _one_run(self) -> Method:
+    @property
+    def _chosen_spec(self) -> RunSpec:
+        return self.run.with_seeds(self.run.config.seeds[self.chosen :][:1])
+
+    @cached_property
+    def _chosen_method(self) -> Method:
         """The chosen run alone: every parameter carries the run dimension, so it is a slice."""
         if self.num_runs == 1:
             return self.method
-        if self._serving is None:
-            seeds = (self.run.config.seeds[self.chosen],)
-            one = self.run.with_seeds(seeds).build(self.train).to(self.device)
-            sliced = {
-                n: t.view(-1, self.num_runs, *t.shape[1:])[:, self.chosen] for n, t in self.method.state_dict().items()
-            }
-            one.load_state_dict(sliced)
-            self._serving = one.eval()
-        return self._serving
+        runs, chosen = self.num_runs, self.chosen
+        sliced = {name: t.view(-1, runs, *t.shape[1:])[:, chosen] for name, t in self.method.state_dict().items()}
+        one = self._chosen_spec.build(self.train).to(self.device)
+        one.load_state_dict(sliced)
+        return one.eval()
 
     @cached_property
     def lists(self) -> Lists:
         """What ranks for the chosen run, by row numbers: unseen is what a user has in no part of the log."""
         if self.final is not None:
             return self.final.lists
-        one = self._one_run()
-        return Lists(one, replace(self._ranker(one, 1), seen=self.owned))
+        return Lists(self._chosen_method, replace(self._ranker(self._chosen_method, 1), seen=self.owned))
 
     @cached_property
     def opinions(self) -> Agreement:
@@ -291,26 +302,24 @@ class Recommender(Answers):
         learned models need a training. `without_learned`: a consensus goes on without the votes of learned members.
         What `metrics` has of accuracy is of before.
         """
-        one = self.run.with_seeds(self.run.config.seeds[self.chosen :][:1])
-        method = self._one_run() if self.final is None else self.final.method
-        run = updating.with_solved_only(one) if without_learned and one.members else one
+        run = self._chosen_spec
+        if without_learned and run.members:
+            run = updating.with_solved_only(run)
+        method = self._chosen_method if self.final is None else self.final.method
         log, rows = replace(self.everything(), item_info=self.item_info), tables.as_interactions(new, columns)
         updating.require_updatable(run, log)
         data = updating.grown(log, rows, run, items)
-        made = updating.on(data, run, method, log, self.device)
-        train = data.training_csr(run.columns)
-        found = Recommender(run, made, data.users, data.items, train, train, self._updated_metrics(data, len(rows)))
-        found.item_info, found.history = data.item_info, self.history
-        found._parts = {"train": data.train} | dict.fromkeys(("valid", "rest", "test"), data.test)
-        return found
-
-    def _updated_metrics(self, data: Dataset, new: int) -> dict[str, Any]:
-        """What metrics.json has once there are new interactions: the accuracy is of before."""
         before = self.metrics["dataset"]
-        kept = {name: value for name, value in self.metrics.items() if name != "refit"}
-        updated = [*self.metrics.get("updates", ()), {"interactions": new, "train": before["train"]}]
-        runs = self.metrics["runs"][self.chosen :][:1]
-        return kept | {"dataset": before | data.counts(), "runs": runs, "updates": updated}
+        metrics = {name: value for name, value in self.metrics.items() if name != "refit"} | {
+            "dataset": before | data.counts(),
+            "runs": self.metrics["runs"][self.chosen :][:1],
+            "updates": [*self.metrics.get("updates", ()), {"interactions": len(rows), "train": before["train"]}],
+        }
+        train, updated = data.training_csr(run.columns), updating.on(data, run, method, log, self.device)
+        recommender = Recommender(run, updated, data.users, data.items, train, train, metrics)
+        recommender.item_info, recommender.history = data.item_info, self.history
+        recommender._set_parts(data, {"train": data.train} | dict.fromkeys(("valid", "rest", "test"), data.test))
+        return recommender
 
     # --- the run folder
 
@@ -321,12 +330,12 @@ class Recommender(Answers):
         """
         folder = Path(folder)
         popularity = pa.array(self.train.popularity())
-        known = pa.table({}) if self.item_info is None else self.item_info
-        info = dict(zip(known.column_names, known.columns, strict=True))
+        info = {} if self.item_info is None else {name: self.item_info[name] for name in self.item_info.column_names}
+        pair = pa.schema([("user", self.users.ids.type), ("item", self.items.ids.type)])
         parts = {
             "users": pa.table({"user": self.users.ids}),
             "items": pa.table({"item": self.items.ids, "train_count": popularity, **info}),
-            "test": tables.with_ids_of(self._parts["test"].table, self.users, self.items),
+            "test": self._parts["test"].table.select(pair.names).cast(pair),
         }
         with staged(folder, last="metrics.json") as place:
             write_json(place / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
@@ -337,7 +346,7 @@ class Recommender(Answers):
                 with replacing(place / f"{name}.parquet") as path:
                     pq.write_table(table, path)
             with replacing(place / "seen.parquet") as path:
-                write_seen(path, self._parts, self.users, self.items)
+                run_folder.write_seen(path, self._parts, self.users, self.items)
             with replacing(place / "log.jsonl") as path:
                 path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
             write_json(place / "metrics.json", self.metrics)
@@ -363,37 +372,27 @@ class Recommender(Answers):
         folder, which is done only with `allow_imports`.
         """
         folder = Path(folder)
-        if not folder.is_dir():
-            why = "it is a file" if folder.exists() else "there is no such folder"
-            raise InputError(f"{folder} is not a run folder: {why}; give one that a training wrote.")
         run_folder.require_finished(folder)
         with run_folder.as_sentences(folder):
-            return cls._load(folder, find_device(device), model, method, allow_imports)
-
-    @classmethod
-    def _load(
-        cls, folder: Path, device: Any, model: ModelSpec | None, method: MethodSpec | None, allow_imports: bool
-    ) -> Recommender:
-        run_folder.check_manifest(folder)
-        run = RunSpec.read(folder / "config.json", model, method, allow_imports)
-        metrics = run_folder.read_metrics(folder / "metrics.json", run.config)
-        users, _ = run_folder.read_ids(folder / "users.parquet", "user")
-        items, item_table = run_folder.read_ids(folder / "items.parquet", "item")
-        parts = read_seen(folder / "seen.parquet", users, items)
-        run_folder.require_pairs(folder / "seen.parquet", parts["train"], metrics)
-        parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
-        data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
-        train, valid = data.training_csr(run.columns), data.csr(data.valid)
-        built = run_folder.read_method(folder / "model.safetensors", run, train, users, items)
-        recommender = cls(run, built.to(device), users, items, train, train.merge(valid), metrics)
-        recommender._parts = parts
-        recommender.owned = recommender.seen.merge(data.csr(parts["rest"]))
-        if "refit" in metrics:
-            one, whole = run.with_seeds(run.config.seeds[recommender.chosen :][:1]), recommender.everything()
-            pairs = whole.training_csr(run.columns)
-            again = run_folder.read_method(folder / run_folder.REFIT, one, pairs, users, items)
-            recommender.take_over(one, again.to(device), pairs)
-        if "title" in item_table.column_names:
-            recommender.item_info = item_table.drop_columns(["item", "train_count"])
-        recommender.history = run_folder.read_log(folder / "log.jsonl")
-        return recommender
+            place = find_device(device)
+            run_folder.check_manifest(folder)
+            run = RunSpec.read(folder / "config.json", model, method, allow_imports)
+            metrics = run_folder.read_metrics(folder / "metrics.json", run.config)
+            users, _ = run_folder.read_ids(folder / "users.parquet", "user")
+            items, item_table = run_folder.read_ids(folder / "items.parquet", "item")
+            parts = run_folder.read_seen(folder / "seen.parquet", users, items)
+            run_folder.require_pairs(folder / "seen.parquet", parts["train"], metrics)
+            parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
+            data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
+            train, valid = data.training_csr(run.columns), data.csr(data.valid)
+            built = run_folder.read_method(folder / "model.safetensors", run, train, users, items)
+            recommender = cls(run, built.to(place), users, items, train, train.merge(valid), metrics)
+            recommender._set_parts(data, parts)
+            if "refit" in metrics:
+                one, pairs = recommender._chosen_spec, recommender.everything().training_csr(run.columns)
+                again = run_folder.read_method(folder / run_folder.REFIT, one, pairs, users, items)
+                recommender.take_over(one, again.to(place), pairs)
+            if "title" in item_table.column_names:
+                recommender.item_info = item_table.drop_columns(["item", "train_count"])
+            recommender.history = run_folder.read_log(folder / "log.jsonl")
+            return recommender

@@ -8,17 +8,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from accord.config import full_name
+from accord.data.columns import SAVED
 from accord.data.csr import Csr
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import Argument, InputError
 from accord.io.files import own_file, parsed, read_json, write_json
-from accord.io.parquet import read_table
+from accord.io.parquet import read_batches, read_table
 from accord.io.tensors import not_finite, read_tensors
 from accord.methods.base import Method
 from accord.models import MODELS
@@ -33,6 +36,9 @@ FILES = (
     *("config.json", "metrics.json", "model.safetensors", "log.jsonl"),
     *("users.parquet", "items.parquet", "seen.parquet", "test.parquet"),
 )
+
+ROWS_AT_ONCE = 2**22
+PARTS = ("train", "valid", "rest")
 
 
 class _Said(BaseModel):
@@ -113,6 +119,9 @@ def as_sentences(folder: Path) -> Iterator[None]:
 
 def require_finished(folder: Path) -> None:
     """Whether a training ended here; if not, whether one began."""
+    if not folder.is_dir():
+        why = "it is a file" if folder.exists() else "there is no such folder"
+        raise InputError(f"{folder} is not a run folder: {why}; give one that a training wrote.")
     there = [name for name in (*FILES, MANIFEST) if (folder / name).exists()]
     if "config.json" not in there and any(folder.glob("checkpoint-*")):
         raise InputError(
@@ -194,6 +203,45 @@ def read_pairs(path: Path, users: IdMap, items: IdMap) -> Interactions:
     if any(len(rows) and rows.min() < 0 for rows in pairs.rows_in(users, items)):
         raise damaged(path, "it has ids that the run has no rows for")
     return pairs
+
+
+def write_seen(path: Path, parts: Mapping[str, Interactions], users: IdMap, items: IdMap) -> None:
+    """Write pairs under the caller's ids, each with the part that it belongs to."""
+    types = {"user": users.ids.type, "item": items.ids.type} | dict.fromkeys(SAVED, pa.float64())
+    times = {part.rows.schema.field("time").type for part in parts.values() if "time" in part.names}
+    types["time"] = pa.int64() if times == {pa.int64()} else pa.float64()
+    train = parts["train"].rows.schema
+    fields = [train.field(name).with_type(kind) for name, kind in types.items() if name in train.names]
+    schema = pa.schema([*fields, ("part", pa.dictionary(pa.int32(), pa.string()))])
+    with pq.ParquetWriter(path, schema) as writer:
+        for part in (name for name in PARTS if name in parts):
+            for start in range(0, len(parts[part]), ROWS_AT_ONCE):
+                rows = parts[part].slice(start, ROWS_AT_ONCE).table
+                columns = [
+                    rows.column(field.name) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+                    for field in fields
+                ]
+                marks = pa.DictionaryArray.from_arrays(np.zeros(len(rows), np.int32), pa.array([part]))
+                writer.write_table(pa.table([*columns, marks], schema.names).cast(schema, safe=False))
+
+
+def read_seen(path: Path, users: IdMap, items: IdMap) -> dict[str, Interactions]:
+    """Read the pairs of each part. Ids become rows at once, of four bytes each."""
+    batches: dict[str, list[pa.RecordBatch]] = {part: [] for part in PARTS}
+    for batch in read_batches(path, {"user", "item", "part"}):
+        rows = batch.select([name for name in ("user", "item", *SAVED) if name in batch.schema.names])
+        for place, ids in enumerate((users, items)):
+            column = ids.rows(rows.column(place))
+            if len(column) and column.min() < 0:
+                raise damaged(path, "it has ids that the run has no rows for")
+            rows = rows.set_column(place, rows.schema.names[place], pa.array(column, pa.int32()))
+        part_names = batch.column("part").cast(pa.string())
+        for part, selected in batches.items():
+            selected.append(rows.filter(pc.equal(part_names, part)))
+    return {
+        part: Interactions(pa.Table.from_batches(rows).combine_chunks(), (users, items))
+        for part, rows in batches.items()
+    }
 
 
 def read_method(path: Path, run: RunSpec, train: Csr, users: IdMap, items: IdMap) -> Method:

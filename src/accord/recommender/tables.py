@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from accord.data.csr import IntArray
 from accord.data.interactions import IdMap, Ids, Interactions
 from accord.data.read import read_table
 from accord.errors import InputError, shown
-from accord.evaluation.evaluate import Evaluation
 
 
 def as_ids(name: str, given: Ids, training: IdMap) -> pa.Array:
@@ -63,22 +62,6 @@ def of_lists(users: pa.Array, all_items: IdMap, items: IntArray, scores: Any, so
             "source": pa.array(sources.tolist(), pa.string()),
         }
     )
-
-
-def with_ids_of(table: pa.Table, users: IdMap, items: IdMap) -> pa.Table:
-    """The users and items of a table, in the type that the ids of a run have."""
-    return table.select(["user", "item"]).cast(pa.schema([("user", users.ids.type), ("item", items.ids.type)]))
-
-
-def of_users(evaluation: Evaluation, all_users: IdMap, seeds: Sequence[int]) -> pa.Table:
-    """An evaluation with one row per user and run."""
-    runs, size = len(seeds), len(evaluation.users)
-    columns = {
-        "user": all_users.take(np.tile(evaluation.users, runs)),
-        "seed": np.repeat(seeds, size),
-        "warm": np.tile(evaluation.warm, runs),
-    }
-    return pa.table(columns | {name: values.ravel() for name, values in evaluation.per_user.items()})
 
 
 def as_interactions(source: Interactions | Any, columns: Columns | Mapping[str, str] | None = None) -> Interactions:

@@ -94,16 +94,12 @@ class Lists:
         values, items = top_k_of_one(similarity, k, self._popular_priority, itself, barred)
         return _without_gaps(items, values)
 
-    def reasons_for_user(self, user: int, items: Tensor, limit: int = REASONS) -> Reasons:
-        """Why items [m] are recommended to a training user."""
-        return self._reasons(self.train.items[self.train.ptr[user] : self.train.ptr[user + 1]], items, limit, user)
-
-    def reasons_for_history(self, history: IntArray, items: Tensor, limit: int = REASONS) -> Reasons:
-        """Why items [m] are recommended for a history of distinct items, the latest last."""
-        return self._reasons(history, items, limit, None)
-
     @torch.inference_mode()
-    def _reasons(self, history: Rows, items: Tensor, limit: int, user: int | None) -> Reasons:
+    def reasons(self, items: Tensor, source: int | Rows, limit: int = REASONS) -> Reasons:
+        """Why items [m] are recommended to a training user, or for a history of distinct items, the latest last."""
+        user, history = None, source
+        if isinstance(source, int):
+            user, history = source, self.train.items[self.train.ptr[source] : self.train.ptr[source + 1]]
         rows = torch.from_numpy(history).to(items)
         if not len(rows) or not len(items):
             return Reasons("similarity", [[] for _ in range(len(items))])

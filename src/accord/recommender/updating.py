@@ -28,7 +28,7 @@ def grown(log: Dataset, new: Interactions, run: RunSpec, items: Any = None) -> D
     `items`: a file or frame of item titles, for new items; what is known of the others stays where there is none.
     """
     users, user_ids = _union(log.users, new.user_ids, "user")
-    known, item_ids = _union(log.items, new.item_ids, "item")
+    all_items, item_ids = _union(log.items, new.item_ids, "item")
     new = Interactions(new.rows, (user_ids, item_ids))
     old = log.train
     if old.has_time != new.has_time:
@@ -37,31 +37,30 @@ def grown(log: Dataset, new: Interactions, run: RunSpec, items: Any = None) -> D
                 "the histories of this run fade with time, and the new interactions have none; give times."
             )
         old, new = (_without_times(part) for part in (old, new))
-    both = Dataset(log.name, old, new, new.slice(0, 0), users, known).everything()
+    both = Dataset(log.name, old, new, new.slice(0, 0), users, all_items).everything()
     merged = both.train.merged(ordered=True)
-    info = log.item_info
+    info, rows = log.item_info, log.items.rows(all_items.ids)
     if info is not None:
-        rows = log.items.rows(known.ids)
         info = info.take(pa.array(rows, mask=rows < 0))
     none = merged.slice(0, 0)
-    data = Dataset(log.name, merged, none, none, users, known, item_info=info)
+    data = Dataset(log.name, merged, none, none, users, all_items, item_info=info)
     return data if items is None else with_items(data, items)
 
 
-def _union(known: IdMap, own: IdMap, kind: str) -> tuple[IdMap, IdMap]:
-    """The ids of both, and the own in the type of the known."""
-    ids = own.ids
-    if ids.type != known.ids.type:
+def _union(old: IdMap, new: IdMap, kind: str) -> tuple[IdMap, IdMap]:
+    """The ids of both, and the new ones in the type of the old."""
+    ids = new.ids
+    if ids.type != old.ids.type:
         try:
-            ids = ids.cast(known.ids.type)
+            ids = ids.cast(old.ids.type)
         except pa.ArrowInvalid:
             ids = ids[:0]
-        if len(pc.unique(ids)) < len(own.ids):
-            odd = next((one for one in own.ids.to_pylist() if not str(one).lstrip("-").isdigit()), own.ids[0].as_py())
+        if len(pc.unique(ids)) < len(new.ids):
+            odd = next((one for one in new.ids.to_pylist() if not str(one).lstrip("-").isdigit()), new.ids[0].as_py())
             raise InputError(
                 f"the {kind} ids of this run are whole numbers, and the new interactions have {shown(odd)}; give such."
             )
-    return IdMap.of(known.ids, ids), IdMap(ids)
+    return IdMap.of(old.ids, ids), IdMap(ids)
 
 
 def _without_times(part: Interactions) -> Interactions:
@@ -88,26 +87,22 @@ def on(data: Dataset, run: RunSpec, method: Method, before: Dataset, device: tor
         )
     built = run.build(data.training_csr(run.columns))
     places = torch.from_numpy(data.users.rows(before.users.ids))
-    wanted, weights = built.state_dict(), method.state_dict()
-    built.load_state_dict({name: _with_rows(tensor.cpu(), wanted[name], places) for name, tensor in weights.items()})
+    wanted: dict[str, Tensor] = dict(built.state_dict())
+    for name, tensor in method.state_dict().items():
+        if tensor.shape == wanted[name].shape:
+            wanted[name] = tensor.cpu()
+        else:  # a table by user [R, U, …]: zeros for new users
+            wanted[name] = torch.zeros_like(wanted[name]).index_copy(1, places, tensor.cpu())
+    built.load_state_dict(wanted)
     return built.to(device).eval()
-
-
-def _with_rows(tensor: Tensor, wanted: Tensor, places: Tensor) -> Tensor:
-    """A table by user [R, U, …] with zeros for users who are new; what has no such rows as it is."""
-    if tensor.shape == wanted.shape:
-        return tensor
-    found = torch.zeros_like(wanted)
-    found[:, places] = tensor
-    return found
 
 
 def with_solved_only(run: RunSpec) -> RunSpec:
     """A consensus without the votes of its learned members."""
-    kept = [member for member in run.members if not run.of_member(member).kind.learns]
-    if not any(not member.added for member in kept):
+    solved = [member for member in run.members if not run.of_member(member).kind.learns]
+    if all(member.added for member in solved):
         raise InputError("all members of this consensus are learned; train it again with all interactions.")
-    return of_members(run, kept)
+    return of_members(run, solved)
 
 
 def require_updatable(run: RunSpec, log: Dataset) -> None:

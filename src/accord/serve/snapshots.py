@@ -102,7 +102,7 @@ class Snapshot:
         if row is None:
             return {"user": user, "known": False, **self._from_rows(np.empty(0, dtype=np.int64), k, barred, why)}
         top = self.lists.of_user(row, k, barred)
-        because = self.lists.reasons_for_user(row, top[0]) if why else None
+        because = self.lists.reasons(top[0], row) if why else None
         answer = {"user": self.user_ids[row], "known": True, **self._list(top, because)}
         if why and self.opinions is not None and len(top[0]):
             self._add_opinions(row, top[0], answer["items"])
@@ -115,7 +115,7 @@ class Snapshot:
 
     def _from_rows(self, history: IntArray, k: int, barred: Tensor | None, why: bool) -> Answer:
         top = self.lists.of_history(history, k, barred)
-        return self._list(top, self.lists.reasons_for_history(history, top[0]) if why else None)
+        return self._list(top, self.lists.reasons(top[0], history) if why else None)
 
     def barred(self, exclude: Sequence[Id], allow: Sequence[Id] | None, where: Where = ()) -> Tensor | None:
         """Marks the items [I] to leave out; None if there are none."""
@@ -166,7 +166,7 @@ class Snapshot:
     def why(self, user: Id, items: Sequence[Id]) -> Answer:
         """Which items of a user's history speak for items."""
         row, rows = self.user_row(user), [self.item_row(item) for item in items]
-        because = self.lists.reasons_for_user(row, torch.tensor(rows))
+        because = self.lists.reasons(torch.tensor(rows), row)
         return {"user": self.user_ids[row], "items": self._with_reasons([self.item(one) for one in rows], because)}
 
     def history(self, user: Id) -> Answer:
