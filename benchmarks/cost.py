@@ -142,7 +142,7 @@ def sentences(lines: list[Line]) -> list[str]:
 
 
 def page(folder: Path) -> None:
-    from accord.report.export import write_all
+    from accord.report.page import write_all
     from accord.report.tables import Table
 
     lines = [json.loads(line) for line in (folder / f"{NAME}.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -140,7 +140,7 @@ def sentence(lines: list[dict[str, Any]]) -> str:
 
 
 def page(folder: Path) -> None:
-    from accord.report.export import write_all
+    from accord.report.page import write_all
     from accord.report.tables import Table
 
     lines = [json.loads(line) for line in (folder / f"{NAME}.jsonl").read_text().splitlines()]

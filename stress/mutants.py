@@ -69,10 +69,10 @@ MUTANTS = (
     ),
     Mutant(
         "ties are the lowest",
-        "posteriors/label_free.py",
+        "posteriors/features.py",
         "rng.random(len(scores)) * (up_to - below)",
         "0 * (up_to - below)",
-        "posteriors/test_label_free.py",
+        "posteriors/test_features.py",
     ),
     Mutant("nothing left to train on", "data/split.py", "counts - 1 - test", "counts - test", "data/test_split.py"),
     Mutant(

@@ -22,10 +22,9 @@ from fastapi import FastAPI
 
 import accord
 from accord.serve.api import make_app
-from accord.serve.guard import Rules
-from accord.serve.holder import Holder
-from accord.serve.meters import Meters
+from accord.serve.guard import Meters, Rules
 from accord.serve.server import configuration, listen
+from accord.serve.snapshots import Holder
 
 SCRIPT = "<img src=x onerror=\"document.title='broken'\"><script>alert(1)</script>"
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from accord.version import __version__
 
 if TYPE_CHECKING:
-    from accord.auditing.audit import audit
-    from accord.auditing.result import Audit
+    from accord.auditing.audit import Audit, audit
     from accord.config import BaseConfig
     from accord.data.columns import Columns
     from accord.data.interactions import Dataset, Interactions
@@ -32,7 +31,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 _HOME = {
-    "Audit": "auditing.result",
+    "Audit": "auditing.audit",
     "audit": "auditing.audit",
     "BaseConfig": "config",
     "Columns": "data.columns",

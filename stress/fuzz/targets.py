@@ -216,9 +216,8 @@ class Api(Target):
     def __init__(self) -> None:
         super().__init__()
         from accord.serve.api import make_app
-        from accord.serve.guard import Rules
-        from accord.serve.holder import Holder
-        from accord.serve.meters import Meters
+        from accord.serve.guard import Meters, Rules
+        from accord.serve.snapshots import Holder
 
         self.app = make_app(Holder(honest() / "run", Meters()), Rules())
         self.failed: list[str] = []

@@ -15,7 +15,7 @@ from accord.auditing.detection import detection
 from accord.auditing.interaction_log import open_log
 from accord.auditing.noise import TO_LABEL, interactions_table, judge, label_table, noise_summary, side_table
 from accord.evaluation.noise import auc
-from accord.posteriors.next_labels import next_labels
+from accord.posteriors.estimate import next_labels
 from audit_logs import clicks, estimate_of, random_frame
 
 
@@ -94,7 +94,7 @@ def test_what_to_label_next_is_unsure_and_of_everybody(judged, folder, tmp_path)
     assert len(rest) == (~np.isnan(log.label)).sum()
     assert rest.column("label").null_count == 0
     # filled in, it is a file of labels
-    made = accord.auditing.result.write_table(tmp_path / "to_label.csv", table)
+    made = accord.auditing.audit.write_table(tmp_path / "to_label.csv", table)
     assert made is None
     with (tmp_path / "to_label.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))

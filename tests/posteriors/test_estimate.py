@@ -8,7 +8,7 @@ import pytest
 from accord.data.simulate import simulate
 from accord.evaluation import noise
 from accord.posteriors import estimate as module
-from accord.posteriors.estimate import estimate
+from accord.posteriors.estimate import estimate, next_labels, uncertainty
 
 
 @pytest.fixture(scope="module")
@@ -168,3 +168,19 @@ def test_rows_are_taken_from_everything(log):
     assert np.array_equal(some.opinions, found.opinions[:, rows])
     assert np.array_equal(some.alone, found.alone[:, rows])
     assert some.families == found.families == ("popularity", "ease", "item-knn")
+
+
+def test_most_is_unsure_of_what_is_as_likely_as_not():
+    p_real = np.array([0.9, 0.45, 0.0, 0.7])
+    assert np.argsort(uncertainty(p_real, used=True)).tolist() == [2, 0, 3, 1]
+    anything = uncertainty(p_real, used=False)
+    np.testing.assert_array_equal(anything, uncertainty(p_real[::-1], used=False))
+    assert len(set(anything)) == 4
+
+
+def test_no_two_of_a_user_or_an_item_until_these_run_out():
+    users, items = np.array([0, 0, 0, 1]), np.array([0, 1, 2, 0])
+    unsure = np.array([0.1, 0.2, np.nan, 0.15])
+    assert next_labels(unsure, users, items, 10).tolist() == [1, 3, 0]
+    assert next_labels(unsure, users, items, 1).tolist() == [1]
+    assert next_labels(np.full(4, np.nan), users, items, 3).tolist() == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accord.serve.holder import Holder
-from accord.serve.meters import Meters
+from accord.serve.guard import Meters
+from accord.serve.snapshots import Holder
 from browser import chromium
 from harmful import HARM
 from serving import serving

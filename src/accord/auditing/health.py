@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from accord.auditing.interaction_log import Log
-from accord.auditing.timestamps import format_time, gaps, is_date
+from accord.auditing.interaction_log import Log, format_time, gaps, is_date
 from accord.data.check import Report, check, look_alikes
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap

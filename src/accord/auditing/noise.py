@@ -10,11 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.auditing.interaction_log import Log
-from accord.auditing.timestamps import format_time
+from accord.auditing.interaction_log import Log, format_time
 from accord.data.csr import IntArray
-from accord.posteriors.estimate import Estimate, estimate
-from accord.posteriors.next_labels import next_labels, uncertainty
+from accord.posteriors.estimate import Estimate, estimate, next_labels, uncertainty
 
 SUSPECT = 0.5  # an interaction with a lower p_real is more probably noise than not
 TO_LABEL = 50  # interactions that are proposed for labels

@@ -82,7 +82,7 @@ def _pairs(user: list[str] | None, item: list[str] | None, pairs: Path | None) -
         raise InputError("name the pairs: give --user ID and --item ID (more than once if you like), or --pairs FILE.")
     if user and item:
         return [one for one in user for _ in item], item * len(user)
-    from accord.recommender.tables import as_interactions
+    from accord.recommender.answers import as_interactions
 
     rows = as_interactions(pairs)
     return rows.users.to_pylist(), rows.items.to_pylist()

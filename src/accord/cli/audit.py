@@ -125,7 +125,7 @@ def audit(
 
 def _folder(source: Any, given: Path | None, resume: bool, overwrite: bool) -> Path:
     """The audit folder. One that the caller names is only replaced with --overwrite; the default gets a number."""
-    from accord.auditing.result import is_unfinished
+    from accord.auditing.audit import is_unfinished
 
     if given is None:
         first = source[0] if isinstance(source, list) else source

@@ -65,9 +65,8 @@ def compare(
     dataset = o.load_data(o.source_of(data, query), columns, clean, split, ratios, split_seed)
 
     from accord.cli.display import print_table, say, training_progress
-    from accord.comparing.compare import PER_USER, Request, cells_of, users_of
+    from accord.comparing.compare import PER_USER, Request, cells_of, render, users_of
     from accord.comparing.compare import compare as run_comparison
-    from accord.comparing.compare_tables import render
     from accord.comparing.ray_executor import workers_on
     from accord.comparing.results import Results
     from accord.comparing.tuning import tuned

@@ -81,7 +81,7 @@ def recommend(
 
 def _say_unknown(recommender: Any, users: list[str]) -> None:
     from accord.cli.display import say
-    from accord.recommender.tables import as_ids
+    from accord.recommender.answers import as_ids
 
     rows = recommender.users.rows(as_ids("users", users, recommender.users))
     unseen = [user for user, row in zip(users, rows, strict=True) if row < 0]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,10 +14,11 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
+from accord.data.columns import Columns
 from accord.data.csr import Csr, IntArray
 from accord.data.interactions import IdMap, Ids, Interactions
+from accord.data.read import read_table
 from accord.errors import InputError, shown
-from accord.recommender import tables
 from accord.recommender.agreement import Agreement
 from accord.recommender.choice import Choices, Where
 from accord.recommender.top_n import REASONS, Lists, latest_last
@@ -89,33 +91,33 @@ class Answers:
         self, ids: pa.Array, k: int, *, history: History | None = None, barred: Tensor | None = None
     ) -> Iterator[pa.Table]:
         """The lists of blocks of users as tables, the first empty; `barred` [I] marks items to leave out."""
-        k, histories = tables.require_count("k", k), _by_text(history)
+        k, histories = require_count("k", k), _by_text(history)
         rows = self.users.rows(ids)
         with_history = np.zeros(len(ids), dtype=bool)
         if histories:
             with_history[:] = [str(value) in histories for value in ids.to_pylist()]
-        yield tables.of_lists(ids[:0], self.items, np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
+        yield of_lists(ids[:0], self.items, np.empty((0, 0), dtype=np.int64), np.empty((0, 0)), "model")
         trained = np.flatnonzero((rows >= 0) & ~with_history)
         done = 0
         for block, items, values in self.lists.ranker.rank(rows[trained], k, barred):
             owners = ids.take(pa.array(trained[done : done + len(block)]))
             done += len(block)
             top, scores = items[0].cpu().numpy(), values[0].cpu().numpy()
-            yield tables.of_lists(owners, self.items, top, scores, self.lists.sources(block))
+            yield of_lists(owners, self.items, top, scores, self.lists.sources(block))
         others = [(ids[n : n + 1], self._history(ids[n], histories[str(ids[n])])) for n in np.flatnonzero(with_history)]
         if len(unknown := ids.take(pa.array(np.flatnonzero((rows < 0) & ~with_history)))):
             others.append((unknown, np.empty(0, dtype=np.int64)))
         for owners, past in others:
             *best, source = self.lists.of_history(past, k, barred)
             top, scores = (x.cpu().numpy()[None].repeat(len(owners), 0) for x in best)
-            yield tables.of_lists(owners, self.items, top, scores, source)
+            yield of_lists(owners, self.items, top, scores, source)
 
     def _users(self, users: Ids | None) -> pa.Array:
-        return self.users.ids if users is None else tables.as_ids("users", users, self.users)
+        return self.users.ids if users is None else as_ids("users", users, self.users)
 
     def _history(self, user: Any, given: Sequence[Any]) -> IntArray:
         """The rows of the distinct items of a history, without unknown ones, the latest last."""
-        rows = self.items.rows(tables.as_ids("history", given, self.items)) if len(given) else np.empty(0, int)
+        rows = self.items.rows(as_ids("history", given, self.items)) if len(given) else np.empty(0, int)
         history = latest_last(rows[rows >= 0])
         if unknown := len(set(given)) - len(history):
             warnings.warn(f"user {user}: {unknown} item(s) of the history are unknown.", stacklevel=4)
@@ -135,7 +137,7 @@ class Answers:
 
     def _item_rows(self, name: str, given: Ids) -> IntArray:
         """The rows of items, with a warning about unknown ones."""
-        rows = self.items.rows(tables.as_ids(name, given, self.items))
+        rows = self.items.rows(as_ids(name, given, self.items))
         if unknown := int((rows < 0).sum()):
             warnings.warn(f"{name}: {unknown} of {len(rows)} item(s) are unknown.", stacklevel=4)
         return rows[rows >= 0]
@@ -151,7 +153,7 @@ class Answers:
         that have vectors, the vote of the members that have either in a consensus, and otherwise the cosine of the
         users of two items. It is comparable within a model and not between models.
         """
-        ids, k = tables.as_ids("items", items, self.items), tables.require_count("k", k)
+        ids, k = as_ids("items", items, self.items), require_count("k", k)
         barred, rows = self.barred(exclude, allow, where), self._rows("item", ids, self.items)
         lists = [self.lists.similar_to(row, k, barred) for row in rows.tolist()]
         sizes = [len(others) for others, _ in lists]
@@ -183,7 +185,7 @@ class Answers:
         the history; otherwise the `similarity` of the two items. For a consensus, contributions are those to the
         members with such sums: the votes of other members are not included. A pair without reasons has no row.
         """
-        (user_ids, item_ids), most = self._pairs(users, items), tables.require_count("most", most)
+        (user_ids, item_ids), most = self._pairs(users, items), require_count("most", most)
         histories, rows = _by_text(history), self._rows("item", item_ids, self.items)
         owners, by_pair = user_ids.to_pylist(), dict[int, list[tuple[int, float]]]()
         by = ""
@@ -210,7 +212,7 @@ class Answers:
         return pa.table(columns)
 
     def _pairs(self, users: Ids, items: Ids) -> tuple[pa.Array, pa.Array]:
-        pairs = tables.as_ids("users", users, self.users), tables.as_ids("items", items, self.items)
+        pairs = as_ids("users", users, self.users), as_ids("items", items, self.items)
         if len(pairs[0]) != len(pairs[1]):
             counts = f"there are {len(pairs[0])} users and {len(pairs[1])} items"
             raise InputError(f"{counts}; give one item for each user.")
@@ -226,7 +228,7 @@ class Answers:
     def agreement(self, pairs: Interactions | Any) -> pa.Table:
         """For each pair of a user and an item: the rank that each member of a consensus gives the item among the items
         that the user does not have, from 1, and how many members have it in their top 20. Null for unknown ids."""
-        given = tables.as_interactions(pairs)
+        given = as_interactions(pairs)
         return self.opinions.table(given, *given.rows_in(self.users, self.items))
 
     # --- titles
@@ -251,3 +253,56 @@ def _by_text(history: History | None) -> dict[str, Sequence[Any]]:
     if history is not None and not isinstance(history, Mapping):
         raise InputError(f"history is {shown(history)}; give the items of each user: {{user: [item, item]}}.")
     return {str(user): items for user, items in (history or {}).items()}
+
+
+def as_ids(name: str, given: Ids, training: IdMap) -> pa.Array:
+    """The ids that a caller gives as `name`, as one Arrow array: of the training ids' type if possible."""
+    if isinstance(given, pa.ChunkedArray):
+        ids = given.combine_chunks()
+    else:
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            raise InputError(f"{name} is {shown(given)}, and a list of ids is needed; give [{shown(given)}].")
+        given = given if hasattr(given, "__len__") else list(given)
+        try:
+            ids = pa.array(given)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # numbers and text together
+            ids = pa.array([str(one) for one in given])
+    try:
+        return ids.cast(training.ids.type)
+    except pa.ArrowInvalid:  # text that is no number, in a run whose ids are numbers: unknown
+        return ids.cast(pa.string())
+    except pa.ArrowNotImplementedError:
+        raise InputError(f"{name} contains {ids.type}, and ids are text or whole numbers; give those.") from None
+
+
+def require_count(name: str, given: Any) -> int:
+    """A positive whole number that a caller gives as `name`."""
+    try:
+        count = operator.index(given)
+    except TypeError:
+        count = 0
+    if count < 1 or isinstance(given, bool):
+        raise InputError(f"{name} is {shown(given)}; give a whole number from 1 up.")
+    return count
+
+
+def of_lists(users: pa.Array, all_items: IdMap, items: IntArray, scores: Any, source: Any) -> pa.Table:
+    """Lists [B, k] of item rows as table rows; ranks without an item (fewer unseen items than k) are left out."""
+    depth = items.shape[1]
+    keep = np.isfinite(scores).ravel()
+    owner = np.repeat(np.arange(len(users)), depth)[keep]
+    sources = np.broadcast_to(np.asarray(source), (len(users),))[owner]
+    return pa.table(
+        {
+            "user": users.take(pa.array(owner)),
+            "rank": pa.array(np.tile(np.arange(1, depth + 1), len(users))[keep], pa.int32()),
+            "item": all_items.take(items.ravel()[keep]),
+            "score": pa.array(scores.ravel()[keep], pa.float32()),
+            "source": pa.array(sources.tolist(), pa.string()),
+        }
+    )
+
+
+def as_interactions(source: Interactions | Any, columns: Columns | Mapping[str, str] | None = None) -> Interactions:
+    """Interactions as they are, or anything that can be read as a table of them."""
+    return source if isinstance(source, Interactions) else read_table(source, Columns.of(columns), merge=False)[0]

@@ -30,9 +30,9 @@ from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
 from accord.models.consensus import as_run
-from accord.recommender import run_folder, tables, updating
+from accord.recommender import run_folder, updating
 from accord.recommender.agreement import Agreement
-from accord.recommender.answers import Answers
+from accord.recommender.answers import Answers, as_interactions
 from accord.recommender.top_n import Lists
 from accord.training import checkpoints
 from accord.training.plan import find_device
@@ -268,7 +268,7 @@ class Recommender(Answers):
         The mean over the runs; null for a user or item unknown to training. `accord.posterior` and `accord.audit`
         estimate p_real, from models that have not seen the interaction.
         """
-        pairs = tables.as_interactions(interactions)
+        pairs = as_interactions(interactions)
         users, items = pairs.rows_in(self.users, self.items)
         trained = (users >= 0) & (items >= 0)
         belief = np.full(len(pairs), np.nan)
@@ -306,7 +306,7 @@ class Recommender(Answers):
         if without_learned and run.members:
             run = updating.with_solved_only(run)
         method = self._chosen_method if self.final is None else self.final.method
-        log, rows = replace(self.everything(), item_info=self.item_info), tables.as_interactions(new, columns)
+        log, rows = replace(self.everything(), item_info=self.item_info), as_interactions(new, columns)
         updating.require_updatable(run, log)
         data = updating.grown(log, rows, run, items)
         before = self.metrics["dataset"]

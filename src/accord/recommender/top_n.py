@@ -97,9 +97,10 @@ class Lists:
     @torch.inference_mode()
     def reasons(self, items: Tensor, source: int | Rows, limit: int = REASONS) -> Reasons:
         """Why items [m] are recommended to a training user, or for a history of distinct items, the latest last."""
-        user, history = None, source
-        if isinstance(source, int):
-            user, history = source, self.train.items[self.train.ptr[source] : self.train.ptr[source + 1]]
+        user = source if isinstance(source, int) else None
+        history = (
+            source if not isinstance(source, int) else self.train.items[slice(*self.train.ptr[source : source + 2])]
+        )
         rows = torch.from_numpy(history).to(items)
         if not len(rows) or not len(items):
             return Reasons("similarity", [[] for _ in range(len(items))])

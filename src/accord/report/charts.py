@@ -1,11 +1,11 @@
-"""The charts of reports: functions from rows to altair charts in the colours of the page.
+"""The charts of reports and audits: functions from rows to altair charts in the colours of the page.
 
 An axis has no title if it would repeat that of the chart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -13,8 +13,25 @@ import pyarrow as pa
 
 from accord.report.page import NOISE, REAL, SERIES, SOFT
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 Drawing = Any  # an altair chart; altair does not type its chained calls
+PROBABILITY: dict[str, Any] = {"scale": alt.Scale(domain=[0, 1])}
+TENTHS = [0, 0.2, 0.4, 0.6, 0.8, 1]
+
+
+def _chart(rows: Sequence[Row]) -> Any:
+    return alt.Chart(pa.Table.from_pylist([dict(row) for row in rows]))
+
+
+def _tooltips(*names: str, **formats: str) -> list[alt.Tooltip]:
+    """Of nominal fields by name, and of numbers with their format."""
+    numbers = [alt.Tooltip(f"{name}:Q", format=form) for name, form in formats.items()]
+    return [*(alt.Tooltip(f"{name}:N") for name in names), *numbers]
+
+
+def _mean_tooltips(metric: str, interval: bool = True) -> list[alt.Tooltip]:
+    titles = {"mean": metric} | ({"low": "from", "high": "to"} if interval else {})
+    return [alt.Tooltip(f"{field}:Q", title=title, format=".4f") for field, title in titles.items()]
 
 
 def _colours(names: Sequence[str], grey: Sequence[str] = ()) -> alt.Scale:
@@ -24,20 +41,27 @@ def _colours(names: Sequence[str], grey: Sequence[str] = ()) -> alt.Scale:
     return alt.Scale(domain=list(names), range=[colours.get(name, SOFT) for name in names])
 
 
-def _data(rows: Sequence[Row]) -> Any:
-    return pa.Table.from_pylist(list(rows))
+def _legend(names: Sequence[str], **options: Any) -> Any:
+    return None if len(names) < 2 else alt.Legend(**options)
+
+
+def _diagonal(x: alt.X, y: alt.Y, names: Sequence[str]) -> Drawing:
+    ends = _chart([dict.fromkeys(names, 0.0), dict.fromkeys(names, 1.0)])
+    return ends.mark_line(strokeDash=[4, 4], color=SOFT, tooltip=None).encode(x=x, y=y)
+
+
+# --- runs
 
 
 def dots(rows: Sequence[Row], metric: str, names: Sequence[str], grey: Sequence[str]) -> Drawing:
     """A metric of each run with its interval. Rows: run, mean, low, high."""
-    base = alt.Chart(_data(rows)).encode(
+    base = _chart(rows).encode(
         y=alt.Y("run:N", sort=list(names), title=None, axis=alt.Axis(labelLimit=130, labelColor="var(--ink)")),
         color=alt.Color("run:N", scale=_colours(names, grey), legend=None),
-        tooltip=_tooltips(("run", "N"), ("mean", metric), ("low", "from"), ("high", "to")),
+        tooltip=[*_tooltips("run"), *_mean_tooltips(metric)],
     )
-    span = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)), x2="high:Q"
-    )
+    x = alt.X("low:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
+    span = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q")
     return alt.layer(span, base.mark_point(filled=True, size=90, opacity=1).encode(x="mean:Q"))
 
 
@@ -45,18 +69,18 @@ def groups(
     rows: Sequence[Row], metric: str, title: str, order: Sequence[str], names: Sequence[str], grey: Sequence[str] = ()
 ) -> Drawing:
     """A metric of each run in each group. Rows: group, run, mean and, for an interval, low and high."""
-    base = alt.Chart(_data(rows)).encode(
+    interval = "low" in rows[0]
+    base = _chart(rows).encode(
         x=alt.X("group:N", sort=list(order), title=title, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
         xOffset=alt.XOffset("run:N", sort=list(names)),
         color=alt.Color("run:N", scale=_colours(names, grey), sort=list(names), legend=_legend(names)),
+        tooltip=[*_tooltips("group", "run"), *_mean_tooltips(metric, interval)],
     )
-    fields = [("group", "N"), ("run", "N"), ("mean", metric)]
     points = base.mark_point(filled=True, size=60, opacity=1)
-    if "low" not in rows[0]:
-        return points.encode(tooltip=_tooltips(*fields))
-    span = base.mark_rule(strokeWidth=2).encode(y="low:Q", y2="high:Q")
-    return alt.layer(span, points).encode(tooltip=_tooltips(*fields, ("low", "from"), ("high", "to")))
+    if not interval:
+        return points
+    return alt.layer(base.mark_rule(strokeWidth=2).encode(y="low:Q", y2="high:Q"), points)
 
 
 def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
@@ -64,10 +88,10 @@ def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
     epochs = sorted({row["epoch"] for row in rows})
     axis = alt.Axis(format="d", values=epochs if len(epochs) <= 10 else alt.Undefined)
     dashes = _legend(names, symbolType="stroke", symbolSize=400)  # distinguish lines without colour
-    base = alt.Chart(_data(rows)).encode(
+    base = _chart(rows).encode(
         x=alt.X("epoch:Q", title="epoch", axis=axis, scale=alt.Scale(nice=False)),
         color=alt.Color("run:N", scale=_colours(names), legend=dashes),
-        tooltip=_tooltips(("run", "N"), ("epoch", "N"), ("mean", title)),
+        tooltip=[*_tooltips("run", "epoch"), *_mean_tooltips(title, interval=False)],
     )
     y = alt.Y("low:Q", title=None, scale=alt.Scale(zero=False))
     band = base.mark_area(opacity=0.2, tooltip=None).encode(y=y, y2="high:Q")
@@ -78,24 +102,84 @@ def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
 def probabilities(rows: Sequence[Row], names: Sequence[str]) -> Drawing:
     """Histograms over the probability of being real, one for each value. Rows: what, left, right, share."""
     scale = alt.Scale(domain=list(names), range=[NOISE, REAL] if len(names) == 2 else [REAL])
-    axis = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f")
-    chart = alt.Chart(_data(rows)).mark_bar(opacity=0.55, binSpacing=0, stroke=None)
-    return chart.encode(
-        x=alt.X("left:Q", bin="binned", title="probability of being real", scale=alt.Scale(domain=[0, 1]), axis=axis),
+    axis = alt.Axis(values=TENTHS, format=".1f")
+    bars = _chart(rows).mark_bar(opacity=0.55, binSpacing=0, stroke=None)
+    return bars.encode(
+        x=alt.X("left:Q", bin="binned", title="probability of being real", axis=axis, **PROBABILITY),
         x2="right:Q",
         y=alt.Y("share:Q", stack=None, title="share of interactions", axis=alt.Axis(format="%")),
         color=alt.Color("what:N", scale=scale, sort=list(names), legend=_legend(names)),
-        tooltip=[*_tooltips(("what", "N")), alt.Tooltip("share:Q", format=".1%")],
+        tooltip=_tooltips("what", share=".1%"),
     )
 
 
-def _legend(names: Sequence[str], **options: Any) -> Any:
-    return None if len(names) < 2 else alt.Legend(**options)
+# --- audits: of pieces of the summary
 
 
-def _tooltips(*fields: tuple[str, str]) -> list[alt.Tooltip]:
-    """A tooltip for each (field, title); the title 'N' stands for a nominal field under its name."""
-    return [
-        alt.Tooltip(f"{field}:N") if title == "N" else alt.Tooltip(f"{field}:Q", title=title, format=".4f")
-        for field, title in fields
+def lorenz(curve: Mapping[str, Sequence[float]]) -> Drawing:
+    names = ("items", "interactions")
+    x = alt.X("items:Q", title="share of the items, the least popular first", axis=alt.Axis(format="%"))
+    y = alt.Y("interactions:Q", title="share of the interactions", axis=alt.Axis(format="%"))
+    base = alt.Chart(pa.table(dict(curve))).encode(x=x, y=y, tooltip=_tooltips(**dict.fromkeys(names, ".1%")))
+    return alt.layer(_diagonal(x, y, names), base.mark_area(opacity=0.2), base.mark_line(strokeWidth=2))
+
+
+def over_time(line: Mapping[str, Any]) -> Drawing:
+    unit = 1000 if line["is_date"] else 1  # Vega's dates are milliseconds
+    rows = [
+        {"at": unit * row["from"], "until": unit * row["to"], "interactions": row["interactions"]}
+        for row in line["bins"]
     ]
+    x = alt.X("at:T", title=None, axis=alt.Axis(tickCount=6)) if line["is_date"] else alt.X("at:Q", title="time")
+    bars = _chart(rows).mark_rect(stroke=None)
+    y, tooltip = alt.Y("interactions:Q", title=None), _tooltips(interactions=",")
+    return bars.encode(x=x, x2="until", y=y, y2=alt.Y2Datum(0), tooltip=tooltip)
+
+
+def histogram(bins: Sequence[Row]) -> Drawing:
+    rows = [{**row, "what": "probably noise" if row["to"] <= 0.5 else "probably real"} for row in bins]
+    scale = alt.Scale(domain=["probably noise", "probably real"], range=[NOISE, REAL])
+    bars = _chart(rows).mark_bar(binSpacing=1)
+    return bars.encode(
+        x=alt.X("from:Q", bin="binned", title="p_real", axis=alt.Axis(values=TENTHS), **PROBABILITY),
+        x2="to:Q",
+        y=alt.Y("interactions:Q", title="interactions"),
+        color=alt.Color("what:N", scale=scale),
+        tooltip=_tooltips(**{"from": ".2f", "to": ".2f", "interactions": ","}),
+    )
+
+
+def intervals(rows: Sequence[Row], field: str, axis: str) -> Drawing:
+    """`noise_rate` or `p_real` of each group, with its interval."""
+    noise = field == "noise_rate"
+    form, colour = (".1%", NOISE) if noise else (".3f", REAL)
+    shown = [{name: row[name] for name in ("label", field, "low", "high", "interactions")} for row in rows]
+    first = "split(datum.value, ' to ')[0]" if noise else "datum.value"  # of a range; the tooltip shows all of it
+    title = f"{axis}, from".removeprefix(", ") if noise else axis
+    labels = alt.Axis(labelAngle=0, labelExpr=first)
+    numbers = _tooltips(**dict.fromkeys((field, "low", "high"), form), interactions=",")
+    base = _chart(shown).encode(
+        x=alt.X("label:N", sort=[row["label"] for row in rows], title=title, axis=labels),
+        tooltip=[alt.Tooltip("label:N", title=axis or "time"), *numbers],
+    )
+    y = alt.Y("low:Q", title=None, scale=alt.Scale(zero=noise), axis=alt.Axis(format="%" if noise else ""))
+    span = base.mark_rule(strokeWidth=2, color=colour).encode(y=y, y2="high:Q")
+    return alt.layer(span, base.mark_point(filled=True, size=70, opacity=1, color=colour).encode(y=f"{field}:Q"))
+
+
+def reliability(figures: Mapping[str, Any]) -> Drawing:
+    """The share that is real at each probability, before and after recalibration; the diagonal is perfect."""
+    names = {"before": "p_real", "after": "recalibrated"}
+    rows = [{"what": label, **row} for name, label in names.items() for row in figures[name]["bins"]]
+    x = alt.X("p:Q", title="probability of being real", axis=alt.Axis(values=TENTHS), **PROBABILITY)
+    y = alt.Y("real:Q", title="share that is real", axis=alt.Axis(format="%"), **PROBABILITY)
+    domain = list(names.values())
+    points = _chart(rows).mark_line(point={"filled": True, "size": 60}, strokeWidth=2)
+    lines = points.encode(
+        x=x,
+        y=y,
+        color=alt.Color("what:N", scale=alt.Scale(domain=domain, range=[NOISE, REAL])),
+        shape=alt.Shape("what:N", scale=alt.Scale(domain=domain)),
+        tooltip=_tooltips("what", p=".3f", real=".3f", interactions=","),
+    )
+    return alt.layer(_diagonal(x, y, ("p", "real")), lines)

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from accord.errors import InputError
 from accord.serve import schemas as s
 from accord.serve.guard import ApiError, Guard, Rules, overloaded
-from accord.serve.holder import Holder
+from accord.serve.snapshots import Holder
 
 STATIC = Path(__file__).parent / "static"
 DESCRIPTION = """Recommendations from a run folder. Ids are those of the training data. Errors have the body

@@ -17,9 +17,8 @@ from accord.config import full_name
 from accord.errors import Argument, InputError
 from accord.serve.api import make_app
 from accord.serve.connection import MAX_CONNECTIONS, Connection, connections_allowed
-from accord.serve.guard import Rules
-from accord.serve.holder import Holder
-from accord.serve.meters import Meters
+from accord.serve.guard import Meters, Rules
+from accord.serve.snapshots import Holder
 
 MAX_HEADER_BYTES = 2**16  # a thousand items to exclude fit into the first line
 MIN_TOKEN_LENGTH = 16  # if other machines can reach the server

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,19 +11,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
-from accord.errors import InputError
+from accord.errors import Argument, InputError
+from accord.io.files import read_json
+from accord.io.parquet import read_table
 from accord.recommender.choice import Where
 from accord.recommender.recommender import Recommender
 from accord.recommender.run_folder import FILES, MANIFEST, as_sentences
 from accord.recommender.top_n import List, Reasons, latest_last
-from accord.serve.audited import Audited
-from accord.serve.guard import ApiError
-from accord.serve.search import Search
+from accord.serve.guard import ApiError, Meters
 
 EXACT_IN_JSON = 2**53  # JavaScript rounds larger integers
 IDS_AT_ONCE = 10_000  # converted to Python before other threads get their turn
@@ -30,6 +33,10 @@ OPTIONAL = ("log.jsonl", MANIFEST)
 Identity = tuple[tuple[str, int, int, int], ...]
 Answer = dict[str, Any]
 Id = int | str
+COLUMNS = ("p_real", "low", "high")
+WATCH_SECONDS = 1.0
+RETRY_SECONDS = 60.0  # after which a run that could not be loaded is tried again
+log = logging.getLogger("accord.serve")
 
 
 def identity_of(folder: Path) -> Identity | None:
@@ -241,3 +248,116 @@ def _ids(ids: IdMap) -> tuple[list[Id], dict[str, int]]:
         rows.update((text, start + number) for number, (_, text) in enumerate(pairs))
         shown += [text if isinstance(id_, int) and abs(id_) > EXACT_IN_JSON else id_ for id_, text in pairs]
     return shown, rows
+
+
+def fold(texts: pa.Array) -> pa.Array:
+    """Texts as they are compared: lower case, without accents."""
+    letters = pc.utf8_normalize(pc.utf8_lower(pc.utf8_upper(texts)), "NFKD")  # ς is σ
+    return pc.replace_substring_regex(pc.replace_substring(letters, "ß", "ss"), r"\p{M}", "")
+
+
+class Search:
+    """Finds rows whose id or title contains every word: an equal id first, then the most frequent rows."""
+
+    def __init__(self, ids: pa.Array, titles: pa.Array | None, counts: IntArray) -> None:
+        self._order = np.argsort(-counts, kind="stable")
+        texts = ids.cast(pa.string()).take(pa.array(self._order))
+        self._ids = self._text = fold(texts)
+        if titles is not None:
+            in_order = titles.take(pa.array(self._order)).fill_null("")
+            self._text = fold(pc.binary_join_element_wise(texts, in_order, "\n"))
+
+    def find(self, query: str, limit: int) -> list[int]:
+        """At most `limit` rows."""
+        words = fold(pa.array([query]))[0].as_py().split()
+        matches = np.ones(len(self._text), dtype=bool)
+        for word in words:
+            matches &= np.asarray(pc.match_substring(self._text, word))
+        groups = [matches]
+        if len(words) == 1:
+            starts = matches & np.asarray(pc.starts_with(self._ids, words[0]))
+            exact = starts & np.asarray(pc.equal(self._ids, words[0]))
+            groups = [exact, starts & ~exact, matches & ~starts]
+        places = np.concatenate([np.flatnonzero(group)[:limit] for group in groups])
+        return [int(row) for row in self._order[places[:limit]]]
+
+
+class Audited:
+    """The audit's summary, and its interactions by row numbers of the run, the most probable noise first."""
+
+    def __init__(self, folder: Path, recommender: Recommender) -> None:
+        if not (folder / "summary.json").is_file():
+            raise InputError(
+                Argument("audit", folder), ": there is no summary.json; give the folder that `accord audit` wrote."
+            )
+        self.summary: dict[str, Any] = read_json(folder / "summary.json")
+        table = read_table(folder / "interactions.parquet")
+        if self.summary.get("kind") != "audit" or not {"user", "item", *COLUMNS} <= set(table.column_names):
+            raise InputError(
+                Argument("audit", folder), " is not the folder of an audit; give the one that `accord audit` wrote."
+            )
+        rows = {"user": recommender.users.rows(table["user"]), "item": recommender.items.rows(table["item"])}
+        figures = {name: np.round(table[name].to_numpy().astype(np.float64), 4) for name in COLUMNS}
+        in_run = (pc.field("user") >= 0) & (pc.field("item") >= 0)
+        self.table = pa.table(rows | figures).filter(in_run).sort_by("p_real")
+        if not len(self.table):
+            raise InputError(
+                Argument("audit", folder), " is of other data than the run: they have no users or no items in common."
+            )
+
+    def find(self, **rows: int | None) -> pa.Table:
+        """The interactions of a user and an item, by row number (None: any user, any item)."""
+        table = self.table
+        for name, row in rows.items():
+            if row is not None:
+                table = table.filter(pc.field(name) == row)
+        return table
+
+
+class Holder:
+    """A request reads `snapshot` once and uses it to its end, so replacing it is one assignment."""
+
+    def __init__(self, folder: Path, meters: Meters, audit: Path | None = None, allow_imports: bool = False) -> None:
+        self.folder, self.meters, self._audit, self._allow_imports = folder, meters, audit, allow_imports
+        self._lock = asyncio.Lock()
+        self.snapshot = self._load()
+        self.meters.loaded.set(self.snapshot.loaded_at)
+
+    def _load(self) -> Snapshot:
+        return Snapshot.load(self.folder, self._audit, self._allow_imports)
+
+    @property
+    def is_reloading(self) -> bool:
+        return self._lock.locked()
+
+    async def reload(self) -> bool:
+        """Read the folder again, in a thread; if that fails, the old snapshot stays and the log says why."""
+        async with self._lock:
+            try:
+                snapshot = await asyncio.to_thread(self._load)
+            except Exception as error:
+                reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+                log.error("reload failed, still serving the old run: %s", reason)
+                self.meters.reloads.labels("failed").inc()
+                return False
+            self.snapshot = snapshot
+        self.meters.reloads.labels("done").inc()
+        self.meters.loaded.set(snapshot.loaded_at)
+        log.info("reloaded %s: %s, %s + %s", self.folder, *(snapshot.about[n] for n in ("dataset", "model", "method")))
+        return True
+
+    async def watch(self) -> None:
+        """Reload when the folder holds another run and is no longer being written to.
+
+        A run that cannot be loaded is tried again later: the process may only have been short of memory or open files.
+        """
+        before, tried, retry_at = self.snapshot.identity, None, 0.0
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            identity = identity_of(self.folder)
+            is_new = identity is not None and identity == before and identity != self.snapshot.identity
+            if is_new and (identity != tried or time.monotonic() >= retry_at):
+                tried = identity
+                if not await self.reload():
+                    retry_at = time.monotonic() + RETRY_SECONDS
+            before = identity

@@ -13,9 +13,8 @@ from accord.comparing.results import mean_sd, read_lines
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset
 from accord.evaluation.noise import auc
-from accord.posteriors.estimate import Estimate, estimate
-from accord.posteriors.next_labels import next_labels, uncertainty
-from accord.report.export import write_all
+from accord.posteriors.estimate import Estimate, estimate, next_labels, uncertainty
+from accord.report.page import write_all
 from accord.report.tables import Table
 from accord_lab.labels.draws import FIRST_DRAW
 from accord_lab.labels.study import Line, add_missing, require_labels

@@ -23,7 +23,7 @@ from accord.models.consensus import Consensus, Member
 from accord.posteriors.estimate import Estimate, estimate
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
-from accord.report.export import write_all
+from accord.report.page import write_all
 from accord.report.tables import Figure, Table
 from accord_lab import charts
 from accord_lab.labels.draws import DESCRIPTIONS, By, drawn_labels, with_train_labels, without_labels

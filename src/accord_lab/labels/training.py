@@ -15,7 +15,7 @@ from accord.data.interactions import Dataset
 from accord.evaluation.noise import auc
 from accord.fitting import fit
 from accord.methods import MethodSpec, method_name
-from accord.report.export import write_all
+from accord.report.page import write_all
 from accord.report.tables import Table
 from accord.training.plan import FIRST_SEED
 from accord_lab.labels.draws import drawn_labels, with_train_labels

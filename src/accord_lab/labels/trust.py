@@ -25,7 +25,7 @@ from accord.fitting import fit
 from accord.models.consensus import Consensus, Member
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
-from accord.report.export import write_all
+from accord.report.page import write_all
 from accord.report.tables import Table
 from accord_lab.labels.draws import FIRST_DRAW, drawn_labels, with_train_labels, without_labels
 from accord_lab.labels.shares import BUDGET, add_label_members, ndcg_of

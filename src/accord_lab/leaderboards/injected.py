@@ -21,7 +21,7 @@ from accord.data.simulate import KINDS
 from accord.errors import InputError, unknown
 from accord.io.files import write_json
 from accord.methods import METHODS
-from accord.report.export import write_all
+from accord.report.page import write_all
 from accord.report.tables import Figure, Table
 from accord_lab import charts
 from accord_lab.leaderboards.leaderboard import KS, TRIALS, row_name

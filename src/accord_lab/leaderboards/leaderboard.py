@@ -22,7 +22,7 @@ from accord.evaluation.significance import Comparison, compare_to, holm
 from accord.io.files import write_json
 from accord.methods import METHODS
 from accord.protocol import PRESETS
-from accord.report.export import write_all
+from accord.report.page import write_all
 from accord.report.tables import Figure, Table
 from accord_lab import charts
 from accord_lab.leaderboards.noise_conditions import LabelledPairs

@@ -25,7 +25,7 @@ from accord.methods.partner import SolvedPartner
 from accord.models import is_solved
 from accord.models.base import Setup
 from accord.recommender.recommender import Recommender
-from accord.report.export import write_all
+from accord.report.page import write_all
 from accord.report.tables import Figure, Table
 from accord.training.stack import StackTraining
 from accord_lab.leaderboards.leaderboard import KS, SIGNIFICANT

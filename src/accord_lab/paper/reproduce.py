@@ -9,7 +9,7 @@ from accord.comparing.compare import Request, compare
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset
 from accord.errors import InputError
-from accord.report.export import write_all
+from accord.report.page import write_all
 from accord_lab.paper.accuracy_tables import ABLATION, OVERALL, SELECTION
 from accord_lab.paper.agreement import AGREEMENT
 from accord_lab.paper.curves import CURVES
