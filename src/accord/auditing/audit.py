@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import time
@@ -14,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
 from accord.auditing.clean_log import Cleaned, write_clean, write_table
 from accord.auditing.detection import detection
@@ -30,6 +30,7 @@ from accord.data.labels import summary as label_summary
 from accord.errors import Argument, ColumnArgument, InputError
 from accord.io.files import only_writer, replacing, write_json
 from accord.io.notebook import as_html
+from accord.models.histories import one_thread
 from accord.training.trainer import Progress
 from accord.version import __version__
 
@@ -74,8 +75,9 @@ def audit(
     """
     if not isinstance(seeds, int) or seeds < 1:
         raise InputError(Argument("seeds", seeds), ": give at least 1.")
-    on = (workers or Here()).device(device)
-    clock = _Clock()
+    # steps on a CPU are small: on a busy machine, threads that wait for each other make them many times slower
+    threads = one_thread() if (workers or Here()).device(device).type == "cpu" else nullcontext()
+    times = [time.perf_counter()]
     log = open_log(
         data, columns=columns, split=split, ratios=ratios, clean=clean, seed=split_seed, items=items, labels=labels,
         events=events,
@@ -85,25 +87,26 @@ def audit(
             f"{log.data.name}: no user has two interactions, so none can be judged by what else its user did; check ",
             ColumnArgument("user"), ".",
         )  # fmt: skip
-    clock.lap("read")
+    times.append(time.perf_counter())
     label_figures = label_summary(log.data)
     for note in (*log.data.notes, *described(label_figures)):
         say(f"note: {note}")
-    with _work_folder(out, resume) as work, _one_thread(on), _workers(workers, processes, len(log)) as workers:
+    with _work_folder(out, resume) as work, threads, _workers(workers, processes, len(log)) as workers:
         findings = health(log)
-        clock.lap("health")
+        times.append(time.perf_counter())
         judged = judge(log)
         detected, calibrated = (None, None) if log.truth is None else detection(log, judged, log.truth)
         users, rated_items = (side_table(log, judged, side) for side in ("user", "item"))
         noise = noise_summary(log, judged, users, rated_items)
         if log.label is not None:
             say(f"note: {judged.why}")
-        clock.lap("noise")
+        times.append(time.perf_counter())
         tested = verdict(
             log, seeds=seeds, device=device, work=work, watch=watch, say=lambda text: say(f"verdict, {text}"),
             workers=workers,
         )  # fmt: skip
-        clock.lap("verdict")
+        times.append(time.perf_counter())
+        seconds = dict(zip(("read", "health", "noise", "verdict"), np.diff(times), strict=True))
         summary = {
             "accord": __version__,
             "kind": "audit",
@@ -113,10 +116,10 @@ def audit(
             "noise": noise,
             "detection": detected,
             "verdict": tested,
-            "seconds": clock.seconds(),
+            "seconds": {name: round(took, 2) for name, took in {**seconds, "all": times[-1] - times[0]}.items()},
         }
         result = Audit(
-            log, interactions_table(log, judged, calibrated), users, rated_items, _for_json(summary),
+            log, interactions_table(log, judged, calibrated), users, rated_items, _as_json(summary),
             label_table(log, judged),
         )  # fmt: skip
         if out is not None:
@@ -149,32 +152,6 @@ def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
                 work.rmdir()
 
 
-@contextmanager
-def _one_thread(device: torch.device) -> Iterator[None]:
-    """Steps on a CPU are small: on a busy machine, threads that wait for each other make them many times slower."""
-    before = torch.get_num_threads()
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-class _Clock:
-    def __init__(self) -> None:
-        self.began = self.last = time.perf_counter()
-        self.laps: dict[str, float] = {}
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.laps[name], self.last = now - self.last, now
-
-    def seconds(self) -> dict[str, float]:
-        laps = self.laps | {"all": time.perf_counter() - self.began}
-        return {name: round(value, 2) for name, value in laps.items()}
-
-
 def _described(log: Log) -> dict[str, Any]:
     users, items = len(np.unique(log.users)), len(np.unique(log.items))
     return {
@@ -191,15 +168,9 @@ def _described(log: Log) -> dict[str, Any]:
     }
 
 
-def _for_json(value: Any) -> Any:
-    """A value that JSON can hold: no numpy numbers, no tuples, null for numbers that are not finite."""
-    if isinstance(value, dict):
-        return {key: _for_json(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_for_json(one) for one in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+def _as_json(summary: dict[str, Any]) -> Any:
+    """The summary as JSON holds it: no numpy numbers, no tuples, null for numbers that are not finite."""
+    return json.loads(json.dumps(summary, default=lambda value: value.item()), parse_constant=lambda _: None)
 
 
 @dataclass(frozen=True)

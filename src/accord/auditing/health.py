@@ -16,7 +16,7 @@ from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
 from accord.data.split import pairs
 from accord.errors import shown
-from accord.report.recommendations import gini
+from accord.report.sections import gini
 
 Level = Literal["serious", "notice", "fine"]
 

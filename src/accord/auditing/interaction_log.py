@@ -79,23 +79,10 @@ class Log:
         return list(info.column("title").combine_chunks().take(pa.array(rows, mask=rows < 0)).to_pylist())
 
 
-def open_log(
-    source: Any,
-    *,
-    columns: Columns | None = None,
-    split: str = "auto",
-    ratios: Sequence[float] = (0.8, 0.1, 0.1),
-    clean: str | None = None,
-    seed: int = 0,
-    items: Any = None,
-    labels: Any = None,
-    events: str | None = None,
-) -> Log:
-    """Open whatever `accord.load` takes. Without a clean rule, values that tell real from noise give one."""
-    options: dict[str, Any] = {
-        "columns": columns, "split": split, "ratios": ratios, "seed": seed, "items": items, "labels": labels,
-        "events": events,
-    }  # fmt: skip
+def open_log(source: Any, *, columns: Columns | None = None, clean: str | None = None, **options: Any) -> Log:
+    """Open whatever `accord.load` takes, with its options. Without a clean rule, values that tell real from noise give
+    one."""
+    options["columns"] = columns
     if isinstance(source, Query):  # queried once: the table may change meanwhile
         options["name"], (source, _) = source.name, read.read_all_columns(source)
     table = table_of(source)

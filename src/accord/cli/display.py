@@ -95,7 +95,7 @@ def members_table(metrics: dict[str, Any]) -> None:
         limit = f"up to {search['trials']} each"
         say(f"tried {len(search['tried'])} configurations of {families} families, {limit}; the best of each family:")
     if "members" in metrics:
-        from accord.report.members import member_columns, member_rows
+        from accord.report.sections import member_columns, member_rows
 
         print_table(member_columns(metrics), member_rows(metrics["members"]))
     for note in metrics.get("notes", ()):

@@ -262,13 +262,9 @@ def _identities(request: Request, run: RunSpec) -> list[Line]:
     return identities
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(line: Line) -> Any:
     """What was measured, with fewer digits."""
-    if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_rounded(inner) for inner in value]
-    return round(value, DIGITS) if isinstance(value, float) else value
+    return json.loads(json.dumps(line), parse_float=lambda text: round(float(text), DIGITS))
 
 
 def users_of(

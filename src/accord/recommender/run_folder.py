@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from accord.models.base import Model
 from accord.models.consensus import Member
 from accord.training.run import RunConfig, RunSpec
 
+Checked = TypeVar("Checked", bound=BaseModel)
 Figures = dict[str, Annotated[float, Field(allow_inf_nan=False)]]
 REFIT = "refit.safetensors"  # weights of the run fitted again on the whole log
 MANIFEST = "manifest.json"  # 0.1.0 wrote none
@@ -41,13 +42,13 @@ ROWS_AT_ONCE = 2**22
 PARTS = ("train", "valid", "rest")
 
 
-class _Said(BaseModel):
-    """More may be there than is asked for."""
+class _Content(BaseModel):
+    """What a file must have; it may have more."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
 
-class _Data(_Said):
+class _Data(_Content):
     name: str
     users: int
     items: int
@@ -57,12 +58,12 @@ class _Data(_Said):
     notes: list[str] = []
 
 
-class _Group(_Said):
+class _Group(_Content):
     users: int
     mean: Figures
 
 
-class _Entry(_Said):
+class _Entry(_Content):
     seed: int
     metrics: Figures
     epochs: int
@@ -79,7 +80,7 @@ class _Judged(Member):
     test_ndcg: float | None = Field(None, alias="test_ndcg@20", allow_inf_nan=False)
 
 
-class _Metrics(_Said):
+class _Metrics(_Content):
     """What metrics.json says."""
 
     accord: str
@@ -96,7 +97,7 @@ class _Metrics(_Said):
     members: list[_Judged] = []
 
 
-class _Epoch(_Said):
+class _Epoch(_Content):
     """A line of log.jsonl; of a run that diverged, figures are null or no numbers."""
 
     stage: str
@@ -163,16 +164,12 @@ def _sum(path: Path) -> dict[str, Any]:
 def read_metrics(path: Path, config: RunConfig) -> dict[str, Any]:
     """metrics.json, of the runs of this config."""
     content: dict[str, Any] = read_json(path)
-    try:
-        said = _Metrics.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise damaged(path, f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}") from None
-    if len(said.runs) != len(config.seeds):
+    metrics = _checked(path, _Metrics, content)
+    if len(metrics.runs) != len(config.seeds):
         raise damaged(path, "it is of another number of runs")
-    if (said.model, said.method) != (config.model, config.method or "none"):
-        raise damaged(path, f"it is of {full_name(said.model, said.method)}, and config.json of another run")
-    if [run.seed for run in said.runs] != list(config.seeds):
+    if (metrics.model, metrics.method) != (config.model, config.method or "none"):
+        raise damaged(path, f"it is of {full_name(metrics.model, metrics.method)}, and config.json of another run")
+    if [run.seed for run in metrics.runs] != list(config.seeds):
         raise damaged(path, "it is of runs with other seeds than config.json says")
     return content
 
@@ -287,15 +284,19 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         return []
     try:
         entries = [parsed(line) for line in own_file(path).read_text(encoding="utf-8").splitlines()]
-        for entry in entries:
-            _Epoch.model_validate(entry)
-        return entries
-    except ValidationError as error:
-        first = error.errors()[0]
-        what = f"{'.'.join(map(str, first['loc'])) or 'a line'}: {first['msg']}"
-        raise damaged(path, what) from None
     except (ValueError, RecursionError) as error:
         raise damaged(path, str(error)) from None
+    for entry in entries:
+        _checked(path, _Epoch, entry)
+    return entries
+
+
+def _checked(path: Path, kind: type[Checked], content: Any) -> Checked:
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise damaged(path, f"{'.'.join(map(str, first['loc'])) or 'an entry'}: {first['msg']}") from None
 
 
 def damaged(path: Path, why: str) -> InputError:

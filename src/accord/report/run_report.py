@@ -12,13 +12,10 @@ from typing import Any
 from accord.evaluation.significance import compare_to
 from accord.recommender.recommender import Recommender
 from accord.report.accuracy import dots, metrics, summary, users, verdict
-from accord.report.beliefs import beliefs
-from accord.report.members import members
 from accord.report.page import Fact, Page, Section
-from accord.report.recommendations import recommendations
 from accord.report.runs import Entry, Floats, Interval, Runs
+from accord.report.sections import beliefs, members, recommendations, training
 from accord.report.tables import Cell, Table
-from accord.report.training import training
 from accord.training.run import preset_rules
 
 OTHER_K = re.compile(r"@(?!(10|20)\b)")  # metrics at other K are folded

@@ -1,0 +1,327 @@
+"""Sections of a report of runs: members and votes, recommendations, training, and beliefs about interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from accord.data.csr import IntArray
+from accord.data.interactions import Interactions
+from accord.models.consensus import Member
+from accord.recommender.agreement import AGREES
+from accord.recommender.recommender import Recommender
+from accord.report import charts
+from accord.report.page import Chart, Section
+from accord.report.runs import SAMPLE, Entry, Floats, Runs, sample_users
+from accord.report.tables import Cell, Table
+
+ASKED = 500  # users: enough for shares to the percent
+SEEN = "seen in training"
+EXAMPLES = 10
+MOST_CHARTS = 6  # of one kind, one per run
+BINS = 20
+MOST_VALUES = 10  # more distinct values are grouped into fifths
+COUNTS = ("interactions of the user", "of the item")
+COLUMNS = ("run", "mean probability", "below 0.5", "noise detection (AUC)", "average precision")
+Judge = tuple[Entry, Floats]
+
+
+# --- the members of a consensus
+
+
+def member_columns(metrics: Mapping[str, Any]) -> tuple[str, ...]:
+    """The column names of `member_rows`."""
+    test = "test ndcg@20" + (", fitted on train" if "before_validation" in metrics else "")
+    return "member", "vote", "valid ndcg@20", test, "options"
+
+
+def member_rows(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, float | None, float | None, str]]:
+    """The members in `metrics.json` as rows, including those without a vote."""
+    rows = []
+    for entry in entries:
+        name = Member(**{field: entry[field] for field in Member.model_fields if field in entry}).label
+        options = ", ".join(f"{key.partition('.')[2]}={value}" for key, value in entry.get("options", {}).items())
+        weight = f"{entry['weight']:.2f}" if "weight" in entry else ""
+        rows.append((name, weight, entry.get("valid_ndcg@20"), entry.get("test_ndcg@20"), options or "defaults"))
+    return rows
+
+
+def members(runs: Runs, section: Section) -> None:
+    for one in runs.runs:
+        metrics = one.recommender.metrics
+        entries = metrics.get("members", ())
+        voting, others = ([entry for entry in entries if ("weight" in entry) == votes] for votes in (True, False))
+        if voting:
+            title = f"Members of {one.name}" if len(runs.runs) > 1 else "Members"
+            note = (
+                "Scores are standardised for each user and added with these weights, which were not chosen on the test."
+            )
+            section.table(Table(title, member_columns(metrics), tuple(member_rows(voting)), (note,)))
+            shares = agreement(one.recommender, runs.k)
+            if len(shares) > 2:
+                section.text(_agreement_text(shares, runs.k))
+        if others:
+            title, note = f"Tried by {one.name}, without a vote", "These did not improve the validation metric."
+            section.table(Table(title, member_columns(metrics), tuple(member_rows(others)), (note,)), title)
+        for note in metrics.get("notes", ()) if entries else ():
+            section.note(note)
+
+
+def _agreement_text(shares: Floats, k: int) -> str:
+    total = len(shares) - 1
+    counts = [f"{shares[number]:.0%} of {number}" for number in range(total - 1, 0, -1)]
+    listed = ", ".join([f"{shares[total]:.0%} are in the top {AGREES} of all {total} members", *counts])
+    return f"Agreement: of the {k} items recommended to a user, {listed} and {shares[0]:.0%} of none."
+
+
+def agreement(recommender: Recommender, k: int) -> Floats:
+    """The shares of the recommendations that 0, 1, … members agree with: one more than there are members."""
+    opinions = recommender.opinions
+    counts = np.zeros(len(opinions.labels) + 1, dtype=np.int64)
+    for block, items, values in recommender.lists.ranker.rank(sample_users(recommender, ASKED), k):
+        users = torch.from_numpy(block).to(items.device)
+        agree = opinions.count(opinions.places(users, items[0].long().clamp(min=0)))[values[0].isfinite()]
+        counts += np.bincount(agree.cpu().numpy(), minlength=len(counts))
+    shares: Floats = counts / max(1, counts.sum())
+    return shares
+
+
+# --- recommendations, compared with what was seen in training
+
+
+def recommendations(runs: Runs, section: Section) -> None:
+    users = len(sample_users(runs.runs[0].recommender, SAMPLE))
+    section.text(f"The top {runs.k} items of {users:,} users, compared with the items seen in training.")
+    rows: list[tuple[Cell, ...]] = []
+    if runs.comparable:
+        seen = runs.runs[0].recommender.train.popularity()
+        rows.append(_spread(SEEN, seen, seen))
+    rows += [_spread(one.name, one.recommended, one.recommender.train.popularity()) for one in runs.entries]
+    note = "Gini: 0 if all items are recommended equally often, near 1 if a few items take almost all places."
+    columns = ("run", "items covered", "Gini", "share of the most popular tenth")
+    section.table(Table("How recommendations are spread over the items", columns, tuple(rows), (note,)))
+    for one in runs.runs:
+        title = f"Items that {one.name} recommends most"
+        section.table(_most(one, title), title)
+
+
+def gini(counts: IntArray) -> float:
+    """How unequal counts are: 0 if all are the same, near 1 if one item has all."""
+    if not counts.sum():
+        return 0.0
+    ordered = np.sort(counts).astype(np.float64)
+    ranks = np.arange(1, len(ordered) + 1)
+    return float((2 * ranks - len(ordered) - 1) @ ordered / (len(ordered) * ordered.sum()))
+
+
+def top_tenth(counts: IntArray, popularity: IntArray) -> float:
+    """Share of the counts that the most popular tenth of the items has."""
+    order = np.argsort(popularity, kind="stable")
+    return float(counts[np.array_split(order, 10)[-1]].sum() / max(1, int(counts.sum())))
+
+
+def _spread(name: str, counts: IntArray, popularity: IntArray) -> tuple[Cell, ...]:
+    return name, f"{(counts > 0).mean():.1%}", f"{gini(counts):.3f}", f"{top_tenth(counts, popularity):.1%}"
+
+
+def _most(one: Entry, title: str) -> Table:
+    counts, recommender = one.recommended, one.recommender
+    top = np.argsort(-counts, kind="stable")[:EXAMPLES]
+    items = recommender.with_titles(pa.table({"item": recommender.items.take(top)}))
+    seen, asked = recommender.train.popularity()[top], len(sample_users(recommender, SAMPLE))
+    users = int((recommender.train.counts > 0).sum())
+    columns: dict[str, list[Cell]] = {
+        name: [None if value is None else str(value) for value in items.column(name).to_pylist()]
+        for name in items.column_names
+    }
+    columns["recommended to"] = [f"{count / asked:.1%}" for count in counts[top]]
+    columns["seen by, in training"] = [f"{count / users:.1%}" for count in seen]
+    columns["interactions"] = [f"{count:,}" for count in seen]
+    return Table.of(title, columns, "Shares of the users with a history.")
+
+
+# --- training
+
+
+def training(runs: Runs, section: Section) -> None:
+    learned = [one for one in runs.runs if one.recommender.history]
+    if any(entry["stage"] == "1/2" for one in learned for entry in one.recommender.history):
+        section.text("Stage 1/2 is a model that the method trains first, stage 2/2 the one that recommends.")
+    validation = _rows(learned, "valid")
+    curves: list[tuple[Chart, int]] = []
+    if validation:
+        rules = {one.recommender.run.config.protocol.early_stop for one in learned}
+        metric = {"best-ndcg": "ndcg@20", "loss-rise": "loss"}[rules.pop()] if len(rules) == 1 else "metric"
+        curves.append(_curve(f"Validation {metric}", f"validation {metric}", validation))
+    for one in learned[:MOST_CHARTS]:
+        curves.append(_curve(f"Training loss of {one.name}", "training loss", _rows([one], "loss")))
+    section.charts([chart for chart, epochs in curves if epochs > 1])
+    for chart, epochs in curves:
+        if epochs == 1:  # a single point needs no chart
+            section.note(f"{chart.title}: {chart.summary}")
+
+
+def points(history: Sequence[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    """The `loss` or `valid` after each epoch that has it, over the seeds: stage, epoch, mean, low, high."""
+    rows = []
+    for entry in history:
+        values = [value for value in entry.get(key) or [] if value is not None]
+        if values:
+            ends = {"mean": float(np.mean(values)), "low": min(values), "high": max(values)}
+            rows.append({"stage": entry["stage"], "epoch": entry["epoch"], **ends})
+    return rows
+
+
+def _rows(entries: Sequence[Entry], key: str) -> list[dict[str, Any]]:
+    return [
+        {"run": one.name if point["stage"] == "1/1" else f"{one.name} {point['stage']}", **point}
+        for one in entries
+        for point in points(one.recommender.history, key)
+    ]
+
+
+def _curve(title: str, metric: str, rows: Sequence[dict[str, Any]]) -> tuple[Chart, int]:
+    """The chart, and its number of epochs."""
+    last = {row["run"]: row for row in rows}
+    after = (f"{row['epoch']} epoch{'s' if row['epoch'] > 1 else ''}" for row in last.values())
+    ends = zip(last.items(), after, strict=True)
+    summary = "; ".join(f"{name}: {row['mean']:.4f} after {epochs}" for (name, row), epochs in ends)
+    columns = {"run": "run", "epoch": "epoch", "mean over seeds": "mean", "lowest": "low", "highest": "high"}
+    table = Table.of(title, {name: [row[key] for row in rows] for name, key in columns.items()})
+    chart = Chart(title, charts.learning(rows, metric, list(last)), f"{summary}.", table)
+    return chart, len({row["epoch"] for row in rows})
+
+
+# --- which training interactions are real
+
+
+def beliefs(runs: Runs, section: Section) -> None:
+    section.text(
+        "The probability that a training interaction was a real preference, according to the method that was trained "
+        "on it and never saw its value. accord audit uses models that were not trained on the interactions they judge."
+    )
+    for one in runs.runs:
+        if len(one.interactions) < len(one.recommender.trained_on):
+            which = f" of {one.name}" if len(runs.runs) > 1 else ""
+            total = len(one.recommender.trained_on)
+            section.text(f"This is a random sample of {len(one.interactions):,} of the {total:,} interactions{which}.")
+    judges = [(one, one.beliefs) for one in runs.runs if one.beliefs is not None]
+    values = Values.of(runs.runs[0].interactions) if runs.comparable else None
+    section.table(_overview(runs, judges))
+    drawn = [_histogram(one, scores, values) for one, scores in judges[:MOST_CHARTS]]
+    if values is not None and len(values.names) > 2:
+        drawn.insert(0, _by_value(judges, values))
+    section.charts(drawn)
+    for one, scores in judges:
+        order = np.argsort(scores, kind="stable")
+        number = min(EXAMPLES, len(order) // 2)
+        for word, rows in (("least", order[:number]), ("most", order[::-1][:number])):
+            title = f"The interactions that {one.name} trusts {word}"
+            section.table(_examples(title, one, scores, rows), title)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Interactions grouped by their value, lowest first."""
+
+    column: str  # its name in the source
+    names: list[str]
+    group: IntArray  # of each interaction; -1 without a value
+
+    @classmethod
+    def of(cls, interactions: Interactions) -> Values | None:
+        if not interactions.has_value:
+            return None
+        values = interactions.column("value").astype(np.float64)
+        finite = np.isfinite(values)
+        edges = np.unique(values[finite])
+        if len(edges) < 2:
+            return None
+        names = [f"{value:g}" for value in edges]
+        if len(edges) > MOST_VALUES:
+            edges = np.unique(np.quantile(values[finite], np.linspace(0, 1, 6)))
+            names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+        group = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(names) - 1)
+        return cls(interactions.source_name("value"), names, np.where(finite, group, -1))
+
+
+def _overview(runs: Runs, judges: Sequence[Judge]) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (one.name, f"{scores.mean():.3f}", f"{(scores < 0.5).mean():.1%}", *_detection(one.detection))
+        for one, scores in judges
+    ]
+    popularity = runs.runs[0].detection_by_popularity() if runs.comparable else None
+    if popularity is None:
+        return Table("Probability of being real", COLUMNS[:3], tuple(row[:3] for row in rows))
+    rows.append(("popularity of the item", None, None, *_detection(popularity)))
+    note = (
+        "AUC: how often a real interaction gets a higher probability than a noisy one; 0.5 is chance. Average "
+        f"precision: of detecting the noisy ones, which are {popularity['noise_rate']:.0%} of those with a label. "
+        "Values 0 and 1 are labels; of ratings up to 5, 1 and 2 count as noise, 4 and 5 as real."
+    )
+    return Table("Probability of being real, and how well it detects noise", COLUMNS, tuple(rows), (note,))
+
+
+def _detection(result: dict[str, float] | None) -> tuple[Cell, Cell]:
+    return (None, None) if result is None else (f"{result['auc']:.3f}", f"{result['average_precision']:.3f}")
+
+
+def _by_value(judges: Sequence[Judge], values: Values) -> Chart:
+    masks = [values.group == number for number in range(len(values.names))]
+    means: dict[str, list[Cell]] = {one.name: [float(scores[mask].mean()) for mask in masks] for one, scores in judges}
+    rows = [
+        {"run": name, "group": value, "mean": mean}
+        for name, column in means.items()
+        for value, mean in zip(values.names, column, strict=True)
+    ]
+    title, (name, first) = f"Mean probability of being real by {values.column}", next(iter(means.items()))
+    counts = [f"{mask.sum():,}" for mask in masks]
+    return Chart(
+        title,
+        charts.groups(rows, "mean", values.column, values.names, list(means)),
+        f"{name}: {first[0]:.3f} at {values.names[0]}, {first[-1]:.3f} at {values.names[-1]}.",
+        Table.of(title, {values.column: values.names, "interactions": counts, **means}),
+    )
+
+
+def _histogram(one: Entry, scores: Floats, values: Values | None) -> Chart:
+    parts = {"all": scores}
+    if values is not None and len(values.names) == 2:
+        parts = {f"{values.column} {name}": scores[values.group == n] for n, name in enumerate(values.names)}
+    edges = np.linspace(0, 1, BINS + 1).tolist()
+    shares = {name: np.histogram(part, BINS, (0, 1))[0] / max(1, len(part)) for name, part in parts.items()}
+    rows = [
+        {"what": name, "left": left, "right": right, "share": float(share)}
+        for name, heights in shares.items()
+        for (left, right), share in zip(pairwise(edges), heights, strict=True)
+    ]
+    columns: dict[str, list[Cell]] = {"probability": [f"{left:.2f} to {right:.2f}" for left, right in pairwise(edges)]}
+    columns |= {name: [f"{share:.1%}" for share in heights] for name, heights in shares.items()}
+    summary = "; ".join(f"{name}: mean {part.mean():.3f}" for name, part in parts.items())
+    table = Table.of(f"Share of interactions by probability, {one.name}", columns)
+    return Chart(f"Probabilities of {one.name}", charts.probabilities(rows, list(parts)), f"{summary}.", table)
+
+
+def _examples(title: str, one: Entry, scores: Floats, rows: IntArray) -> Table:
+    """Interactions with their titles and values, if there are any, and the counts of their user and item."""
+    recommender, shown = one.recommender, one.interactions.take(rows)
+    users, items = shown.rows_in(recommender.users, recommender.items)
+    table = shown.table.select([name for name in ("user", "item", "value") if name in shown.names])
+    numbers = (recommender.train.counts[users], recommender.train.popularity()[items], scores[rows])
+    for name, column in zip((*COUNTS, "probability"), numbers, strict=True):
+        table = table.append_column(name, pa.array(column))
+    table = recommender.with_titles(table)
+    columns = {name: [_cell(name, value) for value in table.column(name).to_pylist()] for name in table.column_names}
+    return Table.of(title, columns)
+
+
+def _cell(name: str, value: Any) -> Cell:
+    if value is None or name == "probability":
+        return None if value is None else f"{value:.4f}"
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if name in COUNTS else str(value)

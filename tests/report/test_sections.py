@@ -1,0 +1,212 @@
+"""Who votes in a consensus, on the page and on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import accord
+from accord.cli.display import members_table
+from accord.report.page import Section
+from accord.report.runs import Runs
+from accord.report.sections import (
+    EXAMPLES,
+    SEEN,
+    Values,
+    agreement,
+    beliefs,
+    gini,
+    member_rows,
+    members,
+    points,
+    recommendations,
+    top_tenth,
+    training,
+)
+
+
+@pytest.fixture(scope="module")
+def consensus(data):
+    chosen = [{"model": "ease", "options": {"model.l2": 50.0}}, {"model": "item-knn"}, {"model": "popularity"}]
+    return accord.fit(data, "consensus", options={"model.members": chosen})
+
+
+def test_a_row_says_what_was_tried_and_what_it_reached():
+    tried = [
+        {"model": "gmf", "method": "deca-p", "options": {"train.lr": 0.01}, "seeds": 4, "weight": 0.25},
+        {"model": "ials", "valid_ndcg@20": 0.5, "test_ndcg@20": 0.25},
+    ]
+    assert member_rows(tried) == [
+        ("gmf + deca-p x 4", "0.25", None, None, "lr=0.01"),
+        ("ials", "", 0.5, 0.25, "defaults"),
+    ]
+
+
+def test_the_page_and_the_command_line_show_the_same_members(consensus, capsys):
+    section = Section("Members and votes")
+    members(Runs([("runs/x", consensus)]), section)
+    tables = [block["table"] for block in section.blocks if block["kind"] == "table"]
+    shown = {row[0]: row for table in tables for row in table.rows}
+    assert shown["ease"][4] == "l2=50.0"
+    voting = [entry["model"] for entry in consensus.metrics["members"] if "weight" in entry]
+    assert [row[0] for row in tables[0].rows] == voting  # the others are folded away
+    members_table(consensus.metrics)
+    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]} == set(shown)
+
+
+def test_how_much_was_tried_is_said_first(consensus, capsys):
+    members_table({**consensus.metrics, "search": {"tried": [{}] * 5, "trials": 8}})
+    assert capsys.readouterr().err.startswith("tried 5 configurations of 3 families, up to 8 each; the best of each")
+
+
+def test_agreement_counts_the_members_that_have_an_item_too(consensus):
+    """The same from the table of `Recommender.agreement`, which places every pair by itself."""
+    shares = agreement(consensus, 5)
+    warm = consensus.users.take(np.flatnonzero(consensus.train.counts))
+    lists = consensus.recommend(warm, 5)
+    agree = consensus.agreement(lists.select(["user", "item"])).column("agree").to_numpy()
+    assert shares == pytest.approx(np.bincount(agree, minlength=len(shares)) / len(agree))
+    assert len(shares) == 1 + sum("weight" in entry for entry in consensus.metrics["members"])
+    assert pa.compute.count_distinct(lists.column("user")).as_py() == len(warm)
+
+
+def test_a_run_of_one_model_has_no_such_section(trained, data, consensus):
+    section = Section("Members and votes")
+    members(Runs([trained["ease-normal"], ("runs/x", consensus)]), section)
+    titles = [block["table"].title for block in section.blocks if block["kind"] == "table"]
+    assert titles
+    assert all("consensus" in title for title in titles)
+
+
+def test_agreement_is_one_sentence(data):
+    chosen = [{"model": "ease", "weight": 0.6}, {"model": "item-knn", "weight": 0.3}, {"model": "ials", "weight": 0.1}]
+    made = accord.fit(data, "consensus", options={"model.members": chosen})
+    section = Section("Members and votes")
+    members(Runs([("runs/x", made)]), section)
+    shares = agreement(made, 20)
+    (said,) = (text for block in section.blocks for text in block.get("paragraphs", ()))
+    assert f"of the 20 items recommended to a user, {shares[3]:.0%} are in the top 20 of all 3 members" in said
+    assert said.endswith(f", {shares[2]:.0%} of 2, {shares[1]:.0%} of 1 and {shares[0]:.0%} of none.")
+
+
+def test_a_member_is_called_what_it_is():
+    told = {"model": "mf", "method": "normal", "seeds": 4, "by_p_real": True, "added": True, "valid_ndcg@20": 0.5}
+    clean = {"model": "item-knn", "options": {"model.clean": True}, "weight": 0.25}
+    assert member_rows([told, clean]) == [
+        ("mf + normal x 4 (by labels)", "", 0.5, None, "defaults"),
+        ("item-knn (by labels)", "0.25", None, None, "clean=True"),
+    ]
+
+
+def test_the_section_counts_what_is_recommended(trained):
+    runs = Runs([trained["ease-normal"]])
+    section = Section("Recommendations")
+    recommendations(runs, section)
+    spread, most = (block["table"] for block in section.blocks if block["kind"] == "table")
+    run = trained["ease-normal"][1]
+    seen, counts = run.train.popularity(), runs.runs[0].recommended
+    assert [row[0] for row in spread.rows] == [SEEN, "ease", "popularity"]
+    assert spread.rows[0][1:3] == (f"{(seen > 0).mean():.1%}", f"{gini(seen):.3f}")
+    assert spread.rows[1][3] == f"{top_tenth(counts, seen):.1%}"
+    top = int(np.argmax(counts))
+    item, title, lists, had, interactions = most.rows[0]
+    assert item == run.items.ids[top].as_py()
+    assert title.endswith(f" {top}")
+    users = int((run.train.counts > 0).sum())
+    assert (lists, had, interactions) == (f"{counts[top] / users:.1%}", f"{seen[top] / users:.1%}", f"{seen[top]:,}")
+    assert len(most.rows) == EXAMPLES
+
+
+def test_gini_by_hand():
+    assert gini(np.array([5, 5, 5, 5])) == 0
+    assert gini(np.array([0, 0, 0, 8])) == pytest.approx(0.75)
+    assert gini(np.array([1, 3])) == pytest.approx(0.25)
+    assert gini(np.array([0, 0])) == 0
+
+
+def test_the_share_of_the_most_popular_tenth_by_hand():
+    popularity = np.arange(20)[::-1].copy()  # item 0 is the most popular
+    counts = np.zeros(20, dtype=np.int64)
+    counts[[0, 1, 19]] = [6, 2, 2]
+    assert top_tenth(counts, popularity) == 0.8
+
+
+def charts_of(section):
+    return {one.title: one for block in section.blocks if block["kind"] == "charts" for one in block["charts"]}
+
+
+def test_curves_of_a_run_in_two_stages(trained):
+    runs = Runs([trained["mf-deca-p"], trained["ease-normal"]])  # the second has no epochs
+    section = Section("Training")
+    training(runs, section)
+    charts = charts_of(section)
+    assert set(charts) == {"Validation ndcg@20", "Training loss of mf + deca-p"}
+    rows = charts["Training loss of mf + deca-p"].data.rows
+    expected = points(runs.runs[0].recommender.history, "loss")
+    assert [row[1:3] for row in rows] == [(point["epoch"], point["mean"]) for point in expected]
+    assert {row[0] for row in rows} == {"mf + deca-p 1/2", "mf + deca-p 2/2"}
+    assert any("stage 2/2" in text for block in section.blocks for text in block.get("paragraphs", ()))
+
+
+def test_one_epoch_is_a_sentence_and_no_chart(data):
+    section = Section("Training")
+    training(Runs([("runs/x", accord.fit(data, "mf", "normal", epochs=1))]), section)
+    assert charts_of(section) == {}
+    said = [block["text"] for block in section.blocks if block["kind"] == "note"]
+    assert [text.partition(":")[0] for text in said] == ["Validation ndcg@20", "Training loss of mf + normal"]
+    assert all(text.endswith(" after 1 epoch.") for text in said)
+
+
+def test_curves_by_hand():
+    history = [
+        {"stage": "1/1", "epoch": 1, "loss": [1.0, 3.0], "valid": None},
+        {"stage": "1/1", "epoch": 2, "loss": [None, 1.0]},
+    ]
+    assert [tuple(one.values())[1:] for one in points(history, "loss")] == [(1, 2.0, 1.0, 3.0), (2, 1.0, 1.0, 1.0)]
+    assert points(history, "valid") == []
+
+
+def test_beliefs_are_those_of_the_method(trained):
+    runs = Runs([trained["mf-normal"], trained["mf-deca-p"], trained["ease-normal"]])
+    section = Section("Which interactions are real")
+    beliefs(runs, section)
+    how_much, *extremes = (block["table"] for block in section.blocks if block["kind"] == "table")
+    names = [row[0] for row in how_much.rows]
+    assert names == ["mf + normal", "mf + deca-p", "popularity of the item"]  # ease gives no probability
+    scores = runs.runs[1].beliefs
+    assert how_much.rows[1][1:3] == (f"{scores.mean():.3f}", f"{(scores < 0.5).mean():.1%}")
+    assert len(extremes) == 4
+    least = extremes[2]
+    assert float(least.rows[0][-1]) == np.round(scores.min(), 4)
+    assert least.columns == ("user", "item", "title", "value", "interactions of the user", "of the item", "probability")
+    run = runs.runs[1].recommender
+    (user,), (item,) = run.users.rows([least.rows[0][0]]), run.items.rows([least.rows[0][1]])
+    assert least.rows[0][4:6] == (f"{run.train.counts[user]:,}", f"{run.train.popularity()[item]:,}")
+    assert (
+        len(
+            [
+                title
+                for title in [
+                    one.title for block in section.blocks if block["kind"] == "charts" for one in block["charts"]
+                ]
+                if "mf" in title
+            ]
+        )
+        == 2
+    )
+
+
+def test_values_are_grouped_only_where_there_are_many(trained, data):
+    run = trained["mf-normal"][1]
+    values = Values.of(run.trained_on)
+    assert values.names == ["0", "1"]
+    assert (values.group == data.train.column("value")).all()
+    many = np.linspace(0, 100, len(data.train))
+    table = data.train.table.set_column(2, "value", pa.array(many))
+    other = accord.fit(replace(data, train=accord.Interactions(table)), "popularity")
+    values = Values.of(other.trained_on)
+    assert values.names[0] == "0 to 20"
+    assert np.ptp(np.bincount(values.group)) <= 2  # fifths of equal size
