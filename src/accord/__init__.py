@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accord.fitting import deterministic, fit
     from accord.methods.base import Method
     from accord.models.base import Model
-    from accord.posteriors.posterior import Posterior, posterior
+    from accord.posteriors.estimate import Posterior, posterior
     from accord.protocol import CORRECTED, PUBLISHED, Protocol
     from accord.recommender.recommender import Recommender
     from accord.training.callbacks import Callback
@@ -45,8 +45,8 @@ _HOME = {
     "fit": "fitting",
     "Method": "methods.base",
     "Model": "models.base",
-    "Posterior": "posteriors.posterior",
-    "posterior": "posteriors.posterior",
+    "Posterior": "posteriors.estimate",
+    "posterior": "posteriors.estimate",
     "CORRECTED": "protocol",
     "PUBLISHED": "protocol",
     "Protocol": "protocol",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from accord.auditing.clean_log import write_table
+from accord.auditing.audit import write_table
 from accord.cli.display import table_as_text
 from accord.data.columns import NO_TEXT_ID
 from accord.data.read import read_table

@@ -5,14 +5,20 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
 import accord
+from accord import Recommender
+from accord.errors import InputError
 from accord.evaluation.ranking import Ranker
+from accord.fitting import fit
+from accord.models.consensus import vote
 from accord.protocol import CORRECTED, PUBLISHED
-from accord.recommender.top_n import REASONS, Lists, latest_last
-from helpers import CPU, csr, small_data
+from accord.recommender.top_n import AGREES, REASONS, Lists, latest_last, similarity_of
+from helpers import CPU, csr, make_model, random_csr, small_data
+from serving import run  # noqa: F401
 
 
 def test_the_users_most_alike_stand_in_for_a_newcomer(simulation):
@@ -151,3 +157,109 @@ def test_elsewhere_the_most_similar_own_items_are_named():
 def test_without_a_history_or_items_nothing_speaks_for_anything(ease):
     assert ease.reasons(torch.tensor([1, 2]), np.empty(0, dtype=np.int64)).of_items == [[], []]
     assert ease.reasons(torch.empty(0, dtype=torch.long), 4).of_items == []
+
+
+@pytest.fixture(scope="module")
+def rec(run):  # noqa: F811
+    return Recommender.load(run)
+
+
+def test_similarity_by_vectors_is_their_cosine(rec):
+    model = rec.lists.method.target
+    alike = similarity_of(model, rec.train)
+    vectors = (model.item.weight[0] * model.out.weight[0].abs().sqrt().T).detach()
+    expected = torch.nn.functional.cosine_similarity(vectors[None, :4], vectors[5:7, None], dim=-1)
+    torch.testing.assert_close(alike.between(torch.tensor([5, 6]), torch.arange(4)), expected)
+    torch.testing.assert_close(alike.to_all(5)[:4], expected[0])
+
+
+@pytest.mark.parametrize("model", ["mf", "neumf", "cdae", "lightgcn"])
+def test_learned_models_have_a_vector_for_each_item(model):
+    train = random_csr(12, 8, 0.4)
+    made = make_model(model, train, seeds=(1, 2))
+    vectors = made.item_vectors()
+    assert vectors is not None
+    assert vectors.shape[0] == 8
+    assert made.item_to_item() is None
+    alike = similarity_of(made, train)
+    torch.testing.assert_close(alike.to_all(3)[3], torch.tensor(1.0))  # to itself
+    torch.testing.assert_close(alike.between(torch.tensor([3]), torch.arange(8))[0], alike.to_all(3))
+
+
+def test_ease_weighs_what_leads_to_an_item():
+    train = random_csr(12, 8, 0.4)
+    made = make_model("ease", train)
+    alike = similarity_of(made, train)
+    assert torch.equal(alike.to_all(3), made.weight[:, 3])
+    assert torch.equal(alike.between(torch.tensor([3, 5]), torch.tensor([0, 1])), made.weight[:2, [3, 5]].T)
+
+
+def test_without_vectors_items_are_alike_by_their_users():
+    train = csr(4, 3, [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (3, 2)])
+    made = make_model("popularity", train)
+    assert made.item_vectors() is None
+    alike = similarity_of(made, train)
+    expected = torch.tensor([2 / (2 * 3) ** 0.5, 1.0, 0.0])  # item 1 shares two of its three users with item 0
+    torch.testing.assert_close(alike.to_all(1), expected)
+    torch.testing.assert_close(alike.between(torch.tensor([1]), torch.arange(3)), expected[None])
+
+
+def test_the_members_of_a_consensus_vote_on_what_is_similar():
+    members = [{"model": "ease"}, {"model": "ials", "options": {"model.dim": 4}}, {"model": "popularity"}]
+    given = [member | {"weight": weight} for member, weight in zip(members, (3.0, 1.0, 1.0), strict=True)]
+    made = fit(small_data(), "consensus", options={"model.members": given}, refit=False)
+    target = made.method.target
+    alike = similarity_of(target, made.train)
+    ease, ials = (similarity_of(member.target, made.train).to_all(5) for member in target.members[:2])
+    by_hand = [(each - each.mean()) / each.std(correction=0) for each in (ease, ials)]
+    torch.testing.assert_close(alike.to_all(5), 0.75 * by_hand[0] + 0.25 * by_hand[1])
+    torch.testing.assert_close(alike.between(torch.tensor([2, 5]), torch.arange(4))[1], alike.to_all(5)[:4])
+
+
+MEMBERS = [{"model": "ease", "weight": 1.0}, {"model": "ials", "options": {"model.dim": 4}, "seeds": 2, "weight": 1.0}]
+
+
+@pytest.fixture(scope="module")
+def made():
+    return fit(small_data(), "consensus", options={"model.members": MEMBERS}, device="cpu")
+
+
+@torch.inference_mode()
+def test_a_place_is_how_many_unowned_items_a_member_puts_before_it(made):
+    shown = made.recommend(None, 5)
+    table = made.agreement(shown.select(["user", "item"]))
+    assert table.column_names == ["user", "item", "agree", "of", "ease", "ials x 2"]
+    method = made.lists.method
+    for row in table.slice(0, 40).to_pylist():
+        user, item = made.users.rows([row["user"]])[0], made.items.rows([row["item"]])[0]
+        free = np.ones(len(made.items), dtype=bool)
+        free[made.owned.items[made.owned.ptr[user] : made.owned.ptr[user + 1]]] = False
+        places = []
+        for member in method.target.members:
+            scores = vote(member, torch.tensor([user]))[0].numpy()
+            places.append(1 + int((scores[free] > scores[item]).sum()))
+        assert [row["ease"], row["ials x 2"]] == places
+        assert (row["agree"], row["of"]) == (sum(place <= AGREES for place in places), 2)
+
+
+def test_an_interaction_has_a_place_too_and_a_stranger_has_none(made):
+    data = small_data()
+    user = data.train.users[0].as_py()
+    asked = pa.table({"user": [user, "nobody"], "item": [data.train.items[0].as_py()] * 2})
+    known, stranger = made.agreement(asked).to_pylist()
+    assert known["ease"] >= 1
+    assert (stranger["agree"], stranger["ease"]) == (None, None)
+
+
+def test_only_members_can_agree():
+    made = fit(small_data(), "ease", device="cpu")
+    with pytest.raises(InputError, match=r"^only the members of a consensus can agree; train one with model='auto'"):
+        made.agreement(pa.table({"user": ["u1"], "item": ["i1"]}))
+
+
+def test_members_of_one_kind_are_told_apart():
+    members = [{"model": "ease", "options": {"model.l2": l2}, "weight": 1.0} for l2 in (10.0, 500.0)]
+    members.append({"model": "ease", "options": {"model.clean": True}, "weight": 0.5, "added": True})
+    made = fit(small_data(), "consensus", options={"model.members": members}, device="cpu")
+    assert made.opinions.labels == ["ease", "ease (2)", "ease (by labels)"]
+    assert made.agreement(made.recommend(None, 1).select(["user", "item"])).column("of").to_pylist()[0] == 3

@@ -89,7 +89,7 @@ ids = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=
 @given(st.lists(ids, min_size=2, max_size=8, unique=True), st.sampled_from([".csv", ".tsv", ".parquet"]))
 def test_different_ids_stay_different(tmp_path_factory, users, ending):
     """By case, by Unicode form, by anything: nobody is merged with somebody else."""
-    from accord.auditing.clean_log import write_table
+    from accord.auditing.audit import write_table
 
     path = tmp_path_factory.mktemp("ids") / f"log{ending}"
     write_table(path, pa.table({"user": users, "item": [f"i{n}" for n in range(len(users))]}))

@@ -30,7 +30,7 @@ from accord.cli.options import (
 from accord.errors import InputError
 
 if TYPE_CHECKING:
-    from accord.auditing.clean_log import Cleaned
+    from accord.auditing.audit import Cleaned
 
 HALF = 0.5
 
@@ -70,7 +70,7 @@ def audit(
     if write_clean is None and (weights or drop_below is not None):
         raise InputError("--drop-below and --weights go with --write-clean FILE: give that too.")
 
-    from accord.auditing.clean_log import check_target
+    from accord.auditing.audit import check_target
     from accord.data.columns import Columns
 
     if write_clean is not None:
@@ -91,7 +91,7 @@ def audit(
     from accord.cli.display import say
 
     if out is not None and write_clean is not None and not overwrite and (out / "summary.json").exists():
-        from accord.auditing.clean_log import write_clean as write
+        from accord.auditing.audit import write_clean as write
         from accord.auditing.interaction_log import open_log
         from accord.io.parquet import read_table
 

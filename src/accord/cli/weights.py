@@ -31,7 +31,7 @@ def weights(
     """The probability that each interaction is real, and its weight in training: user, item, p_real, weight."""
     from accord.cli.display import say
     from accord.data.columns import Columns
-    from accord.posteriors.posterior import posterior
+    from accord.posteriors.estimate import posterior
 
     form = format_of(format_, output)
     given = (user_col, item_col, value_col, time_col)

@@ -19,9 +19,8 @@ from accord.data.csr import Csr, IntArray
 from accord.data.interactions import IdMap, Ids, Interactions
 from accord.data.read import read_table
 from accord.errors import InputError, shown
-from accord.recommender.agreement import Agreement
 from accord.recommender.choice import Choices, Where
-from accord.recommender.top_n import REASONS, Lists, latest_last
+from accord.recommender.top_n import REASONS, Agreement, Lists, latest_last
 
 History = Mapping[Any, Sequence[Any]]
 

@@ -31,9 +31,8 @@ from accord.methods.base import Method
 from accord.models import ModelSpec
 from accord.models.consensus import as_run
 from accord.recommender import run_folder, updating
-from accord.recommender.agreement import Agreement
 from accord.recommender.answers import Answers, as_interactions
-from accord.recommender.top_n import Lists
+from accord.recommender.top_n import Agreement, Lists
 from accord.training import checkpoints
 from accord.training.plan import find_device
 from accord.training.run import RunSpec, run_entries

@@ -1,27 +1,37 @@
-"""Ranked lists of one run by row numbers, for a user, a history or an unknown user; and the reasons for their items."""
+"""Ranked lists of one run by row numbers: of a user, a history or an item, with reasons, and with the opinions of the
+members of a consensus."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from accord.data.csr import Csr, IntArray, Rows
+from accord.data.interactions import Interactions
+from accord.errors import Argument, InputError
 from accord.evaluation.ranking import Ranker, tie_priority
 from accord.kernels.lookups import entries_of
 from accord.kernels.top_k import top_k_of_one
 from accord.methods.base import Method
-from accord.recommender.similar import Similarity, similarity_of
+from accord.models.base import Model
+from accord.models.consensus import Consensus, standardised, vote
 
 NEIGHBOURS = 10  # training users who represent a new user, if the model cannot fold in a history
 REASONS = 3  # given for an item
+CELLS_AT_ONCE = 2**26
 
 # The items of a list [n], their scores [n], and what it is based on: model, history or popularity.
 List = tuple[Tensor, Tensor, str]
+AGREES = 20  # a member agrees with the items of its top 20
 
 
 class Reasons(NamedTuple):
@@ -157,3 +167,115 @@ def _without_gaps(items: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Without the ranks for which no item was left."""
     present = values > -torch.inf
     return items[present], values[present]
+
+
+class Similarity(NamedTuple):
+    """Similarities of items, given by row number; larger means more similar."""
+
+    to_all: Callable[[int], Tensor]  # of one item to every item: [I]
+    between: Callable[[Tensor, Tensor], Tensor]  # of items [n] to others [m]: [n, m]
+
+
+@torch.inference_mode()
+def similarity_of(model: Model, train: Csr) -> Similarity:
+    """By what the model, or the members of a consensus, learned about items; otherwise by shared users."""
+    return (_of_members(model) if isinstance(model, Consensus) else _learned(model)) or by_shared_users(train)
+
+
+def _learned(model: Model) -> Similarity | None:
+    """By the model's weights between items, or by the cosine of its item vectors; None if it has neither."""
+    weights = model.item_to_item()
+    if weights is not None:
+        return by_weights(weights)
+    vectors = model.item_vectors()
+    return None if vectors is None else by_vectors(vectors)
+
+
+def by_weights(weights: Tensor) -> Similarity:
+    """The weight that leads from one item to another."""
+    return Similarity(lambda item: weights[:, item], lambda items, others: weights[others][:, items].T)
+
+
+def by_vectors(vectors: Tensor) -> Similarity:
+    """The cosine of two item vectors."""
+    unit = F.normalize(vectors.detach())
+    return Similarity(lambda item: unit @ unit[item], lambda items, others: unit[items] @ unit[others].T)
+
+
+def _of_members(model: Consensus) -> Similarity | None:
+    """The vote of the members that have similarities, each standardised as its scores are."""
+    targets: list[Any] = [member.target for member in model.members]
+    learned = [(weight, _learned(target)) for weight, target in zip(model.weights, targets, strict=True)]
+    voters = [(weight, similarity) for weight, similarity in learned if similarity is not None]
+    total = sum(weight for weight, _ in voters)
+
+    def to_all(item: int) -> Tensor:
+        return torch.stack([weight / total * standardised(voter.to_all(item)) for weight, voter in voters]).sum(0)
+
+    def between(items: Tensor, others: Tensor) -> Tensor:
+        return torch.stack([to_all(item)[others] for item in items.tolist()])
+
+    return Similarity(to_all, between) if voters else None
+
+
+def by_shared_users(train: Csr) -> Similarity:
+    """The cosine of the users of two items."""
+    size = 1 / np.sqrt(np.maximum(train.popularity(), 1)).astype(np.float32)
+    by_user = sp.csr_matrix((size[train.items], train.items, train.ptr), shape=(train.num_users, train.num_items))
+    by_item = by_user.T.tocsr()
+
+    def between(items: Tensor, others: Tensor) -> Tensor:
+        shared = by_item[items.cpu().numpy()] @ by_item[others.cpu().numpy()].T
+        return torch.from_numpy(shared.toarray()).to(items.device)
+
+    return Similarity(lambda item: torch.from_numpy((by_item[item] @ by_user).toarray()[0]), between)
+
+
+class Agreement:
+    """The opinions of the members of a trained consensus."""
+
+    def __init__(self, method: Method, owned: Csr, labels: list[str]) -> None:
+        """`owned`: the items that users have already, which are in nobody's list."""
+        if not isinstance(method.target, Consensus):
+            raise InputError(
+                "only the members of a consensus can agree; train one with ", Argument("model", "auto"), "."
+            )
+        self.members, self.labels, self.num_items = list(method.target.members), _distinct(labels), owned.num_items
+        self._device = next(iter(method.state_dict().values())).device
+        self._ptr = torch.from_numpy(owned.ptr).to(self._device)
+        self._items = torch.from_numpy(owned.items).to(self._device).long()
+
+    @torch.inference_mode()
+    def places(self, users: Tensor, items: Tensor) -> Tensor:
+        """The rank of items [B, k] in each member's list for users [B], from 1: [M, B, k]."""
+        rows, owned, _ = entries_of(self._ptr, self._items, users)
+        ranks = []
+        for member in self.members:
+            scores = vote(member, users)
+            wanted = scores.gather(1, items)
+            scores[rows, owned] = -torch.inf
+            ranks.append(torch.stack([(scores > one.unsqueeze(1)).sum(1) + 1 for one in wanted.unbind(1)], 1))
+        return torch.stack(ranks)
+
+    def count(self, places: Tensor) -> Tensor:
+        """How many members have an item in their top 20: [B, k]."""
+        return (places <= AGREES).sum(0)
+
+    def table(self, pairs: Interactions, users: Rows, items: Rows) -> pa.Table:
+        """For pairs, and their rows: how many members agree, of how many, and each member's rank; null if unknown."""
+        in_data = (users >= 0) & (items >= 0)
+        places = np.zeros((len(self.labels), len(pairs)), dtype=np.int64)
+        blocks = max(1, int(in_data.sum()) * self.num_items // CELLS_AT_ONCE)
+        for part in np.array_split(np.flatnonzero(in_data), blocks):
+            rows = [torch.from_numpy(x[part]).to(self._device).long() for x in (users, items)]
+            places[:, part] = self.places(rows[0], rows[1].unsqueeze(1)).squeeze(2).cpu().numpy()
+        columns = {"agree": (places <= AGREES).sum(0), "of": np.full(len(pairs), len(self.labels))}
+        columns |= dict(zip(self.labels, places, strict=True))
+        arrays = {name: pa.array(values, pa.int32(), mask=~in_data) for name, values in columns.items()}
+        return pa.table({"user": pairs.users, "item": pairs.items, **arrays})
+
+
+def _distinct(labels: list[str]) -> list[str]:
+    """Labels with a number where several members have the same."""
+    numbers = [labels[: place + 1].count(label) for place, label in enumerate(labels)]
+    return [f"{label} ({n})" if n > 1 else label for label, n in zip(labels, numbers, strict=True)]

@@ -14,8 +14,8 @@ import torch
 from accord.data.csr import IntArray
 from accord.data.interactions import Interactions
 from accord.models.consensus import Member
-from accord.recommender.agreement import AGREES
 from accord.recommender.recommender import Recommender
+from accord.recommender.top_n import AGREES
 from accord.report import charts
 from accord.report.page import Chart, Section
 from accord.report.runs import SAMPLE, Entry, Floats, Runs, sample_users
