@@ -41,7 +41,7 @@ LARGE = 20_000  # interactions from which on it is worth starting processes
 WORK = "unfinished"  # folder inside the audit folder: the finished steps of an interrupted audit
 TABLES = ("interactions", "users", "items")
 ROWS_AT_ONCE = 100_000
-SUFFIXES = {".csv": ",", ".tsv": "	", ".parquet": None}
+SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": None}
 
 
 def audit(

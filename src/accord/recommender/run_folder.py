@@ -1,4 +1,4 @@
-"""A run folder is a file from anywhere: what must be true of it before anything is made of it."""
+"""The files of a run folder, read without trusting them: a folder may come from anywhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from torch import Tensor, nn
+from torch import Tensor
 
 from accord.config import full_name
 from accord.data.columns import SAVED
@@ -192,7 +192,7 @@ def read_ids(path: Path, column: str) -> tuple[IdMap, pa.Table]:
 
 
 def read_pairs(path: Path, users: IdMap, items: IdMap) -> Interactions:
-    """Pairs whose users and items are known."""
+    """Pairs of users and items that the run has."""
     table = read_table(path)
     if table.column_names[:2] != ["user", "item"]:
         raise damaged(path, "it has no users and items")
@@ -242,40 +242,31 @@ def read_seen(path: Path, users: IdMap, items: IdMap) -> dict[str, Interactions]
 
 
 def read_method(path: Path, run: RunSpec, train: Csr, users: IdMap, items: IdMap) -> Method:
-    """The trained method of a run from the file of its weights."""
-    tensors = read_weights(path, run.config, users, items)
-    built = run.build(train)
-    require_same(path, tensors, built)
-    built.load_state_dict(tensors)
-    return built
-
-
-def read_weights(path: Path, config: RunConfig, users: IdMap, items: IdMap) -> dict[str, Tensor]:
-    """Weights that are numbers, and no fewer than a network of this config has: it is built only then."""
-    tensors, _ = read_tensors(path)
-    own = MODELS.get(config.model)
-    least = 0 if own is None else own.least_numbers(config.model_options, len(config.seeds), len(users), len(items))
-    if sum(map(Tensor.numel, tensors.values())) < least:
-        raise of_another_model(path)
+    """The trained method of a run from the file of its weights: finite numbers, of the names, shapes and types that a
+    network of its config has."""
+    (tensors, _), config = read_tensors(path), run.config
+    of_another_model = InputError(f"{path} is of another model than config.json says; train again.")
+    kind = MODELS.get(config.model)
+    least = 0 if kind is None else kind.least_numbers(config.model_options, len(config.seeds), len(users), len(items))
+    if sum(map(Tensor.numel, tensors.values())) < least:  # before a network is built that may not fit into memory
+        raise of_another_model
     if bad := not_finite(tensors):
         raise damaged(path, f"{bad} has numbers that are not finite")
-    return tensors
-
-
-def require_same(path: Path, tensors: Mapping[str, Tensor], network: nn.Module) -> None:
-    """Whether tensors are of the names, shapes and kinds that a network has; it makes room where they say how much."""
-    for place, model in network.named_modules():
-        if isinstance(model, Model):
-            inside = f"{place}." if place else ""
-            own = {name.removeprefix(inside): t for name, t in tensors.items() if name.startswith(inside)}
+    method = run.build(train)
+    for place, model in method.named_modules():
+        if isinstance(model, Model):  # it makes room where the tensors say how much
+            prefix = f"{place}." if place else ""
             try:
-                model.make_room(own)
+                model.make_room(
+                    {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+                )
             except (KeyError, ValueError, RuntimeError) as error:
                 raise damaged(path, str(error)) from None
-    given = (network.state_dict(), tensors)
-    wanted, found = ({name: (t.shape, t.dtype) for name, t in each.items()} for each in given)
-    if wanted != found:
-        raise of_another_model(path)
+    expected, given = ({n: (t.shape, t.dtype) for n, t in each.items()} for each in (method.state_dict(), tensors))
+    if expected != given:
+        raise of_another_model
+    method.load_state_dict(tensors)
+    return method
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -301,7 +292,3 @@ def _checked(path: Path, kind: type[Checked], content: Any) -> Checked:
 
 def damaged(path: Path, why: str) -> InputError:
     return InputError(f"{path} is damaged ({why}); train again.")
-
-
-def of_another_model(path: Path) -> InputError:
-    return InputError(f"{path} is of another model than config.json says; train again.")

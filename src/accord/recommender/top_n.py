@@ -186,18 +186,10 @@ def _learned(model: Model) -> Similarity | None:
     """By the model's weights between items, or by the cosine of its item vectors; None if it has neither."""
     weights = model.item_to_item()
     if weights is not None:
-        return by_weights(weights)
+        return Similarity(lambda item: weights[:, item], lambda items, others: weights[others][:, items].T)
     vectors = model.item_vectors()
-    return None if vectors is None else by_vectors(vectors)
-
-
-def by_weights(weights: Tensor) -> Similarity:
-    """The weight that leads from one item to another."""
-    return Similarity(lambda item: weights[:, item], lambda items, others: weights[others][:, items].T)
-
-
-def by_vectors(vectors: Tensor) -> Similarity:
-    """The cosine of two item vectors."""
+    if vectors is None:
+        return None
     unit = F.normalize(vectors.detach())
     return Similarity(lambda item: unit @ unit[item], lambda items, others: unit[items] @ unit[others].T)
 
