@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,8 @@ def audit(
     label_figures = label_summary(log.data)
     for note in (*log.data.notes, *described(label_figures)):
         say(f"note: {note}")
-    with _work_folder(out, resume) as work, threads, _workers(workers, processes, len(log)) as workers:
+    workers = workers or (Processes(processes) if processes > 1 and len(log) >= LARGE else Here())
+    with _work_folder(out, resume) as work, threads:
         findings = health(log)
         times.append(time.perf_counter())
         judged = judge(log)
@@ -130,12 +131,6 @@ def audit(
         if out is not None:
             result.save(out)
     return result
-
-
-def _workers(given: Workers | None, processes: int, interactions: int) -> AbstractContextManager[Workers]:
-    if given is None and processes > 1 and interactions >= LARGE:
-        return Processes(processes)
-    return nullcontext(given or Here())
 
 
 @contextmanager

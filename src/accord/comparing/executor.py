@@ -184,19 +184,11 @@ class Screen:
 
 class Processes(Here):
     """At most so many processes of one thread each, which share the memory: the steps of a training are small, and
-    several threads of one process wait for each other. The first jobs start them; the end of the `with` block ends
-    them. A GPU has one process, this one, unless it is to be shared."""
+    several threads of one process wait for each other. They start and end with the jobs. A GPU has one process, this
+    one, unless it is to be shared."""
 
     def __init__(self, number: int, share_gpu: bool = False) -> None:
         self.number, self.share_gpu = number, share_gpu
-        self._pool: ProcessPoolExecutor | None = None
-        self._size = self._calls = 0
-
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop()
 
     def room(self, device: torch.device) -> int:
         total = super().room(device)
@@ -216,34 +208,21 @@ class Processes(Here):
         if size < 2:
             yield from super().each(work, data, jobs, device, watch, say)
             return
-        pool = self._started(size)
-        self._calls += 1
-        call = (self._calls, work, data, device)
-        running = {pool.submit(_run, call, number, job.task): number for number, job in enumerate(jobs)}
+        start = multiprocessing.get_context("spawn")
+        reports = start.SimpleQueue()
+        pool = ProcessPoolExecutor(size, start, _set_up, (reports, work, data, device))
+        running = {pool.submit(_run, number, job.task): number for number, job in enumerate(jobs)}
+
+        def received() -> Iterator[tuple[int, Report, str]]:
+            while not reports.empty():
+                yield *reports.get(), ""
+
         try:
-            yield from Screen(jobs, watch, say).results(running, _finished, self._received, _results)
+            yield from Screen(jobs, watch, say).results(running, _finished, received, _results)
         finally:
-            if running:  # the other jobs have failed, or their results are not wanted
-                self._stop()
-
-    def _started(self, size: int) -> ProcessPoolExecutor:
-        if self._pool is None or self._size != size:
-            self._stop()
-            start = multiprocessing.get_context("spawn")
-            self._reports, self._size = start.SimpleQueue(), size
-            self._pool = ProcessPoolExecutor(size, start, _set_up, (self._reports,))
-        return self._pool
-
-    def _received(self) -> Iterator[tuple[int, Report, str]]:
-        while not self._reports.empty():
-            yield *self._reports.get(), ""
-
-    def _stop(self) -> None:
-        if self._pool is not None:
-            for process in list(self._pool._processes.values()):
-                process.terminate()  # a job may take hours
-            self._pool.shutdown(cancel_futures=True)
-        self._pool = None
+            for process in list(pool._processes.values()):
+                process.terminate()  # a job whose result is not wanted any more may take hours
+            pool.shutdown(cancel_futures=True)
 
 
 def _finished(running: Collection[Future[list[Any]]]) -> Collection[Future[list[Any]]]:
@@ -263,16 +242,15 @@ def _results(future: Future[list[Any]], _: Job) -> list[Any]:
 
 # --- in the other processes
 
-_reports: Any = None
-_call: tuple[Any, ...] = (0,)  # its number, the work, the data with what was computed from it, and the device
+_call: tuple[Any, ...]  # the queue for reports, the work, the data with what was computed from it, and the device
 
 
-def _set_up(reports: Any) -> None:
-    global _reports
+def _set_up(*call: Any) -> None:
+    global _call
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the first ends the others
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    _reports = reports
+    _call = call
 
 
 def _end_with_parent() -> None:
@@ -282,11 +260,9 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _run(call: tuple[Any, ...], job: int, task: Any) -> list[Any]:
-    global _call
-    _call = _call if call[0] == _call[0] else call
-    _, work, data, device = _call
-    reporter = Reporter(lambda *report: _reports.put(report), job)
+def _run(job: int, task: Any) -> list[Any]:
+    reports, work, data, device = _call
+    reporter = Reporter(lambda *report: reports.put(report), job)
     warnings.showwarning = lambda message, *_args, **_more: reporter.say(str(message))
     reporter.put(job, None)
     return list(work(data, task, device, reporter.watch, reporter.say))

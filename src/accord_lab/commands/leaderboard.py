@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -164,7 +165,7 @@ def _with_progress(
             raise InputError(f"--from {folder}: there is no such folder.")
     if cluster is not None and processes > 1:
         raise InputError("--cluster and --processes each say where rows train; give one of them.")
-    where = workers_on(cluster, say) if processes == 1 else Processes(processes, share_gpu=True)
+    where = workers_on(cluster, say) if processes == 1 else nullcontext(Processes(processes, share_gpu=True))
     with continuing(), where as workers, training_progress() as watch:
         return run(
             lambda data: Request(
