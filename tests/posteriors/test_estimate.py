@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-import accord
 from accord.data.simulate import simulate
 from accord.evaluation import noise
 from accord.posteriors import estimate as module
@@ -186,37 +184,3 @@ def test_no_two_of_a_user_or_an_item_until_these_run_out():
     assert next_labels(unsure, users, items, 10).tolist() == [1, 3, 0]
     assert next_labels(unsure, users, items, 1).tolist() == [1]
     assert next_labels(np.full(4, np.nan), users, items, 3).tolist() == []
-
-
-def frame():
-    train = simulate(users=300, items=120, interactions=9000, seed=5, liked=0.4).dataset.train
-    value = train.column("value")
-    known = np.random.default_rng(0).random(len(value)) < 0.1
-    return pa.table({"user": train.users, "item": train.items, "stars": pa.array(1 + 4 * value, mask=~known)})
-
-
-def test_every_row_of_a_frame_gets_a_probability_under_its_own_ids():
-    table = frame()
-    found = accord.posterior(table, labels="stars>=4")
-    assert found.used
-    assert found.table.column_names == ["user", "item", "p_real", "low", "high", "label", "weight"]
-    given = set(zip(table["user"].to_pylist(), table["item"].to_pylist(), strict=True))
-    assert set(zip(found.table["user"].to_pylist(), found.table["item"].to_pylist(), strict=True)) == given
-    assert found.table["label"].null_count == table["stars"].null_count
-    label, weight = (np.array(found.table[name].to_pylist(), dtype=float) for name in ("label", "weight"))
-    known = ~np.isnan(label)
-    assert np.array_equal(label[known], weight[known])
-    assert any("labels tell real from noise" in note for note in found.notes)
-
-
-def test_without_labels_it_says_so():
-    table = frame()
-    found = accord.posterior(table.drop_columns(["stars"]))
-    assert not found.used
-    assert found.notes[-1].startswith("no interaction has a label")
-    assert found.table["label"].null_count == len(table)
-
-
-def test_of_split_data_it_judges_the_training_interactions():
-    found = accord.posterior("demo")
-    assert len(found.table) == 32_000
