@@ -17,6 +17,8 @@ from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from helpers import small_data
 
+pytestmark = pytest.mark.usefixtures("few_penalties")
+
 
 def labelled(share):
     """Data whose noise is known, with labels for some of the interactions."""
@@ -43,7 +45,7 @@ def test_families_vote_once_more_told_what_is_real():
 
 
 def test_labels_join_the_vote(tmp_path):
-    found = fit(labelled(0.2), options={"model.budget": 8, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
+    found = fit(labelled(0.2), options={"model.budget": 1.5, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
     added = [member for member in found.run.config.model_options["members"] if member.get("added")]
     votes = {m["model"]: m["weight"] for m in reversed(found.run.config.model_options["members"][: -len(added)])}
     families = ["ease", "item-knn", "graph-filter", "ials", "mf"]
@@ -66,7 +68,7 @@ def test_labelled_validation_pairs_say_how_far_labels_are_trusted(monkeypatch):
     data = labelled(0.2)
     label = pa.array(data.valid.column("value").astype(float))
     valid = Interactions.of(data.valid.users, data.valid.items, label=label)
-    asked = {"options": {"model.budget": 2, "train.epochs": 2}, "device": "cpu", "refit": False}
+    asked = {"options": {"model.budget": 1.5, "train.epochs": 2}, "device": "cpu", "refit": False}
     for trust in (0.0, 4.0):
         monkeypatch.setattr(training, "choose_trust", lambda sides, ranker, known, trust=trust: trust)
         found = fit(replace(data, valid=valid), **asked)
@@ -86,7 +88,7 @@ def test_what_is_labelled_as_noise_judges_no_member():
     noise = np.arange(len(data.valid)) % 3 == 0
     label = pa.array(np.where(noise, 0.0, 1.0), mask=np.arange(len(noise)) % 3 == 1)
     valid = Interactions.of(data.valid.users, data.valid.items, label=label)
-    asked = {"options": {"model.budget": 1}, "device": "cpu", "refit": False}
+    asked = {"options": {"model.budget": 0.3, "train.epochs": 3}, "device": "cpu", "refit": False}
     found, without = (
         fit(one, **asked) for one in (replace(data, valid=valid), replace(data, valid=valid.filter(~noise)))
     )
@@ -103,7 +105,7 @@ def test_what_is_labelled_as_noise_judges_no_member():
 def test_labels_that_are_too_few_change_nothing_and_that_is_said():
     few = labelled(0.003)
     none = replace(few, train=Interactions.of(few.train.users, few.train.items))
-    found, without = (fit(data, options={"model.budget": 1}, device="cpu") for data in (few, none))
+    found, without = (fit(data, options={"model.budget": 0.3}, device="cpu") for data in (few, none))
     assert found.run.config == without.run.config
     assert found.metrics["mean"] == without.metrics["mean"]
     assert any("too few to learn from" in note for note in found.metrics["notes"])
