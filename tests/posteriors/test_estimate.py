@@ -54,6 +54,7 @@ def test_a_few_labels_make_it_sharp_and_calibrated(log):
     assert np.array_equal(found.believed[rest], found.p_real[rest])
 
 
+@pytest.mark.usefixtures("few_penalties")
 def test_labelled_pairs_are_judged_out_of_sample(log):
     """As sharp as the others, not sharper: a pair's own label is not behind its p_real."""
     train, real = log
@@ -149,6 +150,7 @@ def test_the_interval_is_students_over_the_opinions():
     assert (low[0], high[0]) == (0, 1)
 
 
+@pytest.mark.usefixtures("few_penalties")
 def test_group_means_are_over_the_interactions_of_a_group(log):
     train, real = log
     group = train.users % 3

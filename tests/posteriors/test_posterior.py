@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import accord
 from accord.data.simulate import simulate
@@ -16,6 +17,7 @@ def frame():
     return pa.table({"user": train.users, "item": train.items, "stars": pa.array(1 + 4 * value, mask=~known)})
 
 
+@pytest.mark.usefixtures("few_penalties")
 def test_every_row_of_a_frame_gets_a_probability_under_its_own_ids():
     table = frame()
     found = accord.posterior(table, labels="stars>=4")
