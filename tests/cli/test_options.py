@@ -12,7 +12,6 @@ from accord.cli.options import (
     read_ids,
     run_folder,
     typed,
-    without,
 )
 from accord.errors import InputError
 
@@ -49,8 +48,6 @@ def test_ids_are_lines_of_a_file(tmp_path):
 def test_the_command_without_what_only_concerns_one_run_of_it(monkeypatch):
     monkeypatch.setattr("sys.argv", ["accord", "train", "my clicks.csv", "--resume", "--k", "5", "--overwrite"])
     assert typed() == "accord train 'my clicks.csv' --k 5"
-    words = ["train", "--ranks", "2", "x", "--cluster=a:1", "--k", "5"]
-    assert without(words, ("--ranks", "--cluster")) == ["train", "x", "--k", "5"]
 
 
 def test_our_own_folder_gets_a_number_and_the_callers_is_never_replaced_unasked(tmp_path):

@@ -24,7 +24,6 @@ import yaml
 import accord
 from accord.cli import ray_launcher
 from accord.cli.app import main
-from accord.cli.options import without
 from accord.comparing.compare import Request, cells_of, compare
 from accord.comparing.executor import Job, Workers
 from accord.comparing.ray_executor import workers_on
@@ -209,9 +208,6 @@ def test_ranks_go_with_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     code, err = command(monkeypatch, capsys, "train", "demo", "--ranks", "2")
     assert code == 2
     assert "--ranks goes with --cluster" in err
-    assert without(["train", "--ranks", "2", "x", "--cluster=a:1", "--k", "5"], ("--ranks", "--cluster")) == [
-        *("train", "x", "--k", "5")
-    ]
 
 
 def test_ray_is_asked_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

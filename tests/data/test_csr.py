@@ -22,11 +22,12 @@ def test_csr(pairs: list[tuple[int, int]], unique: bool) -> None:
 
 def test_a_matrix_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = random_csr(40, 20, 0.3, 1), random_csr(40, 20, 0.3, 2)
-    whole, popular = one.merge(other), one.popularity()
+    both, popular = one.merge(other), one.popularity()
+    assert both.keys.tolist() == sorted({*one.keys.tolist(), *other.keys.tolist()})
+    assert both.items.dtype == both.ptr.dtype == np.int64
+    monkeypatch.setattr(csr_module, "LONG_AT_MOST", 17)
+    assert one.merge(other).items.dtype == np.int32
     monkeypatch.setattr(csr_module, "PAIRS_AT_ONCE", 17)
-    blocks = one.merge(other)
-    assert np.array_equal(whole.ptr, blocks.ptr)
-    assert np.array_equal(whole.items, blocks.items)
     assert np.array_equal(popular, one.popularity())
     assert np.array_equal(np.concatenate(list(one.key_parts())), one.keys)
 

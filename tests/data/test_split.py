@@ -16,7 +16,7 @@ from accord.data import split as module
 from accord.data.check import check
 from accord.data.interactions import Dataset, Interactions
 from accord.data.rules import CleanRule
-from accord.data.split import KINDS, check_disjoint, split
+from accord.data.split import KINDS, split
 from accord.errors import InputError
 
 
@@ -177,12 +177,6 @@ def test_what_cannot_be_split() -> None:
         split(data, clean="value>9")
 
 
-def test_a_shared_pair_is_caught() -> None:
-    data = sample(np.random.default_rng(0))
-    with pytest.raises(AssertionError, match="two parts"):
-        check_disjoint(Dataset.of("bad", data, data.take([0]), data.take([1])))
-
-
 @pytest.mark.parametrize(
     ("text", "conditions"),
     [
@@ -322,9 +316,6 @@ def test_what_training_does_not_know_is_counted() -> None:
     assert split(Interactions.of([1], [1]), "random", cut=cut).notes == (
         "2 test users (2 of 2 test interactions) do not occur in training.",
     )
-    parts[2] = [(0, 1), (0, 5)]
-    with pytest.raises(AssertionError, match=r"^a pair is in two parts of the split$"):
-        split(Interactions.of([1], [1]), "random", cut=cut)
 
 
 def test_a_validation_of_which_nothing_is_clean_is_none() -> None:

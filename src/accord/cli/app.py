@@ -19,6 +19,7 @@ from accord.cli.data import data_app
 from accord.cli.demo import demo
 from accord.cli.describe import methods, models
 from accord.cli.doctor import doctor
+from accord.cli.options import with_groups
 from accord.cli.recommend import recommend
 from accord.cli.report import report
 from accord.cli.serve import serve
@@ -87,7 +88,7 @@ def app_for(name: str | None) -> typer.Typer:
         app.add_typer(data_app, name="data")
     for command in COMMANDS:
         if name in (None, command.__name__):
-            app.command()(command)
+            app.command()(with_groups(command))
         else:
             app.command(command.__name__, help=command.__doc__)(lambda: None)
     if name not in (None, "data"):

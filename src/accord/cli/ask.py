@@ -18,63 +18,58 @@ Pairs = Annotated[Path | None, typer.Option(help="a file of pairs, with a user a
 def similar(
     run: o.RunArgument,
     items: Annotated[list[str], typer.Argument(metavar="ITEM...", help="ids of items")],
+    *,
     k: Annotated[int, typer.Option(help="similar items for each")] = 20,
-    exclude: o.Exclude = None,
-    exclude_file: o.ExcludeFile = None,
-    allow: o.Allow = None,
-    allow_file: o.AllowFile = None,
-    where: o.Where = None,
-    format_: o.Format = None,
-    output: o.Output = None,
-    device: o.Device = "auto",
-    allow_imports: o.AllowImports = False,
+    choice: o.Choice,
+    printed: o.Printed,
+    opening: o.Opening,
 ) -> None:
     """Find the items that are most similar to others, as the model has it."""
-    format_, chosen = o.format_of(format_, output), o.choice(exclude, exclude_file, allow, allow_file, where)
-    recommender = o.open_run(run, device, allow_imports)
-    o.put_table(recommender.with_titles(recommender.similar(items, k, **chosen)), output, format_)
+    printed.format()
+    chosen = choice.arguments()
+    recommender = opening.open(run)
+    printed.put(recommender.with_titles(recommender.similar(items, k, **chosen)))
 
 
 def score(
     run: o.RunArgument,
+    *,
     user: Users = None,
     item: Items = None,
     pairs: Pairs = None,
-    format_: o.Format = None,
-    output: o.Output = None,
-    device: o.Device = "auto",
-    allow_imports: o.AllowImports = False,
+    printed: o.Printed,
+    opening: o.Opening,
 ) -> None:
     """Score pairs of a user and an item: each --user with each --item, or those of a file. Empty if one is unknown."""
-    format_, (users, items) = o.format_of(format_, output), _pairs(user, item, pairs)
-    recommender = o.open_run(run, device, allow_imports)
-    o.put_table(recommender.with_titles(recommender.score(users, items)), output, format_)
+    printed.format()
+    users, items = _pairs(user, item, pairs)
+    recommender = opening.open(run)
+    printed.put(recommender.with_titles(recommender.score(users, items)))
 
 
 def explain(
     run: o.RunArgument,
+    *,
     user: Users = None,
     item: Items = None,
     pairs: Pairs = None,
     history: Annotated[str | None, typer.Option(help="items of one new --user, as id,id,…")] = None,
     k: Annotated[int, typer.Option(help="without --item: recommendations to explain")] = 20,
     most: Annotated[int, typer.Option(help="items of the history to name for each")] = 3,
-    format_: o.Format = None,
-    output: o.Output = None,
-    device: o.Device = "auto",
-    allow_imports: o.AllowImports = False,
+    printed: o.Printed,
+    opening: o.Opening,
 ) -> None:
     """Name the items of a user's history that speak for an item, or without --item for each recommendation."""
     if history is not None and (not user or len(user) != 1):
         raise InputError("--history goes with one --user.")
-    format_ = o.format_of(format_, output)
+    printed.format()
     given = {user[0]: history.split(",")} if history is not None and user else None
     chosen = None if user and not item and pairs is None else _pairs(user, item, pairs)
-    recommender = o.open_run(run, device, allow_imports)
+    recommender = opening.open(run)
     if chosen is None:
         lists = recommender.recommend(user, k, history=given)
         chosen = lists.column("user").to_pylist(), lists.column("item").to_pylist()
-    o.put_table(recommender.with_titles(recommender.explain(*chosen, most=most, history=given)), output, format_)
+    printed.put(recommender.with_titles(recommender.explain(*chosen, most=most, history=given)))
 
 
 def _pairs(user: list[str] | None, item: list[str] | None, pairs: Path | None) -> tuple[list[str], list[str]]:

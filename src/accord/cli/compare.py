@@ -26,6 +26,7 @@ def continuing() -> Iterator[None]:
 
 def compare(
     data: o.DataArgument,
+    *,
     models: Annotated[str, typer.Option(help="models, separated by commas")] = "gmf",
     methods: Annotated[str, typer.Option(help="methods, separated by commas")] = "normal,deca,deca-p",
     set_: Annotated[
@@ -39,16 +40,8 @@ def compare(
     deterministic: o.Deterministic = False,
     device: o.Device = "auto",
     cluster: o.Cluster = None,
-    user_col: o.UserColumn = None,
-    item_col: o.ItemColumn = None,
-    value_col: o.ValueColumn = None,
-    time_col: o.TimeColumn = None,
-    weight_col: o.WeightColumn = None,
-    query: o.Query = None,
-    clean: o.Clean = None,
-    split: o.Split = "auto",
-    ratios: o.Ratios = "0.8,0.1,0.1",
-    split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0,
+    log: o.WeightedLog,
+    splitting: o.Splitting,
     out: Annotated[Path | None, typer.Option(help="folder of the results; runs/DATA-compare if not given")] = None,
     render_only: Annotated[
         bool, typer.Option("--render-only", help="only write the tables again, from the results")
@@ -61,8 +54,7 @@ def compare(
     for pair in set_ or []:
         key, equals, values = pair.partition("=")
         grid[key] = [o.parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
-    columns = (user_col, item_col, value_col, time_col, weight_col)
-    dataset = o.load_data(o.source_of(data, query), columns, clean, split, ratios, split_seed)
+    dataset = o.load_data(data, log, splitting)
 
     from accord.cli.display import print_table, say, training_progress
     from accord.comparing.compare import PER_USER, Request, cells_of, render, users_of

@@ -48,26 +48,19 @@ def data_get(name: Annotated[str, typer.Argument(help="a named dataset")]) -> No
 
 
 @data_app.command("check")
+@o.with_groups
 def data_check(
     data: o.DataArgument,
-    user_col: o.UserColumn = None,
-    item_col: o.ItemColumn = None,
-    value_col: o.ValueColumn = None,
-    time_col: o.TimeColumn = None,
-    weight_col: o.WeightColumn = None,
-    query: o.Query = None,
-    labels: o.Labels = None,
-    events: o.Events = None,
-    clean: o.Clean = None,
-    split: o.Split = "auto",
-    ratios: o.Ratios = "0.8,0.1,0.1",
+    *,
+    log: o.WeightedLog,
+    labelling: o.Labelling,
+    splitting: o.Splitting,
     as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
     """Counts, sparsity, duplicates, shared pairs, cold users and items, constant columns."""
     from accord.data.check import check
 
-    given = (user_col, item_col, value_col, time_col, weight_col)
-    report = check(o.load_data(o.source_of(data, query), given, clean, split, ratios, 0, labels=labels, events=events))
+    report = check(o.load_data(data, log, splitting, labelling))
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
         return
@@ -77,34 +70,29 @@ def data_check(
 
 
 @data_app.command()
+@o.with_groups
 def prepare(
     source: Annotated[
         list[str], typer.Argument(help="a file of any size, several, a folder of them, or a database with --query")
     ],
+    *,
     out: Annotated[Path, typer.Option(help="folder of the store")],
     memory: Annotated[str, typer.Option(help="memory to use, about: 500MB, 4GB")] = "2GB",
-    user_col: o.UserColumn = None,
-    item_col: o.ItemColumn = None,
-    value_col: o.ValueColumn = None,
-    time_col: o.TimeColumn = None,
-    weight_col: o.WeightColumn = None,
-    query: o.Query = None,
+    log: o.WeightedLog,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store in --out")] = False,
 ) -> None:
     """Make a store of a log larger than memory."""
     limit = parse_bytes(memory)
 
-    from accord.cli.display import say
-    from accord.data.columns import Columns
+    from accord.cli.display import say, step_progress
     from accord.data.store.prepare import prepare as run
 
-    given = (user_col, item_col, value_col, time_col, weight_col)
     began = time.perf_counter()
     try:
-        with o.step_progress() as on_progress:
+        with step_progress() as on_progress:
             store = run(
-                o.source_of(source, query), out, columns=Columns(*given) if any(given) else None, memory=limit,
-                overwrite=overwrite, on_progress=on_progress,
+                *(log.source(source), out), columns=log.columns, memory=limit, overwrite=overwrite,
+                on_progress=on_progress,
             )  # fmt: skip
     except OSError as error:
         if error.errno != errno.ENOSPC:

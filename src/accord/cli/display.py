@@ -34,12 +34,16 @@ def say(text: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+    console().print(_table(columns, rows, title))
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> Table:
     table = Table(box=None, title=title and _text(title), title_justify="left", pad_edge=False)
     for name in columns:
         table.add_column(_text(name), overflow="fold")
     for row in rows:
         table.add_row(*(_text(cell) for cell in row))
-    console().print(table)
+    return table
 
 
 def _text(cell: Any) -> str:
@@ -102,36 +106,43 @@ def members_table(metrics: dict[str, Any]) -> None:
         say(f"note: {note}")
 
 
+Shown = Callable[..., None]  # a step, how much of it is done, of how much, and a status
+
+
+@contextmanager
+def step_progress() -> Iterator[Shown]:
+    """A bar for each step of long work, on a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    screen = Console(stderr=True)
+    text, status = TextColumn("{task.description}"), TextColumn("{task.fields[status]}")
+    columns = (text, BarColumn(), MofNCompleteColumn(), status, TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(step: str, done: int, total: int | None, status: str = "", visible: bool = True) -> None:
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=total, status=status)
+            bar.update(tasks[step], completed=done, total=total, status=status, visible=visible)
+
+        yield show
+
+
 @contextmanager
 def training_progress() -> Iterator[Callable[[Progress], None]]:
     """A progress bar with loss, speed and validation metric; without a terminal, one line for a search."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[status]}"),
-        TimeRemainingColumn(),
-    )
-    screen = Console(stderr=True)
-    with Bar(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        tasks: dict[str, Any] = {}
+    with step_progress() as show:
 
         def watch(progress: Progress) -> None:
-            if progress.plan is not None and not screen.is_terminal:  # no bar shows progress
+            if progress.plan is not None and not Console(stderr=True).is_terminal:  # no bar shows progress
                 say(progress.plan)
             status = progress.unit
             if progress.step:
                 status += f" · loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s"
             if progress.value is not None:
                 status += f" · valid {progress.value:.4f}"
-            if progress.stage not in tasks:
-                title = f"{'evaluating' if progress.unit == 'users' else 'training'} {progress.stage}"
-                tasks[progress.stage] = bar.add_task(title, total=progress.epochs, status=status)
-            unfinished = progress.epoch < progress.epochs
-            bar.update(tasks[progress.stage], completed=progress.epoch, status=status, visible=unfinished)
+            title = f"{'evaluating' if progress.unit == 'users' else 'training'} {progress.stage}"
+            show(title, progress.epoch, progress.epochs, status, visible=progress.epoch < progress.epochs)
 
         yield watch
 
@@ -177,25 +188,18 @@ def table_as_text(table: Any, format_: str) -> str:
     if format_ == "json":
         return "\n".join(json.dumps(row, ensure_ascii=False) for row in table.to_pylist())
     if format_ == "csv":
-        return _csv(table).decode().rstrip("\n")
-    out = io.StringIO()
-    printed = Table(box=None, pad_edge=False)
-    for name in table.column_names:
-        printed.add_column(_text(name))
-    for row in table.to_pylist():
-        printed.add_row(*(_text(value) for value in row.values()))
-    Console(file=out, width=WIDE, highlight=False).print(printed)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        import pyarrow.csv
 
+        from accord.io.csv_safety import guarded_table
 
-def _csv(table: Any) -> bytes:
-    import pyarrow.csv
-
-    from accord.io.csv_safety import guarded_table
-
-    out = io.BytesIO()
-    pyarrow.csv.write_csv(guarded_table(table), out)
-    return out.getvalue()
+        out = io.BytesIO()
+        pyarrow.csv.write_csv(guarded_table(table), out)
+        return out.getvalue().decode().rstrip("\n")
+    text = io.StringIO()
+    Console(file=text, width=WIDE, highlight=False).print(
+        _table(table.column_names, (row.values() for row in table.to_pylist()))
+    )
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def write_table(table: Any, path: Path, format_: str) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from accord.errors import InputError, shown, unknown
 
 if TYPE_CHECKING:
+    from accord.data.columns import Columns
     from accord.data.interactions import Dataset
 
 FORMATS = ("table", "json", "csv", "parquet")
@@ -23,24 +26,11 @@ DataArgument = Annotated[
     list[str],
     typer.Argument(help="files, a folder, a store, a database, or a named dataset (see 'accord data list')"),
 ]
-Query = Annotated[
-    str | None, typer.Option(help="what to read from a database, as 'select user_id, item_id, ts from clicks'")
-]
-UserColumn = Annotated[str | None, typer.Option(help="column of the users; guessed from usual names if not given")]
-ItemColumn = Annotated[str | None, typer.Option(help="column of the items")]
-ValueColumn = Annotated[str | None, typer.Option(help="column of the value (rating, dwell time, …)")]
-TimeColumn = Annotated[str | None, typer.Option(help="column of the time")]
-WeightColumn = Annotated[str | None, typer.Option(help="column of what an interaction counts for, 1 if not given")]
 Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
 Labels = Annotated[
     str | None,
     typer.Option(help="which interactions are real: 'rating>=4', a column of 0 and 1, or a file of user, item, label"),
 ]
-Events = Annotated[str | None, typer.Option(help="what kinds of events say: 'view=?,cart=0.7,buy=1'")]
-Split = Annotated[
-    str, typer.Option(help="auto, random, chronological, leave-last-out, global-time or global-time:2021-06-01")
-]
-Ratios = Annotated[str, typer.Option(help="shares of train, valid and test; 1,0,0 to train on everything")]
 ItemsFile = Annotated[Path | None, typer.Option("--items", help="file of item titles: id, title and any other columns")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Cluster = Annotated[
@@ -48,23 +38,6 @@ Cluster = Annotated[
     typer.Option(help="train on a Ray cluster: its HOST:PORT, or auto for one on this machine, started if need be"),
 ]
 RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
-Exclude = Annotated[list[str] | None, typer.Option(help="an item to leave out; may be given more than once")]
-ExcludeFile = Annotated[Path | None, typer.Option(help="a file of items to leave out, one id per line")]
-Allow = Annotated[
-    list[str] | None, typer.Option(help="an item to choose from, and no others; may be given more than once")
-]
-AllowFile = Annotated[Path | None, typer.Option(help="a file of the only items to choose from, one id per line")]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(help="what must hold of an item, by a column of --items: 'genre=drama|war', 'year>=1990'"),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", "--out", help="a .csv, .json, .jsonl, .parquet or .txt file; else the screen"),
-]
-Format = Annotated[
-    str | None, typer.Option("--format", help="table, json, csv or parquet; else by the name of the file")
-]
 AllMetrics = Annotated[
     bool,
     typer.Option("--all-metrics", help="print every metric at every K, not recall and NDCG alone"),
@@ -93,23 +66,206 @@ Deterministic = Annotated[
 ]
 
 
-def run_folder(given: Path | None, default: Path, resume: bool, overwrite: bool) -> Path:
-    """Where the run goes. A given folder is replaced only with --overwrite; the default one gets a number."""
-    if given is None:
-        folder, number = default, 1
-        while folder.exists() and not overwrite and not (resume and interrupted(folder)):
-            number += 1
-            folder = default.with_name(f"{default.name}-{number}")
-        return folder
-    if not overwrite and (given / "metrics.json").exists():
-        raise InputError(f"{given} holds a finished run; give another --out, or --overwrite to replace it.")
-    if not overwrite and not resume and interrupted(given):
-        raise InputError(f"{given} holds an interrupted run; continue it with --resume, or --overwrite to start again.")
-    return given
+@dataclass(frozen=True)
+class Log:
+    """What to read of a log."""
+
+    user_col: Annotated[str | None, typer.Option(help="column of the users; guessed from usual names if not given")] = (
+        None
+    )
+    item_col: Annotated[str | None, typer.Option(help="column of the items")] = None
+    value_col: Annotated[str | None, typer.Option(help="column of the value (rating, dwell time, …)")] = None
+    time_col: Annotated[str | None, typer.Option(help="column of the time")] = None
+    query: Annotated[
+        str | None, typer.Option(help="what to read from a database, as 'select user_id, item_id, ts from clicks'")
+    ] = None
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns that were named; None where all are to be guessed."""
+        from accord.data.columns import Columns
+
+        named = {option.removesuffix("_col"): name for option, name in vars(self).items() if option != "query"}
+        return Columns(**named) if any(named.values()) else None
+
+    def source(self, data: list[str]) -> Any:
+        """What the words of the command line name: a path, several, or a query of a database."""
+        if self.query is None:
+            return data[0] if len(data) == 1 else data
+        from accord.data.databases import Query
+
+        if len(data) > 1:
+            raise InputError("--query goes with one database.")
+        return Query.of(data[0], self.query)
+
+
+@dataclass(frozen=True)
+class WeightedLog(Log):
+    """What to read of a log that may have weights."""
+
+    weight_col: Annotated[str | None, typer.Option(help="column of what an interaction counts for, 1 if not given")] = (
+        None
+    )
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """Which interactions are real."""
+
+    labels: Labels = None
+    events: Annotated[str | None, typer.Option(help="what kinds of events say: 'view=?,cart=0.7,buy=1'")] = None
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """How a log is split."""
+
+    clean: Clean = None
+    split: Annotated[
+        str, typer.Option(help="auto, random, chronological, leave-last-out, global-time or global-time:2021-06-01")
+    ] = "auto"
+    ratios: Annotated[str, typer.Option(help="shares of train, valid and test; 1,0,0 to train on everything")] = (
+        "0.8,0.1,0.1"
+    )
+    split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As `accord.load` takes them, but for the seed."""
+        return {"clean": self.clean, "split": self.split, "ratios": parse_numbers(self.ratios, "--ratios", float)}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which items may be recommended."""
+
+    exclude: Annotated[list[str] | None, typer.Option(help="an item to leave out; may be given more than once")] = None
+    exclude_file: Annotated[Path | None, typer.Option(help="a file of items to leave out, one id per line")] = None
+    allow: Annotated[
+        list[str] | None, typer.Option(help="an item to choose from, and no others; may be given more than once")
+    ] = None
+    allow_file: Annotated[
+        Path | None, typer.Option(help="a file of the only items to choose from, one id per line")
+    ] = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="what must hold of an item, by a column of --items: 'genre=drama|war', 'year>=1990'"),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """As `Recommender.recommend` takes them; nothing where all items may be."""
+        excluded = [
+            *(self.exclude or []),
+            *(read_ids(self.exclude_file, "--exclude-file") if self.exclude_file else []),
+        ]
+        allowed = [*(self.allow or []), *(read_ids(self.allow_file, "--allow-file") if self.allow_file else [])]
+        return {k: v for k, v in {"exclude": excluded, "allow": allowed, "where": self.where}.items() if v}
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Where a table goes."""
+
+    format_: Annotated[
+        str | None, typer.Option("--format", help="table, json, csv or parquet; else by the name of the file")
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", "--out", help="a .csv, .json, .jsonl, .parquet or .txt file; else the screen"),
+    ] = None
+
+    def format(self) -> str:
+        """That of --format, else that of the file's name. A file of a run folder is refused."""
+        given, output = self.format_, self.output
+        if output is not None and output.is_file() and (output.parent / "manifest.json").is_file():
+            raise InputError(
+                f"{output} is in a run folder and would be replaced; give --out a file that lies elsewhere."
+            )
+        if given is None and output is not None:
+            if output.suffix.lower() not in SUFFIXES:
+                *others, last = SUFFIXES
+                raise InputError(f"{output}: give a name that ends in {', '.join(others)} or {last}, or a --format.")
+            return SUFFIXES[output.suffix.lower()]
+        if given is not None and given not in FORMATS:
+            raise unknown("format", given, FORMATS)
+        if given == "parquet" and output is None:
+            raise InputError("--format parquet needs a file: give -o FILE.")
+        return given or "table"
+
+    def put(self, table: Any) -> None:
+        put_table(table, self.output, self.format())
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a run is opened."""
+
+    device: Device = "auto"
+    allow_imports: AllowImports = False
+
+    def open(self, run: Path) -> Any:
+        from accord.recommender.recommender import Recommender
+        from accord.training.plan import find_device
+
+        return Recommender.load(run, device=str(find_device(self.device)), allow_imports=self.allow_imports)
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """A command as typer reads it: a parameter whose type is a group of options stands for the options of the group."""
+    hints, parameters, groups = (
+        get_type_hints(command, include_extras=True),
+        list[inspect.Parameter](),
+        dict[str, Any](),
+    )
+    for parameter in inspect.signature(command).parameters.values():
+        kind = hints[parameter.name]
+        if isinstance(kind, type) and is_dataclass(kind):
+            groups[parameter.name] = kind
+            parameters += inspect.signature(kind, eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter.replace(annotation=kind))
+
+    @wraps(command)
+    def call(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        command(**given)
+
+    options = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    vars(call)["__signature__"] = inspect.Signature(options)
+    call.__annotations__ = {one.name: one.annotation for one in options}
+    return call
 
 
 def interrupted(folder: Path) -> bool:
     return any(folder.glob("checkpoint-*")) and not (folder / "metrics.json").exists()
+
+
+def run_folder(
+    given: Path | None,
+    default: Path,
+    resume: bool,
+    overwrite: bool,
+    what: str = "run",
+    finished: str = "metrics.json",
+    unfinished: Callable[[Path], bool] = interrupted,
+) -> Path:
+    """Where a run or an audit goes. A given folder is replaced only with --overwrite; the default one gets a number."""
+    if given is None:
+        folder, number = default, 1
+        while folder.exists() and not overwrite and not (resume and unfinished(folder)):
+            number += 1
+            folder = default.with_name(f"{default.name}-{number}")
+        return folder
+    if given.is_file():
+        raise InputError(f"--out {given} is a file; give a folder.")
+    is_unfinished = unfinished(given)
+    if not overwrite and not (resume and is_unfinished) and (given / finished).exists():
+        raise InputError(f"{given} holds a finished {what}; give another --out, or --overwrite to replace it.")
+    if not overwrite and not resume and is_unfinished:
+        again = "continue it with --resume, or --overwrite to start again"
+        raise InputError(f"{given} holds an interrupted {what}; {again}.")
+    return given
 
 
 def typed() -> str:
@@ -118,27 +274,6 @@ def typed() -> str:
 
     words = [without_password(word) for word in sys.argv[1:] if word not in ("--resume", "--overwrite")]
     return shlex.join(["accord", *words])
-
-
-def source_of(data: list[str], query: str | None) -> Any:
-    """What the words of the command line name: a path, several, or a query of a database."""
-    if query is None:
-        return data[0] if len(data) == 1 else data
-    from accord.data.databases import Query as DatabaseQuery
-
-    if len(data) > 1:
-        raise InputError("--query goes with one database.")
-    return DatabaseQuery.of(data[0], query)
-
-
-def without(words: list[str], options: tuple[str, ...]) -> list[str]:
-    """The words of a command without some options and their values."""
-    left, skip = [], False
-    for word in words:
-        if not skip and word.partition("=")[0] not in options:
-            left.append(word)
-        skip = not skip and word in options
-    return left
 
 
 def parse_options(pairs: list[str]) -> dict[str, Any]:
@@ -176,60 +311,19 @@ def read_ids(path: Path, option: str) -> list[str]:
     return ids
 
 
-def choice(
-    exclude: list[str] | None,
-    exclude_file: Path | None,
-    allow: list[str] | None,
-    allow_file: Path | None,
-    where: list[str] | None,
-) -> dict[str, Any]:
-    """Which items may be recommended, as `Recommender.recommend` takes it; nothing where all may."""
-    excluded = [*(exclude or []), *(read_ids(exclude_file, "--exclude-file") if exclude_file else [])]
-    allowed = [*(allow or []), *(read_ids(allow_file, "--allow-file") if allow_file else [])]
-    return {k: v for k, v in {"exclude": excluded, "allow": allowed, "where": where}.items() if v}
-
-
 def load_data(
-    source: Any,
-    columns: tuple[str | None, ...],
-    clean: str | None,
-    split: str,
-    ratios: str,
-    seed: int,
+    data: list[str],
+    log: Log,
+    splitting: Splitting,
+    labelling: Labelling | None = None,
     items: Path | None = None,
-    labels: str | None = None,
-    events: str | None = None,
 ) -> Dataset:
-    from accord.data.columns import Columns
     from accord.data.load import load
 
+    labels = {} if labelling is None else asdict(labelling)
     return load(
-        source, columns=Columns(*columns) if any(columns) else None, split=split, clean=clean, seed=seed,
-        ratios=parse_numbers(ratios, "--ratios", float), items=items, labels=labels, events=events,
-    )  # fmt: skip
-
-
-def open_run(run: Path, device: str, allow_imports: bool) -> Any:
-    from accord.recommender.recommender import Recommender
-    from accord.training.plan import find_device
-
-    return Recommender.load(run, device=str(find_device(device)), allow_imports=allow_imports)
-
-
-def format_of(given: str | None, output: Path | None) -> str:
-    """The format of a table: that of --format, else that of the file's name. A file of a run folder is refused."""
-    if output is not None and output.is_file() and (output.parent / "manifest.json").is_file():
-        raise InputError(f"{output} is in a run folder and would be replaced; give --out a file that lies elsewhere.")
-    if given is None and output is not None:
-        if output.suffix.lower() not in SUFFIXES:
-            *others, last = SUFFIXES
-            raise InputError(f"{output}: give a name that ends in {', '.join(others)} or {last}, or a --format.")
-        return SUFFIXES[output.suffix.lower()]
-    if given is not None and given not in FORMATS:
-        raise unknown("format", given, FORMATS)
-    if given == "parquet" and output is None:
-        raise InputError("--format parquet needs a file: give -o FILE.")
-    return given or "table"
+        log.source(data), columns=log.columns, seed=splitting.split_seed, items=items, **splitting.settings, **labels
+    )
 
 
 def put_table(table: Any, output: Path | None, format_: str) -> None:
@@ -240,23 +334,3 @@ def put_table(table: Any, output: Path | None, format_: str) -> None:
         say(f"{len(table):,} rows: {output}")
     elif text := table_as_text(table, format_):
         typer.echo(text)
-
-
-@contextmanager
-def step_progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar for each step of long work, on a terminal: its name, how much is done, and of how much."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        tasks: dict[str, Any] = {}
-
-        def watch(step: str, done: int, total: int | None) -> None:
-            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
-            if step not in tasks:
-                tasks[step] = bar.add_task(step, total=total, count=count)
-            bar.update(tasks[step], completed=done, total=total, count=count)
-
-        yield watch

@@ -14,18 +14,14 @@ from accord.errors import InputError, shown, unknown
 
 def recommend(
     run: o.RunArgument,
+    *,
     user: Annotated[list[str] | None, typer.Option(help="a user's id; may be given more than once")] = None,
     users: Annotated[Path | None, typer.Option(help="a file with one id per line")] = None,
     all_users: Annotated[bool, typer.Option("--all", help="all users of the data")] = False,
     history: Annotated[str | None, typer.Option(help="items of one new --user, as id,id,…")] = None,
     k: Annotated[int, typer.Option(help="items for each user")] = 20,
-    exclude: o.Exclude = None,
-    exclude_file: o.ExcludeFile = None,
-    allow: o.Allow = None,
-    allow_file: o.AllowFile = None,
-    where: o.Where = None,
-    format_: o.Format = None,
-    output: o.Output = None,
+    choice: o.Choice,
+    printed: o.Printed,
     to: Annotated[
         str | None, typer.Option(help="with --all: a table to write, as postgresql://HOST/DATABASE/TABLE")
     ] = None,
@@ -38,8 +34,7 @@ def recommend(
     agreement: Annotated[
         bool, typer.Option("--agreement", help="how each member of a consensus places an item, and how many agree")
     ] = False,
-    device: o.Device = "auto",
-    allow_imports: o.AllowImports = False,
+    opening: o.Opening,
 ) -> None:
     """Recommend items to users; for all users as a Parquet file or into a database, in bounded memory."""
     if sum([bool(user), users is not None, all_users]) != 1:
@@ -48,26 +43,26 @@ def recommend(
         raise InputError("--user is empty; give the id of a user.")
     if if_exists not in ("fail", "replace", "append"):
         raise unknown("--if-exists", if_exists, ("fail", "replace", "append"))
-    if to is not None and (not all_users or output is not None or format_ is not None):
+    if to is not None and (not all_users or printed.output is not None or printed.format_ is not None):
         raise InputError("--to goes with --all, and without --out and --format: give --all --to TABLE.")
-    format_ = o.format_of(format_, output)
+    form = printed.format()
     if history is not None and (not user or len(user) != 1):
         raise InputError("--history goes with one --user.")
-    if part is not None and to is None and not (all_users and format_ == "parquet"):
+    if part is not None and to is None and not (all_users and form == "parquet"):
         raise InputError("--part goes with --all and a Parquet file: give --all --out FILE.parquet.")
     if k < 1:
         raise InputError(f"--k is {k}; give a number of at least 1.")
-    if agreement and (to is not None or (all_users and format_ == "parquet") or history is not None):
+    if agreement and (to is not None or (all_users and form == "parquet") or history is not None):
         raise InputError("--agreement goes with --user or --users, of users who are in the data.")
-    chosen = o.choice(exclude, exclude_file, allow, allow_file, where)
-    if to is not None or (all_users and format_ == "parquet"):
+    chosen = choice.arguments()
+    if to is not None or (all_users and form == "parquet"):
         from accord.data.databases import Target
 
-        target = output if to is None else Target.parse(to)
-        _for_all(run, target, if_exists, part, k, chosen, device, allow_imports)
+        target = printed.output if to is None else Target.parse(to)
+        _for_all(run, target, if_exists, part, k, chosen, opening)
         return
     ids = None if all_users or users is None else o.read_ids(users, "--users")
-    recommender = o.open_run(run, device, allow_imports)
+    recommender = opening.open(run)
     given = {user[0]: history.split(",")} if history is not None and user else None
     if given is None and not all_users:
         _say_unknown(recommender, user or ids or [])
@@ -76,7 +71,7 @@ def recommend(
         opinions = recommender.agreement(table.select(["user", "item"]))
         for name in opinions.column_names[2:]:
             table = table.append_column(name, opinions.column(name))
-    o.put_table(recommender.with_titles(table), output, format_)
+    printed.put(recommender.with_titles(table))
 
 
 def _say_unknown(recommender: Any, users: list[str]) -> None:
@@ -97,11 +92,10 @@ def _for_all(
     part: str | None,
     k: int,
     chosen: dict[str, Any],
-    device: str,
-    allow_imports: bool,
+    opening: o.Opening,
 ) -> None:
     """Write the recommendations for all users, or for one part of them, to a Parquet file or into a database."""
-    from accord.cli.display import say
+    from accord.cli.display import say, step_progress
     from accord.recommender.batch import Part, write_lists
 
     to_file, of_process = isinstance(target, Path), Part.of_process()
@@ -110,9 +104,9 @@ def _for_all(
         if not to_file:
             raise InputError("--to is written by one process; give --part, or start it without torchrun.")
         target = of_process.file_in(target)  # each process writes a file, all in one folder
-    recommender = o.open_run(run, device, allow_imports)
+    recommender = opening.open(run)
     barred = recommender.barred(**chosen)
-    with o.step_progress() as watch:
+    with step_progress() as watch:
         on_progress = partial(watch, "ranking for users")
         users = write_lists(recommender, target, k, share, on_progress, barred, if_exists)
     place = target if to_file else f"{target.database.label}, table {target.table}"

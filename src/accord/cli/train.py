@@ -11,41 +11,13 @@ from typing import Annotated
 
 import typer
 
-from accord.cli.options import (
-    AllMetrics,
-    AllowImports,
-    Clean,
-    Cluster,
-    DataArgument,
-    Deterministic,
-    Device,
-    Events,
-    ItemColumn,
-    ItemsFile,
-    Labels,
-    Query,
-    Ratios,
-    RunArgument,
-    Split,
-    TimeColumn,
-    UserColumn,
-    ValueColumn,
-    WeightColumn,
-    load_data,
-    open_run,
-    parse_numbers,
-    parse_options,
-    put_table,
-    run_folder,
-    source_of,
-    typed,
-    without,
-)
+from accord.cli import options as o
 from accord.errors import InputError
 
 
 def train(
-    data: DataArgument,
+    data: o.DataArgument,
+    *,
     model: Annotated[
         str | None, typer.Option(help="auto finds the best for the log; see 'accord models', or my.module:MyModel")
     ] = None,
@@ -68,26 +40,17 @@ def train(
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
     k: Annotated[str | None, typer.Option(help="top-n lengths to evaluate, as 5,20")] = None,
-    all_metrics: AllMetrics = False,
-    deterministic: Deterministic = False,
-    device: Device = "auto",
-    cluster: Cluster = None,
+    all_metrics: o.AllMetrics = False,
+    deterministic: o.Deterministic = False,
+    device: o.Device = "auto",
+    cluster: o.Cluster = None,
     num_ranks: Annotated[
         int | None, typer.Option("--ranks", help="with --cluster: processes that train one model together")
     ] = None,
-    user_col: UserColumn = None,
-    item_col: ItemColumn = None,
-    value_col: ValueColumn = None,
-    time_col: TimeColumn = None,
-    weight_col: WeightColumn = None,
-    query: Query = None,
-    labels: Labels = None,
-    events: Events = None,
-    clean: Clean = None,
-    split: Split = "auto",
-    ratios: Ratios = "0.8,0.1,0.1",
-    split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0,
-    items: ItemsFile = None,
+    log: o.WeightedLog,
+    labelling: o.Labelling,
+    splitting: o.Splitting,
+    items: o.ItemsFile = None,
     out: Annotated[Path | None, typer.Option(help="run folder; runs/DATA-MODEL-METHOD if not given")] = None,
     refit: Annotated[
         bool | None,
@@ -97,11 +60,11 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished run in --out")] = False,
 ) -> None:
     """Train, evaluate and save a recommender."""
-    if cluster is not None:
+    if cluster is not None and "RANK" not in os.environ:  # which a process on the cluster has
         from accord.cli.ray_launcher import train_on
 
-        raise typer.Exit(train_on(cluster, num_ranks or 1, device, without(sys.argv[1:], ("--cluster", "--ranks"))))
-    if num_ranks is not None:
+        raise typer.Exit(train_on(cluster, num_ranks or 1, device, sys.argv[1:]))
+    if num_ranks is not None and cluster is None:
         raise InputError("--ranks goes with --cluster; without a cluster, start the processes with torchrun.")
     if seeds is not None and seed is not None:
         raise InputError("give --seeds or --seed, not both.")
@@ -110,7 +73,7 @@ def train(
     config = None if recipe is None else recipe / "config.json" if recipe.is_dir() else recipe
     if config is not None and not config.exists():
         raise InputError(f"--recipe {recipe}: {config} does not exist; give a run folder, or the config.json of one.")
-    options = parse_options(set_ or [])
+    options = o.parse_options(set_ or [])
     if budget is not None and (asked := model or method or "auto") != "auto":
         raise InputError(f"--budget is what auto may take to search, and {asked} is no search; leave one of them out.")
     if budget is not None:
@@ -119,8 +82,7 @@ def train(
     from accord.cli.display import members_table, metrics_table, say, training_progress
 
     began = time.perf_counter()
-    columns = (user_col, item_col, value_col, time_col, weight_col)
-    dataset = load_data(source_of(data, query), columns, clean, split, ratios, split_seed, items, labels, events)
+    dataset = o.load_data(data, log, splitting, labelling, items)
     read_seconds = time.perf_counter() - began
     for note in dataset.notes if os.environ.get("RANK", "0") == "0" else ():  # of several processes one prints
         say(f"note: {note}")
@@ -133,7 +95,7 @@ def train(
 
     with joined() as ranks:
         chosen = [seed] if seed is not None else 1 if seeds is None else seeds
-        ks = parse_numbers(k, "--k") if k else None
+        ks = o.parse_numbers(k, "--k") if k else None
         # mistakes are found before a folder is made
         if config is not None:
             run = RunSpec.read(config)
@@ -143,9 +105,9 @@ def train(
         parts = (run.config.model, run.config.method)
         name = "-".join([dataset.name, *(part.replace(":", ".") for part in parts if part)])
         first = ranks.rank == 0  # of several processes one decides
-        folder = run_folder(out, Path("runs") / name, resume, overwrite) if first else Path()
+        folder = o.run_folder(out, Path("runs") / name, resume, overwrite) if first else Path()
         folder = Path(ranks.from_first(str(folder)))
-        context = RunContext(command=typed(), read_seconds=read_seconds)
+        context = RunContext(command=o.typed(), read_seconds=read_seconds)
         with training_progress() if first else nullcontext() as watch:
             recommender = fit_run(
                 *(dataset, run), device=device, out=folder, resume=resume, refit=refit, watch=watch, ranks=ranks,
@@ -173,20 +135,20 @@ def train(
 
 
 def evaluate(
-    run: RunArgument,
+    run: o.RunArgument,
+    *,
     k: Annotated[str | None, typer.Option(help="top-n lengths, as 5,20; those of the training if not given")] = None,
-    all_metrics: AllMetrics = False,
+    all_metrics: o.AllMetrics = False,
     per_user: Annotated[Path | None, typer.Option(help="Parquet file for the metrics of every user")] = None,
-    device: Device = "auto",
-    allow_imports: AllowImports = False,
+    opening: o.Opening,
 ) -> None:
     """Evaluate a saved run on the test that belongs to it."""
     from accord.cli.display import metrics_table, say
 
-    recommender = open_run(run, device, allow_imports)
-    ks = parse_numbers(k, "--k") if k else None
+    recommender = opening.open(run)
+    ks = o.parse_numbers(k, "--k") if k else None
     evaluation = recommender.evaluate(ks=ks)
     metrics_table({**recommender.metrics, **evaluation.summary()}, all_metrics, ks)
     if per_user:
-        put_table(recommender.per_user(evaluation), per_user, "parquet")
+        o.put_table(recommender.per_user(evaluation), per_user, "parquet")
         say(f"metrics of {len(evaluation.users)} users: {per_user}")

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from accord.cli.options import (
-    DataArgument,
-    Events,
-    Format,
-    ItemColumn,
-    Labels,
-    Output,
-    TimeColumn,
-    UserColumn,
-    ValueColumn,
-    format_of,
-    put_table,
-)
+from accord.cli import options as o
 
 
-def weights(
-    data: DataArgument,
-    output: Output = None,
-    labels: Labels = None,
-    events: Events = None,
-    user_col: UserColumn = None,
-    item_col: ItemColumn = None,
-    value_col: ValueColumn = None,
-    time_col: TimeColumn = None,
-    format_: Format = None,
-) -> None:
+def weights(data: o.DataArgument, *, printed: o.Printed, labelling: o.Labelling, log: o.Log) -> None:
     """The probability that each interaction is real, and its weight in training: user, item, p_real, weight."""
     from accord.cli.display import say
-    from accord.data.columns import Columns
     from accord.posteriors.estimate import posterior
 
-    form = format_of(format_, output)
-    given = (user_col, item_col, value_col, time_col)
-    result = posterior(data, columns=Columns(*given) if any(given) else None, labels=labels, events=events)
+    printed.format()
+    result = posterior(log.source(data), columns=log.columns, labels=labelling.labels, events=labelling.events)
     for note in result.notes:
         say(f"note: {note}")
-    put_table(result.table, output, form)
+    printed.put(result.table)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from accord.data.sorting import distinct, rises
+from accord.data.sorting import rises
 
 IntArray = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.integer[Any]]  # row numbers: int32 within Interactions, int64 where they are computed with
@@ -30,8 +29,8 @@ def pair_keys(users: Rows, items: Rows, num_items: int) -> IntArray:
 class Csr:
     """Pairs of rows, sorted by user and then item: user u has items[ptr[u]:ptr[u + 1]].
 
-    Items are int64, or int32 where they are very many or lie in the file of a store; `stored_users` are then the users
-    beside them.
+    Items are int64, or int32 where they are very many or lie in the file of a store; `stored_users` are then the
+    users of the pairs.
     `columns` hold the other columns of each pair, in the same order.
     """
 
@@ -113,31 +112,13 @@ class Csr:
 
     def merge(self, other: Csr) -> Csr:
         """The pairs of both."""
-        ends = self.ptr + other.ptr
-        if ends[-1] <= PAIRS_AT_ONCE:
-            return self._merged(other)
-        marks = np.searchsorted(ends, np.arange(0, ends[-1], PAIRS_AT_ONCE))
-        items, counts = np.empty(ends[-1], dtype=np.int32), np.zeros(self.num_users + 1, dtype=np.int64)
-        done = 0
-        for first, last in pairwise(distinct(np.append(marks, self.num_users))):
-            part = self._some(first, last)._merged(other._some(first, last))
-            items[done : done + len(part.items)] = part.items
-            counts[first + 1 : last + 1] = part.counts
-            done += len(part.items)
-        return Csr(counts.cumsum(), items[:done], self.num_items)
+        from scipy.sparse import csr_array  # here: `accord data check` need not wait for it
 
-    def _some(self, first: int, last: int) -> Csr:
-        """The users from `first` to before `last`, counted from 0."""
-        ptr = self.ptr[first : last + 1]
-        return Csr(ptr - ptr[0], self.items[ptr[0] : ptr[-1]], self.num_items)
-
-    def _merged(self, other: Csr) -> Csr:
-        return Csr.of(
-            np.concatenate([self.users, other.users]),
-            np.concatenate([self.items, other.items]),
-            self.num_users,
-            self.num_items,
-        )
+        shape = self.num_users, self.num_items
+        one, two = (csr_array((np.ones(len(csr.items), bool), csr.items, csr.ptr), shape) for csr in (self, other))
+        both = one + two
+        kind = np.int64 if both.nnz <= LONG_AT_MOST else np.int32
+        return Csr(both.indptr.astype(np.int64), both.indices.astype(kind), self.num_items)
 
     def popularity(self) -> IntArray:
         """Interactions of each item."""

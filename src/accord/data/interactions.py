@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from accord.data.columns import BATCHED, COLUMNS
 from accord.data.csr import PAIRS_AT_ONCE, Csr, IntArray, Rows, pair_keys
-from accord.data.sorting import lexsort, rises
+from accord.data.sorting import argsort, lexsort, rises
 from accord.errors import InputError
 
 Ids = Any  # an Arrow array, a sequence or a numpy array of ids
@@ -179,7 +179,7 @@ class Interactions:
         They stay in the order they are in, or with `ordered` go by user and item ids."""
         if self.stored is not None or rises(keys := self.pair_keys()):
             return self
-        order = lexsort([self.column("item"), self.column("user")])
+        order = argsort(keys)
         keys = keys[order]
         last = np.append(keys[1:] != keys[:-1], True)  # of each pair, in the order of the rows
         if not last.all() and self.has_time:

@@ -3,76 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Order = npt.NDArray[Any]  # row numbers, int32 where they fit
-KEY_BITS = 64
 
 
 def lexsort(keys: Sequence[npt.NDArray[Any]]) -> Order:
-    """np.lexsort of integer or float keys of equal length, the last the most significant: the same order, faster.
-
-    Row numbers and as many keys as fit are packed into one integer, and these integers are sorted.
-    """
-    size = len(keys[0])
-    row_bits = max(1, (size - 1).bit_length())
-    order: Order | None = None
-    packed, used = np.zeros(size, dtype=np.uint64), 0
-    for digit in [digit for key in keys for digit in _digits(key, KEY_BITS - row_bits)]:
-        if used + digit.bits > KEY_BITS - row_bits:
-            order, used = _sorted(packed, row_bits, order), 0
-            packed.fill(0)
-        digit.add_to(packed, used)
-        used += digit.bits
-    return _sorted(packed, row_bits, order)
+    """np.lexsort of integer or float keys of equal length, the last the most significant: the same order, faster."""
+    order = argsort(keys[0])
+    for key in keys[1:]:
+        order = np.take(order, argsort(np.take(key, order)))
+    return order
 
 
-class _Digit(NamedTuple):
-    """Some bits of a key less its smallest value; computed only when they are packed."""
-
-    key: npt.NDArray[Any]
-    smallest: int
-    shift: int
-    bits: int
-
-    def add_to(self, packed: npt.NDArray[np.uint64], place: int) -> None:
-        digit = self.key.astype(np.int64)
-        digit -= self.smallest  # wraps around to the right unsigned number
-        digit = digit.view(np.uint64)
-        digit >>= np.uint64(self.shift)
-        digit &= np.uint64(2**self.bits - 1)
-        digit <<= np.uint64(place)
-        packed |= digit
-
-
-def _digits(key: npt.NDArray[Any], room: int) -> list[_Digit]:
-    """A key in parts of at most `room` bits, the lowest first."""
+def argsort(key: npt.NDArray[Any]) -> Order:
+    """A stable np.argsort. Keys are sorted with the row numbers in their lowest bits, and in two halves if they are too
+    wide for that."""
     if not len(key):
-        return []
-    key = _as_integers(key) if key.dtype.kind == "f" else key
-    smallest = int(key.min())
-    bits = (int(key.max()) - smallest).bit_length()
-    return [_Digit(key, smallest, shift, min(room, bits - shift)) for shift in range(0, bits, room)]
-
-
-def _as_integers(key: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Integers in the order of the floats: their bits, inverted where the sign is set."""
-    bits = (key.astype(np.float64) + 0.0).view(np.int64)  # so that -0.0 equals 0.0
-    return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
-
-
-def _sorted(packed: npt.NDArray[np.uint64], row_bits: int, order: Order | None) -> Order:
-    """The rows by their packed keys; equal keys keep the order they have in `order`."""
-    keys = packed.copy() if order is None else np.take(packed, order)
-    keys <<= np.uint64(row_bits)
-    keys |= np.arange(len(keys), dtype=np.uint64)
-    keys.sort()
-    keys &= np.uint64(2**row_bits - 1)
-    rows: Order = keys.view(np.int64)
-    return np.take(order, rows) if order is not None else rows.astype(np.int32 if row_bits < 32 else np.int64)
+        return np.zeros(0, dtype=np.int32)
+    if key.dtype.kind == "f":
+        key = (key.astype(np.float64) + 0.0).view(np.int64)  # so that -0.0 equals 0.0
+        key = np.where(key < 0, key ^ np.int64(2**63 - 1), key)  # now in the order of the floats
+    smallest, row_bits = int(key.min()), (len(key) - 1).bit_length()
+    if (int(key.max()) - smallest).bit_length() + row_bits > 63:
+        return lexsort([key & np.int64(2**32 - 1), key >> 32])
+    packed = key.astype(np.int64)
+    packed -= smallest
+    packed <<= row_bits
+    packed |= np.arange(len(key), dtype=np.int32 if row_bits < 32 else np.int64)
+    packed.sort()
+    packed &= 2**row_bits - 1
+    return packed.astype(np.int32) if row_bits < 32 else packed
 
 
 def rises(keys: npt.NDArray[Any]) -> bool:

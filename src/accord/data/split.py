@@ -17,7 +17,7 @@ import pyarrow as pa
 from accord.data.csr import PAIRS_AT_ONCE, IntArray, pair_keys
 from accord.data.interactions import Dataset, Interactions, mark
 from accord.data.rules import CleanRule
-from accord.data.sorting import Order, distinct, lexsort, rises
+from accord.data.sorting import Order, distinct, lexsort
 from accord.data.times import times
 from accord.errors import Argument, ColumnArgument, InputError, shown, unknown
 
@@ -74,8 +74,6 @@ def split(
             raise InputError(f"{name}: no test interaction meets the clean rule {shown(rule.text)}; change the rule.")
         notes = [*notes, f"clean rule '{rule.text}' keeps {len(test)} of {len(test_noisy)} test interactions."]
     dataset = Dataset.of(name, train, valid, test, valid_clean, test_noisy, notes)
-    if train.stored is None:  # a store has each pair once, and puts each row into one part
-        check_disjoint(dataset)
     return replace(dataset, notes=(*dataset.notes, *cold_notes(dataset)))
 
 
@@ -218,13 +216,6 @@ def _by_time(rows: Interactions, kind: str, ratios: Ratios, rng: np.random.Gener
 def pairs(dataset: Dataset, part: Interactions) -> IntArray:
     """One integer per pair, comparable between the parts of a dataset."""
     return pair_keys(*dataset.rows(part), len(dataset.items))
-
-
-def check_disjoint(dataset: Dataset) -> None:
-    """Accord's splits never share a pair."""
-    keys = np.concatenate([pairs(dataset, part) for part in (dataset.train, dataset.valid, dataset.test)])
-    keys.sort(kind="stable")  # fast where the parts are sorted already
-    assert rises(keys), "a pair is in two parts of the split"
 
 
 def cold_notes(dataset: Dataset) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from accord.cli.options import Clean, DataArgument, Device, Labels, parse_numbers, source_of
+from accord.cli.options import Clean, DataArgument, Device, Labels, Log, parse_numbers
 from accord.errors import InputError, unknown
 
 KINDS = ("auto", "training", "chosen", "trust")
@@ -57,11 +57,12 @@ def labels(
     given = parse_numbers(shares, "--shares", float)
     if draws < 1 or not all(0 < share < 1 for share in given):
         raise InputError("--draws must be at least 1, and --shares between 0 and 1.")
-    dataset = load(source_of(data, None), labels=labels, clean=clean)
+    source = Log().source(data)
+    dataset = load(source, labels=labels, clean=clean)
     if of == "auto":
         judge = None
         if truth is not None:
-            judge = of_shares.Truth.of(load(source_of(data, None), labels=truth, clean=clean), truth)
+            judge = of_shares.Truth.of(load(source, labels=truth, clean=clean), truth)
         of_shares.run(dataset, given, cast(list[By], ways), draws, out, device, budget, say, judge)
     elif of == "training":
         training.run(dataset, draws, out, device, say)

@@ -25,7 +25,7 @@ from accord.data.databases import Query, database_of
 from accord.data.encode import Codes, Encoder, missing_note
 from accord.data.interactions import IdMap, Interactions
 from accord.data.objects import is_object
-from accord.data.sorting import lexsort
+from accord.data.sorting import argsort
 from accord.data.sources import Opened, open_path, open_source
 from accord.data.store.arrays import ArrayWriter, writing
 from accord.data.store.store import HEADER, WORK, Header, Store, is_store, remove
@@ -195,7 +195,7 @@ class _Preparation:
     def _partition(self, number: int, row_of: Mapping[str, Codes], types: Mapping[str, str], bounds: list[int]) -> None:
         """Append a chunk to the files of the ranges."""
         users = row_of["user"][np.fromfile(self._file(number, "user"), np.int32)]
-        order = lexsort([users])
+        order = argsort(users)
         starts = np.searchsorted(users[order], np.array(bounds, dtype=np.int32))
         for role, kind in types.items():
             path = self._file(number, role)
