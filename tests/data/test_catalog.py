@@ -28,14 +28,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_names_and_descriptions(cache: Path) -> None:
     assert catalog.names() == ["ml-100k", "ml-1m", "modcloth", "adressa", "electronics", "demo"]
     for name in catalog.names():
-        told = catalog.describe(name)
-        assert told["title"]
-        assert told["licence"]
-        assert told["citation"]
-        assert (told["found"] is None) == (name != "demo")
-        assert name == "demo" or all(len(sha256) == 64 for sha256 in told["sha256"].values())
+        entry = catalog.entry(name)
+        assert entry.title
+        assert entry.licence
+        assert entry.citation
+        assert (catalog.location(name) is None) == (name != "demo")
+        assert all(len(sha256) == 64 for sha256 in entry.split_files.values())
     with pytest.raises(InputError, match="unknown dataset 'modcloths'; did you mean 'modcloth'"):
-        catalog.describe("modcloths")
+        catalog.entry("modcloths")
 
 
 def test_the_demo_is_built_in(cache: Path) -> None:

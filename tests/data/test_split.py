@@ -189,7 +189,7 @@ def test_what_cannot_be_split() -> None:
     ],
 )
 def test_rules(text: str, conditions: tuple[tuple[str, str, str], ...]) -> None:
-    assert CleanRule.parse(text).conditions == conditions
+    assert CleanRule.parse(text).real == conditions
 
 
 @pytest.mark.parametrize(

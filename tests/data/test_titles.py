@@ -158,7 +158,8 @@ def test_titles_are_fetched_where_they_can_be(tmp_path, monkeypatch, shared_data
         folder.mkdir(parents=True)
         header = "item_id:token\tmovie_title:token_seq\trelease_year:token\n"
         rows = "".join(f"{n}\tFilm {n}\t1995\n" for n in range(1, 1683))
-        (folder / next(iter(members.values()))[0]).write_text(header + rows)
+        assert "ml-100k.item" in [name for name, _ in members.values()]
+        (folder / "ml-100k.item").write_text(header + rows)
 
     monkeypatch.setattr(catalog, "download", refuse)
     monkeypatch.setattr(catalog, "from_wheel", from_wheel)

@@ -28,8 +28,7 @@ def data_list() -> None:
     from accord.data import catalog
 
     rows = [
-        (name, catalog.describe(name)["title"], catalog.location(name) or "not downloaded yet")
-        for name in catalog.names()
+        (name, catalog.entry(name).title, catalog.location(name) or "not downloaded yet") for name in catalog.names()
     ]
     print_table(["name", "what it is", "found"], rows)
 

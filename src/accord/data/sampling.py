@@ -191,15 +191,6 @@ class Negatives:
             place.copy_(self.at(part.long(), torch.stack([random_numbers(len(part), generator)]))[0])
         return drawn
 
-    def draw_each(self, users: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
-        """The same for several runs: users [n] -> [R, n]."""
-        if len(users) > DRAWN_AT_ONCE:
-            return stacked([self.draw(users, stream) for stream in streams])
-        runs = max(1, DRAWN_AT_ONCE // max(1, len(users)))
-        parts = [streams[start : start + runs] for start in range(0, len(streams), runs)]
-        users = users.long()
-        return torch.cat([self.at(users, torch.stack([random_numbers(len(users), s) for s in part])) for part in parts])
-
     def at(self, users: Tensor, numbers: Tensor) -> Tensor:
         """The negatives that large random numbers stand for: [R, n], of user rows [n] or [R, n]."""
         if self.whole is not None:
@@ -263,12 +254,6 @@ class Sampler:
             return torch.randint(self.pairs.num_items, users.shape, generator=generator, device=users.device)
         return self.negatives.draw(users, generator)
 
-    def draw_each(self, users: Tensor) -> Tensor:
-        """Of every run one item for each user row: [n] -> [R, n]."""
-        if self.negatives is None:
-            return stacked([self.draw(users, stream) for stream in self.streams])
-        return self.negatives.draw_each(users, self.streams)
-
     def epoch(self) -> Iterator[Batch]:
         batches = self._epoch_of_pairs() if self.batching == "pairs" else self._epoch_of_users()
         if len(self.streams) == len(self.rows):
@@ -278,7 +263,7 @@ class Sampler:
 
     def _epoch_of_pairs(self) -> Iterator[Batch]:
         pairs, device = self.pairs, self.pairs.items.device
-        negative = self.draw_each(pairs.users)  # [R, n]
+        negative = stacked([self.draw(pairs.users, stream) for stream in self.streams])  # [R, n]
         # torch permutes small integers in the same way as large ones on a CPU
         kind = torch.int32 if pairs.items.dtype == torch.int32 and len(pairs) < 2**31 else torch.long
         order = stacked([torch.randperm(len(pairs), generator=s, device=device, dtype=kind) for s in self.streams])

@@ -33,7 +33,9 @@ def argsort(key: npt.NDArray[Any]) -> Order:
     packed = key.astype(np.int64)
     packed -= smallest
     packed <<= row_bits
-    packed |= np.arange(len(key), dtype=np.int32 if row_bits < 32 else np.int64)
+    rows: Order = np.arange(len(key), dtype=np.int32 if row_bits < 32 else np.int64)
+    packed |= rows
+    del rows
     packed.sort()
     packed &= 2**row_bits - 1
     return packed.astype(np.int32) if row_bits < 32 else packed
