@@ -63,7 +63,21 @@ class InputError(ValueError):
     @property
     def for_command(self) -> str:
         """The sentence with options in the place of arguments."""
-        return "".join(part.option if isinstance(part, Argument) else str(part) for part in self.args)
+        return Note(*self.args).for_command
+
+
+class Note(str):
+    """A sentence about the input, as strings, `Argument`s and other notes: as text it names arguments."""
+
+    for_command: str  # with options in their place
+
+    def __new__(cls, *parts: Any) -> Note:
+        note = super().__new__(cls, "".join(map(str, parts)))
+        note.for_command = "".join(
+            part.option if isinstance(part, Argument) else part.for_command if isinstance(part, Note) else str(part)
+            for part in parts
+        )
+        return note
 
 
 def shown(value: Any) -> str:

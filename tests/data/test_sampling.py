@@ -296,13 +296,13 @@ def test_runs_of_one_seed_are_drawn_once(seeds, drawing):
 def test_the_batch_of_runs_has_all_that_their_rows_have():
     row = torch.tensor([[1, 2], [3, 4]])
     batch = Batch(row, row + 10, 1, row.float(), torch.tensor([7.0, 8.0]), {"weight": torch.tensor([[0.5], [0.25]])})
-    found = batch.of_runs(torch.tensor([1, 0, 1]))
+    found = batch.map(lambda tensor: tensor[[1, 0, 1]])
     assert found.users.tolist() == [[3, 4], [1, 2], [3, 4]]
     assert found.items.tolist() == [[13, 14], [11, 12], [13, 14]]
     assert found.mask.tolist() == [[3, 4], [1, 2], [3, 4]]
     assert found.whole.tolist() == [8, 7, 8]
     assert found.columns["weight"].tolist() == [[0.25], [0.5], [0.25]]
-    bare = Batch(row, row, 1).of_runs(torch.tensor([0]))
+    bare = Batch(row, row, 1).map(lambda tensor: tensor[[0]])
     assert (bare.mask, bare.whole, bare.columns) == (None, None, {})
 
 
@@ -341,7 +341,7 @@ def test_a_copy_of_a_batch_is_its_own_and_takes_over_another():
 
     for masked in (True, False):
         original = batch(1, masked)
-        copied = original.clone()
+        copied = original.map(torch.clone)
         same(copied, original)
         copied.copy_(batch(4, masked))
         same(copied, batch(4, masked))

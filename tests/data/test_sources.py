@@ -167,7 +167,7 @@ def test_errors_say_how_columns_are_named_in_python(tmp_path: Path) -> None:
             load(log)
     with pytest.raises(InputError, match=r"needs a time column; give columns=Columns\(time=…\) or use split='random'"):
         load(pd.DataFrame({"user": [1, 2], "item": [1, 2]}), split="chronological")
-    assert "name other columns to change that" in read_table(pa.table(FRAME))[1][0]
+    assert "Choose others with columns=Columns(user=…) and the like." in read_table(pa.table(FRAME))[1][0]
 
 
 def test_several_files_and_patterns(tmp_path: Path) -> None:
@@ -210,15 +210,17 @@ def test_what_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "start", "message"),
     [
-        ("log.xlsx", "is a sheet, which is not read; save it as CSV"),
-        ("log.orc", "is ORC, which is not read; save it as Parquet"),
+        ("log.xlsx", b"PK\x03\x04", "is a sheet or a zip archive; save a sheet as CSV"),
+        ("log.xls", b"\xd0\xcf\x11\xe0", "is an Excel file; save it as CSV"),
+        ("log.orc", b"ORC", "is ORC, which is not read; save it as Parquet"),
     ],
 )
-def test_what_is_no_longer_read_says_how_to_convert_it(tmp_path: Path, name: str, message: str) -> None:
+def test_what_is_no_longer_read_says_how_to_convert_it(tmp_path: Path, name: str, start: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(start + bytes(99))
     with pytest.raises(InputError, match=message):
-        read_table(write(tmp_path / name, "anything"))
+        read_table(tmp_path / name)
 
 
 def test_columns_named_alike_are_refused_wherever_they_come_from(tmp_path: Path) -> None:

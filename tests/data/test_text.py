@@ -63,7 +63,7 @@ def test_a_user_and_its_items(tmp_path: Path) -> None:
 def test_json_lines(tmp_path: Path, name: str) -> None:
     found, notes = read_table(write(tmp_path / name, "\ufeff" + LINES))
     assert rows(found) == ROWS
-    assert "Not used: 'tags'." in notes[0]
+    assert "; not used: 'tags'." in notes[0]
 
 
 def test_json_lines_have_gaps_and_types(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        (b"PK\x03\x04", r"is a zip archive or a sheet; name an archive \.zip, and save a sheet as CSV"),
+        (b"PK\x03\x04", r"is a sheet or a zip archive; save a sheet as CSV, and name an archive \.zip"),
         (b"\xd0\xcf\x11\xe0\xa1", "is an Excel file; save it as CSV"),
         (b"PAR1", r"is Parquet; name it \.parquet"),
         (b"ORC", "is ORC, which is not read; save it as Parquet"),

@@ -29,7 +29,7 @@ from accord.data.interactions import Interactions
 from accord.data.labels import described
 from accord.data.labels import summary as label_summary
 from accord.data.split import pairs
-from accord.errors import Argument, ColumnArgument, InputError
+from accord.errors import Argument, ColumnArgument, InputError, Note
 from accord.io.csv_safety import csv_writer, guarded_table, has_returns
 from accord.io.files import only_writer, replacing, write_json
 from accord.io.notebook import as_html
@@ -95,7 +95,7 @@ def audit(
     times.append(time.perf_counter())
     label_figures = label_summary(log.data)
     for note in (*log.data.notes, *described(label_figures)):
-        say(f"note: {note}")
+        say(Note("note: ", note))
     workers = workers or (Processes(processes) if processes > 1 and len(log) >= LARGE else Here())
     with _work_folder(out, resume) as work, threads:
         findings = health(log)

@@ -98,7 +98,11 @@ def app_for(name: str | None) -> typer.Typer:
     return app
 
 
-app = app_for(None)
+def __getattr__(name: str) -> typer.Typer:
+    """`app`: with the options of all commands, made when it is wanted, since that takes longer than --help."""
+    if name == "app":
+        return app_for(None)
+    raise AttributeError(name)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import re
 import time
@@ -83,22 +82,16 @@ def prepare(
     """Make a store of a log larger than memory."""
     limit = parse_bytes(memory)
 
-    from accord.cli.display import say, step_progress
+    from accord.cli.display import say, say_notes, step_progress
     from accord.data.store.prepare import prepare as run
 
     began = time.perf_counter()
-    try:
-        with step_progress() as on_progress:
-            store = run(
-                *(log.source(source), out), columns=log.columns, memory=limit, overwrite=overwrite,
-                on_progress=on_progress,
-            )  # fmt: skip
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        raise InputError(f"the disk of {out} is full; make room and run the same command again.") from None
-    for note in store.header.notes:
-        say(f"note: {note}")
+    with step_progress() as on_progress:
+        store = run(
+            *(log.source(source), out), columns=log.columns, memory=limit, overwrite=overwrite,
+            on_progress=on_progress,
+        )  # fmt: skip
+    say_notes(store.header.notes)
     rows = store.interactions
     say(
         f"store: {out}, {len(rows):,} interactions of {len(rows.user_ids):,} users with {len(rows.item_ids):,} items,"

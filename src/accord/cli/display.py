@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from accord.config import describe, full_name
-from accord.errors import printable
+from accord.errors import Note, printable
 from accord.io.files import replacing
 
 if TYPE_CHECKING:
@@ -30,7 +30,12 @@ def console(stderr: bool = False) -> Console:
 
 
 def say(text: str) -> None:
-    console(stderr=True).print(printable(text), markup=False)
+    console(stderr=True).print(printable(Note(text).for_command), markup=False)
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        say(Note("note: ", note))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
@@ -102,8 +107,7 @@ def members_table(metrics: dict[str, Any]) -> None:
         from accord.report.sections import member_columns, member_rows
 
         print_table(member_columns(metrics), member_rows(metrics["members"]))
-    for note in metrics.get("notes", ()):
-        say(f"note: {note}")
+    say_notes(metrics.get("notes", ()))
 
 
 Shown = Callable[..., None]  # a step, how much of it is done, of how much, and a status
@@ -160,7 +164,7 @@ def check_report(report: Report) -> None:
     rows += [[problem, "none"] for problem, count in counts.items() if not count]
     print_table([report.name, ""], rows)
     for sentence in (*report.notes, *report.findings):
-        console().print(f"- {printable(sentence)}", markup=False)
+        console().print(f"- {printable(Note(sentence).for_command)}", markup=False)
 
 
 def describe_kinds(section: str, kinds: Iterable[Any]) -> None:

@@ -79,13 +79,12 @@ def train(
     if budget is not None:
         options["model.budget"] = budget
 
-    from accord.cli.display import members_table, metrics_table, say, training_progress
+    from accord.cli.display import members_table, metrics_table, say, say_notes, training_progress
 
     began = time.perf_counter()
     dataset = o.load_data(data, log, splitting, labelling, items)
     read_seconds = time.perf_counter() - began
-    for note in dataset.notes if os.environ.get("RANK", "0") == "0" else ():  # of several processes one prints
-        say(f"note: {note}")
+    say_notes(dataset.notes if os.environ.get("RANK", "0") == "0" else ())  # of several processes one prints
 
     # only now what loads torch: the notes need not wait for it
     from accord.fitting import RunContext, fit_run

@@ -199,14 +199,14 @@ def simplified(name: str) -> str:
 
 
 def describe(columns: Columns, names: Sequence[str]) -> str:
-    """The chosen columns in one sentence, and those that are not used in another."""
+    """The chosen columns, and those that are not used, in one sentence."""
     chosen = columns.names()
     roles = [role for role in ROLES if role in chosen or role in GUESSED]
     sentence = ", ".join(
         f"{role} column '{chosen[role]}'" if role in chosen else f"{role} column none" for role in roles
     )
     unused = [name for name in names if name not in chosen.values()]
-    return f"{sentence}; name other columns to change that." + (f" Not used: {quoted(unused)}." if unused else "")
+    return sentence + (f"; not used: {quoted(unused)}." if unused else ".")
 
 
 def decoded(column: Column) -> Column:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import subprocess
@@ -65,8 +64,6 @@ def download(url: str, target: Path, sha256: str | None, progress: bool = True) 
                 f"{url} does not have the expected sha256 {sha256}; the file at the source has changed or was tampered"
                 " with on the way, so it was deleted: set ACCORD_DATA to a folder that holds the right one."
             ) from None
-        except OSError as error:
-            raise _disk_error(error, target) from None
     raise InputError(f"{url} cannot be downloaded after {TRIES} tries ({reason}); {ADVICE}.")
 
 
@@ -93,19 +90,10 @@ def _short(error: Exception) -> str:
     return text.split("\n")[0][:120] or type(error).__name__
 
 
-def _disk_error(error: OSError, path: Path) -> InputError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return InputError(f"the disk is full while writing {path}; free some space and try again.")
-    return InputError(f"cannot write {path} ({error.strerror}); set ACCORD_CACHE to a folder you can write to.")
-
-
 def write_file(path: Path, content: bytes) -> None:
     """Write a file that is complete or not there."""
-    try:
-        with replacing(path) as temporary:
-            temporary.write_bytes(content)
-    except OSError as error:
-        raise _disk_error(error, path) from None
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def extract(archive: Path, members: Mapping[str, tuple[str, str | None]], folder: Path) -> None:

@@ -18,7 +18,7 @@ from accord.data.csr import IntArray, pair_keys
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.rules import EventRule, Floats, LabelColumn, LabelRule, require_column
 from accord.data.sources import Opened, frame, open_source
-from accord.errors import InputError, shown
+from accord.errors import Argument, InputError, Note, shown
 
 LIKE_NAMES = "label liked like isliked islike isreal real relevant isrelevant click isclick clicked longview isvalid"
 UNLIKE = 0.05  # from an even chance, beyond which labels were not given at random
@@ -217,14 +217,14 @@ def look_like_labels(train: Interactions, source: Any) -> list[str]:
         values = train.column("value")
         some = np.unique(values[:100_000])  # most logs are done with here
         if set(some) <= {0, 1} and set(np.unique(values)) == {0, 1}:
-            return [
-                f"column '{name}' is 0 in {np.mean(values == 0):.0%} of the training rows and 1 in the others, as"
-                f" labels are, but every row counts as an interaction; if 0 means noise, give '{name}' as the labels."
-            ]
+            share = f"column '{name}' is 0 in {np.mean(values == 0):.0%} of the training rows and 1 in the others"
+            meaning = ", as labels are, but every row counts as an interaction; if 0 means noise, give "
+            return [Note(share, meaning, Argument("labels", name), ".")]
     if isinstance(source, Opened) or (isinstance(source, str | Path) and not Path(source).is_dir()):
         likes = [one for one in open_source(source).names if col.simplified(one) in LIKE_NAMES.split()]
         if likes and likes[0] != name:
-            return [f"column '{likes[0]}' looks like a label; if it is one, give it as the labels."]
+            give = Argument("labels", likes[0])
+            return [Note(f"column '{likes[0]}' looks like a label; if it is one, give ", give, ".")]
     return []
 
 

@@ -17,10 +17,11 @@ from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Opened, open_source
 from accord.data.text import Delimited
-from accord.errors import InputError
+from accord.errors import ColumnArgument, InputError, Note
 
 NEEDED_PARTS = ("train.rating", "valid.rating", "test.negative")
 PARTS = (*NEEDED_PARTS, "valid.noisy", "test.noisy")
+CHOOSE_OTHERS = Note(" Choose others with ", ColumnArgument("user"), " and the like.")
 
 
 def read_all_columns(source: Any) -> tuple[pa.Table, bool]:
@@ -51,14 +52,14 @@ def read_table(
     guessed -= {role for role in guessed if {role, names.get(role)} & {*rule_names}}
     batches = opened.batches(list(names.values()), [names["user"], names["item"]])
     rows, decided = encoded(label, batches, chosen, opened.from_text, guessed, several=merge)
-    notes = [*opening_notes(opened, chosen), *opened.late_notes, *decided]
+    notes = [*opening_notes(opened, chosen, CHOOSE_OTHERS), *opened.late_notes, *decided]
     merged = rows.merged(ordered) if merge else rows
     return merged, notes + merged_note(label, len(rows) - len(merged), rows.has_time)
 
 
-def opening_notes(opened: Opened, chosen: Columns) -> list[str]:
+def opening_notes(opened: Opened, chosen: Columns, advice: str = "") -> list[str]:
     """What was decided before a source is read."""
-    described = [f"{opened.label}: {col.describe(chosen, opened.names)}"] if opened.headed else []
+    described = [Note(f"{opened.label}: {col.describe(chosen, opened.names)}", advice)] if opened.headed else []
     return [*opened.notes, *described]
 
 

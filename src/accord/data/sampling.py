@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -70,20 +70,11 @@ class Batch(NamedTuple):
         values = self.weighted(values)
         return sums(values if self.mask is None else values * self.mask)
 
-    def clone(self) -> Batch:
-        mask = None if self.mask is None else self.mask.clone()
-        columns = {name: values.clone() for name, values in self.columns.items()}
-        return Batch(self.users.clone(), self.items.clone(), self.num_positives, mask, columns=columns)
-
-    def of_runs(self, rows: Tensor) -> Batch:
-        """The batch of runs that have these rows of it, [R] in all."""
-        users, items, mask, whole = (
-            None if x is None else x.index_select(0, rows) for x in (self.users, self.items, self.mask, self.whole)
-        )
-        assert users is not None
-        assert items is not None
-        columns = {name: values.index_select(0, rows) for name, values in self.columns.items()}
-        return Batch(users, items, self.num_positives, mask, whole, columns)
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with each of its tensors changed."""
+        mask, whole = (None if tensor is None else change(tensor) for tensor in (self.mask, self.whole))
+        columns = {name: change(values) for name, values in self.columns.items()}
+        return Batch(change(self.users), change(self.items), self.num_positives, mask, whole, columns)
 
     def copy_(self, other: Batch) -> None:
         """Take over the pairs of a batch of the same shape."""
@@ -259,7 +250,7 @@ class Sampler:
         if len(self.streams) == len(self.rows):
             return batches
         rows = torch.tensor(self.rows, device=self.pairs.items.device)
-        return (batch.of_runs(rows) for batch in batches)
+        return (batch.map(lambda tensor: tensor.index_select(0, rows)) for batch in batches)
 
     def _epoch_of_pairs(self) -> Iterator[Batch]:
         pairs, device = self.pairs, self.pairs.items.device

@@ -32,10 +32,6 @@ TEXT_SUFFIXES = tuple(
     for compression in ("", ".gz", ".bz2", ".zst", ".zip")
 )
 PARQUET = (".parquet", ".pq")
-NOT_READ = {
-    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".xlsb", ".ods"), "a sheet, which is not read; save it as CSV"),
-    ".orc": "ORC, which is not read; save it as Parquet",
-}
 
 Batches = Callable[[list[str], Collection[str]], Iterator[pa.RecordBatch]]
 
@@ -211,11 +207,8 @@ def open_path(path: Path, label: str, several: bool = False) -> Opened:
         return opened
     if not path.is_file():  # a log is opened twice, to detect its layout and to read it
         raise InputError(f"{label} is a pipe or device, not a file, and cannot be read twice; write it to a file.")
-    suffix = path.suffix.lower()
-    if suffix in PARQUET:
+    if path.suffix.lower() in PARQUET:
         return _open_parquet([path], label)
-    if suffix in NOT_READ:
-        raise InputError(f"{label} is {NOT_READ[suffix]}.")
     try:
         table, headed, note = text.detect(path, label)
     except (pa.ArrowException, OSError, RuntimeError, UnicodeDecodeError, csv.Error, zipfile.BadZipFile) as error:

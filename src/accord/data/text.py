@@ -28,7 +28,7 @@ START, LONGEST_LINE = 2**16, 2**24  # bytes that are looked at first, and at mos
 LINES_AT_ONCE = 2**16  # rows in a batch, where Python reads them
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 NOT_TEXT = {
-    b"PK\x03\x04": "a zip archive or a sheet; name an archive .zip, and save a sheet as CSV",
+    b"PK\x03\x04": "a sheet or a zip archive; save a sheet as CSV, and name an archive .zip",
     b"\xd0\xcf\x11\xe0": "an Excel file; save it as CSV",
     b"PAR1": "Parquet; name it .parquet",
     b"ORC": "ORC, which is not read; save it as Parquet",

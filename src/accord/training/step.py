@@ -80,7 +80,7 @@ class Steps:
         self.total += losses.detach()
 
     def _record(self, key: Hashable, batch: Batch) -> None:
-        place = batch.clone()
+        place = batch.map(torch.clone)._replace(whole=None)
         graph = torch.cuda.CUDAGraph()
         for part in self.method.modules():
             if isinstance(part, Streams):

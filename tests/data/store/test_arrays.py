@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from accord.data.store.arrays import ids_of, interactions_of, mapped, writing
+from accord.data.store.arrays import ArrayWriter, ids_of, interactions_of, mapped
 from accord.errors import InputError
 
 
 def test_arrays_grow_and_are_mapped(tmp_path: Path) -> None:
-    with writing(tmp_path) as arrays:
+    with closing(ArrayWriter(tmp_path)) as arrays:
         arrays.add("numbers", np.arange(3))
         arrays.add("numbers", np.arange(3, 5))
         arrays.add("none", np.empty(0, np.int32))
@@ -25,7 +26,7 @@ def test_arrays_grow_and_are_mapped(tmp_path: Path) -> None:
 
 
 def test_an_array_of_another_size_is_damaged(tmp_path: Path) -> None:
-    with writing(tmp_path) as arrays:
+    with closing(ArrayWriter(tmp_path)) as arrays:
         arrays.add("numbers", np.arange(3))
         described = arrays.sync()
     (tmp_path / "numbers.bin").write_bytes(b"1234")
@@ -38,7 +39,7 @@ def test_an_array_of_another_size_is_damaged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ids", [[-5, 3, 2**40], ["", "a", "ü\U0001f600"]])
 def test_ids_of_either_type_come_back(tmp_path: Path, ids: list[int] | list[str]) -> None:
-    with writing(tmp_path) as arrays:
+    with closing(ArrayWriter(tmp_path)) as arrays:
         arrays.add_ids("user_ids", pa.array(["before", *ids] if isinstance(ids[0], str) else [1, *ids])[1:])
         described = arrays.sync()
     assert ids_of(mapped(tmp_path, described, tmp_path), "user_ids").ids.to_pylist() == ids

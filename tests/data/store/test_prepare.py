@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from typer.testing import CliRunner
 
-from accord.cli.app import app
 from accord.cli.data import parse_bytes
 from accord.data.columns import Columns
 from accord.data.load import load
@@ -135,18 +132,6 @@ def test_a_store_is_replaced_only_when_asked(tmp_path: Path, store: Path) -> Non
     replaced = prepare(log, store, overwrite=True)
     assert_same(load(log), replaced.dataset("auto", (0.8, 0.1, 0.1), None, 0))
     assert (store / "mine.txt").read_text() == "kept"
-
-
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_log(Path("log.csv"), log_table())
-    done = CliRunner().invoke(app, ["data", "prepare", "log.csv", "--out", "store", "--memory", "64MB"])
-    assert done.exit_code == 0, done.output
-    assert "store: store, " in done.stderr
-    assert "users with 40 items" in done.stderr
-    checks = [CliRunner().invoke(app, ["data", "check", what, "--json"]).stdout for what in ("log.csv", "store")]
-    assert checks[0] == checks[1]
-    assert json.loads(checks[0])["name"] == "log"
 
 
 def test_amounts_of_memory() -> None:

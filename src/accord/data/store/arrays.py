@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -61,15 +60,6 @@ class ArrayWriter:
     def close(self) -> None:
         for file in self._files.values():
             file.close()
-
-
-@contextmanager
-def writing(folder: Path) -> Iterator[ArrayWriter]:
-    arrays = ArrayWriter(folder)
-    try:
-        yield arrays
-    finally:
-        arrays.close()
 
 
 def mapped(folder: Path, described: Mapping[str, tuple[str, int]], store: Path) -> dict[str, Array]:

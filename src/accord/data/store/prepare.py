@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from accord.data.interactions import IdMap, Interactions
 from accord.data.objects import is_object
 from accord.data.sorting import argsort
 from accord.data.sources import Opened, open_path, open_source
-from accord.data.store.arrays import ArrayWriter, writing
+from accord.data.store.arrays import ArrayWriter
 from accord.data.store.store import HEADER, WORK, Header, Store, is_store, remove
 from accord.errors import Argument, InputError
 from accord.io.files import only_writer, write_json
@@ -111,7 +112,7 @@ class _Preparation:
         for column in self.encoder.ids:
             maps[column.role], row_of[column.role] = column.finish()
         counts = self._count_users(maps, row_of)
-        with writing(self.out) as arrays:
+        with closing(ArrayWriter(self.out)) as arrays:
             for role, ids in maps.items():
                 arrays.add_ids(f"{role}_ids", ids.ids)
             arrays.add("ptr", np.zeros(1, np.int64))

@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from accord.data.csr import PAIRS_AT_ONCE
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.rules import CleanRule
 from accord.data.split import Ratios
-from accord.data.store.arrays import Array, Described, damaged, ids_of, interactions_of, mapped, writing
+from accord.data.store.arrays import Array, ArrayWriter, Described, damaged, ids_of, interactions_of, mapped
 from accord.errors import ColumnArgument, InputError
 from accord.io.files import UNFINISHED, write_json
 
@@ -106,11 +107,6 @@ class Store:
     def nbytes(self) -> int:
         return sum(np.dtype(kind).itemsize * size for kind, size in self.header.arrays.values())
 
-    @property
-    def names(self) -> list[str]:
-        """The columns, under the names that the source has for them."""
-        return list(self.header.called.values())
-
     def table(self) -> pa.Table:
         """The rows under the names that the source has for its columns."""
         table = self.interactions.table
@@ -153,7 +149,7 @@ class Store:
             for wanted, part in enumerate(PARTS):
                 (unfinished / part).mkdir()
                 counts = np.zeros(len(rows.user_ids) + 1, dtype=np.int64)
-                with writing(unfinished / part) as arrays:
+                with closing(ArrayWriter(unfinished / part)) as arrays:
                     for start in range(0, len(rows), PAIRS_AT_ONCE):
                         block = slice(start, start + PAIRS_AT_ONCE)
                         keep = assigned[block] == wanted
