@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accord.consensus.families import FAMILIES, MOST_TRIALS, Family, Range, halton, plan_search
+from accord.consensus.families import FAMILIES, MOST_TRIALS, SEEDS, Family, Range, halton, plan_search
+from accord.methods import METHODS
 from accord.models import MODELS
 from accord.models.base import Shape
 
@@ -21,28 +22,43 @@ def test_a_range_is_filled_evenly_however_far_it_goes():
     assert Range(16, 128, by_logarithm=True, whole=True).at(0.5) == 45
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.model)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_every_trial_is_one_that_the_model_takes(family):
     members = family.trials(MOST_TRIALS)
     assert len(members) == (MOST_TRIALS if family.ranges else 1)
-    for member in members:
-        options = {name.removeprefix("model."): value for name, value in member.options.items() if "model." in name}
-        MODELS[family.model].Config(**options)
+    around = family.refined(members[-1], MOST_TRIALS)
+    for member in [*members, *around]:
+        for room, kind in ("model", MODELS[family.model]), ("method", METHODS[family.method or "normal"]):
+            options = {name.partition(".")[2]: value for name, value in member.options.items() if room + "." in name}
+            kind.Config(**options)
     assert len({str(member.options) for member in members}) == len(members)
     assert members[:3] == family.trials(3), "more trials are the same ones and others"
+    for name, span in family.ranges.items():
+        middle = span.share(members[-1].options[name])
+        assert all(abs(span.share(one.options[name]) - middle) < 0.2 for one in around), "near the best"
+
+
+def test_a_learned_family_is_refined_by_more_seeds_first():
+    (family,) = (family for family in FAMILIES if family.name == "mf + softmax")
+    best = family.trials(3)[2].model_copy(update={"epochs": 7})
+    first, *others = family.refined(best, 4)
+    assert first == best.model_copy(update={"seeds": SEEDS, "epochs": None})
+    assert len(others) == 3
 
 
 def test_a_budget_decides_what_is_tried():
     plenty = plan_search(SMALL, 120)
-    assert [family.model for family in plenty.families] == [
-        family.model for family in FAMILIES if family.model != "sparse-ease"
+    instead = {"sparse-ease", "mf + normal"}
+    assert [family.name for family in plenty.families] == [
+        family.name for family in FAMILIES if family.name not in instead
     ]
-    assert plenty.trials == MOST_TRIALS
+    assert max(plenty.counts) == MOST_TRIALS
+    assert min(plenty.counts) >= 1
     assert plenty.left_out == ()
     assert plenty.seconds <= 120
     little = plan_search(SMALL, 10)
     assert little.seconds <= 10
-    assert little.trials < MOST_TRIALS
+    assert sum(little.counts) < sum(plenty.counts)
     assert {"popularity", "ease"} <= {family.model for family in little.families}
     assert all("of a budget of 10 s" in sentence for sentence in little.left_out)
     assert plan_search(SMALL, 10) == little
@@ -52,15 +68,16 @@ def test_a_search_says_what_it_tries_and_how_long_that_takes():
     found = plan_search(SMALL, 10)
     named, _, rest = found.sentence(10).removeprefix("auto tries ").partition(": ")
     assert named.split(", ") == [family.name for family in found.families]
-    assert rest == f"up to {found.trials} configurations each; estimated {found.seconds:.0f} s of 10 s"
-    sentence = "auto tries popularity: 1 configuration each; estimated 1 s of 0.5 s"
+    total = sum(len(trials) for trials in found.trials())
+    assert rest == f"{total} configurations, estimated {found.seconds:.0f} s of 10 s, then more of the best"
+    sentence = "auto tries popularity: 1 configuration, estimated 1 s of 0.5 s, then more of the best"
     assert plan_search(SMALL, 1e-9).sentence(0.5) == sentence
 
 
 def test_something_is_tried_whatever_the_budget():
     least = plan_search(SMALL, 1e-9)
     assert [family.model for family in least.families] == ["popularity"]
-    assert least.trials == 1
+    assert least.counts == (1,)
 
 
 def test_what_does_not_fit_is_left_out_with_its_reason():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import count
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from accord.consensus import search
+from accord.consensus.families import MOST_TRIALS, VOTERS
 from accord.data.interactions import Interactions
 from accord.data.split import split
 from accord.fitting import fit
@@ -36,10 +38,16 @@ def test_it_says_what_it_tried(made):
     assert record["budget"] == 2
     assert record["cost_seconds"] <= 2
     assert {entry["model"] for entry in members} == {entry["model"] for entry in record["tried"]}
-    for entry in members:
-        own = [one["valid_ndcg@20"] for one in record["tried"] if one["model"] == entry["model"]]
-        assert len(own) <= record["trials"]
-        assert entry["valid_ndcg@20"] == max(own), "the best of its family"
+    tried = [(one["model"], one.get("method"), one["valid_ndcg@20"]) for one in record["tried"]]
+    for model in {"ease", "item-knn", "ials"}:
+        best = sorted((ndcg for name, _, ndcg in tried if name == model), reverse=True)
+        chosen = [member for member in members if member["model"] == model]
+        assert chosen[0]["valid_ndcg@20"] == best[0], "the best of its family"
+        assert {member["valid_ndcg@20"] for member in chosen} <= set(best[:VOTERS])
+        assert all(member.get("weight") for member in chosen[1:]), "others only where they vote"
+    counts = Counter((model, method) for model, method, _ in tried)
+    assert counts["popularity", None] == 1
+    assert record["trials"] < max(counts.values()) <= record["trials"] + MOST_TRIALS, "what leads is tried further"
     assert {entry["model"] for entry in members if entry.get("weight")} == {
         member["model"] for member in made.run.config.model_options["members"]
     }
@@ -103,7 +111,7 @@ def test_histories_fade_where_that_pays(tmp_path):
     faded = [entry for entry in tried if "model.recency" in entry.get("options", {})]
     assert [entry["options"]["model.recency"] for entry in faded if entry["model"] == "ease"] == [30, 10, 3]
     plain = max(entry["valid_ndcg@20"] for entry in tried if entry["model"] == "ease" and entry not in faded)
-    still, ease = (entry for entry in found.metrics["members"] if entry["model"] == "ease")
+    still, ease, *_ = (entry for entry in found.metrics["members"] if entry["model"] == "ease")
     assert still["valid_ndcg@20"] == plain, "which may vote beside it"
     assert ease["options"] == {**still.get("options", {}), "model.recency": 3}
     assert ease["valid_ndcg@20"] > 1.1 * plain

@@ -27,6 +27,22 @@ def test_against_a_dense_computation(train, power):
     np.testing.assert_allclose(model.fold_in(torch.tensor([2, 9])).numpy(), expected[[2, 9]].sum(0)[None], rtol=1e-5)
 
 
+@each_case
+def test_factors_against_a_singular_value_decomposition(train):
+    x = dense(train)
+    degrees = x.sum(0)
+    both = np.sqrt(np.outer(x.sum(1), degrees))
+    scaled = np.divide(x, both, out=np.zeros_like(x), where=both > 0)
+    first = np.linalg.svd(scaled)[2][:3].T
+    root = np.sqrt(degrees)[:, None]
+    inverse = np.divide(1, root, out=np.zeros_like(root), where=root > 0)
+    expected = scaled.T @ scaled + 0.7 * (inverse * first) @ (root * first).T
+    model = make_model("graph-filter", train, power=1.0, factors=3, share=0.7)
+    np.testing.assert_allclose(model.item_to_item().numpy(), expected, atol=2e-4)
+    every = make_model("graph-filter", train, power=1.0, factors=99).item_to_item().numpy()  # more than there are
+    assert np.isfinite(every).all()
+
+
 def test_rows_in_parts_are_the_rows_at_once(monkeypatch):
     whole = make_model("graph-filter", weighted(PLAIN)).weight
     monkeypatch.setattr(graph_filter, "ROWS_AT_ONCE", 4)

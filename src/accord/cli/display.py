@@ -101,8 +101,7 @@ def members_table(metrics: dict[str, Any]) -> None:
     search = metrics.get("search")
     if search is not None:
         families = len({(entry["model"], entry.get("method")) for entry in metrics["members"]})
-        limit = f"up to {search['trials']} each"
-        say(f"tried {len(search['tried'])} configurations of {families} families, {limit}; the best of each family:")
+        say(f"tried {len(search['tried'])} configurations of {families} families; the best of each:")
     if "members" in metrics:
         from accord.report.sections import member_columns, member_rows
 

@@ -59,7 +59,7 @@ def space_of(model: str) -> dict[str, LogRange | Choice | Range]:
     """What tuning chooses from with a model: for a solved one, the ranges of `auto`; for EASE, only its penalty."""
     families = [family for family in FAMILIES if family.model == model and family.method is None]
     ranges = families[0].ranges if families and model not in ALWAYS else {}
-    return {**SPACE, **{f"model.{name}": options for name, options in ranges.items()}}
+    return {**SPACE, **ranges}
 
 
 def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:

@@ -6,16 +6,22 @@ any machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from accord.config import full_name
 from accord.evaluation.evaluate import most_judged
+from accord.methods import METHODS
 from accord.models import can_hold, cost_of, own_class
-from accord.models.base import Shape
+from accord.models.base import Cost, Shape
 from accord.models.consensus import Member
 
-MOST_TRIALS = 8
+MOST_TRIALS = 8  # of each family before the best are refined, and of each that is refined
+REFINED = 3  # families that are tried further while the budget lasts: those whose best leads
+COARSE = 0.5  # of the budget, at most, for trying every family: each gets the same share
+VOTERS = 3  # trials of a family that may vote
 SEEDS = 4  # of a learned member, whose mean votes
 RECENCIES = (30, 10, 3)  # tried of what is best of a family that scores from histories, where the log has times
 PAYS = 1.01  # times the NDCG that a weaker fading reaches: validation has noise, and what is next is not what is liked
@@ -37,6 +43,11 @@ class Range:
         value = self.low * (self.high / self.low) ** share if self.by_logarithm else self._between(share)
         return round(value) if self.whole else float(f"{value:.3g}")
 
+    def share(self, value: float) -> float:
+        """Where a number stands in the range: the inverse of `at`."""
+        low, high = self.low, self.high
+        return math.log(value / low) / math.log(high / low) if self.by_logarithm else (value - low) / (high - low)
+
     def _between(self, share: float) -> float:
         return self.low + (self.high - self.low) * share
 
@@ -56,27 +67,46 @@ class Family:
     """A model, with the method that trains it, and what is tried of its options."""
 
     model: str
-    ranges: Mapping[str, Range] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # by full names, as model.l2 or method.temperature
     method: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # of all its trials
+    seeds: int = 1
     in_place_of: str | None = None  # a family that is better where it can be had: this one is for when it cannot
-    pair_seconds: float = 0.0  # of a learned one: what a training interaction takes in all epochs of one run
+    learning: Callable[[Shape, Mapping[str, Any]], float] | None = None  # seconds that a run of a learned one takes
+    called: str = ""  # where there is another family of its model and method
 
     @property
     def name(self) -> str:
-        return full_name(self.model, self.method)
+        return self.called or full_name(self.model, self.method)
+
+    def member(self, values: Mapping[str, float] | None = None) -> Member:
+        options = {**self.options, **(values or {})}
+        return Member(model=self.model, method=self.method, options=options, seeds=self.seeds)
 
     def trials(self, count: int) -> list[Member]:
-        """Its defaults, and points that fill the ranges evenly. A learned one is averaged over seeds instead."""
-        if self.method is not None:
-            quick = {"train.lr": 0.01, "train.patience": 3}
-            return [Member(model=self.model, method=self.method, options=quick, seeds=SEEDS)]
-        tries = [Member(model=self.model)]
-        for number in range(1, count if self.ranges else 1):
-            shares = [halton(number, base) for base in (2, 3, 5)[: len(self.ranges)]]
-            values = [own.at(share) for own, share in zip(self.ranges.values(), shares, strict=True)]
-            options = {f"model.{name}": value for name, value in zip(self.ranges, values, strict=True)}
-            tries.append(Member(model=self.model, options=options))
-        return tries
+        """Its usual options, and points that fill the ranges evenly."""
+        numbers = range(1, count if self.ranges else 1)
+        return [self.member(), *(self.member(self._point(number, {})) for number in numbers)]
+
+    def refined(self, best: Member, count: int) -> list[Member]:
+        """Points around the best of its trials, within a third of each range; of a learned one first more seeds."""
+        middle = {name: span.share(self._value(best, name)) for name, span in self.ranges.items()}
+        around = [self.member(self._point(number, middle)) for number in range(1, count if self.ranges else 1)]
+        more = [best.model_copy(update={"seeds": SEEDS, "epochs": None})] if self.method and self.seeds == 1 else []
+        return [*more, *around]
+
+    def _point(self, number: int, middle: Mapping[str, float]) -> dict[str, float]:
+        shares = zip(self.ranges.items(), (halton(number, base) for base in (2, 3, 5, 7)), strict=False)
+        return {
+            name: span.at(min(1.0, max(0.0, middle[name] + (share - 0.5) / 3)) if middle else share)
+            for (name, span), share in shares
+        }
+
+    def _value(self, member: Member, name: str) -> float:
+        room, _, option = name.partition(".")
+        kind = own_class(self.model) if room == "model" else METHODS[self.method or ""]
+        assert kind is not None
+        return float(member.options.get(name, kind.Config.model_fields[option].default))
 
     def faded(self, best: Member) -> list[Member]:
         """The best of its trials with histories that fade, which is fitted already; none where they cannot."""
@@ -91,20 +121,26 @@ class Family:
 
         Evaluating what is chosen on all users of the test comes on top, as with any model.
         """
-        judged = min(shape.num_users, most_judged(shape.num_items))
-        judging = JUDGE_SECONDS * judged * shape.num_items
-        if self.method is not None:
-            fit = SEEDS * shape.num_interactions * self.pair_seconds
-            return (3 if has_times else 2) * fit + 3 * SEEDS * judging
-        costs = [self.cost(shape, member) for member in self.trials(trials)]
-        each = [(fit, rank * judged / max(1, shape.num_users) + judging) for fit, rank, _ in costs]
-        whole = sum(fit + rank for fit, rank in each) + max(fit + rank for fit, rank in each)
+        each = [self.trial_seconds(shape, member) for member in self.trials(trials)]
+        total = sum(each) + max(each)
         if not has_times:
-            return whole
-        fading = max(rank for _, rank in each) + ORDER_SECONDS * shape.num_interactions
-        return whole + max(fit for fit, _ in each) + len(self.faded(Member(model=self.model))) * fading
+            return total
+        if self.method is not None:
+            return total + max(each)
+        costs = [self.cost(shape, member) for member in self.trials(trials)]
+        fading = max(cost.rank for cost in costs) * _judged(shape) / max(1, shape.num_users)
+        fading += JUDGE_SECONDS * _judged(shape) * shape.num_items + ORDER_SECONDS * shape.num_interactions
+        return total + max(cost.fit for cost in costs) + len(self.faded(self.member())) * fading
 
-    def cost(self, shape: Shape, member: Member) -> tuple[float, float, int]:
+    def trial_seconds(self, shape: Shape, member: Member) -> float:
+        """What it takes to fit and to judge one trial."""
+        judging = JUDGE_SECONDS * _judged(shape) * shape.num_items
+        if self.learning is not None:
+            return member.seeds * (self.learning(shape, member.options) + judging)
+        cost = self.cost(shape, member)
+        return cost.fit + cost.rank * _judged(shape) / max(1, shape.num_users) + judging
+
+    def cost(self, shape: Shape, member: Member) -> Cost:
         options = {name.removeprefix("model."): value for name, value in member.options.items()}
         return cost_of(self.model, options, shape)
 
@@ -117,62 +153,106 @@ class Family:
         return None
 
 
+def _judged(shape: Shape) -> int:
+    return min(shape.num_users, most_judged(shape.num_items))
+
+
 def _log(low: float, high: float, whole: bool = False) -> Range:
     return Range(low, high, by_logarithm=True, whole=whole)
 
 
+def _by_pairs(seconds: float) -> Callable[[Shape, Mapping[str, Any]], float]:
+    """What all epochs take together: so much for each interaction."""
+    return lambda shape, _: seconds * shape.num_interactions
+
+
+def _by_softmax(shape: Shape, options: Mapping[str, Any]) -> float:
+    """Products of all users with the items that are summed over, and the tables of both in every step; of a graph,
+    messages along its edges besides."""
+    dim, layers = int(options["model.dim"]), int(options.get("model.num_layers", 0))
+    steps = shape.num_users / int(options["train.batch_size"])
+    cells = shape.num_users * min(shape.num_items, int(options["method.items"]))
+    rows, edges = shape.num_users + shape.num_items, 2 * shape.num_interactions
+    epoch = cells * (6e-9 + 6e-11 * dim) + steps * dim * (6e-9 * rows + 2e-9 * layers * edges) + (1 + steps) * STEP
+    return EPOCHS * (epoch + JUDGE_SECONDS * _judged(shape) * shape.num_items)
+
+
+EPOCHS = 16  # that a softmax takes until it gets no better, about
+STEP = 5e-3  # seconds of a step, however small
+EASE = {"model.l2": _log(10, 2000), "model.dropout": Range(0, 0.6), "model.user_norm": Range(0, 0.5)}
+QUICK = {"train.lr": 0.01, "train.patience": 3}
+COSINE = {
+    "model.scores": "cosine", "method.items": 20_000, "train.lr": 0.02, "train.l2": 0.0, "train.patience": 3,
+    "train.batch_size": 256,
+}  # fmt: skip
+TEMPERATURE = {"method.temperature": _log(0.08, 0.32)}
+IALS = {"model.dim": _log(64, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.003, 0.1)}
+GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
+
 # In the order in which a budget is given to them.
 FAMILIES: tuple[Family, ...] = (
     Family("popularity"),
-    Family("ease", {"l2": _log(10, 2000), "dropout": Range(0, 0.6), "user_norm": Range(0, 0.5)}),
+    Family("ease", EASE),
+    Family("sparse-ease", EASE, in_place_of="ease"),
+    Family("mf", TEMPERATURE, "softmax", {**COSINE, "model.dim": 128}, learning=_by_softmax),
     Family(
-        "sparse-ease",
-        {"l2": _log(10, 2000), "dropout": Range(0, 0.6), "user_norm": Range(0, 0.5)},
-        in_place_of="ease",
+        "item-knn",
+        {"model.k": _log(30, 1000, whole=True), "model.balance": Range(0.3, 1), "model.shrink": _log(1, 300)},
     ),
-    Family("item-knn", {"k": _log(30, 1000, whole=True), "balance": Range(0.3, 1), "shrink": _log(1, 300)}),
-    Family("ials", {"dim": _log(16, 128, whole=True), "alpha": _log(0.03, 1), "penalty": _log(0.001, 0.1)}),
-    Family("user-knn", {"k": _log(50, 1000, whole=True), "shrink": _log(1, 300)}),
-    Family("graph-filter", {"power": Range(0.1, 1.5)}),
-    Family("mf", method="normal", pair_seconds=2.2e-5),
-    Family("gmf", method="deca-p", pair_seconds=2.8e-5),
+    Family("ials", IALS, options={"model.dim": 96, "model.alpha": 0.05, "model.penalty": 0.03}),
+    Family(
+        "lightgcn", TEMPERATURE, "softmax", {**COSINE, "model.dim": 64, "model.num_layers": 2}, learning=_by_softmax
+    ),
+    Family("user-knn", {"model.k": _log(50, 1000, whole=True), "model.shrink": _log(1, 300)}),
+    Family("graph-filter", {"model.power": Range(0.1, 1.5)}),
+    Family("graph-filter", GF_CF, options={"model.power": 1.0, "model.factors": 256}, called="gf-cf"),
+    Family("mf", method="normal", options=QUICK, seeds=SEEDS, in_place_of="mf + softmax", learning=_by_pairs(2.2e-5)),
+    Family("gmf", method="deca-p", options=QUICK, seeds=SEEDS, learning=_by_pairs(2.8e-5)),
 )
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is tried: so many trials of each family."""
+    """What is tried first: so many trials of each family. What is left of the budget goes to those that lead."""
 
     families: tuple[Family, ...]
-    trials: int
+    counts: tuple[int, ...]
     seconds: float  # by the cost model
     left_out: tuple[str, ...]  # one sentence for each family that is not tried
 
+    def trials(self) -> list[list[Member]]:
+        return [family.trials(count) for family, count in zip(self.families, self.counts, strict=True)]
+
     def sentence(self, budget: float) -> str:
         names = ", ".join(family.name for family in self.families)
-        tried = "1 configuration each" if self.trials == 1 else f"up to {self.trials} configurations each"
-        return f"auto tries {names}: {tried}; estimated {max(1, round(self.seconds)):,} s of {budget:,g} s"
+        total, seconds = sum(map(len, self.trials())), max(1, round(self.seconds))
+        tried = "1 configuration" if total == 1 else f"{total} configurations"
+        return f"auto tries {names}: {tried}, estimated {seconds:,} s of {budget:,g} s, then more of the best"
 
 
 def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILIES, has_times: bool = False) -> Search:
-    """The families that fit into a budget with their defaults, in their order; then as many trials as it allows."""
-
-    def seconds(families: Sequence[Family], trials: int) -> float:
-        return sum(family.seconds(shape, trials, has_times) for family in families)
-
-    kept: list[Family] = []
+    """The families that fit into a budget with their usual options, in their order; then of each as many trials as fit
+    into its share of it."""
+    tried: list[Family] = []
     left_out = []
+    total = 0.0
     for family in families:
-        if any(other.model == family.in_place_of for other in kept):
+        if any(other.name == family.in_place_of for other in tried):
             continue
         if (why := family.too_large(shape)) is not None:
             left_out.append(f"{family.name} is not tried: {why}.")
             continue
-        total = seconds([*kept, family], 1)
-        if kept and total > budget:
-            why = f"it would take about {seconds([family], 1):,.0f} s of a budget of {budget:g} s"
+        seconds = family.seconds(shape, 1, has_times)
+        if tried and total + seconds > budget:
+            why = f"it would take about {seconds:,.0f} s of a budget of {budget:g} s"
             left_out.append(f"{family.name} is not tried: {why}.")
         else:
-            kept.append(family)
-    trials = max(count for count in range(1, MOST_TRIALS + 1) if count == 1 or seconds(kept, count) <= budget)
-    return Search(tuple(kept), trials, seconds(kept, trials), tuple(left_out))
+            tried.append(family)
+            total += seconds
+    counts, share = [], COARSE * budget / len(tried)
+    for family in tried:
+        each = [family.seconds(shape, count, has_times) for count in range(1, MOST_TRIALS + 1)]
+        fitting = [n for n, seconds in enumerate(each, 1) if seconds <= share and total + seconds - each[0] <= budget]
+        counts.append(max(fitting, default=1))
+        total += each[counts[-1] - 1] - each[0]
+    return Search(tuple(tried), tuple(counts), total, tuple(left_out))

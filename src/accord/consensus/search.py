@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from torch import Tensor
 
-from accord.consensus.families import PAYS, Family, Search, plan_search
+from accord.consensus.families import MOST_TRIALS, PAYS, REFINED, VOTERS, Family, Search, plan_search
 from accord.consensus.members import Candidate, MemberTraining
 from accord.models.base import Shape
-from accord.models.consensus import vote
+from accord.models.consensus import Member, vote
 
 FAR_OVER = 3.0  # times the budget, and a minute: then the clock ends the search
 
@@ -22,58 +23,103 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
 
     `recency`: whether to try histories that fade, where the log has times.
     """
-    began = time.monotonic()
     fades = recency and training.has_times and training.relevant is not None
     plan = plan_search(Shape.of(training.train), budget, has_times=fades)
     training.notes[:0] = plan.left_out
-    trials = plan.trials if training.relevant is not None else 1  # with nothing to choose by
-    best: list[Candidate] = []
-    tried: list[dict[str, Any]] = []
-    with training.in_background([member for family in plan.families for member in family.trials(trials)]):
-        for number, family in enumerate(plan.families):
-            if best and time.monotonic() - began > FAR_OVER * budget + 60:
-                rest = ", ".join(one.model for one in plan.families[number:])
-                training.notes.append(
-                    f"the search took far longer than its budget of {budget:g} s and ended before {rest}; "
-                    "another run may find more."
-                )
+    search = _Search(training, plan, budget)
+    members = plan.trials()
+    if training.relevant is None:
+        members = [trials[:1] for trials in members]  # there is nothing to choose by
+    with training.in_background([member for trials in members for member in trials]):
+        for family, trials in zip(plan.families, members, strict=True):
+            if not search.try_all(family, trials):
                 break
-            best += _best_of(training, plan, family, number, trials, fades, budget, tried)
+    if training.relevant is not None:
+        search.refine()
+    best = [one for family in plan.families for one in search.best_of(family, fades)]
     if training.relevant is None and len(best) > 1:  # votes are equal then, and popularity is no personal taste
         best = [one for one in best if one.member.model != "popularity"]
-    record = {"budget": budget, "trials": plan.trials, "tried": tried, "cost_seconds": round(plan.seconds, 1)}
+    record = {
+        "budget": budget,
+        "trials": max(plan.counts),
+        "tried": search.tried,
+        "cost_seconds": round(search.seconds, 1),
+    }
     return best, record
 
 
-def _best_of(
-    training: MemberTraining, plan: Search, family: Family, number: int, trials: int, fades: bool, budget: float,
-    tried: list[dict[str, Any]],
-) -> list[Candidate]:  # fmt: skip
-    """The best of a family, and next to it the same with a history that fades, where that pays."""
-    best: Candidate | None = None
-    members, total = family.trials(trials), len(plan.families) * trials
-    for trial, member in enumerate(members):
-        sentence = plan.sentence(budget) if number == trial == 0 else None
-        training.report(f"{member.label} {trial + 1}/{len(members)}", number * trials + trial, total, sentence)
-        candidate = training.candidate(member)
-        if candidate is None and trial == 0:
-            break  # what fails with its defaults fails with all options
-        if candidate is None:
-            continue
-        tried.append(candidate.entry)
-        if best is None or (candidate.ndcg or 0) > (best.ndcg or 0):
-            best = candidate
-    if best is None:
-        return []
-    chosen = [best]
-    for member in family.faded(best.member) if fades else ():
-        what = f"{member.label}, recency {member.options['model.recency']}"
-        training.report(what, number * trials + len(members), total)
-        faded = training.evaluated(member, training.rescored(member, best.method))
-        tried.append(faded.entry)
-        if (faded.ndcg or 0) > PAYS * (chosen[-1].ndcg or 0):
-            chosen[1:] = [faded]
-    return chosen
+class _Search:
+    """What was tried so far: the candidates of each family, the best first."""
+
+    def __init__(self, training: MemberTraining, plan: Search, budget: float) -> None:
+        self.training, self.plan, self.budget = training, plan, budget
+        self.shape, self.seconds, self.began = Shape.of(training.train), plan.seconds, time.monotonic()
+        self.tried: list[dict[str, Any]] = []
+        self.candidates: dict[str, list[Candidate]] = {family.name: [] for family in plan.families}
+        self._sentence: str | None = plan.sentence(budget)
+
+    def try_all(self, family: Family, members: Sequence[Member]) -> bool:
+        """Try these members of a family; False where the clock has ended the search."""
+        for number, member in enumerate(members):
+            if self.tried and time.monotonic() - self.began > FAR_OVER * self.budget + 60:
+                self.training.notes.append(
+                    f"the search took far longer than its budget of {self.budget:g} s and ended before {member.label}; "
+                    "another run may find more."
+                )
+                return False
+            if self._try(family, member, f"{member.label} {number + 1}/{len(members)}") is None and number == 0:
+                break  # what fails with its defaults fails with all options
+        return True
+
+    def refine(self) -> None:
+        """While the budget lasts, try more of the families that lead, in turn."""
+        leading = sorted((family for family in self.plan.families if self.candidates[family.name]), key=self._lead)
+        leading = leading[::-1][:REFINED]
+        more = [family.refined(self.candidates[family.name][0].member, MOST_TRIALS) for family in leading]
+        for family, member in (pair for turn in zip_longest(*more) for pair in zip(leading, turn, strict=True)):
+            if member is None:
+                continue
+            seconds = family.trial_seconds(self.shape, member)
+            if self.seconds + seconds > self.budget:
+                continue
+            self.seconds += seconds
+            if not self.try_all(family, [member]):
+                break
+
+    def best_of(self, family: Family, fades: bool) -> list[Candidate]:
+        """The best of a family, next to it the same with a history that fades, where that pays, and the next best."""
+        if not self.candidates[family.name]:
+            return []
+        best, *others = self.candidates[family.name]
+        chosen = [best]
+        for member in family.faded(best.member) if fades else ():
+            self._report(f"{member.label}, recency {member.options['model.recency']}")
+            faded = self.training.evaluated(member, self.training.rescored(member, best.method))
+            self.tried.append(faded.entry)
+            if (faded.ndcg or 0) > PAYS * (chosen[-1].ndcg or 0):
+                chosen[1:] = [faded]
+        return [*chosen, *others]
+
+    def _try(self, family: Family, member: Member, what: str) -> Candidate | None:
+        self._report(what)
+        candidate = self.training.candidate(member)
+        if candidate is not None:
+            self.tried.append(candidate.entry)
+            ranked = sorted([*self.candidates[family.name], candidate], key=lambda one: one.ndcg or 0, reverse=True)
+            self.candidates[family.name] = ranked[:VOTERS]
+        return candidate
+
+    def _lead(self, family: Family) -> float:
+        return max((one.ndcg or 0 for one in self.candidates[family.name]), default=0.0)
+
+    def _report(self, what: str) -> None:
+        """What is tried now, and the best so far."""
+        leader = max(map(self._lead, self.plan.families))
+        best = f", best so far {leader:.4f}" if leader else ""
+        total = sum(map(len, self.plan.trials()))
+        done = min(len(self.tried), total)
+        self.training.report(what + best, done, total, self._sentence)
+        self._sentence = None
 
 
 def voters(candidates: Sequence[Candidate]) -> list[Callable[[Tensor], Tensor]]:

@@ -74,6 +74,8 @@ def _train_consensus(training: MemberTraining) -> Trained:
     if not candidates:
         raise InputError(f"no member of the consensus could be trained: {' '.join(training.notes)}")
     candidates = _weighted(training, candidates)
+    if search:
+        candidates = _best_or_voting(candidates)
     if search and "label" in training.train.columns:
         learned = learn_labels(training)
         if learned.used:
@@ -94,6 +96,12 @@ def _weighted(training: MemberTraining, candidates: Sequence[Candidate]) -> list
         replace(candidate, member=candidate.member.model_copy(update={"weight": weight or None}))
         for candidate, weight in zip(candidates, weights, strict=True)
     ]
+
+
+def _best_or_voting(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Of each model and method the best, with and without fading, and whatever else has a vote."""
+    best = {(one.member.model, one.member.method, one.fades): one for one in reversed(candidates)}
+    return [one for one in candidates if one.member.weight or one in best.values()]
 
 
 def _choose_weights(training: MemberTraining, candidates: Sequence[Candidate]) -> list[float]:

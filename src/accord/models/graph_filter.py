@@ -1,8 +1,9 @@
-"""Graph filter: how strongly items are tied through users, sharpened or smoothed by one exponent (Turbo-CF)."""
+"""Graph filter: how strongly items are tied through users, sharpened or smoothed by one exponent (Turbo-CF), with the
+strongest factors of the graph beside it (GF-CF)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +21,12 @@ from accord.models.histories import (
 )
 
 ROWS_AT_ONCE = 2**10
+ROUNDS, MORE = 6, 16  # of the search for factors, with so many more than are asked for
 
 
 class GraphFilter(DenseItemToItem):
-    """Scores X P, P = (R'R)^s elementwise, R = Du^-1/2 X Di^-1/2 with the degrees of users and items.
+    """Scores X P, P = (R'R)^s elementwise + w Di^-1/2 VV' Di^1/2, R = Du^-1/2 X Di^-1/2 with the degrees of users and
+    items, V [I, k] the first right singular vectors of R.
 
     Memory: 4 bytes for each of I^2 weights, 12 more for each of I * `ROWS_AT_ONCE` while fitting.
     """
@@ -34,10 +37,14 @@ class GraphFilter(DenseItemToItem):
 
     class Config(CleanConfig):
         power: float = Field(0.25, gt=0, le=10, description="exponent of every weight between two items")
+        factors: int = Field(0, ge=0, le=2**12, description="factors of the graph that count besides")
+        share: float = Field(0.3, gt=0, description="what these factors count for")
+        omit_when_default: ClassVar[tuple[str, ...]] = (*CleanConfig.omit_when_default, "factors", "share")
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = self.to_fit(train, weight)
-        users, items = (sp.diags_array(power_or_zero(x.sum(axis).A1, -0.5)) for axis in (1, 0))
+        degrees = [x.sum(axis).A1 for axis in (1, 0)]
+        users, items = (sp.diags_array(power_or_zero(sums, -0.5)) for sums in degrees)
         result = np.empty((self.num_items, self.num_items), dtype=np.float32)
 
         def take(rows: slice, tied: Any) -> None:
@@ -45,12 +52,31 @@ class GraphFilter(DenseItemToItem):
             result[rows] = tied.toarray()
 
         at_once = max(1, ROWS_AT_ONCE // torch.get_num_threads())  # by all threads together
-        by_blocks_of_gram(users @ x @ items, take, at_once, self.on_progress)
+        scaled = users @ x @ items
+        by_blocks_of_gram(scaled, take, at_once, self.on_progress)
+        if self.config.factors:
+            vectors = right_singular_vectors(scaled, self.config.factors)
+            left, right = (vectors * power_or_zero(degrees[1], power)[:, None] for power in (-0.5, 0.5))
+            result += (self.config.share * left).astype(np.float32) @ right.T.astype(np.float32)
         self.weight = torch.from_numpy(result)
 
     @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:
         items, pairs = shape.num_items, shape.num_interactions
         entries = min(shape.by_user, items**2)
+        factors = 6e-9 * ROUNDS * config.factors * (pairs + items * config.factors / 20 + items**2 / 200)
         memory = items * (4 * items + 24 * min(ROWS_AT_ONCE, items)) + 48 * pairs
-        return Cost(5e-9 * shape.by_user + 3e-8 * entries + 3e-9 * items**2, super().cost(config, shape).rank, memory)
+        fit = 5e-9 * shape.by_user + 3e-8 * entries + 3e-9 * items**2 + factors
+        return Cost(fit, super().cost(config, shape).rank, memory)
+
+
+def right_singular_vectors(x: Any, number: int) -> npt.NDArray[np.float64]:
+    """The first right singular vectors of a sparse matrix [U, I], by subspace iteration: [I, number or fewer]."""
+    size = min(number + MORE, *x.shape)
+    basis = np.random.default_rng(0).standard_normal((x.shape[1], size))
+    for _ in range(ROUNDS):
+        basis = np.linalg.qr(x.T @ (x @ basis))[0]
+    image = x @ basis
+    turn = np.linalg.eigh(image.T @ image)[1][:, ::-1]  # the largest first
+    result: npt.NDArray[np.float64] = basis @ turn[:, :number]
+    return result

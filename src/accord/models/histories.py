@@ -104,7 +104,7 @@ class HistoryConfig(BaseConfig):
 
 class CleanConfig(HistoryConfig):
     clean: bool = Field(False, description="an interaction counts for its p_real, where it is known, in histories too")
-    omit_when_default = ("recency", "clean")
+    omit_when_default: ClassVar[tuple[str, ...]] = ("recency", "clean")
 
 
 class ScoresHistories(Model):

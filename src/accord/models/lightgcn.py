@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.kernels.lookups import row_dot, take_rows
 from accord.models.base import MOST_WIDE, Model, Setup
+from accord.models.mf import ProductOrCosine
 from accord.nn.graph import Graph, propagate
 from accord.nn.layers import Embedding
 
@@ -24,7 +25,7 @@ class LightGCN(Model):
     shardable = True
     reads_history = True
 
-    class Config(BaseConfig):
+    class Config(ProductOrCosine):
         dim: int = Field(64, ge=1, le=MOST_WIDE, description="width of the embeddings")
         num_layers: int = Field(3, ge=1, description="propagation steps")
 
@@ -37,10 +38,14 @@ class LightGCN(Model):
         self._item_counts = torch.from_numpy(setup.train.popularity())
 
     def propagated(self, num_layers: int | None = None) -> Tensor:
-        """The vectors of users, then items, after propagation: [R, U + I, dim]."""
+        """The vectors of users, then items, after propagation by all layers, or by the first: [R, U + I, dim]."""
         nodes = torch.cat([self.user.weight, self.item.weight], 1)
-        num_layers = self.config.num_layers if num_layers is None else num_layers
-        return propagate(self.graph, nodes, num_layers, self.user.ranks, self.num_users)
+        layers = self.config.num_layers if num_layers is None else num_layers
+        vectors = propagate(self.graph, nodes, layers, self.user.ranks, self.num_users)
+        return self._scaled(vectors) if num_layers is None else vectors
+
+    def _scaled(self, vectors: Tensor) -> Tensor:
+        return F.normalize(vectors, dim=-1) if self.config.scores == "cosine" else vectors
 
     def ready_to_score(self) -> None:
         self._vectors()
@@ -86,7 +91,7 @@ class LightGCN(Model):
         counts = self._item_counts.to(history.device)[history] + 1
         weight = 1 / torch.sqrt(counts * len(history))
         vector = torch.einsum("rnd,n->rd", sent[:, history], weight.to(sent)) * num_layers / (num_layers + 1)
-        return torch.einsum("rd,rid->ri", vector, self._vectors()[:, self.num_users :])
+        return torch.einsum("rd,rid->ri", self._scaled(vector), self._vectors()[:, self.num_users :])
 
 
 def interaction_graph(train: Csr) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch.nn.functional as F
 from pydantic import Field
@@ -17,9 +17,13 @@ class FactorConfig(BaseConfig):
     dim: int = Field(32, ge=1, le=MOST_WIDE, description="width of the embeddings")
 
 
-class MFConfig(FactorConfig):
+class ProductOrCosine(BaseConfig):
     scores: Literal["product", "cosine"] = Field("product", description="products of the vectors, or their cosines")
-    omit_when_default = ("scores",)
+    omit_when_default: ClassVar[tuple[str, ...]] = ("scores",)
+
+
+class MFConfig(FactorConfig, ProductOrCosine):
+    pass
 
 
 class MF(Model):
