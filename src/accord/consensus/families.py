@@ -17,9 +17,12 @@ from accord.methods import METHODS
 from accord.models import can_hold, cost_of, own_class
 from accord.models.base import Cost, Shape
 from accord.models.consensus import Member
+from accord.training.run import in_a_batch
+from accord.training.trainer import TrainConfig
 
 MOST_TRIALS = 8  # of each family before the best are refined, and of each that is refined
 REFINED = 3  # families that are tried further while the budget lasts: those whose best leads
+ONE_FAMILY = 0.5  # of the budget, at most, for one trial of a family and its last fit
 COARSE = 0.5  # of the budget, at most, for trying every family: each gets the same share
 VOTERS = 3  # trials of a family that may vote
 SEEDS = 4  # of a learned member, whose mean votes
@@ -154,7 +157,8 @@ class Family:
 
 
 def _judged(shape: Shape) -> int:
-    return min(shape.num_users, most_judged(shape.num_items))
+    users = shape.num_users if shape.num_judged is None else shape.num_judged
+    return min(users, most_judged(shape.num_items))
 
 
 def _log(low: float, high: float, whole: bool = False) -> Range:
@@ -170,7 +174,7 @@ def _by_softmax(shape: Shape, options: Mapping[str, Any]) -> float:
     """Products of all users with the items that are summed over, and the tables of both in every step; of a graph,
     messages along its edges besides."""
     dim, layers = int(options["model.dim"]), int(options.get("model.num_layers", 0))
-    steps = shape.num_users / int(options["train.batch_size"])
+    steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
     cells = shape.num_users * min(shape.num_items, int(options["method.items"]))
     rows, edges = shape.num_users + shape.num_items, 2 * shape.num_interactions
     epoch = cells * (6e-9 + 6e-11 * dim) + steps * dim * (6e-9 * rows + 2e-9 * layers * edges) + (1 + steps) * STEP
@@ -182,11 +186,10 @@ STEP = 5e-3  # seconds of a step, however small
 EASE = {"model.l2": _log(10, 2000), "model.dropout": Range(0, 0.6), "model.user_norm": Range(0, 0.5)}
 QUICK = {"train.lr": 0.01, "train.patience": 3}
 COSINE = {
-    "model.scores": "cosine", "method.items": 20_000, "train.lr": 0.02, "train.l2": 0.0, "train.patience": 3,
-    "train.batch_size": 256,
+    "model.scores": "cosine", "method.items": 8192, "train.lr": 0.02, "train.l2": 0.0, "train.patience": 3,
 }  # fmt: skip
-TEMPERATURE = {"method.temperature": _log(0.08, 0.32)}
-IALS = {"model.dim": _log(64, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.003, 0.1)}
+SOFTMAX = {"method.temperature": _log(0.08, 0.32), "model.dim": _log(48, 144, whole=True)}
+IALS = {"model.dim": _log(48, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.05)}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
 
 # In the order in which a budget is given to them.
@@ -194,15 +197,13 @@ FAMILIES: tuple[Family, ...] = (
     Family("popularity"),
     Family("ease", EASE),
     Family("sparse-ease", EASE, in_place_of="ease"),
-    Family("mf", TEMPERATURE, "softmax", {**COSINE, "model.dim": 128}, learning=_by_softmax),
+    Family("mf", SOFTMAX, "softmax", {**COSINE, "model.dim": 64}, learning=_by_softmax),
     Family(
         "item-knn",
         {"model.k": _log(30, 1000, whole=True), "model.balance": Range(0.3, 1), "model.shrink": _log(1, 300)},
     ),
-    Family("ials", IALS, options={"model.dim": 96, "model.alpha": 0.05, "model.penalty": 0.03}),
-    Family(
-        "lightgcn", TEMPERATURE, "softmax", {**COSINE, "model.dim": 64, "model.num_layers": 2}, learning=_by_softmax
-    ),
+    Family("ials", IALS, options={"model.dim": 64, "model.alpha": 0.1, "model.penalty": 0.01}),
+    Family("lightgcn", SOFTMAX, "softmax", {**COSINE, "model.dim": 64, "model.num_layers": 2}, learning=_by_softmax),
     Family("user-knn", {"model.k": _log(50, 1000, whole=True), "model.shrink": _log(1, 300)}),
     Family("graph-filter", {"model.power": Range(0.1, 1.5)}),
     Family("graph-filter", GF_CF, options={"model.power": 1.0, "model.factors": 256}, called="gf-cf"),
@@ -243,7 +244,7 @@ def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILI
             left_out.append(f"{family.name} is not tried: {why}.")
             continue
         seconds = family.seconds(shape, 1, has_times)
-        if tried and total + seconds > budget:
+        if tried and (total + seconds > budget or seconds > ONE_FAMILY * budget):
             why = f"it would take about {seconds:,.0f} s of a budget of {budget:g} s"
             left_out.append(f"{family.name} is not tried: {why}.")
         else:

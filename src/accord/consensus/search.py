@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -24,9 +25,12 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
     `recency`: whether to try histories that fade, where the log has times.
     """
     fades = recency and training.has_times and training.relevant is not None
-    plan = plan_search(Shape.of(training.train), budget, has_times=fades)
+    shape = Shape.of(training.train)
+    if training.relevant is not None:
+        shape = replace(shape, num_judged=len(training.relevant.users))
+    plan = plan_search(shape, budget, has_times=fades)
     training.notes[:0] = plan.left_out
-    search = _Search(training, plan, budget)
+    search = _Search(training, plan, shape, budget)
     members = plan.trials()
     if training.relevant is None:
         members = [trials[:1] for trials in members]  # there is nothing to choose by
@@ -51,9 +55,9 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
 class _Search:
     """What was tried so far: the candidates of each family, the best first."""
 
-    def __init__(self, training: MemberTraining, plan: Search, budget: float) -> None:
-        self.training, self.plan, self.budget = training, plan, budget
-        self.shape, self.seconds, self.began = Shape.of(training.train), plan.seconds, time.monotonic()
+    def __init__(self, training: MemberTraining, plan: Search, shape: Shape, budget: float) -> None:
+        self.training, self.plan, self.shape, self.budget = training, plan, shape, budget
+        self.seconds, self.began = plan.seconds, time.monotonic()
         self.tried: list[dict[str, Any]] = []
         self.candidates: dict[str, list[Candidate]] = {family.name: [] for family in plan.families}
         self._sentence: str | None = plan.sentence(budget)
