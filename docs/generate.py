@@ -70,8 +70,9 @@ def families_table() -> str:
     """What `auto` tries, and in which ranges."""
     rows = ["| family | what is tried of its options | where |", "|---|---|---|"]
     for family in FAMILIES:
-        name = f"`{family.model}`" if family.method is None else f"`{family.model}`, trained by `{family.method}`"
-        ranges = ", ".join(f"`{option}` {_between(own)}" for option, own in family.ranges.items())
+        name = f"`{family.called or family.model}`"
+        name += f" (`{family.model}`)" if family.called else f", trained by `{family.method}`" if family.method else ""
+        ranges = ", ".join(f"`{option.partition('.')[2]}` {_between(own)}" for option, own in family.ranges.items())
         tried = ranges or (f"the mean of {SEEDS} seeds" if family.method is not None else "has none")
         most = own_class(family.model).most_items  # type: ignore[union-attr]
         where = f"up to {most:,} items" if math.isfinite(most) else ""

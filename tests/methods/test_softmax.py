@@ -8,6 +8,7 @@ import torch
 from scipy.special import logsumexp
 
 from accord.data.sampling import Batch
+from accord.methods.softmax import log_sum_exp
 from helpers import make_method, train_small
 from method_cases import ITEMS, TRAIN, make, random_batch
 
@@ -70,6 +71,13 @@ def test_items_that_are_drawn_stand_for_the_catalogue(by_pairs):
     estimates = torch.stack([method.loss(batch).detach() for _ in range(400)]).mean(0).numpy()
     exact = np.array(expected(method, batch, TEMPERATURES))
     assert (np.abs(estimates - exact) < 0.35 * np.maximum(exact, 1)).all()
+
+
+def test_the_gradient_of_the_sum_over_items():
+    users, items = (torch.randn(2, rows, 3, dtype=torch.double, requires_grad=True) for rows in (4, 7))
+    assert torch.autograd.gradcheck(log_sum_exp, (users, items))
+    torch.testing.assert_close(log_sum_exp(users, items), torch.logsumexp(users @ items.mT, -1))
+    assert torch.isfinite(log_sum_exp(1e4 * users, items)).all(), "large scores do not overflow"
 
 
 def test_a_large_table_is_not_trained_row_by_row():

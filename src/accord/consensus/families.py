@@ -207,7 +207,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("user-knn", {"model.k": _log(50, 1000, whole=True), "model.shrink": _log(1, 300)}),
     Family("graph-filter", {"model.power": Range(0.1, 1.5)}),
     Family("graph-filter", GF_CF, options={"model.power": 1.0, "model.factors": 256}, called="gf-cf"),
-    Family("mf", method="normal", options=QUICK, seeds=SEEDS, in_place_of="mf + softmax", learning=_by_pairs(2.2e-5)),
+    Family("mf", method="normal", options=QUICK, seeds=SEEDS, learning=_by_pairs(2.2e-5)),
     Family("gmf", method="deca-p", options=QUICK, seeds=SEEDS, learning=_by_pairs(2.8e-5)),
 )
 
