@@ -22,7 +22,7 @@ from accord.training.trainer import TrainConfig
 
 MOST_TRIALS = 8  # of each family before the best are refined, and of each that is refined
 REFINED = 3  # families that are tried further while the budget lasts: those whose best leads
-ONE_FAMILY = 0.5  # of the budget, at most, for one trial of a family and its last fit
+ONE_FAMILY = 0.66  # of the budget, at most, for one trial of a family and its last fit
 COARSE = 0.5  # of the budget, at most, for trying every family: each gets the same share
 VOTERS = 3  # trials of a family that may vote
 SEEDS = 4  # of a learned member, whose mean votes
