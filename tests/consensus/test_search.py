@@ -106,7 +106,7 @@ def walk(users=60, items=30, steps=24, seed=0):
 
 
 def test_histories_fade_where_that_pays(tmp_path):
-    found = fit(walk(), options={"model.budget": 3}, device="cpu", out=tmp_path / "run")
+    found = fit(walk(), options={"model.budget": 0.3}, device="cpu", out=tmp_path / "run")
     tried = found.metrics["search"]["tried"]
     faded = [entry for entry in tried if "model.recency" in entry.get("options", {})]
     assert [entry["options"]["model.recency"] for entry in faded if entry["model"] == "ease"] == [30, 10, 3]
@@ -121,7 +121,7 @@ def test_histories_fade_where_that_pays(tmp_path):
         if recency := member.options.get("model.recency"):
             assert member.options == {**before.options, "model.recency": recency}, "it never votes alone"
             assert before.weight >= member.weight
-    train = {"model.budget": 3, "protocol.test_history": "train"}  # here they share their weights
+    train = {"model.budget": 0.3, "protocol.test_history": "train"}  # here they share their weights
     once = fit(walk(), options=train, device="cpu", refit=False, out=tmp_path / "once")
     assert once.run.config.model_options == found.run.config.model_options
     assert Recommender.load(tmp_path / "once").recommend(None, 3).equals(once.recommend(None, 3))

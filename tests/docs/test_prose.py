@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from accord.comparing.compare import Request
 from accord.consensus import families, labels, search, votes
 from accord.evaluation import evaluate
@@ -56,6 +58,12 @@ def test_what_is_said_of_the_search() -> None:
     text = words("auto.md")
     assert f"in seconds of two ordinary cores, {Auto.Config().budget:g} if not given" in text
     assert f"up to {NUMBERS[families.MOST_TRIALS]}" in text
+    assert f"Then the {NUMBERS[families.REFINED]} families that lead are tried further" in text
+    assert f"Up to {NUMBERS[families.VOTERS]} trials of a family may vote" in text
+    assert families.ONE_FAMILY == pytest.approx(2 / 3, abs=0.01)
+    assert "takes no more than two thirds of it" in text
+    assert families.COARSE == 0.5
+    assert "its share of half the budget" in text
     assert f"by at most {evaluate.MOST_SAMPLED:,} of its users" in text
     assert f"fewer with more than {evaluate.MOST_JUDGED // evaluate.MOST_SAMPLED // 1000},000 items" in text
     assert f"{NUMBERS[votes.STEPS]} times, the member is added" in text
@@ -66,5 +74,5 @@ def test_what_is_said_of_the_search() -> None:
     assert f"more than {NUMBERS[int(search.FAR_OVER)]} times its budget and a minute" in text
     assert f"better on the validation by more than {families.PAYS - 1:.0%}" in text
     assert f"the quality of the items with weight {labels.QUALITY:g}" in text
-    assert f"Each is added with weight {labels.CLEAN:g} + {labels.OF_VOTE:g} × its vote" in text
+    assert f"Each is added with weight {labels.CLEAN:g} + {labels.OF_VOTE:g} × the votes of its model" in text
     assert "the best of `" + "`, `".join(labels.CLEANED[:-1]) + f"` and `{labels.CLEANED[-1]}` vote once more" in text
