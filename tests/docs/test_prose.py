@@ -60,7 +60,7 @@ def test_what_is_said_of_the_search() -> None:
     assert f"up to {NUMBERS[families.MOST_TRIALS]}" in text
     assert f"Then the {NUMBERS[families.REFINED]} families that lead are tried further" in text
     assert f"Up to {NUMBERS[families.VOTERS]} trials of a family may vote" in text
-    assert families.ONE_FAMILY == pytest.approx(2 / 3, abs=0.01)
+    assert pytest.approx(2 / 3, abs=0.01) == families.ONE_FAMILY
     assert "takes no more than two thirds of it" in text
     assert families.COARSE == 0.5
     assert "its share of half the budget" in text
