@@ -14,6 +14,7 @@ from typing import Any
 from accord.config import full_name
 from accord.evaluation.evaluate import most_judged
 from accord.methods import METHODS
+from accord.methods.softmax import ITEMS
 from accord.models import can_hold, cost_of, own_class
 from accord.models.base import Cost, Shape
 from accord.models.consensus import Member
@@ -175,7 +176,7 @@ def _by_softmax(shape: Shape, options: Mapping[str, Any]) -> float:
     messages along its edges besides."""
     dim, layers = int(options["model.dim"]), int(options.get("model.num_layers", 0))
     steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
-    cells = shape.num_users * min(shape.num_items, int(options["method.items"]))
+    cells = shape.num_users * min(shape.num_items, ITEMS)
     rows, edges = shape.num_users + shape.num_items, 2 * shape.num_interactions
     epoch = cells * (6e-9 + 6e-11 * dim) + steps * dim * (6e-9 * rows + 2e-9 * layers * edges) + (1 + steps) * STEP
     return EPOCHS * (epoch + JUDGE_SECONDS * _judged(shape) * shape.num_items)
@@ -185,9 +186,7 @@ EPOCHS = 16  # that a softmax takes until it gets no better, about
 STEP = 5e-3  # seconds of a step, however small
 EASE = {"model.l2": _log(10, 2000), "model.dropout": Range(0, 0.6), "model.user_norm": Range(0, 0.5)}
 QUICK = {"train.lr": 0.01, "train.patience": 3}
-COSINE = {
-    "model.scores": "cosine", "method.items": 8192, "train.lr": 0.02, "train.l2": 0.0, "train.patience": 3,
-}  # fmt: skip
+COSINE = {"model.scores": "cosine", "train.lr": 0.02, "train.patience": 3}
 SOFTMAX = {"method.temperature": _log(0.08, 0.32), "model.dim": _log(48, 144, whole=True)}
 IALS = {"model.dim": _log(48, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.05)}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}

@@ -25,6 +25,7 @@ from accord.methods.known import labels_of
 from accord.nn.layers import Streams
 from accord.protocol import Protocol
 
+ITEMS = 2**13  # of a catalogue, up to which all are summed over
 BY_PAIRS = 256  # items at most for a model that scores pair by pair
 
 
@@ -36,7 +37,7 @@ class Softmax(Method):
     class Config(BaseConfig):
         temperature: float = Field(0.2, gt=0, description="τ, by which scores are divided; about 0.2 for cosines")
         items: int = Field(
-            2048, ge=1, description="items that a step sums over: all, or of more so many that are drawn"
+            ITEMS, ge=1, description="items that a step sums over: all, or of more so many that are drawn"
         )
 
     per_run = ("temperature",)
