@@ -188,7 +188,7 @@ EASE = {"model.l2": _log(10, 2000), "model.dropout": Range(0, 0.6), "model.user_
 QUICK = {"train.lr": 0.01, "train.patience": 3}
 COSINE = {"model.scores": "cosine", "train.lr": 0.02, "train.patience": 3}
 SOFTMAX = {"method.temperature": _log(0.08, 0.32), "model.dim": _log(48, 144, whole=True)}
-IALS = {"model.dim": _log(48, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.05)}
+IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
 
 # In the order in which a budget is given to them.
