@@ -53,6 +53,13 @@ def test_it_says_what_it_tried(made):
     }
 
 
+def test_of_large_members_only_the_best_of_a_family_stays(monkeypatch):
+    monkeypatch.setattr(search, "LARGE", 4 * 40 * 40 - 1)  # less than the items x items of small_data
+    found = fit(small_data(), options={"model.budget": 0.3}, device="cpu", refit=False)
+    assert [entry["model"] for entry in found.metrics["members"]].count("ease") == 1
+    assert sum(entry["model"] == "ease" for entry in found.metrics["search"]["tried"]) > 1
+
+
 class Plans(Callback):
     def __init__(self):
         self.said = []

@@ -26,6 +26,7 @@ REFINED = 3  # families that are tried further while the budget lasts: those who
 ONE_FAMILY = 0.66  # of the budget, at most, for one trial of a family and its last fit
 COARSE = 0.5  # of the budget, at most, for trying every family: each gets the same share
 VOTERS = 3  # trials of a family that may vote
+LARGE = 2**28  # bytes of a trained member, beyond which only the best trial of a family stays in memory
 SEEDS = 4  # of a learned member, whose mean votes
 RECENCIES = (30, 10, 3)  # tried of what is best of a family that scores from histories, where the log has times
 PAYS = 1.01  # times the NDCG that a weaker fading reaches: validation has noise, and what is next is not what is liked

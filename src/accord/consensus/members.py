@@ -43,6 +43,11 @@ class Candidate:
         return "model.recency" in self.member.options
 
     @property
+    def num_bytes(self) -> int:
+        """Of its trained weights."""
+        return sum(tensor.nbytes for tensor in self.method.state_dict().values())
+
+    @property
     def entry(self) -> dict[str, Any]:
         """What the results say of it."""
         settings = self.member.model_dump(mode="json", exclude_defaults=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from accord.consensus.families import MOST_TRIALS, PAYS, REFINED, VOTERS, Family, Search, plan_search
+from accord.consensus.families import LARGE, MOST_TRIALS, PAYS, REFINED, VOTERS, Family, Search, plan_search
 from accord.consensus.members import Candidate, MemberTraining
 from accord.models.base import Shape
 from accord.models.consensus import Member, vote
@@ -110,7 +110,7 @@ class _Search:
         if candidate is not None:
             self.tried.append(candidate.entry)
             ranked = sorted([*self.candidates[family.name], candidate], key=lambda one: one.ndcg or 0, reverse=True)
-            self.candidates[family.name] = ranked[:VOTERS]
+            self.candidates[family.name] = ranked[: VOTERS if ranked[0].num_bytes <= LARGE else 1]
         return candidate
 
     def _lead(self, family: Family) -> float:
