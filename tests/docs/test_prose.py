@@ -59,10 +59,8 @@ def test_what_is_said_of_the_search() -> None:
     assert f"in seconds of two ordinary cores, {Auto.Config().budget:g} if not given" in text
     assert f"up to {NUMBERS[families.MOST_TRIALS]}" in text
     assert f"Then the {NUMBERS[families.REFINED]} families that lead are tried further" in text
-    assert (
-        f"Up to {NUMBERS[families.VOTERS]} trials of a family may vote, one where each takes more than {families.LARGE >> 20} MB"
-        in text
-    )
+    megabytes, voters = families.LARGE >> 20, NUMBERS[families.VOTERS]
+    assert f"Up to {voters} trials of a family may vote, one where each takes more than {megabytes} MB" in text
     assert pytest.approx(2 / 3, abs=0.01) == families.ONE_FAMILY
     assert "takes no more than two thirds of it" in text
     assert families.COARSE == 0.5
