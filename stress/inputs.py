@@ -101,7 +101,8 @@ def run(case: Case, folder: Path) -> End:
 
     here = str(Path(__file__).parent)
     if here not in (before := os.environ.get("PYTHONPATH", "")).split(os.pathsep):
-        os.environ["PYTHONPATH"] = f"{here}{os.pathsep}{before}"  # for the process that others are forked from
+        # for the process that others are forked from; an empty entry would be the working folder
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, before]))
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["fuzz.child", "fuzz.logs", "fuzz.folders"])
     child = server.Process(target=command, args=(case.make(folder), folder))

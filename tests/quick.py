@@ -51,7 +51,7 @@ NAMES = {
     "test_labels_that_are_too_few_change_nothing_and_that_is_said",
     "test_large_data_is_small",
     "test_memory_is_that_of_the_rows",
-    "test_several_processes_write_a_folder_that_any_number_reads",
+    "test_several_processes_write_a_file_that_any_number_reads",
     "test_the_chosen_run_recommends",
     "test_the_same_bits_every_time",
     "test_the_example_of_a_public_name_is_true",

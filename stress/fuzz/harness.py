@@ -42,7 +42,7 @@ def fuzz(name: str, seconds: int, seed: int = 1, broken: bool = False, guides: s
         options += ["-max_len=65536", "-print_final_stats=1", f"-artifact_prefix={folder}/"]
         command = [sys.executable, str(HERE / "harness.py"), name, str(corpus), *options]
         # what it writes goes with the folder: libFuzzer ends a process without a chance to clean up
-        path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "TMPDIR": folder, GUIDES: guides}
         environment |= {BROKEN: "yes"} if broken else {}
         began = time.perf_counter()

@@ -147,7 +147,7 @@ class Expressions(Target):
             rule = CleanRule.parse(text)
         except InputError:
             return
-        assert all(name in text and op in OPERATORS and number == number for name, op, number in rule.conditions)
+        assert all(name in text and op in OPERATORS and float(number) == float(number) for name, op, number in rule.real)
 
 
 class Folder(Target):
