@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ class Expressions(Target):
             rule = CleanRule.parse(text)
         except InputError:
             return
-        assert all(name in text and op in OPERATORS and float(number) == float(number) for name, op, number in rule.real)
+        assert all(name in text and op in OPERATORS and not isnan(float(value)) for name, op, value in rule.real)
 
 
 class Folder(Target):
