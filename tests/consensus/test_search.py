@@ -47,7 +47,7 @@ def test_it_says_what_it_tried(made):
         assert all(member.get("weight") for member in chosen[1:]), "others only where they vote"
     counts = Counter((model, method) for model, method, _ in tried)
     assert counts["popularity", None] == 1
-    assert record["trials"] < max(counts.values()) <= record["trials"] + MOST_TRIALS, "what leads is tried further"
+    assert MOST_TRIALS < max(counts.values()) <= 2 * MOST_TRIALS, "what leads is tried further"
     assert {entry["model"] for entry in members if entry.get("weight")} == {
         member["model"] for member in made.run.config.model_options["members"]
     }
@@ -87,7 +87,8 @@ def test_the_clock_ends_only_what_runs_far_over(monkeypatch):
     found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
     assert [entry["model"] for entry in found.metrics["members"]] == ["popularity"]
     sentence = "took far longer than its budget of 2 s and ended before ease"
-    assert any(sentence in note for note in found.metrics["notes"])
+    assert sum(sentence in note for note in found.metrics["notes"]) == 1, "said once"
+    assert len(found.metrics["search"]["tried"]) == 1
 
 
 def test_a_family_that_fails_is_left_out(monkeypatch):

@@ -212,11 +212,9 @@ class Opening:
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """A command as typer reads it: a parameter whose type is a group of options stands for the options of the group."""
-    hints, parameters, groups = (
-        get_type_hints(command, include_extras=True),
-        list[inspect.Parameter](),
-        dict[str, Any](),
-    )
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
     for parameter in inspect.signature(command).parameters.values():
         kind = hints[parameter.name]
         if isinstance(kind, type) and is_dataclass(kind):

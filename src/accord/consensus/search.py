@@ -35,20 +35,13 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
     if training.relevant is None:
         members = [trials[:1] for trials in members]  # there is nothing to choose by
     with training.in_background([member for trials in members for member in trials]):
-        for family, trials in zip(plan.families, members, strict=True):
-            if not search.try_all(family, trials):
-                break
-    if training.relevant is not None:
+        in_time = all(search.try_all(family, trials) for family, trials in zip(plan.families, members, strict=True))
+    if in_time and training.relevant is not None:
         search.refine()
     best = [one for family in plan.families for one in search.best_of(family, fades)]
     if training.relevant is None and len(best) > 1:  # votes are equal then, and popularity is no personal taste
         best = [one for one in best if one.member.model != "popularity"]
-    record = {
-        "budget": budget,
-        "trials": max(plan.counts),
-        "tried": search.tried,
-        "cost_seconds": round(search.seconds, 1),
-    }
+    record = {"budget": budget, "tried": search.tried, "cost_seconds": round(search.seconds, 1)}
     return best, record
 
 

@@ -33,7 +33,7 @@ class TrainConfig(BaseModel):
 
     epochs: int = Field(100, ge=1, description="passes over the training pairs, at most")
     batch_size: int | None = Field(
-        None, ge=1, description="positives in a batch (users, for cdae); 2048, or a fortieth of a smaller log"
+        None, ge=1, description="positives a batch (users, for cdae and softmax); 2048, or a fortieth of a smaller log"
     )
     lr: float = Field(0.003, gt=0, description="learning rate of Adam")
     l2: float = Field(0.01, ge=0, description="penalty l2 / 2 * sum(theta^2) / users on the target model")
