@@ -23,6 +23,7 @@ from accord.recommender.recommender import Recommender
 from accord.training.run import RunConfig, RunSpec
 from commands import run
 from helpers import random_csr
+from paper_runs import simulated
 from reproduction import FOLDER
 
 PACKAGE = Path(accord.__file__).parent
@@ -313,7 +314,10 @@ def named_in_results(name, **more):
     Path(f"{name}.jsonl").write_text(json.dumps(line) + "\n")
 
 
-@pytest.mark.parametrize("named", [{"model": HARM}, {"method": HARM}], ids=["model", "method"])
+OPTION = {"method": "deca", "settings": {"method.h": HARM}}
+
+
+@pytest.mark.parametrize("named", [{"model": HARM}, {"method": HARM}, OPTION], ids=["model", "method", "option"])
 @pytest.mark.parametrize("name", ["overall", "results", "leaderboard"])
 def test_verify_imports_nothing_that_results_name(name, named, harm, monkeypatch, capsys):
     named_in_results(name, **named)
@@ -328,6 +332,17 @@ def test_no_comparison_imports_what_results_name(harm, monkeypatch, capsys):
     code, _, err = run(monkeypatch, capsys, "compare", "demo", "--out", ".", "--render-only")
     assert code == 2, err
     assert "no finished runs" in err
+
+
+@pytest.mark.parametrize("named", [{"model": HARM}, {"method": HARM}, OPTION], ids=["model", "method", "option"])
+def test_the_papers_pages_import_nothing_that_results_name(named, harm, monkeypatch, capsys):
+    Path("published").mkdir()
+    named_in_results("published/overall", dataset="modcloth", **named)
+    monkeypatch.setattr("accord.data.load.load_named", lambda _: simulated())
+    words = "lab reproduce overall --dataset modcloth --seeds 1 --out . --render-only"
+    code, _, err = run(monkeypatch, capsys, *words.split())
+    assert code == 2, err
+    assert "no finished runs on modcloth" in err
 
 
 @pytest.mark.parametrize("name", ["leaderboard", "injected", "partners"])
