@@ -217,8 +217,11 @@ DATABASES = (
     Odd("no server", "accord train postgresql://127.0.0.1:1/shop --query 'select * from clicks'"),
     Odd("a driver that is not installed", "accord train postgresql://db/shop --query 'select * from clicks'",
         missing=("adbc_driver_postgresql", "adbc_driver_postgresql.dbapi")),
-    Odd("lists into a table that is there", "accord recommend run --all --to sqlite:///shop.db/clicks", DATABASE),
+    Odd("lists into a table that is there",
+        "accord recommend run --all --to sqlite:///shop.db --table clicks", DATABASE),
     Odd("lists into no table", "accord recommend run --all --to sqlite:///lists.db"),
+    Odd("a table in the address", "accord recommend run --all --to postgresql://ann@db/shop/lists"),
+    Odd("a server without a database", "accord recommend run --all --to postgresql://ann@db --table lists"),
     Odd("a query of a file", "accord train clicks.csv --query 'select * from clicks'"),
 )  # fmt: skip
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,11 +64,6 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     return f"{request.param}:///{path}"
 
 
-def table_of(uri: str, name: str) -> str:
-    address, mark, options = uri.partition("?")
-    return f"{address}/{name}{mark}{options}"
-
-
 def held(uri: str, sql: str = 'select "user", "rank", "score" from lists order by "user"') -> list[dict[str, object]]:
     query = Query.of(uri, sql)
     return [row for batch in query.batches(query.names()) for row in batch.to_pylist()]
@@ -75,7 +72,6 @@ def held(uri: str, sql: str = 'select "user", "rank", "score" from lists order b
 def test_the_rows_of_a_query(uri: str) -> None:
     found, notes = read_table(Query.of(uri, SELECT))
     assert rows(found) == ROWS
-    assert "user column 'user_id'" in notes[0]
     assert "user column 'user_id'" in notes[0]
 
 
@@ -116,7 +112,7 @@ def test_a_database_needs_a_query(uri: str) -> None:
 
 
 def test_a_table_is_written_whole_or_not_at_all(uri: str) -> None:
-    target = Target.parse(table_of(uri, "lists"))
+    target = Target.of(uri, "lists")
     target.write(LISTS.schema, iter(LISTS.to_batches()))
     assert held(uri) == LISTS.to_pylist()
     with pytest.raises(InputError, match="has a table 'lists' already; give if_exists='replace' or append"):
@@ -141,21 +137,24 @@ def test_from_a_table_to_a_table(
 ) -> None:
     log = small_data().train.table
     log = pa.table({"user_id": log.column("user"), "item_id": log.column("item")})
-    Target.parse(table_of(uri, "seen")).write(log.schema, iter(log.to_batches()), "replace")
+    Target.of(uri, "seen").write(log.schema, iter(log.to_batches()), "replace")
     out = str(tmp_path / "run")
     words = ("train", uri, "--query", "select * from seen", "--model", "ease", "--out", out)
     code, _, err = run(monkeypatch, capsys, *words)
     assert code == 0, err
-    to = table_of(uri, "lists")
-    code, _, err = run(monkeypatch, capsys, "recommend", out, "--all", "--k", "3", "--to", to)
+    to = ("--to", uri, "--table", "lists")
+    code, _, err = run(monkeypatch, capsys, "recommend", out, "--all", "--k", "3", *to)
     assert code == 0, err
     lists = accord.Recommender.load(out).recommend(None, 3)
     assert held(uri, 'select "user", item from lists order by "user", "rank"') == sorted(
         lists.select(["user", "item"]).to_pylist(), key=lambda row: row["user"]
     )
-    code, _, err = run(monkeypatch, capsys, "recommend", out, "--all", "--to", to)
+    code, _, err = run(monkeypatch, capsys, "recommend", out, "--all", *to)
     assert code == 2
     assert "give --if-exists replace or append" in err
+    assert run(monkeypatch, capsys, "recommend", out, "--all", *to, "--if-exists", "replace")[0] == 0
+    code, _, err = run(monkeypatch, capsys, "recommend", out, "--all", *to[2:])
+    assert (code, "--table goes with --to" in err) == (2, True)
 
 
 def test_types_that_only_a_database_has(postgresql: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +197,7 @@ def test_a_password_is_not_in_the_run_folder(
 ) -> None:
     log = small_data().train.table
     monkeypatch.setenv("PGPASSWORD", postgres.PASSWORD)
-    Target.parse(table_of(postgresql, "public.seen")).write(log.schema, iter(log.to_batches()), "replace")
+    Target.of(postgresql, "public.seen").write(log.schema, iter(log.to_batches()), "replace")
     monkeypatch.delenv("PGPASSWORD")
     given = postgresql.replace("@", f":{quote(postgres.PASSWORD, safe='')}@", 1)
     words = (
@@ -226,6 +225,9 @@ def test_a_password_is_not_in_the_run_folder(
         ("postgresql://ann:pw@host/db", "postgresql://ann@host/db"),
         ("postgresql://ann:p:w@host/db?sslmode=require", "postgresql://ann@host/db?sslmode=require"),
         ("postgresql://host/db?user=ann&password=pw", "postgresql://host/db?user=ann"),
+        ("postgresql://host/db?passfile=/home/ann/pw&sslpassword=pw", "postgresql://host/db"),
+        ("postgresql://ann:a%20b c@host/db", "postgresql://ann@host/db"),
+        ("a postgresql://host/db?passfile=/pw&sslpassword=pw b", "a postgresql://host/db?passfile=…&sslpassword=… b"),
         ("failed: postgresql://ann:pw@host/db refused", "failed: postgresql://ann@host/db refused"),
         ("clicks.csv", "clicks.csv"),
         ("s3://bucket/a@b.parquet", "s3://bucket/a@b.parquet"),
@@ -249,11 +251,136 @@ def test_what_is_a_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["lists", "postgresql://host/", "sqlite:///a.db/li sts", "sqlite:///a.db/x;drop", "s3://a/b"]
+    ("to", "table", "message"),
+    [
+        ("lists", "lists", "to='lists': write it as postgresql://HOST/DATABASE, sqlite:///FILE or duckdb:///FILE."),
+        ("s3://a/b", "lists", "to='s3://a/b': write it as postgresql://HOST/DATABASE"),
+        ("postgresql://ann:pw@host", "lists", "postgresql://ann@host names no database; write it as postgresql://HOST"),
+        ("postgresql://host/?user=ann", "lists", "postgresql://host?user=ann names no database"),
+        ("postgresql://ann:pw@host/shop", None, "postgresql://ann@host/shop: no table is named; give table='recommend"),
+        ("sqlite:///a.db", None, "sqlite:///a.db: no table is named; give table='recommendations'."),
+        ("duckdb:///a.db", "li sts", "duckdb:///a.db: 'li sts' cannot be the name of a table; give table="),
+        ("sqlite:///a.db", "x;drop", "'x;drop' cannot be the name of a table"),
+        (
+            "postgresql://ann:pw@host/shop/lists?sslmode=require",
+            None,
+            "postgresql://ann@host/shop/lists has a table after its database; "
+            "give to='postgresql://ann@host/shop?sslmode=require' table='lists'.",
+        ),
+    ],
 )
-def test_what_is_no_table(text: str) -> None:
-    with pytest.raises(InputError, match="write it as postgresql://HOST/DATABASE/TABLE"):
-        Target.parse(text)
+def test_what_is_no_table(to: str, table: str | None, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Target.of(to, table)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("uri", ["sqlite", "duckdb"], indirect=True)
+def test_a_table_after_a_file(uri: str) -> None:
+    for table in (None, "lists"):
+        with pytest.raises(InputError) as caught:
+            Target.of(f"{uri}/lists", table)
+        assert f"give to='{uri}' table='lists'." in str(caught.value)
+
+
+def test_nothing_is_replaced_where_the_database_the_role_or_the_schema_is_missing(
+    postgresql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", postgres.PASSWORD)
+    monkeypatch.setenv("PGDATABASE", "postgres")
+    wrong = {
+        postgresql.replace(
+            "/postgres?", "/nodb?"
+        ): 'database "nodb" does not exist; correct the address or the rights.',
+        postgresql.replace(
+            f"//{postgres.USER}@", "//nobody@"
+        ): 'authentication failed for user "nobody"; correct the ad',
+        postgresql.replace("/postgres?", "?"): "names no database; write it as postgresql://HOST/DATABASE.",
+    }
+    before = held(postgresql, "select table_schema, table_name from information_schema.tables")
+    for address, message in wrong.items():
+        for mode in ("fail", "replace", "append"):
+            with pytest.raises(InputError) as caught:
+                Target.of(address, "lists").write(LISTS.schema, iter(LISTS.to_batches()), mode)
+            assert message in str(caught.value)
+            assert "if_exists" not in str(caught.value)
+    assert held(postgresql, "select table_schema, table_name from information_schema.tables") == before
+
+
+@pytest.mark.parametrize("uri", ["postgresql", "duckdb"], indirect=True)
+def test_a_schema_that_is_missing_is_no_table_that_exists(uri: str) -> None:
+    with pytest.raises(InputError, match=r"chema .*nowhere.* does not exist.*; correct the table or the rights\."):
+        Target.of(uri, "nowhere.lists").write(LISTS.schema, iter(LISTS.to_batches()))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_table_of_a_file_that_is_new(kind: str, tmp_path: Path) -> None:
+    uri = f"{kind}:///{tmp_path}/new.db"
+    Target.of(uri, "lists").write(LISTS.schema, iter(LISTS.to_batches()))
+    assert held(uri) == LISTS.to_pylist()
+
+
+def test_a_query_changes_nothing(uri: str) -> None:
+    with contextlib.suppress(InputError):  # DuckDB opens its file for reading; others do not commit
+        held(uri, "delete from clicks returning user_id, item_id")
+    with contextlib.suppress(InputError):
+        held(uri, "create table made as select 1 as one")
+    assert len(held(uri, "select * from clicks")) == len(ROWS)
+    with pytest.raises(InputError, match="made"):
+        held(uri, "select * from made")
+
+
+@pytest.mark.parametrize("uri", ["duckdb"], indirect=True)
+def test_a_file_that_another_process_reads_and_nobody_may_write(uri: str) -> None:
+    path = Path(uri.removeprefix("duckdb:///"))
+    path.chmod(0o444)
+    before = path.read_bytes()
+    words = [
+        sys.executable,
+        "-c",
+        "import duckdb, sys; duckdb.connect(sys.argv[1], read_only=True); print(flush=True); input()",
+    ]
+    with subprocess.Popen([*words, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        assert len(held(uri, "select * from clicks")) == len(ROWS)
+        reader.communicate(b"\n")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "repeated"),
+    [
+        (("@/", ":geheim%ZZ@/"), 'invalid percent-encoded token: "…"'),
+        (("@/", ":geheim 9@/"), 'unexpected spaces found in "…"'),
+        (("@/", ":geheim@[::1/"), "//accord@[::1/postgres"),
+        (("?", "?sslpassword=geheim%ZZ&"), 'invalid percent-encoded token: "…"'),
+        (("?", "?passfile=geheim%ZZ&"), 'invalid percent-encoded token: "…"'),
+        (("?", "?password=geheim%ZZ&"), 'invalid percent-encoded token: "…"'),
+    ],
+)
+def test_an_error_that_repeats_what_is_secret(postgresql: str, change: tuple[str, str], repeated: str) -> None:
+    """What libpq itself says of an address that it cannot read."""
+    query = Query.of(postgresql.replace(*change, 1), "select 1 as one")
+    with pytest.raises(InputError) as caught:
+        query.names()
+    assert repeated in str(caught.value)
+    assert "geheim" not in f"{caught.value} {query} {query.name}"
+
+
+def test_a_long_error_is_cut_after_its_secrets(postgresql: str) -> None:
+    secret = "geheim" * 60
+    query = Query.of(postgresql.replace("@/", f":{secret}%ZZ@/", 1), "select 1 as one")
+    with pytest.raises(InputError) as caught:
+        query.names()
+    assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize("password", ["p@ss", "pa/ss", "pa?ss", "p@s/s?"])
+def test_a_password_with_signs_of_an_address(password: str) -> None:
+    with pytest.raises(InputError, match="write @ / : \\? & in a password as %40 %2F") as caught:
+        database_of(f"postgresql://ann:{password}@host/shop")
+    assert "ss" not in str(caught.value).replace("address", "").replace("password", "")
 
 
 def test_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

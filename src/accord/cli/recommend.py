@@ -23,8 +23,9 @@ def recommend(
     choice: o.Choice,
     printed: o.Printed,
     to: Annotated[
-        str | None, typer.Option(help="with --all: a table to write, as postgresql://HOST/DATABASE/TABLE")
+        str | None, typer.Option(help="with --all: a database to write to, as postgresql://HOST/DATABASE")
     ] = None,
+    table: Annotated[str | None, typer.Option(help="with --to: the table to write, as NAME or SCHEMA.NAME")] = None,
     if_exists: Annotated[
         str, typer.Option(help="with --to: fail, replace or append where the table exists already")
     ] = "fail",
@@ -44,7 +45,9 @@ def recommend(
     if if_exists not in ("fail", "replace", "append"):
         raise unknown("--if-exists", if_exists, ("fail", "replace", "append"))
     if to is not None and (not all_users or printed.output is not None or printed.format_ is not None):
-        raise InputError("--to goes with --all, and without --out and --format: give --all --to TABLE.")
+        raise InputError("--to goes with --all, and without --out and --format: give --all --to DATABASE --table NAME.")
+    if table is not None and to is None:
+        raise InputError("--table goes with --to: give --all --to DATABASE --table NAME.")
     form = printed.format()
     if history is not None and (not user or len(user) != 1):
         raise InputError("--history goes with one --user.")
@@ -58,7 +61,7 @@ def recommend(
     if to is not None or (all_users and form == "parquet"):
         from accord.data.databases import Target
 
-        target = printed.output if to is None else Target.parse(to)
+        target = printed.output if to is None else Target.of(to, table)
         _for_all(run, target, if_exists, part, k, chosen, opening)
         return
     ids = None if all_users or users is None else o.read_ids(users, "--users")
@@ -66,12 +69,12 @@ def recommend(
     given = {user[0]: history.split(",")} if history is not None and user else None
     if given is None and not all_users:
         _say_unknown(recommender, user or ids or [])
-    table = recommender.recommend(user or ids, k, history=given, **chosen)
+    lists = recommender.recommend(user or ids, k, history=given, **chosen)
     if agreement:
-        opinions = recommender.agreement(table.select(["user", "item"]))
+        opinions = recommender.agreement(lists.select(["user", "item"]))
         for name in opinions.column_names[2:]:
-            table = table.append_column(name, opinions.column(name))
-    printed.put(recommender.with_titles(table))
+            lists = lists.append_column(name, opinions.column(name))
+    printed.put(recommender.with_titles(lists))
 
 
 def _say_unknown(recommender: Any, users: list[str]) -> None:

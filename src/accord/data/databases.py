@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode
 
 import pyarrow as pa
 
@@ -21,7 +21,9 @@ SUFFIXES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb
 SECRETS = ("password", "sslpassword", "passfile")  # options of a connection that no message shows
 BATCH_ROWS = 2**17
 LONGEST_REASON = 300
+ALREADY_EXISTS = 4  # the status that ADBC's drivers give for SQLSTATE 42P07 and what SQLite has for it
 QUERY = Argument("query", "select user_id, item_id from …")
+ADDRESS = re.compile(r"(\w+://)(?:([^/@:?]*)(?::([^/@?]*))?@)?([^/?]*)(?:/([^?]*))?(?:\?(.*))?", re.DOTALL)
 TABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 
@@ -60,7 +62,8 @@ class Query:
     @property
     def name(self) -> str:
         """What to call the log: the name of the database."""
-        name = Path(self.database.uri).stem if self.database.kind != "postgresql" else urlsplit(self.database.uri).path
+        uri = self.database.uri
+        name = Path(uri).stem if self.database.kind != "postgresql" else _parts(uri)[4]
         return re.sub(r"[^\w-]+", "-", name).strip("-") or self.database.kind
 
     def names(self) -> list[str]:
@@ -98,6 +101,12 @@ def database_of(source: Any) -> Database | None:
         scheme, _, rest = source.partition("://")
         kind = KINDS[scheme.lower()]
         if kind == "postgresql":
+            _, _, _, host, path, options = _parts(source)
+            if "@" in host + path or (options and not all("=" in option for option in options.split("&"))):
+                raise InputError(
+                    f"{scheme}://…: the address cannot be read; write @ / : ? & in a password as %40 %2F %3A %3F %26, "
+                    "or give the password in PGPASSWORD."
+                )
             return Database(kind, source, without_password(source))
         path = unquote(rest.removeprefix("/"))  # sqlite:///relative, sqlite:////absolute
         if not path:
@@ -110,12 +119,20 @@ def database_of(source: Any) -> Database | None:
 
 def without_password(text: str) -> str:
     """A URI, or any text with URIs in it, without passwords."""
-    text = re.sub(r"(\b[a-zA-Z][\w+.-]*://[^\s/@:]*):[^\s@]*@", r"\1@", text)
-    if "?" not in text or not is_database(text):
+    if not is_database(text):
+        text = re.sub(r"(\b[a-zA-Z][\w+.-]*://[^\s/@:]*):[^\s@]*@", r"\1@", text)
         return re.sub(rf"(?<=[?&])({'|'.join(SECRETS)})=[^&\s]*", r"\1=…", text)
-    parts = urlsplit(text)
-    shown = [(name, value) for name, value in parse_qsl(parts.query) if name not in SECRETS]
-    return urlunsplit(parts._replace(query=urlencode(shown)))
+    scheme, user, _, host, path, options = _parts(text)
+    shown = urlencode([(name, value) for name, value in parse_qsl(options) if name not in SECRETS])
+    return scheme + (f"{user}@" if user else "") + host + (f"/{path}" if path else "") + (f"?{shown}" if shown else "")
+
+
+def _parts(uri: str) -> tuple[str, str, str, str, str, str]:
+    """The scheme, user, password, host, path and options of an address, as libpq tells them apart."""
+    match = ADDRESS.fullmatch(uri)
+    assert match is not None
+    scheme, user, password, host, path, options = (part or "" for part in match.groups())
+    return scheme, user, password, host, path, options
 
 
 def short_reason(error: Exception) -> str:
@@ -124,8 +141,10 @@ def short_reason(error: Exception) -> str:
 
 
 @contextmanager
-def _driver_errors(database: Database) -> Iterator[None]:
-    """What a driver says, in one sentence that has no password in it."""
+def _driver_errors(
+    database: Database, fix: str = "correct the query, the address or the rights", exists: InputError | None = None
+) -> Iterator[None]:
+    """What a driver says, in one sentence that has no password in it; `exists` where it says that a table exists."""
     try:
         yield
     except InputError:
@@ -133,10 +152,12 @@ def _driver_errors(database: Database) -> Iterator[None]:
     except Exception as error:  # drivers have exceptions of their own
         if not _is_drivers(error):
             raise
-        reason = short_reason(Exception(re.split(r"LINE \d+:|[Qq]uery was:|\nquery:", str(error))[0]))
-        for secret in _secrets(database.uri):
+        if exists is not None and getattr(error, "status_code", None) == ALREADY_EXISTS:
+            raise exists from None
+        reason = re.split(r"LINE \d+:|[Qq]uery was:|\nquery:", str(error))[0]
+        for secret in _secrets(database):
             reason = reason.replace(secret, "…")
-        raise InputError(f"{database.label}: {reason}; correct the query, the address or the rights.") from None
+        raise InputError(f"{database.label}: {short_reason(Exception(reason))}; {fix}.") from None
 
 
 def _is_drivers(error: Exception) -> bool:
@@ -145,9 +166,15 @@ def _is_drivers(error: Exception) -> bool:
     )
 
 
-def _secrets(uri: str) -> list[str]:
-    parts = urlsplit(uri)
-    given = [parts.password or "", *(value for name, value in parse_qsl(parts.query) if name in SECRETS)]
+def _secrets(database: Database) -> list[str]:
+    """What no message may show, as it was given and decoded."""
+    if database.kind != "postgresql":
+        return []
+    _, _, password, _, _, options = _parts(database.uri)
+    given = [
+        password,
+        *(value for name, _, value in (one.partition("=") for one in options.split("&")) if name in SECRETS),
+    ]
     return [one for secret in given for one in (secret, unquote(secret)) if one]
 
 
@@ -156,7 +183,7 @@ def _connected(database: Database, for_reading: bool) -> Iterator[Any]:
     """A connection that is closed at the end. What was not committed is not written."""
     if database.kind != "postgresql" and for_reading and not Path(database.uri).is_file():
         raise InputError(f"{database.label}: there is no such file; check the path.")
-    with _driver_errors(database):
+    with _driver_errors(database, "correct the address or the rights"):
         connection = _driver(database.kind)(database.uri, for_reading)
     try:
         yield connection
@@ -211,21 +238,38 @@ def _rows(database: Database, cursor: Any, sql: str) -> pa.RecordBatchReader:
 
 @dataclass(frozen=True)
 class Target:
-    """A table to write to: the last part of a URI, as in postgresql://host/shop/lists or sqlite:///shop.db/lists."""
+    """A table to write to."""
 
     database: Database
     table: str
 
     @classmethod
-    def parse(cls, text: str) -> Target:
-        address, _, query = text.partition("?")
-        place, _, table = address.rpartition("/")
-        database = database_of(place + (f"?{query}" if query else "")) if is_database(text) else None
-        if database is None or not TABLE.fullmatch(table):
+    def of(cls, to: str, table: str | None) -> Target:
+        """The table of a database that the address names: a default database of the server is none of them."""
+        database = database_of(to)
+        if database is None:
             raise InputError(
-                Argument("to", without_password(text)),
-                ": write it as postgresql://HOST/DATABASE/TABLE, sqlite:///FILE/TABLE or duckdb:///FILE/TABLE.",
+                Argument("to", without_password(to)),
+                ": write it as postgresql://HOST/DATABASE, sqlite:///FILE or duckdb:///FILE.",
             )
+        label, _, options = database.label.partition("?")
+        place, _, last = label.rpartition("/")
+        is_server = database.kind == "postgresql"
+        path, given = _parts(database.uri)[4:] if is_server else ("", "")
+        if "/" in path or (not is_server and Path(database.uri).parent.is_file()):
+            named = place + (f"?{options}" if options else "")
+            raise InputError(
+                f"{label} has a table after its database; give ",
+                Argument("to", named),
+                " ",
+                Argument("table", last),
+                ".",
+            )
+        if is_server and not path and "dbname" not in dict(parse_qsl(given)):
+            raise InputError(f"{database.label} names no database; write it as postgresql://HOST/DATABASE.")
+        if table is None or not TABLE.fullmatch(table):
+            problem = "no table is named" if table is None else f"'{table}' cannot be the name of a table"
+            raise InputError(f"{database.label}: {problem}; give ", Argument("table", "recommendations"), ".")
         return cls(database, table)
 
     def write(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], if_exists: str = "fail") -> None:
@@ -239,16 +283,29 @@ class Target:
                 failures.append(error)
                 raise
 
+        exists = InputError(
+            f"{self.database.label} has a table '{self.table}' already; give ",
+            Argument("if_exists", "replace"),
+            " or append.",
+        )
         try:
-            with _connected(self.database, for_reading=False) as connection, _driver_errors(self.database):
+            with (
+                _connected(self.database, for_reading=False) as connection,
+                _driver_errors(self.database, "correct the table or the rights", exists),
+            ):
+                if if_exists == "fail" and self.database.kind == "duckdb" and self._is_in(connection):
+                    raise exists
                 self._write(connection, pa.RecordBatchReader.from_batches(schema, watched()), if_exists)
-        except InputError as error:
+        except InputError:
             if failures:
                 raise failures[0] from None
-            if if_exists == "fail" and "exist" in str(error):
-                exists = f"{self.database.label} has a table '{self.table}' already; give "
-                raise InputError(exists, Argument("if_exists", "replace"), " or append.") from None
             raise
+
+    def _is_in(self, connection: Any) -> bool:
+        """Whether a DuckDB has the table; its errors do not tell a table that exists from a schema that does not."""
+        space, _, table = self.table.rpartition(".")
+        sql = "select 1 from information_schema.tables where lower(table_schema) = ? and lower(table_name) = ?"
+        return connection.execute(sql, [(space or "main").lower(), table.lower()]).fetchone() is not None
 
     def _write(self, connection: Any, rows: pa.RecordBatchReader, if_exists: str) -> None:
         if self.database.kind == "duckdb":
