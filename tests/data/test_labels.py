@@ -173,6 +173,20 @@ def test_what_is_said_of_labels():
     assert "labels" not in check(bare).to_dict()
 
 
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ("view=?,cart=0.7,buy=1", "no label says noise: which interactions are real is learned by comparison"),
+        ("view=0.6,cart=0.7,buy=1", "every interaction has one, so that nothing can be learned from them"),
+        ("view=0,cart=?,buy=1", None),
+    ],
+)
+def test_labels_of_real_ones_alone_are_warned_of(events, said):
+    kinds = np.array(["view", "view", "cart", "buy"] * 50)
+    findings = " ".join(check(accord.load(log(event=kinds), events=events)).findings)
+    assert said in findings if said else "no label says noise" not in findings
+
+
 def test_labels_of_popular_items_look_unlike_the_rest():
     rng = np.random.default_rng(0)
     items = np.minimum(rng.geometric(0.1, 3000), 60)

@@ -103,10 +103,37 @@ def test_labels_of_too_few_users_change_nothing(log):
     assert f"{(train.users < 10).sum()} labels of 10 users are too few to learn from" in found.why
 
 
-def test_labels_of_one_class_change_nothing(log):
+@pytest.mark.usefixtures("few_penalties")
+@pytest.mark.parametrize("value", [1.0, 0.7])
+def test_labels_of_real_ones_alone_teach_the_order(log, value):
     train, real = log
-    label = np.where(real & (np.arange(len(real)) % 10 == 0), 1.0, np.nan)
-    assert not estimate(train, label).used
+    found = estimate(train, np.where(real & (np.random.default_rng(0).random(len(real)) < 0.3), value, np.nan))
+    assert found.used
+    assert auc_of_rest(found, real) > auc_of_rest(found, real, found.label_free) + 0.02
+    assert (found.low <= found.p_real).all()
+    assert (found.p_real <= found.high).all()
+    assert found.high.max() <= 1
+    labelled = ~np.isnan(found.label)
+    assert (found.label[labelled] == value).all(), "unlabelled ones are noise for the regression alone"
+    assert "The share of real ones is unknown" in found.why
+    assert f"{labelled.sum():,} labels, all of real ones" in found.why
+
+
+@pytest.mark.usefixtures("few_penalties")
+def test_labels_of_real_ones_at_random_are_not_used(log):
+    train, real = log
+    found = estimate(train, np.where(np.random.default_rng(3).random(len(real)) < 0.3, 1.0, np.nan))
+    assert not found.used
+    assert np.array_equal(found.p_real, found.label_free)
+    assert np.isnan(found.label).any()
+    assert "all of real ones, do not set these apart" in found.why
+
+
+def test_where_all_are_labelled_real_there_is_nothing_to_learn(log):
+    train, real = log
+    found = estimate(train, np.ones(len(real)))
+    assert not found.used
+    assert "0 of the rarer class, are too few" in found.why
 
 
 def test_labels_that_mean_nothing_are_not_used(log):

@@ -43,3 +43,15 @@ def test_without_labels_it_says_so():
 def test_of_split_data_it_judges_the_training_interactions():
     found = accord.posterior("demo")
     assert len(found.table) == 32_000
+
+
+@pytest.mark.usefixtures("few_penalties")
+def test_purchases_among_views_teach_and_say_what_they_leave_open():
+    train = simulate(users=300, items=120, interactions=9000, seed=5, liked=0.4).dataset.train
+    real = train.column("value") == 1
+    bought = real & (np.random.default_rng(0).random(len(real)) < 0.3)
+    table = pa.table({"user": train.users, "item": train.items, "event": np.where(bought, "buy", "view")})
+    found = accord.posterior(table, events="view=?,buy=1")
+    assert found.used
+    assert found.notes[-1].startswith(f"{bought.sum():,} labels, all of real ones")
+    assert "share of real ones is unknown" in found.notes[-1]

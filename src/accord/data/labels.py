@@ -249,6 +249,7 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "real": int((label == 1).sum()),
         "noise": int((label == 0).sum()),
         "between": int((has_label & (label > 0) & (label < 1)).sum()),
+        "only_real": bool((label[has_label] > 0.5).all()),
         "users": len(np.unique(users[has_label])),
         "items": len(np.unique(items[has_label])),
         "of_users": int((train.counts > 0).sum()),
@@ -277,6 +278,13 @@ def described(counts: Mapping[str, Any]) -> list[str]:
         f"real, {counts['noise']:,} noise{between}; they are of {counts['users']:,} of {counts['of_users']:,} users "
         f"and {counts['items']:,} of {counts['of_items']:,} items."
     ]
+    if counts["only_real"]:
+        sentences.append(
+            "no label says noise: which interactions are real is learned by comparison with those without a label, and "
+            "how many of these are real remains unknown."
+            if counts["labels"] < counts["interactions"]
+            else "no label says noise, and every interaction has one, so that nothing can be learned from them."
+        )
     rest = max(counts["interactions"] - counts["labels"], 1)
     chance = np.sqrt((counts["interactions"] + 1) / (12 * counts["labels"] * rest))  # standard error of either
     for name, what in (("more_popular", "items are {} popular"), ("more_active", "users are {} active")):
