@@ -129,7 +129,8 @@ def conjugate_gradient_rows(
     for row in range(len(solutions)):
         solution, start, end = solutions[row], ptr[first + row], ptr[first + row + 1]
         if start == end:
-            solution[:] = 0
+            for d in range(dim):
+                solution[d] = 0
             continue
         for d in range(dim):
             diagonal[d] = spectrum[d] + penalty[first + row]

@@ -1,4 +1,7 @@
-"""Loops over items taken together and their users, written for numba's compiler: `kernels.neighbours` calls them."""
+"""Loops over items taken together and their users, written for numba's compiler: `kernels.neighbours` calls them.
+
+They are loops to the last step: numba takes ten seconds to compile `np.partition`, and five to assign a slice.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def nearest_items(
     """Of items first, first + 1, …: a row of `counts`, `columns` and `together` [n, k] each."""
     num_items, most = len(near_norm), columns.shape[1]
     total, reached = np.zeros(num_items), np.zeros(num_items, dtype=np.bool_)
-    candidates, scores = np.empty(num_items, dtype=np.int32), np.empty(num_items)
+    candidates, scores, parted = np.empty(num_items, dtype=np.int32), np.empty(num_items), np.empty(num_items)
     for row in range(len(counts)):
         item, size = first + row, 0
         for p in range(item_ptr[item], item_ptr[item + 1]):
@@ -44,8 +47,23 @@ def nearest_items(
                 total[i] = 0
         selected = number
         if number > most:  # the k-th best, all above it, and of those equal to it the ones in earlier columns
-            least = np.partition(scores[:number], number - most)[number - most]
-            selected, level = 0, 0
+            for n in range(number):
+                parted[n] = scores[n]
+            place, low, high = number - most, 0, number - 1
+            while low < high:  # part around a number until the k-th best stands in its place
+                pivot, a, b = parted[(low + high) // 2], low, high
+                while a <= b:
+                    while parted[a] < pivot:
+                        a += 1
+                    while parted[b] > pivot:
+                        b -= 1
+                    if a <= b:
+                        parted[a], parted[b] = parted[b], parted[a]
+                        a, b = a + 1, b - 1
+                if b < place < a:
+                    break
+                low, high = (low, b) if place <= b else (a, high)
+            least, selected, level = parted[place], 0, 0
             for n in range(number):
                 i = candidates[n]
                 if scores[n] > least:
@@ -56,16 +74,17 @@ def nearest_items(
                     level += 1
                 else:
                     total[i] = 0
-            equal = np.sort(candidates[:level])
+            candidates[:level].sort()
             for n in range(level):
                 if selected < most:
-                    columns[row, selected] = equal[n]
+                    columns[row, selected] = candidates[n]
                     selected += 1
                 else:
-                    total[equal[n]] = 0
+                    total[candidates[n]] = 0
         else:
-            columns[row, :number] = candidates[:number]
-        columns[row, :selected] = np.sort(columns[row, :selected])
+            for n in range(number):
+                columns[row, n] = candidates[n]
+        columns[row, :selected].sort()
         counts[row] = selected
         for n in range(selected):
             together[row, n] = total[columns[row, n]]
@@ -80,7 +99,7 @@ def nearest_users(
     num_users, small = len(norm), np.float32(shrink)
     total, reached = np.zeros(num_users, dtype=np.float32), np.zeros(num_users, dtype=np.bool_)
     candidates, equal = np.empty(num_users, dtype=np.int32), np.empty(num_users, dtype=np.int32)
-    alike = np.empty(num_users, dtype=np.float32)
+    alike, parted = np.empty(num_users, dtype=np.float32), np.empty(num_users, dtype=np.float32)
     for row in range(len(x_norm)):
         size = 0
         for p in range(ptr[row], ptr[row + 1]):
@@ -106,8 +125,23 @@ def nearest_users(
             total[candidates[n]] = 0
         near, level = number, 0
         if number > k:  # the k-th best, all above it, and of those equal to it the ones in earlier columns
-            least = np.partition(alike[:number], number - k)[number - k]
-            near = 0
+            for n in range(number):
+                parted[n] = alike[n]
+            place, low, high = number - k, 0, number - 1
+            while low < high:  # as in `nearest_items`
+                pivot, a, b = parted[(low + high) // 2], low, high
+                while a <= b:
+                    while parted[a] < pivot:
+                        a += 1
+                    while parted[b] > pivot:
+                        b -= 1
+                    if a <= b:
+                        parted[a], parted[b] = parted[b], parted[a]
+                        a, b = a + 1, b - 1
+                if b < place < a:
+                    break
+                low, high = (low, b) if place <= b else (a, high)
+            least, near = parted[place], 0
             for n in range(number):
                 user = candidates[n]
                 if alike[n] > least:
@@ -117,17 +151,17 @@ def nearest_users(
                 elif alike[n] == least:
                     equal[level] = user
                     level += 1
-            some = np.sort(equal[:level])
+            equal[:level].sort()
             for n in range(k - near):
-                total[some[n]] = least
-                candidates[near] = some[n]
+                total[equal[n]] = least
+                candidates[near] = equal[n]
                 near += 1
         else:
             for n in range(number):
                 total[candidates[n]] = alike[n]
-        order = np.sort(candidates[:near])
+        candidates[:near].sort()
         for n in range(near):
-            user, scores = order[n], out[row]
+            user, scores = candidates[n], out[row]
             for q in range(np.uint64(user_ptr[user]), np.uint64(user_ptr[user + 1])):
                 scores[np.uint64(taken[q])] += total[user] * counts[q]
             total[user] = 0
@@ -147,7 +181,8 @@ def local_ridges(
         size = near + dim
         for a in range(near):
             slot[columns[row, a]] = a
-            left[a, :near] = 0
+            for b in range(near):
+                left[a, b] = 0
         for a in range(near):
             i = columns[row, a]
             left[a, a] = diagonal[i]
