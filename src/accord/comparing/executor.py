@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -26,6 +27,7 @@ CPU_BYTES = 4 * 2**30  # for one batch of runs in main memory: a larger one woul
 BYTES_OF_A_PROCESS = 2**29  # of an interpreter with torch, in addition to a job
 SECONDS_BETWEEN_REPORTS = 0.3
 SECONDS_TO_BEGIN = 60.0
+START = "forkserver" if sys.platform == "linux" else "spawn"  # the first imports torch once for all processes
 
 Result = TypeVar("Result")
 Watch = Callable[[Progress], None] | None
@@ -208,7 +210,8 @@ class Processes(Here):
         if size < 2:
             yield from super().each(work, data, jobs, device, watch, say)
             return
-        start = multiprocessing.get_context("spawn")
+        start = multiprocessing.get_context(START)
+        start.set_forkserver_preload([__name__, work.__module__])
         reports = start.SimpleQueue()
         pool = ProcessPoolExecutor(size, start, _set_up, (reports, work, data, device))
         running = {pool.submit(_run, number, job.task): number for number, job in enumerate(jobs)}
