@@ -1,7 +1,7 @@
 # The two commands: make demo, make test. Both set everything up first. While you work: make quick.
 PYTHON ?= python3
-# a worker for each of two cores: threads of numpy's own would only wait for each other
-PYTEST = OPENBLAS_NUM_THREADS=1 .venv/bin/pytest
+# a worker for each of two cores: threads of numpy's and torch's own would only wait for each other
+PYTEST = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 .venv/bin/pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 

@@ -1,7 +1,7 @@
 """`accord` and `python` that start in a moment: forked from a process that has imported all of it already.
 
 The examples of the docs are hundreds of commands, and two thirds of the time of a short one goes on imports. Commands
-run by the real programs are in tests/cli, in the README's demo and in `make wheel-check`. Tests that kill a command, or
+run by the real programs are in tests/cli, in `make heavy` and in `make wheel-check`. Tests that kill a command, or
 run one on several ranks, start it with `started.Started`.
 
 As a script: the process to fork from (`serve SOCKET`), or what stands for a program (`ask SOCKET PROGRAM WORDS`; with
@@ -10,6 +10,7 @@ As a script: the process to fork from (`serve SOCKET`), or what stands for a pro
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -72,6 +73,8 @@ def _warm() -> None:
         None, 3
     )
     assert threading.active_count() == 1, "no thread is there after a fork"
+    gc.collect()
+    gc.freeze()  # no command collects, and so copies, what all of them share
 
 
 def _watch(made: socket.socket) -> None:

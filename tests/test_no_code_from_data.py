@@ -253,6 +253,7 @@ def test_an_option_of_a_class_that_the_caller_gives_is_not_followed_either(tmp_p
 
 
 HARM = "harm:Harm"
+LOG = "modcloth"  # one of those that the pages of results show
 CONSENSUS = {"model": "consensus", "model_options": {"members": [{"model": HARM}]}, "method": None}
 
 
@@ -347,8 +348,11 @@ def test_the_papers_pages_import_nothing_that_results_name(named, harm, monkeypa
 
 @pytest.mark.parametrize("name", ["leaderboard", "injected", "partners"])
 def test_no_page_imports_what_results_name(name, harm, monkeypatch, capsys):
-    summary = (FOLDER / "corrected" / f"{name}.json").read_text()
+    """Of the results those on one log: all are shown in the same way."""
+    summary = json.dumps({LOG: json.loads((FOLDER / "corrected" / f"{name}.json").read_text())[LOG]})
     lines = [json.loads(line) for line in (FOLDER / "corrected" / f"{name}.jsonl").read_text().splitlines()]
+    lines = [line for line in lines if line["dataset"] == LOG]
+    assert any(line["model"] == "gmf" for line in lines)
     for line in lines:
         if line["model"] == "gmf":
             key = run_key(line)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
+import pytest
+
+from accord.consensus.families import plan_search
+from accord.data.simulate import simulate
+from accord.evaluation.evaluate import Relevant
+from accord.models.base import Shape
+from accord.protocol import CORRECTED
 from documents import BLOCK, ROOT, assert_same, run
 
 INSTALL = ("make", "pip")  # what sets up is not run here; that it exists is checked
@@ -47,10 +55,42 @@ def test_examples(tmp_path: Path) -> None:
             assert not printed, "what is printed should be shown"
 
 
+@pytest.mark.heavy
 def test_demo_table(tmp_path: Path) -> None:
     """One seed instead of three, to be quick: the means must be near."""
     shown = re.sub(r" ± \S+", "", demo_output())
     assert_same(shown, run("bash", "accord demo --seeds 1", tmp_path, started=True))
+
+
+# `accord demo` with a tenth of the budget for the search, which takes most of the time.
+DEMO = """
+import sys
+from accord.cli.app import main
+from accord.training import plan as planning
+
+plan = planning.plan
+planning.plan = lambda data, model, method, **more: plan(
+    data, model, method, options={"model.budget": 12} if model == "auto" else None, **more
+)
+sys.argv = ["accord", "demo", "--seeds", "1"]
+main()
+"""
+AUTO = re.compile(r"^auto +(0\.\d+) +(0\.\d+)", re.MULTILINE)
+TRIES = re.compile(r"^auto tries .*", re.MULTILINE)
+
+
+def test_demo_table_with_a_short_search(tmp_path: Path) -> None:
+    """What a search plans to do is as shown, and so is everything else; what a short one reaches is not far from it."""
+    shown = re.sub(r" ± \S+", "", demo_output())
+    data = simulate().dataset
+    judged = Relevant.of_validation(data, CORRECTED).sampled()
+    shape = replace(Shape.of(data.training_csr()), num_judged=len(judged.users))
+    assert TRIES.findall(shown) == [plan_search(shape, 120).sentence(120)]
+    printed = run("python", DEMO, tmp_path)
+    assert len(TRIES.findall(printed)) == 1
+    reached, expected = ([float(figure) for figure in AUTO.findall(text)[0]] for text in (printed, shown))
+    assert reached == pytest.approx(expected, abs=0.05)
+    assert_same(*(AUTO.sub("auto 0.3 0.2", TRIES.sub("", text)).replace("\n\n", "\n") for text in (shown, printed)))
 
 
 def test_make_targets_and_files_exist() -> None:

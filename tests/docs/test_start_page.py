@@ -78,5 +78,18 @@ def test_a_table_of_postgresql_is_the_same_log(folder: Path, monkeypatch: pytest
 
 
 def test_a_frame_gives_the_lists_of_the_first_log(folder: Path) -> None:
+    """With a model that is quick, of the frame and of the first log; what is shown is the first log's list."""
     code, shown = section("A pandas frame, in a notebook")
-    assert_same(shown, run("python", code, folder))
+    command, first = section("A CSV without a header line")
+    assert "accord.fit(frame)" in code
+    printed = run("python", code.replace("accord.fit(frame)", 'accord.fit(frame, model="ease")'), folder)
+    expected = run("bash", command.replace(" --out", " --model ease --out"), folder)
+    for frame, listed in ((shown, first), (printed, expected)):
+        rows = [line.split() for line in LISTS.findall(listed)[0].splitlines()]
+        header, *lines = frame.splitlines()
+        assert header.split() == rows[0]
+        assert len(lines) == len(rows) - 1 == 3
+        for place, (line, row) in enumerate(zip(lines, rows[1:], strict=True)):
+            number, user, rank, item, score, source = line.split()
+            assert (number, user, rank, item, source) == (str(place), *row[:3], row[4])
+            assert float(score) == pytest.approx(float(row[3]), abs=1e-4)

@@ -54,7 +54,7 @@ def test_a_consensus_of_solved_members_too():
     assert found.recommend(None, 10).equals(whole.recommend(None, 10))
 
 
-def test_a_run_that_labels_taught_is_updated_with_them(tmp_path):
+def test_a_run_that_labels_taught_is_updated_with_them(tmp_path, few_penalties):
     members = [{"model": "ease", "weight": 1.0}]
     members.append({"model": "ease", "options": {"model.clean": True}, "weight": 0.5, "added": True})
     options = {"model.members": members}
