@@ -139,6 +139,8 @@ LABELS = (
     Odd("a rule on a column that is not there", "accord train clicks.csv --labels 'stars>=4'"),
     Odd("a column of labels that holds ratings", "accord train clicks.csv --labels rating"),
     Odd("a rule that no row meets", "accord train clicks.csv --labels 'rating>=9; rating<=-9'"),
+    Odd("a code for not rated", "accord train log.csv --labels 'rating>=4'",
+        log(HEAD + "".join(row.replace(",1,", ",0,") for row in ROWS).replace(",5,", ",1,"))),
     Odd("a file of labels without a label", "accord train clicks.csv --labels labels.csv",
         log("user,item\nu1,i1\n", "labels.csv")),
     Odd("labels of other ids", "accord train clicks.csv --labels labels.csv",

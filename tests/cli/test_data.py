@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,15 @@ def test_several_files_are_one_log(clicks, monkeypatch, capsys):
         code, out, err = run(monkeypatch, capsys, "data", "check", *words, "--json")
         assert code == 0, err
         assert json.loads(out)["interactions"] == whole["interactions"]
+
+
+def test_repeated_pairs_are_not_none_where_they_were_merged(clicks, monkeypatch, capsys):
+    assert "repeated pairs" in run(monkeypatch, capsys, "data", "check", "clicks.csv")[1]
+    rows = Path("clicks.csv").read_text()
+    Path("twice.csv").write_text(rows + "\n".join(rows.splitlines()[1:8]) + "\n")
+    _, out, _ = run(monkeypatch, capsys, "data", "check", "twice.csv")
+    assert "7 rows repeat a (user, item) pair" in out
+    assert "repeated pairs" not in out
 
 
 def test_a_check_says_each_thing_once(clicks, monkeypatch, capsys):

@@ -170,6 +170,21 @@ def test_types_that_only_a_database_has(postgresql: str, monkeypatch: pytest.Mon
     ]
 
 
+def test_a_column_of_timestamps_holds_the_times_whatever_its_name(
+    postgresql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", postgres.PASSWORD)
+    sql = """select u as user_id, i as item_id,
+        timestamptz '2021-01-01 00:00:01+00' + (u * 7 + i * 13) % 50 * interval '1 day' as bought {}
+        from generate_series(1, 20) as u, generate_series(1, 20) as i"""
+    data = load(postgresql, query=sql.format(""))
+    assert "split chronological (the data has times)." in data.notes
+    assert data.train.source_name("time") == "bought"
+    several = load(postgresql, query=sql.format(", now() as sent"))
+    assert "split random (no column was read as times)." in several.notes
+    assert any("not used: 'bought', 'sent'" in note for note in several.notes)
+
+
 def test_a_password_from_a_passfile_and_never_in_a_sentence(
     postgresql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def test_parts_come_in_order_where_no_time_goes_back():
     assert not in_parts([1, 4], [2, 3], [5]).comes_in_order
     assert not in_parts([1, 2], [5], [4]).comes_in_order
     assert not in_parts([1, 5], [6], [4]).comes_in_order
+    assert not in_parts([2, 2], [2], [2]).comes_in_order, "one moment for all is no order"
     whole = in_parts([1, 2], [3], [4])
     none = whole.valid.slice(0, 0)
     assert not replace(whole, valid=none).comes_in_order

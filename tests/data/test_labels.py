@@ -157,6 +157,22 @@ def test_a_log_that_looks_labelled_says_so(tmp_path):
     assert not any("labels" in note for note in accord.load(log(rating=ratings(0.0))).notes)
 
 
+@pytest.mark.parametrize(
+    ("given", "unused"),
+    [
+        ({}, "not used: 'event', 'stars_given', 'other'"),
+        ({"events": "view=?,buy=1"}, "not used: 'stars_given', 'other'"),
+        ({"events": "other:view=?,buy=1"}, "not used: 'event', 'stars_given'"),
+        ({"labels": "stars_given>=4"}, "not used: 'event', 'other'"),
+    ],
+)
+def test_columns_that_labels_are_read_from_are_used(given, unused):
+    kinds = ["view", "buy"] * 100
+    table = log(event=kinds, stars_given=ratings(0.0), other=kinds)
+    for notes in (accord.load(table, **given).notes, accord.posterior(table, **given).notes):
+        assert any(f"; {unused}." in note for note in notes)
+
+
 def test_what_is_said_of_labels():
     data = accord.load(log(rating=ratings(0.0)), labels="rating>=4; rating<=2")
     found = summary(data)
@@ -171,6 +187,72 @@ def test_what_is_said_of_labels():
     bare = accord.load(log())
     assert summary(bare) == {}
     assert "labels" not in check(bare).to_dict()
+
+
+def coded(code, share=0.4, top=10):
+    """Ratings from 1 to `top`, and a code in a share of the rows."""
+    rng = np.random.default_rng(0)
+    return log(rating=np.where(rng.random(200) < share, code, rng.integers(1, top + 1, 200)).astype(float))
+
+
+@pytest.mark.parametrize(
+    ("code", "rule", "unrated", "rated"),
+    [
+        (0, "rating>=8; rating<=5", "rating>=8; rating<=5 and rating>0", "rating>=8; rating<=5 and rating>=0"),
+        (-1, "rating>=8", "rating>=8; rating<8 and rating>-1", "rating>=8; rating<8 and rating>=-1"),
+        (99, "rating>=8; rating<=5", "rating>=8 and rating<99; rating<=5", "rating>=8 and rating<=99; rating<=5"),
+        (0, "rating<=3", "rating<=3 and rating>0; rating>3", "rating<=3 and rating>=0; rating>3"),
+    ],
+)
+def test_a_code_for_not_rated_is_asked_about(code, rule, unrated, rated, tmp_path):
+    table = coded(code)
+    pyarrow.csv.write_csv(table, tmp_path / "log.csv")
+    rows = int((table["rating"].to_numpy() == code).sum())
+    for source in (table, tmp_path / "log.csv"):
+        with pytest.raises(InputError) as caught:
+            accord.load(source, labels=rule)
+        said = caught.value.for_command
+        assert f"make rating {code} {'real' if rule == 'rating<=3' or code == 99 else 'noise'}, in {rows} rows" in said
+        assert (
+            f"if {code} means not rated, give --labels '{unrated}'; if it is a rating, give --labels '{rated}'" in said
+        )
+    for answer, is_rating in ((unrated, False), (rated, True)):
+        labels = labels_of(accord.load(table, labels=answer))
+        codes = [row for row in table.to_pylist() if row["rating"] == code]
+        assert all(((row["user"], row["item"]) in labels) == is_rating for row in codes)
+
+
+def test_a_code_in_a_rule_on_several_columns():
+    table = coded(0).append_column("scrolled", [np.arange(200.0)])
+    with pytest.raises(
+        InputError, match=r"leave the column empty there; if it is a rating, add 'and rating>=0' to the"
+    ):
+        accord.load(table, labels="rating>=8 and scrolled>3")
+    accord.load(table, labels="rating>=8 and rating>=0 and scrolled>3")
+
+
+@pytest.mark.parametrize(
+    ("table", "rule"),
+    [
+        (coded(0), "rating>0"),  # which says itself what becomes of 0
+        (coded(0), "rating>=1"),
+        (coded(0, share=0.004), "rating>=8"),
+        (coded(0, top=150), "rating>=100"),  # seconds or plays
+        (coded(-1, top=1), "rating>=1"),  # thumbs
+        (coded(9), "rating>=8"),
+        (coded(8), "rating>=8"),
+    ],
+)
+def test_values_that_are_no_codes(table, rule):
+    accord.load(table, labels=rule)
+
+
+@pytest.mark.parametrize("table", [coded(-1, top=1), coded(-3, share=0.05)], ids=["thumbs", "quantities"])
+def test_values_below_0_are_no_positives_in_silence(table):
+    (note,) = (note for note in accord.load(table).notes if "below 0" in note)
+    assert "of the training rows, which count as interactions like all others" in note
+    assert note.for_command.endswith("give --labels 'rating>=0'.")
+    assert not any("below 0" in note for note in accord.load(table, labels="rating>=0").notes)
 
 
 @pytest.mark.parametrize(

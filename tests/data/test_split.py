@@ -288,7 +288,10 @@ def test_notes_say_what_was_split_how() -> None:
     data = sample(np.random.default_rng(0)).merged()
     assert split(data).notes == ("split chronological (the data has times).",)
     timeless = Interactions(data.table.drop_columns(["time"]))
-    assert split(timeless).notes[0] == "split random (the data has no times)."
+    assert split(timeless).notes[0] == "split random (no column was read as times)."
+    at_once = Interactions.of(timeless.users, timeless.items, time=np.full(len(data), 1_600_000_000))
+    assert split(at_once).notes[0] == "split random (all times are the same)."
+    assert as_sets(split(at_once)) == as_sets(split(at_once, "random"))
     assert split(data, "random", (0.8, 0, 0.2)).notes == ("the split has no validation: training cannot stop early.",)
     assert split(data, "random", (0.8, 0.2, 0)).notes == ("the split has no test: nothing is evaluated.",)
     nothing = ("the split has no validation and no test: nothing is evaluated.",)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
+import accord
 from accord.data import times as module
 from accord.data.times import FORMS, KINDS, described, times
 from accord.errors import InputError
@@ -120,3 +125,24 @@ except ValueError as error:
 def test_places_in_the_list_of_kinds_are_kept_by_stores() -> None:
     assert KINDS[:4] == (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
     assert len(set(map(str, module.KINDS))) == len(module.KINDS)
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_seconds_and_milliseconds_in_one_column(typed: bool, tmp_path: Path) -> None:
+    seconds = 1_600_000_000 + 3_600 * np.random.default_rng(0).permutation(100)
+    rows = {"user": np.arange(100) % 10, "item": np.arange(100) // 10}
+    mixed = pa.table(rows | {"ts": np.where(np.arange(100) < 60, seconds, seconds * 1000)})
+    sources: list[Any] = [mixed]
+    if not typed:
+        pyarrow.csv.write_csv(mixed, tmp_path / "log.csv")
+        sources = [tmp_path / "log.csv"]
+    for source in sources:
+        problem = "time column 'ts' mixes seconds and milliseconds, or other units"
+        with pytest.raises(InputError, match=problem):
+            accord.load(source, columns={"time": "ts"})
+        notes = accord.load(source).notes
+        assert any(f"{problem}. It was only guessed, so it is left out." in note for note in notes)
+    for unit in (1, 1000, 10**6, 10**9):
+        assert "split chronological (the data has times)." in accord.load(pa.table(rows | {"ts": seconds * unit})).notes
+    counted = np.where(np.arange(100) < 60, seconds, np.arange(100))  # whatever this is, it is no mix of units
+    assert accord.load(pa.table(rows | {"ts": counted})).train.has_time

@@ -155,7 +155,7 @@ def check_report(report: Report) -> None:
     rows += [[f"{name} interactions", f"{count:,}"] for name, count in report.interactions.items()]
     rows += [["sparsity", f"{report.sparsity:.4%}"]]
     counts = {  # problems are described below, in sentences
-        "repeated pairs": sum(report.duplicates.values()),
+        "repeated pairs": sum(report.duplicates.values()) or any(" repeat a " in note for note in report.notes),
         "pairs shared by two parts": sum(report.shared.values()),
         "test interactions of unknown users or items": report.cold["interactions"],
         "constant columns": len(report.constant),

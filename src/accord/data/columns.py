@@ -124,8 +124,10 @@ def choose(
     given: Columns,
     rule_names: Sequence[str] = (),
     partitions: Collection[str] = (),
+    timestamps: Collection[str] = (),
 ) -> Columns:
-    """The column of every role: what was given, else a column that a clean rule names, else the usual names.
+    """The column of every role: what was given, else a column that a clean rule names, else the usual names, else for
+    times the only column of timestamps.
 
     Columns that are folders (`partitions`) are not guessed."""
     if not names:
@@ -145,6 +147,9 @@ def choose(
     chosen = asdict(given)
     candidates = [name for name in names if name not in partitions and name not in taken]
     chosen |= {role: chosen[role] or _guess(source, candidates, role) for role in GUESSED}
+    moments = [name for name in timestamps if name not in chosen.values()]
+    if chosen["time"] is None and len(moments) == 1:
+        chosen["time"] = moments[0]
     for role in ("user", "item"):
         if chosen[role] is None:
             hint = "" if any(chosen.values()) else " (a file of text ids without a header line needs one)"
@@ -198,14 +203,14 @@ def simplified(name: str) -> str:
     return re.sub(r"[\W_]", "", name.lower())
 
 
-def describe(columns: Columns, names: Sequence[str]) -> str:
-    """The chosen columns, and those that are not used, in one sentence."""
+def describe(columns: Columns, names: Sequence[str], others: Collection[str] = ()) -> str:
+    """The chosen columns, and those that are not used, in one sentence; `others` are used for labels."""
     chosen = columns.names()
     roles = [role for role in ROLES if role in chosen or role in GUESSED]
     sentence = ", ".join(
         f"{role} column '{chosen[role]}'" if role in chosen else f"{role} column none" for role in roles
     )
-    unused = [name for name in names if name not in chosen.values()]
+    unused = [name for name in names if name not in chosen.values() and simplified(name) not in others]
     return sentence + (f"; not used: {quoted(unused)}." if unused else ".")
 
 

@@ -66,10 +66,13 @@ class Query:
         name = Path(uri).stem if self.database.kind != "postgresql" else _parts(uri)[4]
         return re.sub(r"[^\w-]+", "-", name).strip("-") or self.database.kind
 
-    def names(self) -> list[str]:
-        """The columns; nothing is read of the rows."""
+    def schema(self) -> pa.Schema:
+        """The columns and their types; nothing is read of the rows."""
         with self._reader(limit=True) as rows:
-            return list(rows.schema.names)
+            return rows.schema
+
+    def names(self) -> list[str]:
+        return list(self.schema().names)
 
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         with self._reader() as rows, _driver_errors(self.database):

@@ -208,6 +208,7 @@ class NumberColumn:
         self._parts: list[Column] = []
         self._rows = 0
         self._time_kinds: Sequence[times.Kind] = times.KINDS  # what times that are text may still be
+        self._units: set[int] = set()  # of numbers since 1970
         self._comma: str | None = None  # the first value that was written with a decimal comma
 
     def add(self, column: pa.Array) -> None:
@@ -217,6 +218,11 @@ class NumberColumn:
         try:
             if col.COLUMNS[self.role].is_time:
                 part, self._time_kinds = times.times(self.source, self.name, column, self._rows, self._time_kinds)
+                self._units |= times.units(part)
+                if len(self._units) > 1 and -1 not in self._units:
+                    raise ColumnError(
+                        f"{self.source}: time column '{self.name}' mixes seconds and milliseconds, or other units"
+                    )
             else:
                 part = col.values(self.source, self.name, column, self._rows, self.role)
                 self._comma = self._comma or col.decimal_comma(column)

@@ -309,16 +309,18 @@ class Dataset:
 
     @cached_property
     def comes_in_order(self) -> bool:
-        """Whether all have times, and by these a user's validation comes after the training and the test after both."""
-        latest = np.full(len(self.users), -np.inf)
+        """Whether all have times, and by these a user's validation comes after the training and the test after both.
+        Times that are the same for all of every user's interactions give no order."""
+        latest, differ = np.full(len(self.users), -np.inf), False
         for part in (self.train, self.valid, self.test_noisy or self.test):
             if not len(part) or not part.has_time:
                 return False
             users, times = self.rows(part)[0], part.column("time")
             if not (times >= latest[users]).all():
                 return False
+            differ |= bool(((times > latest[users]) & (latest[users] > -np.inf)).any())
             np.maximum.at(latest, users, times)
-        return True
+        return differ
 
     def _joined(self, parts: Sequence[Interactions]) -> Interactions:
         """Parts one after another, in the dataset's id maps."""

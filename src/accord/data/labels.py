@@ -16,7 +16,7 @@ from accord.data import columns as col
 from accord.data.columns import ColumnError, Columns
 from accord.data.csr import IntArray, pair_keys
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.rules import EventRule, Floats, LabelColumn, LabelRule, require_column
+from accord.data.rules import EVENT_NAMES, EventRule, Floats, LabelColumn, LabelRule, require_column
 from accord.data.sources import Opened, frame, open_source
 from accord.errors import Argument, InputError, Note, shown
 
@@ -126,6 +126,18 @@ def _labels_of(
         yield from _of_table(dataset, Opened.of_table(table, dataset.name), Columns(**names), rule, event_rule)
 
 
+def columns_read(labels: Any, events: str | None) -> set[str]:
+    """The simplified names of the columns of a log that labels may be read from."""
+    names = []
+    if isinstance(labels, str):
+        rule = LabelRule.parse(labels)
+        names += [labels] if rule is None else rule.names
+    if events is not None:
+        column = EventRule.parse(events).column
+        names += EVENT_NAMES.split() if column is None else [column]
+    return {col.simplified(name) for name in names}
+
+
 def _of_file(dataset: Dataset, labels: Any) -> Iterator[Labelled]:
     """A file or frame of user, item and label; the label may be called value where there is no header line."""
     opened = open_source(labels)
@@ -152,6 +164,7 @@ def _of_table(
     }  # fmt: skip
     event = [] if event_rule is None else [event_rule.column_in(source, opened.names)]
     rows = 0
+    rated: list[Floats] = []  # of each batch the columns that a rule names, and the labels
     ids = [chosen["user"], chosen["item"]]
     for batch in opened.batches(list(dict.fromkeys([*ids, *read_as.values(), *event])), ids):
         if not batch.num_rows:
@@ -160,10 +173,16 @@ def _of_table(
         item = _rows(dataset.items, batch.column(chosen["item"]), opened.from_text)
         if rule is not None:
             values = {one: _numbers(source, column, batch.column(column), rows) for one, column in read_as.items()}
-            yield user, item, _checked(source, rule.names[0], rule.labels(values))
+            labels = _checked(source, rule.names[0], rule.labels(values))
+            rated.append(np.stack([*values.values(), labels]))
+            yield user, item, labels
         if event_rule is not None:
             yield user, item, event_rule.labels(source, event[0], batch.column(event[0]))
         rows += batch.num_rows
+    if isinstance(rule, LabelRule) and rated:
+        *columns, labels = np.concatenate(rated, axis=1)
+        for name, column in zip(rule.names, columns, strict=True):
+            rule.refuse_codes(name, column, labels)
 
 
 def _rows(ids: IdMap, column: Any, from_text: bool) -> IntArray:
@@ -220,6 +239,13 @@ def look_like_labels(train: Interactions, source: Any) -> list[str]:
             share = f"column '{name}' is 0 in {np.mean(values == 0):.0%} of the training rows and 1 in the others"
             meaning = ", as labels are, but every row counts as an interaction; if 0 means noise, give "
             return [Note(share, meaning, Argument("labels", name), ".")]
+        if below := np.mean(values < 0):
+            share = f"column '{name}' is below 0 in {below:.2%} of the training rows, which count as interactions"
+            return [
+                Note(
+                    share, " like all others; if these are no preferences, give ", Argument("labels", f"{name}>=0"), "."
+                )
+            ]
     if isinstance(source, Opened) or (isinstance(source, str | Path) and not Path(source).is_dir()):
         likes = [one for one in open_source(source).names if col.simplified(one) in LIKE_NAMES.split()]
         if likes and likes[0] != name:

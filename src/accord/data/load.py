@@ -63,7 +63,8 @@ def load(
     if query is not None:
         source = Query.of(source, query)
     rule = None if clean is None else CleanRule.parse(clean)
-    dataset = _load(source, _Splitting(columns, split, ratios, rule, seed), name)
+    read_for_labels = labelling.columns_read(labels, events)
+    dataset = _load(source, _Splitting(columns, split, ratios, rule, seed, read_for_labels), name)
     dataset = labelling.labelled(dataset, source, table_of(source), labels, events, columns)
     return dataset if items is None else titles.with_items(dataset, items)
 
@@ -75,7 +76,7 @@ def load_whole(
     table = table_of(source)
     if table is None:
         return load(source, columns=columns, labels=labels, events=events)
-    rows, notes = read.read_table(table, columns, ordered=True)
+    rows, notes = read.read_table(table, columns, ordered=True, for_labels=labelling.columns_read(labels, events))
     none = rows.slice(0, 0)
     dataset = Dataset.of(catalog.name_of(source), rows, none, none, notes=notes)
     return labelling.labelled(dataset, source, table, labels, events, columns)
@@ -90,9 +91,11 @@ class _Splitting:
     ratios: Sequence[float] = (0.8, 0.1, 0.1)
     rule: CleanRule | None = None
     seed: int = 0
+    for_labels: Collection[str] = ()  # columns that labels are read from
 
     def of_table(self, source: Any, name: str | None) -> Dataset:
-        interactions, notes = read.read_table(source, self.columns, self.rule.names if self.rule else (), ordered=True)
+        names = self.rule.names if self.rule else ()
+        interactions, notes = read.read_table(source, self.columns, names, ordered=True, for_labels=self.for_labels)
         name = name or catalog.name_of(source)
         return splitting.split(interactions, self.split, self.ratios, self.rule, self.seed, name, notes)
 

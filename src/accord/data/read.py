@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,30 +37,33 @@ def read_table(
     rule_names: Sequence[str] = (),
     merge: bool = True,
     ordered: bool = False,
+    for_labels: Collection[str] = (),
 ) -> tuple[Interactions, list[str]]:
     """Interactions of a file, parquet folder, frame or sparse matrix, one row per pair, and notes on what was decided.
 
     `rule_names` are the columns that a clean rule names: one that is not numeric is an error then, not left out.
     Without `merge` all rows stay, repeated pairs too, and one user or item is enough. Merged rows stay in the order of
-    the source, or with `ordered` are sorted by user and item.
+    the source, or with `ordered` are sorted by user and item. `for_labels`: simplified names of columns that labels are
+    read from.
     """
     opened, given = open_source(source), columns or Columns()
     label = opened.label
-    chosen = col.choose(label, opened.names, given, rule_names, opened.partitions)
+    chosen = col.choose(label, opened.names, given, rule_names, opened.partitions, opened.timestamps)
     names = chosen.names()
     guessed = {role for role in ("value", "time") if role not in given.names()}
     guessed -= {role for role in guessed if {role, names.get(role)} & {*rule_names}}
     batches = opened.batches(list(names.values()), [names["user"], names["item"]])
     rows, decided = encoded(label, batches, chosen, opened.from_text, guessed, several=merge)
-    notes = [*opening_notes(opened, chosen, CHOOSE_OTHERS), *opened.late_notes, *decided]
+    notes = [*opening_notes(opened, chosen, CHOOSE_OTHERS, for_labels), *opened.late_notes, *decided]
     merged = rows.merged(ordered) if merge else rows
     return merged, notes + merged_note(label, len(rows) - len(merged), rows.has_time)
 
 
-def opening_notes(opened: Opened, chosen: Columns, advice: str = "") -> list[str]:
+def opening_notes(opened: Opened, chosen: Columns, advice: str = "", for_labels: Collection[str] = ()) -> list[str]:
     """What was decided before a source is read."""
-    described = [Note(f"{opened.label}: {col.describe(chosen, opened.names)}", advice)] if opened.headed else []
-    return [*opened.notes, *described]
+    if not opened.headed:
+        return [*opened.notes]
+    return [*opened.notes, Note(f"{opened.label}: {col.describe(chosen, opened.names, for_labels)}", advice)]
 
 
 def merged_note(label: str, repeated: int, by_time: bool) -> list[str]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from accord.data import columns as col
 from accord.data.interactions import Interactions
-from accord.errors import ColumnArgument, InputError, shown
+from accord.errors import Argument, ColumnArgument, InputError, shown
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
@@ -28,6 +28,9 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
 }
 CONDITION = re.compile(r"\s*(?P<name>[^=!<>]+?)\s*(?P<op>>=|<=|!=|==?|>|<)\s*(?P<value>\S(.*\S)?)\s*", re.DOTALL)
+OPPOSITE = {">=": "<", "<": ">=", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
+MOST_LEVELS = 20  # of a scale of ratings below which 0 stands for no rating; counts and seconds have more
+LEAST_SHARE = 0.01  # of the rows, for a value that may be a code
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 EVENT_NAMES = "event eventtype eventname type action actiontype behavior behaviour behaviortype interactiontype kind"
 
@@ -104,6 +107,50 @@ class LabelRule:
             return real
         noise = _all_hold(self.noise, columns)
         return np.where(real == 1, np.where(noise == 1, 0.5, 1.0), np.where(noise == 1, 0.0, np.nan))
+
+    def refuse_codes(self, name: str, values: Floats, labels: Floats) -> None:
+        """Ask about a value that may stand for "not rated", if the rule gives it a label and has no bound near it."""
+        scale, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+        code, nearest = _code_in(scale)
+        rows = int(counts[scale == code].sum())
+        given = labels[(values == code) & ~np.isnan(labels)]
+        bounds = [float(one.value) for one in (*self.real, *self.noise) if one.name == name]
+        low, high = sorted((code, nearest))
+        if not len(given) or rows < LEAST_SHARE * len(values) or any(low <= bound <= high for bound in bounds):
+            return
+        side, meaning = (0, "real") if given[0] == 1 else (1, "noise")
+        problem = (
+            f"labels {shown(self.text)} make {name} {code:g} {meaning}, in {rows:,} rows ({rows / len(values):.0%})"
+        )
+        sides = [side.strip() for side in self.text.split(";")]
+        if len(sides) == 1:
+            if len(self.real) > 1:
+                raise InputError(
+                    f"{problem}; if {code:g} means not rated, leave the column empty there; if it is a rating, add "
+                    f"'and {name}{'>=' if code < nearest else '<='}{code:g}' to the rule."
+                )
+            sides.append(f"{name}{OPPOSITE[self.real[0].op]}{self.real[0].value}")
+        without, rated = (
+            "; ".join(one + f" and {name}{op}{code:g}" * (place == side) for place, one in enumerate(sides))
+            for op in ((">", ">=") if code < nearest else ("<", "<="))
+        )
+        raise InputError(
+            f"{problem}; if {code:g} means not rated, give ", Argument("labels", without), "; if it is a rating, give ",
+            Argument("labels", rated), ".",
+        )  # fmt: skip
+
+
+def _code_in(scale: Floats) -> tuple[float, float]:
+    """A value that stands apart from a scale of ratings, as codes for "not rated" do, and the nearest rating; NaN where
+    there is none. 0 or less before ratings above it, or 9, 99, … as far beyond the scale as it is long."""
+    if len(scale) < 4:  # thumbs are no scale
+        return np.nan, np.nan
+    low, lowest, highest, high = scale[0], scale[1], scale[-2], scale[-1]
+    if (low < 0 <= lowest and lowest - low >= 1) or (low == 0 and lowest >= 0.5 and len(scale) <= MOST_LEVELS + 1):
+        return float(low), float(lowest)
+    if set(f"{high:g}") == {"9"} and high - highest >= highest - low:
+        return float(high), float(highest)
+    return np.nan, np.nan
 
 
 class CleanRule(LabelRule):

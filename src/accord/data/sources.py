@@ -45,6 +45,7 @@ class Opened:
     reader: Batches
     from_text: bool = False
     headed: bool = True  # whether the source names its columns, so that roles are guessed from the names
+    timestamps: tuple[str, ...] = ()  # columns of this type, where the source has types
     partitions: tuple[str, ...] = ()  # columns that are folders (day=1/…), which are read only where they are named
     num_rows: int | None = None  # None where only reading tells
     notes: tuple[str, ...] = ()
@@ -57,7 +58,8 @@ class Opened:
         def batches(names: list[str], _ids: Collection[str]) -> Iterator[pa.RecordBatch]:
             yield from table.select(names).to_batches(max_chunksize=BATCH_ROWS)
 
-        return cls(table.column_names, label, batches, headed=headed, num_rows=table.num_rows)
+        timestamps = _timestamps(table.schema)
+        return cls(table.column_names, label, batches, False, headed, timestamps, num_rows=table.num_rows)
 
     @classmethod
     def of_texts(cls, texts: Sequence[TextTable], label: str, headed: bool, notes: tuple[str, ...] = ()) -> Opened:
@@ -125,7 +127,9 @@ def open_source(source: Any) -> Opened:
         return _open_paths([Path(file).expanduser() for file in source], label)
     label = f"the {type(source).__name__}"
     if isinstance(source, Query):
-        return Opened(source.names(), source.label, lambda names, _ids: source.batches(names))
+        schema = source.schema()
+        named, timestamps = list(schema.names), _timestamps(schema)
+        return Opened(named, source.label, lambda names, _ids: source.batches(names), timestamps=timestamps)
     if isinstance(source, Interactions):
         return Opened.of_table(source.table, label, headed=False)
     if hasattr(source, "tocoo"):
@@ -246,8 +250,13 @@ def _open_parquet(files: Sequence[Path], label: str, folder: Path | None = None)
     except (pa.ArrowException, OSError, RuntimeError) as error:
         raise unreadable(label, error) from None
     return Opened(
-        parquet.names, label, parquet.batches, partitions=tuple(parquet.partitions), num_rows=parquet.num_rows
-    )
+        parquet.names, label, parquet.batches, timestamps=_timestamps(pa.schema(parquet.types)),
+        partitions=tuple(parquet.partitions), num_rows=parquet.num_rows,
+    )  # fmt: skip
+
+
+def _timestamps(schema: pa.Schema) -> tuple[str, ...]:
+    return tuple(field.name for field in schema if pa.types.is_timestamp(field.type))
 
 
 def _only_table(folder: Path) -> Path:

@@ -52,8 +52,12 @@ def split(
         raise InputError(f"the seed of the split is {seed}; give 0 or more.")
     rule = CleanRule.parse(clean) if isinstance(clean, str) else clean
     if kind == "auto":
-        kind = "chronological" if interactions.has_time else "random"
-        notes = [*notes, f"split {kind} (the data has {'times' if interactions.has_time else 'no times'})."]
+        kind, why = "random", "no column was read as times"
+        if interactions.has_time:
+            times = interactions.column("time")
+            differ = len(times) and times.min() < times.max()
+            kind, why = ("chronological", "the data has times") if differ else ("random", "all times are the same")
+        notes = [*notes, f"split {kind} ({why})."]
     if kind != "random" and not interactions.has_time:
         use_random = Argument("split", "random")
         raise InputError(

@@ -70,6 +70,12 @@ def times(
     raise error(wrong, f"has {cell(column[wrong])}", why)
 
 
+def units(numbers: Column) -> set[int]:
+    """The units of numbers since 1970 by their size: 0 for seconds, 1 for milliseconds, …; -1 for what is neither."""
+    digits = np.log10(np.maximum(np.asarray(numbers, dtype=np.float64), 1) / LEAST_SECONDS)
+    return {*np.unique(np.where((digits >= 0) & (digits % 3 < 1), digits // 3, -1)).astype(int).tolist()}
+
+
 def is_moment(text: str) -> bool:
     """Whether a cell is a date, or a number that is larger than values are: seconds since 1970, or smaller units."""
     with suppress(ValueError):

@@ -63,7 +63,7 @@ def prepare(
     if out.is_dir() and any(out.iterdir()) and not is_store(out) and not (out / WORK).is_dir():
         raise InputError(Argument("out", out), " is not empty and not a store; give a new folder.")
     given = columns or Columns()
-    chosen = col.choose(opened.label, opened.names, given, (), opened.partitions)
+    chosen = col.choose(opened.label, opened.names, given, (), opened.partitions, opened.timestamps)
     with only_writer(out):
         remove(out)  # also what an interrupted preparation has left
         try:
