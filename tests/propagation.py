@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch_geometric.nn import LGConv
 
 from helpers import csr, random_csr
 
@@ -16,6 +15,8 @@ def with_strangers():
 
 def oracle(train, nodes, num_layers):
     """Mean of the layers of an LGConv stack, one run after another: [R, N, dim]."""
+    from torch_geometric.nn import LGConv  # takes seconds, and not every worker has a test that needs it
+
     users, items = torch.from_numpy(train.users), torch.from_numpy(train.items) + train.num_users
     edges = torch.stack([torch.cat([users, items]), torch.cat([items, users])])
     convolution, runs = LGConv(), []
