@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import accord
 from accord.data.simulate import Simulation
+from accord.training.plan import plan
 from commands import run
+
+
+def with_a_short_search(data, model, method, **more):
+    return plan(data, model, method, options={"model.budget": 1} if model == "auto" else None, **more)
 
 
 def test_every_row_has_a_run_folder_and_the_report_shows_them(tmp_path, monkeypatch, capsys):
     small: Simulation = accord.simulate(users=60, items=40, interactions=900, seed=1, liked=0.4)
     monkeypatch.setattr("accord.data.simulate.simulate", lambda: small)
+    monkeypatch.setattr("accord.training.plan.plan", with_a_short_search)
     monkeypatch.chdir(tmp_path)
     code, out, err = run(monkeypatch, capsys, "demo", "--seeds", "1", "--out", "here", "--device", "cpu")
     assert code == 0, err
