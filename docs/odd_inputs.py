@@ -252,7 +252,7 @@ PYTHON = (
     Odd("a callback that is a function", "accord.fit('clicks.csv', 'ease', callbacks=[len])"),
     Odd("seeds of an audit that are text", "accord.audit('clicks.csv', seeds='five')"),
     Odd("a run on a device that is not here", "accord.Recommender.load('run', device='gpu')"),
-    Odd("other data to evaluate on", "rec.evaluate('clicks.csv')"),
+    Odd("nothing new to evaluate on", "rec.evaluate('clicks.csv')"),
     Odd("nothing", "accord.load(None)"),
 )  # fmt: skip
 

@@ -124,7 +124,7 @@ def fit_run(
         more = {"ranks": ranks.size if ranks.size > 1 else None, "diverged": diverged, "command": context.command}
         recommender.metrics |= {name: value for name, value in more.items() if value is not None}
         if folder is not None:
-            recommender.save(folder)
+            recommender.save(folder, overwrite=True)
         return recommender
 
 

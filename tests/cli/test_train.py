@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -61,6 +62,13 @@ def test_train_evaluate_recommend(clicks, monkeypatch, capsys):
     code, out, _ = run(monkeypatch, capsys, "evaluate", str(folder), "--all-metrics")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[1:]] == list(metrics["mean"])
+
+    Path("later.csv").write_text("who,what\n" + "".join(f"u{n},i{n % 7}\n" for n in range(20)) + "nobody,i1\n")
+    words = ("later.csv", "--user-col", "who", "--item-col", "what", "--k", "20")
+    code, out, err = run(monkeypatch, capsys, "evaluate", str(folder), *words)
+    assert code == 0, err
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["recall@20", "ndcg@20"]
+    assert "are of users or items that the run does not know" in err
 
     code, out, _ = run(monkeypatch, capsys, "evaluate", str(folder), "--k", "20", "--per-user", "users.parquet")
     assert code == 0
@@ -241,6 +249,7 @@ def test_what_was_read_is_said_before_torch_is_loaded_and_its_compiler_never_is(
     """Both take seconds."""
     code = """
 import sys
+from pathlib import Path
 from accord.cli import display
 say, loaded = display.say, []
 display.say = lambda text: (loaded.append("torch" in sys.modules), say(text))

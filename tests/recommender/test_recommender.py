@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import torch
 
@@ -23,6 +24,56 @@ def test_every_model_folds_in_a_history(simulation, model):
     assert set(lists.column("source").to_pylist()) == {"history"}
     assert not set(lists.column("item").to_pylist()) & set(items[:4])
     assert lists.column("rank").to_pylist() == [1, 2, 3, 4, 5]
+
+
+def test_a_run_is_evaluated_on_interactions_of_ones_own(simulation, tmp_path):
+    data = simulation.dataset
+    held_out = data.test.table.select(["user", "item"])
+    rec = accord.fit(data, "ease", refit=False)
+    alike = rec.evaluate(held_out)
+    assert alike.mean() == rec.evaluate().mean()
+    renamed = tmp_path / "held_out.parquet"
+    pa.parquet.write_table(held_out.rename_columns(["who", "what"]), renamed)
+    assert rec.evaluate(renamed, columns={"user": "who", "item": "what"}).mean() == alike.mean()
+    assert next(iter(rec.evaluate(held_out, [3]).per_user)).endswith("@3")
+    odd = {"user": ["nobody", *data.train.users.to_pylist()[:4]], "item": ["x", *data.train.items.to_pylist()[:4]]}
+    with pytest.warns(UserWarning, match=r"1 are of users or items that the run does not know, 4 it has seen\."):
+        assert rec.evaluate(pa.concat_tables([held_out, pa.table(odd)])).mean() == alike.mean()
+    with pytest.raises(accord.InputError, match="nothing to evaluate on: of 5 interactions 1 are of users or items"):
+        rec.evaluate(pa.table(odd))
+
+
+def test_a_run_is_not_replaced_in_silence(simulation, tmp_path):
+    first, second = (accord.fit(simulation.dataset, model) for model in ("popularity", "ease"))
+    assert first.save(tmp_path / "run") == tmp_path / "run"
+    with pytest.raises(accord.InputError, match=r"run holds a run; give another folder, or overwrite=True\."):
+        second.save(tmp_path / "run")
+    assert accord.Recommender.load(tmp_path / "run").metrics["model"] == "popularity"
+    second.save(tmp_path / "run", overwrite=True)
+    assert accord.Recommender.load(tmp_path / "run").metrics["model"] == "ease"
+
+
+def test_what_recommends_is_evaluated_on_interactions_of_ones_own(simulation):
+    """Not the fit that was evaluated: by hand, as many of each user's held-out items as are in the list."""
+    data = simulation.dataset
+    rng = np.random.default_rng(0)
+    everything = pa.concat_tables([part.table.select(["user", "item"]) for part in (data.train, data.valid, data.test)])
+    later = rng.random(len(everything)) < 0.1
+    rec = accord.fit(everything.filter(~later), "ease", seeds=1)
+    assert rec.final is not None
+    evaluation = rec.evaluate(everything.filter(later), [10])
+    table = rec.per_user(evaluation)
+    assert len(table) == len(evaluation.users)
+    wanted = {}
+    for user, item in zip(*everything.filter(later).to_pydict().values(), strict=True):
+        wanted.setdefault(user, set()).add(item)
+    users = table["user"].to_pylist()
+    lists = rec.recommend(users, 10).to_pydict()
+    hits = dict.fromkeys(users, 0)
+    for user, item in zip(lists["user"], lists["item"], strict=True):
+        hits[user] += item in wanted[user]
+    recall = {user: hits[user] / len(wanted[user]) for user in users}
+    assert dict(zip(users, table["recall@10"].to_pylist(), strict=True)) == pytest.approx(recall)
 
 
 def test_cdae_folds_in_a_history_as_it_scores_a_user_whose_own_vector_is_zero(simulation):

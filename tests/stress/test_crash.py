@@ -84,7 +84,7 @@ def test_a_run_that_is_replaced_is_never_a_mixture(whole, tmp_path):
         assert intact.run_is_right(whole / str(seen[-1]), folder)
         train(folder)  # the old one again, to be replaced by the next life
 
-    lives(lambda _: lambda: new.save(folder), check, log)
+    lives(lambda _: lambda: new.save(folder, overwrite=True), check, log)
     assert seen[0] == 3, "before the first change"
     assert seen[-1] == 5
     assert None in seen

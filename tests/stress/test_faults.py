@@ -66,7 +66,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(whole, tmp_path):
             free = os.statvfs(disk)
             (disk / "filler").write_bytes(b"x" * (free.f_bavail * free.f_frsize - 8_192))
             with pytest.raises(OSError, match="No space left"):
-                accord.Recommender.load(whole / "5").save(disk / "run")
+                accord.Recommender.load(whole / "5").save(disk / "run", overwrite=True)
             assert intact.run_is_right(whole / "3", disk / "run"), "the finished run is still there"
             assert not list((disk / "run").glob(".*"))
     except faults.Skipped as reason:

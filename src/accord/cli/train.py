@@ -135,19 +135,27 @@ def train(
 
 def evaluate(
     run: o.RunArgument,
+    data: Annotated[
+        list[str] | None, typer.Argument(help="interactions that were held out; the test of the run if not given")
+    ] = None,
     *,
     k: Annotated[str | None, typer.Option(help="top-n lengths, as 5,20; those of the training if not given")] = None,
     all_metrics: o.AllMetrics = False,
     per_user: Annotated[Path | None, typer.Option(help="Parquet file for the metrics of every user")] = None,
+    log: o.Log,
     opening: o.Opening,
 ) -> None:
-    """Evaluate a saved run on the test that belongs to it."""
+    """Evaluate a saved run on the test that belongs to it, or on other interactions."""
     from accord.cli.display import metrics_table, say
 
     recommender = opening.open(run)
     ks = o.parse_numbers(k, "--k") if k else None
-    evaluation = recommender.evaluate(ks=ks)
-    metrics_table({**recommender.metrics, **evaluation.summary()}, all_metrics, ks)
+    evaluation = recommender.evaluate(log.source(data) if data else None, ks, log.columns)
+    metrics = {**recommender.metrics, **evaluation.summary()}
+    if data:  # which the run that recommends is evaluated on
+        metrics = {name: value for name, value in metrics.items() if name not in ("before_validation", "refit")}
+        metrics["runs"] = metrics["runs"][: evaluation.runs]
+    metrics_table(metrics, all_metrics, ks)
     if per_user:
         o.put_table(recommender.per_user(evaluation), per_user, "parquet")
         say(f"metrics of {len(evaluation.users)} users: {per_user}")

@@ -38,7 +38,7 @@ def update(
     before = len(recommender.users), len(recommender.items)
     updated = recommender.update(log.source(new), columns=log.columns, items=items, without_learned=without_learned)
     with only_writer(folder):
-        updated.save(folder)
+        updated.save(folder, overwrite=True)
     added = [f"{len(now) - then:,} new" for now, then in zip((updated.users, updated.items), before, strict=True)]
     say(
         f"{updated.metrics['updates'][-1]['interactions']:,} interactions, {len(updated.train.items):,} in all; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from accord.data.csr import Csr, IntArray
+from accord.data.csr import Csr, IntArray, Rows
 from accord.data.interactions import Dataset, Interactions
 from accord.data.user_shard import rows_of
 from accord.errors import InputError
@@ -65,6 +66,24 @@ class Relevant:
         return replace(self, users=self.users[sample], counts=self.counts[sample])
 
     @classmethod
+    def of_rows(cls, users: Rows, items: Rows, seen: Csr) -> Relevant:
+        """Held-out interactions as rows of users and items, -1 where the run does not know them; a warning says how
+        many do not count for that, or because they were seen."""
+        known = (users >= 0) & (items >= 0)
+        new = known.copy()
+        new[known] = ~seen.contains(users[known], items[known])
+        left_out = (
+            f"{(~known).sum():,} are of users or items that the run does not know, {(known & ~new).sum():,} it has"
+        )
+        if not new.any():
+            raise InputError(
+                f"there is nothing to evaluate on: of {len(new):,} interactions {left_out} seen; give others."
+            )
+        if not new.all():
+            warnings.warn(f"evaluated on {new.sum():,} of {len(new):,} interactions: {left_out} seen.", stacklevel=3)
+        return cls.of_pairs(Csr.of(users[new], items[new], seen.num_users, seen.num_items), seen)
+
+    @classmethod
     def of_pairs(cls, pairs: Csr, seen: Csr) -> Relevant:
         """From pairs to which the protocol's rules have been applied."""
         users = np.flatnonzero(pairs.counts)
@@ -102,11 +121,14 @@ class Evaluation:
     def mean(self, keep: npt.NDArray[np.bool_] | None = None) -> list[dict[str, float]]:
         """Mean over users (those in the mask `keep`), for each run."""
         keep = np.ones(len(self.users), dtype=bool) if keep is None else keep
-        runs = self.none_of or len(next(iter(self.per_user.values())))
         return [
             {name: float(values[run, keep].mean()) if keep.any() else 0.0 for name, values in self.per_user.items()}
-            for run in range(runs)
+            for run in range(self.runs)
         ]
+
+    @property
+    def runs(self) -> int:
+        return self.none_of or len(next(iter(self.per_user.values())))
 
     def summary(self) -> dict[str, Any]:
         """Mean and standard deviation over runs, and the means of warm and cold users."""

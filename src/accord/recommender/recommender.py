@@ -179,21 +179,22 @@ class Recommender(Answers):
         rules = self.run.config.protocol
         return Ranker.of(method.target, method.score_all, runs, self.seen, self.train, rules, self.device)
 
-    def evaluate(self, relevant: Relevant | None = None, ks: Sequence[int] | None = None) -> Evaluation:
-        """Metrics of every run and user on the test that belongs to the run."""
-        if not isinstance(relevant, Relevant | None):
-            raise InputError("evaluate takes no data: a run is evaluated on its own test; train on the data instead.")
-        relevant = relevant or self.relevant()
+    def evaluate(
+        self, held_out: Any = None, ks: Sequence[int] | None = None, columns: Columns | Mapping[str, str] | None = None
+    ) -> Evaluation:
+        """Metrics of every run and user on the test that belongs to the run; or on a file or frame of interactions that
+        the run has not seen, of the model that recommends."""
+        if not isinstance(held_out, Relevant | None):
+            model, rows = self.final or self, as_interactions(held_out, columns).rows_in(self.users, self.items)
+            return model.ranked(Relevant.of_rows(*rows, model.seen), ks or self.run.config.ks)
+        relevant = held_out or self.relevant()
         if not len(relevant.users):
             if "updates" in self.metrics:
                 raise InputError("an updated run has no test of its own; evaluate the run that it was before.")
             if not self.metrics.get("mean"):
-                raise InputError(
-                    "nothing was held out to evaluate on; train without ", Argument("ratios", (1, 0, 0)), "."
-                )
-            raise InputError(
-                "the test holds no pair to evaluate on; give more data, another split or another clean rule."
-            )
+                everything = Argument("ratios", (1, 0, 0))
+                raise InputError("nothing was held out to evaluate on; train without ", everything, ".")
+            raise InputError("the test holds no pair to evaluate on; give more data, another split or clean rule.")
         return self.ranked(relevant, ks or self.run.config.ks)
 
     def relevant(self) -> Relevant:
@@ -214,7 +215,7 @@ class Recommender(Answers):
 
     def per_user(self, evaluation: Evaluation) -> pa.Table:
         """An evaluation with one row per user and run, under the caller's ids."""
-        seeds = self.run.config.seeds
+        seeds = self.run.config.seeds if evaluation.runs > 1 else self.run.config.seeds[self.chosen :][:1]
         columns = {
             "user": self.users.take(np.tile(evaluation.users, len(seeds))),
             "seed": np.repeat(seeds, len(evaluation.users)),
@@ -322,12 +323,14 @@ class Recommender(Answers):
 
     # --- the run folder
 
-    def save(self, folder: str | Path) -> Path:
-        """Write the run folder, in the place of what was there only when all is written.
+    def save(self, folder: str | Path, overwrite: bool = False) -> Path:
+        """Write the run folder; with `overwrite` in the place of what was there, but only when all is written.
 
         `metrics.json` comes last: a folder without it is half written.
         """
         folder = Path(folder)
+        if not overwrite and (folder / "metrics.json").exists():
+            raise InputError(f"{folder} holds a run; give another folder, or ", Argument("overwrite", True), ".")
         popularity = pa.array(self.train.popularity())
         info = {} if self.item_info is None else {name: self.item_info[name] for name in self.item_info.column_names}
         pair = pa.schema([("user", self.users.ids.type), ("item", self.items.ids.type)])
