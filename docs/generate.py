@@ -68,21 +68,20 @@ def catalog_table() -> str:
 
 def families_table() -> str:
     """What `auto` tries, and in which ranges."""
-    rows = ["| family | what is tried of its options | where |", "|---|---|---|"]
+    rows = ["| family | what is tried of its options | share of the budget, at most |", "|---|---|---|"]
     for family in FAMILIES:
         name = f"`{family.called or family.model}`"
         name += f" (`{family.model}`)" if family.called else f", trained by `{family.method}`" if family.method else ""
         ranges = ", ".join(f"`{option.partition('.')[2]}` {_between(own)}" for option, own in family.ranges.items())
         tried = ranges or (f"the mean of {SEEDS} seeds" if family.method is not None else "has none")
         most = own_class(family.model).most_items  # type: ignore[union-attr]
-        where = f"up to {most:,} items" if math.isfinite(most) else ""
-        where = f"where `{family.in_place_of}` is not tried" if family.in_place_of else where
-        rows.append(f"| {name} | {tried} | {where} |")
+        limit = f" (up to {most:,} items)" if math.isfinite(most) else ""
+        rows.append(f"| {name}{limit} | {tried} | {family.share:.0%} |")
     return "\n".join(rows) + "\n"
 
 
 def _between(own: Range) -> str:
-    return f"{own.low:g} to {own.high:g}{' by its logarithm' if own.by_logarithm else ''}"
+    return f"{own.low:g} to {own.high:g}{' (log)' if own.by_logarithm else ''}"
 
 
 def usual_columns() -> str:

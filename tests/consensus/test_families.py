@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord.consensus.families import FAMILIES, MOST_TRIALS, SEEDS, Family, Range, halton, plan_search
+from accord.consensus.families import FAMILIES, MOST_TRIALS, Family, Range, halton, plan_search
 from accord.methods import METHODS
 from accord.models import MODELS
 from accord.models.base import Shape
@@ -24,9 +24,9 @@ def test_a_range_is_filled_evenly_however_far_it_goes():
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_every_trial_is_one_that_the_model_takes(family):
-    members = family.trials(MOST_TRIALS)
-    assert len(members) == (MOST_TRIALS if family.ranges else 1)
-    around = family.refined(members[-1], MOST_TRIALS)
+    members = family.trials(family.most_trials)
+    assert len(members) == (MOST_TRIALS + family.plain if family.ranges else 1)
+    around = family.refined(members[-1])
     for member in [*members, *around]:
         for room, kind in ("model", MODELS[family.model]), ("method", METHODS[family.method or "normal"]):
             options = {name.partition(".")[2]: value for name, value in member.options.items() if room + "." in name}
@@ -38,22 +38,30 @@ def test_every_trial_is_one_that_the_model_takes(family):
         assert all(abs(span.share(one.options[name]) - middle) < 0.2 for one in around), "near the best"
 
 
-def test_a_learned_family_is_refined_by_more_seeds_first():
-    (family,) = (family for family in FAMILIES if family.name == "mf + softmax")
-    best = family.trials(3)[2].model_copy(update={"epochs": 7})
-    first, *others = family.refined(best, 4)
-    assert first == best.model_copy(update={"seeds": SEEDS, "epochs": None})
-    assert len(others) == 3
+def test_ease_is_tried_with_plain_penalties_first():
+    (family,) = (family for family in FAMILIES if family.name == "ease")
+    first, *others = (member.options for member in family.trials(13))
+    assert first == {}
+    assert [set(options) for options in others[:5]] == [{"model.l2"}] * 5
+    penalties = sorted(options["model.l2"] for options in others[:5])
+    assert penalties[0] < 30
+    assert penalties[-1] > 500
+    assert all(len(options) == 3 for options in others[5:])
+
+
+def test_a_softmax_sums_over_fewer_items_where_all_would_take_too_long():
+    for shape, items in (SMALL, None), (Shape(200_000, 6_600, 420_000, 2_000_000, 10**9), 512):
+        (family,) = (family for family in plan_search(shape, 120).families if family.name == "cdae + softmax")
+        assert family.options.get("method.items") == items
 
 
 def test_a_budget_decides_what_is_tried():
-    plenty = plan_search(SMALL, 120)
-    names = [family.name for family in FAMILIES if family.name != "sparse-ease"]
-    assert [family.name for family in plenty.families] == names
-    assert max(plenty.counts) == MOST_TRIALS
-    assert min(plenty.counts) >= 1
+    plenty = plan_search(SMALL, 400)
+    assert plenty.families == FAMILIES
+    assert all(1 <= count <= family.most_trials for family, count in zip(FAMILIES, plenty.counts, strict=True))
+    assert plenty.counts[:3] == (MOST_TRIALS, MOST_TRIALS + 5, MOST_TRIALS + 5)
     assert plenty.left_out == ()
-    assert plenty.seconds <= 120
+    assert plenty.seconds <= 400
     little = plan_search(SMALL, 10)
     assert little.seconds <= 10
     assert sum(little.counts) < sum(plenty.counts)
@@ -85,7 +93,7 @@ def test_what_does_not_fit_is_left_out_with_its_reason():
     assert "graph-filter is not tried: 100,000 items are too many for it." in sentences
     assert found.seconds <= 120
     enough = plan_search(MILLIONS, 100_000)
-    assert "sparse-ease" in {family.model for family in enough.families}, "in the place of ease"
+    assert "sparse-ease" in {family.model for family in enough.families}, "whatever the number of items"
 
 
 def test_a_family_that_takes_too_much_memory_is_left_out():

@@ -38,6 +38,25 @@ def test_the_loss(scores):
     np.testing.assert_allclose(method.loss(batch).detach().numpy(), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("ratio", [0.5, 2.0, 1e5])
+def test_the_loss_with_two_temperatures(ratio):
+    """− (τ₁ / τ) log of the weighted mean of exp(− ℓ τ / τ₁); with a large τ₁ the softmax's mean."""
+    options = [{**one, "positive_temperature": ratio * one["temperature"]} for one in TEMPERATURES]
+    method, batch = make("bsl", options), random_batch()
+    counts = np.random.default_rng(1).random((3, batch.num_positives)) * (np.arange(batch.num_positives) > 2)
+    weighted = Batch(batch.users, batch.items, batch.num_positives, columns={"weight": torch.from_numpy(counts)})
+    found = method.loss(weighted).detach().numpy()
+    plain = make("softmax", TEMPERATURES)
+    users, items = (table[:, : batch.num_positives].numpy() for table in (batch.users, batch.items))
+    for run, (user, item) in enumerate(zip(*vectors(method), strict=True)):
+        scores = user @ item.T / options[run]["temperature"]
+        each = logsumexp(scores[users[run]], axis=1) - scores[users[run], items[run]]
+        wanted = -ratio * np.log(np.average(np.exp(-each / ratio), weights=counts[run]))
+        np.testing.assert_allclose(found[run], wanted, rtol=1e-6)
+    if ratio == 1e5:
+        np.testing.assert_allclose(found, plain.loss(weighted).detach().numpy(), rtol=1e-4)
+
+
 def test_weights_labels_and_padding_say_what_an_interaction_counts_for():
     method, batch = make("softmax", TEMPERATURES), random_batch()
     rng, shape = np.random.default_rng(1), (3, batch.num_positives)
@@ -85,7 +104,11 @@ def test_a_large_table_is_not_trained_row_by_row():
     assert make_method("normal", [{}], TRAIN).target.only_looks_up
 
 
-def test_it_learns_to_rank():
-    _, states = train_small("mf", "softmax", (3,), epochs=10, model__scores="cosine", train__lr=0.05)
+@pytest.mark.parametrize(
+    ("model", "method", "options"),
+    [("mf", "softmax", {}), ("mf", "bsl", {}), ("cdae", "softmax", {"model__user_vectors": False})],
+)
+def test_it_learns_to_rank(model, method, options):
+    _, states = train_small(model, method, (3,), epochs=10, model__scores="cosine", train__lr=0.05, **options)
     losses = [entry["loss"][0] for entry in states[0].history]
     assert losses[-1] < losses[0] - 0.1

@@ -98,3 +98,31 @@ def test_dropped_history_changes_only_whom_it_belongs_to():
     model = make_model("cdae", train, (1,), CORRECTED, dropout=0.9).train()
     users = torch.tensor([2])
     assert torch.equal(model.score_all(users), model.score_all(users))
+
+
+def test_cosines_of_histories_equal_a_dense_computation():
+    """Without vectors of users, a history is all that scoring needs; a fold-in is the same user again."""
+    model = cdae(CORRECTED, seeds=(1, 2), dim=5, scores="cosine", user_vectors=False).eval()
+    assert sorted(model.state_dict()) == ["decoder.weight", "encoder.bias", "encoder.weight"]
+    x, users = dense(TRAIN), np.array([7, 2, 19])
+    norms = np.linalg.norm(x, axis=1, keepdims=True) * np.linalg.norm(x, axis=0, keepdims=True)
+    scaled = x / np.sqrt(np.maximum(norms, 1e-9))
+    for run in range(2):
+        state = {name: tensor[run].double().numpy() for name, tensor in model.state_dict().items()}
+        hidden = scaled[users] @ state["encoder.weight"] + state["encoder.bias"]
+        both = [v / np.linalg.norm(v, axis=1, keepdims=True) for v in (hidden, state["decoder.weight"])]
+        wanted = both[0] @ both[1].T
+        np.testing.assert_allclose(model.score_all(torch.from_numpy(users))[run].detach(), wanted, atol=1e-6)
+        of_users, of_items = model.factors(torch.from_numpy(users).expand(2, -1))
+        np.testing.assert_allclose((of_users @ of_items.mT)[run].detach(), wanted, atol=1e-6)
+        pairs = model(torch.from_numpy(users).expand(2, -1), torch.tensor([[3, 1, 4]] * 2))
+        np.testing.assert_allclose(pairs[run].detach(), wanted[[0, 1, 2], [3, 1, 4]], atol=1e-6)
+        folded = model.fold_in(torch.from_numpy(x[users[0]].nonzero()[0]))
+        np.testing.assert_allclose(folded[run].detach(), wanted[0], atol=1e-6)
+
+
+def test_its_vectors_have_the_bias_of_the_items():
+    model = cdae(CORRECTED, seeds=(1, 2), dim=5).eval()
+    users = torch.tensor([[7, 2, 19]] * 2)
+    of_users, of_items = model.factors(users)
+    torch.testing.assert_close(of_users @ of_items.mT, model.score_all(users[0]))

@@ -8,7 +8,7 @@ from torch import nn
 
 from accord.kernels import cpu
 from accord.nn import layers
-from accord.nn.layers import Embedding, Linear, Streams, Trainable, initialise, pair_dot
+from accord.nn.layers import Embedding, Linear, Streams, Trainable, initialise, pair_dot, unit
 from accord.nn.ranks import Ranks, SeveralRanks, Share
 from accord.random import generators
 from helpers import CPU
@@ -92,6 +92,20 @@ def test_a_linear_layer_starts_within_its_bound_and_with_no_bias(start, bound):
     initialise(made, (1,), "test")
     assert 0.97 * bound < float(made.weight.detach().abs().max()) <= bound
     assert not made.bias.any()
+
+
+def test_a_linear_layer_starts_with_a_given_deviation():
+    made = Linear(1, 300, 40, start=0.1)
+    initialise(made, (1,), "test")
+    assert abs(float(made.weight.detach().std()) - 0.1) < 0.002
+    assert not made.bias.any()
+
+
+def test_vectors_of_length_one_and_their_gradient():
+    vectors = torch.randn(2, 4, 3, dtype=torch.double, requires_grad=True)
+    torch.testing.assert_close(unit(vectors), nn.functional.normalize(vectors, dim=-1))
+    assert torch.autograd.gradcheck(unit, (vectors,))
+    assert torch.equal(unit(torch.zeros(1, 3)), torch.zeros(1, 3)), "no history has no direction"
 
 
 def test_a_run_starts_the_same_in_any_stack():

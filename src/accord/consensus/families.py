@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from accord.config import full_name
@@ -21,16 +21,17 @@ from accord.models.consensus import Member
 from accord.training.run import in_a_batch
 from accord.training.trainer import TrainConfig
 
-MOST_TRIALS = 8  # of each family before the best are refined, and of each that is refined
-REFINED = 3  # families that are tried further while the budget lasts: those whose best leads
+MOST_TRIALS = 8  # of a family before the best are refined, and of each that is refined; plain ones come on top
+REFINED = 5  # families that are tried further while the budget lasts: those whose best leads
 ONE_FAMILY = 0.66  # of the budget, at most, for one trial of a family and its last fit
 COARSE = 0.5  # of the budget, at most, for trying every family: each gets the same share
-VOTERS = 3  # trials of a family that may vote
+VOTERS = 3  # trials of a family that may vote: the best, and others that are near the best of all families
+NEAR = 0.95  # of the NDCG of the best
 LARGE = 2**28  # bytes of a trained member, beyond which only the best trial of a family stays in memory
 SEEDS = 4  # of a learned member, whose mean votes
 RECENCIES = (30, 10, 3)  # tried of what is best of a family that scores from histories, where the log has times
 PAYS = 1.01  # times the NDCG that a weaker fading reaches: validation has noise, and what is next is not what is liked
-JUDGE_SECONDS = 6e-9  # to rank the scores of one item and one user with the others
+JUDGE_SECONDS = 2e-9  # to rank the scores of one item and one user with the others
 ORDER_SECONDS = 3e-7  # to put an interaction in the order of time
 MOST_BYTES = 6 * 2**30  # in fitting a member
 
@@ -76,7 +77,9 @@ class Family:
     method: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # of all its trials
     seeds: int = 1
-    in_place_of: str | None = None  # a family that is better where it can be had: this one is for when it cannot
+    plain: int = 0  # trials that vary the first option alone, before those that vary all
+    share: float = ONE_FAMILY  # of the budget, at most, for one trial and its last fit
+    cheaper: Mapping[str, Any] = field(default_factory=dict)  # options of all its trials where it would take too long
     learning: Callable[[Shape, Mapping[str, Any]], float] | None = None  # seconds that a run of a learned one takes
     called: str = ""  # where there is another family of its model and method
 
@@ -89,22 +92,27 @@ class Family:
         return Member(model=self.model, method=self.method, options=options, seeds=self.seeds)
 
     def trials(self, count: int) -> list[Member]:
-        """Its usual options, and points that fill the ranges evenly."""
+        """Its usual options, the first one varied alone, and points that fill the ranges evenly."""
         numbers = range(1, count if self.ranges else 1)
-        return [self.member(), *(self.member(self._point(number, {})) for number in numbers)]
+        first = list(self.ranges)[:1]
+        plain = [self.member(self._point(number, {}, first)) for number in numbers[: self.plain]]
+        return [self.member(), *plain, *(self.member(self._point(n, {})) for n in numbers[: -self.plain or None])]
 
-    def refined(self, best: Member, count: int) -> list[Member]:
-        """Points around the best of its trials, within a third of each range; of a learned one first more seeds."""
+    @property
+    def most_trials(self) -> int:
+        return MOST_TRIALS + self.plain
+
+    def refined(self, best: Member) -> list[Member]:
+        """Points around the best of its trials, within a third of each range."""
         middle = {name: span.share(self._value(best, name)) for name, span in self.ranges.items()}
-        around = [self.member(self._point(number, middle)) for number in range(1, count if self.ranges else 1)]
-        more = [best.model_copy(update={"seeds": SEEDS, "epochs": None})] if self.method and self.seeds == 1 else []
-        return [*more, *around]
+        return [self.member(self._point(number, middle)) for number in range(1, MOST_TRIALS if self.ranges else 1)]
 
-    def _point(self, number: int, middle: Mapping[str, float]) -> dict[str, float]:
+    def _point(self, number: int, middle: Mapping[str, float], names: Sequence[str] = ()) -> dict[str, float]:
         shares = zip(self.ranges.items(), (halton(number, base) for base in (2, 3, 5, 7)), strict=False)
         return {
             name: span.at(min(1.0, max(0.0, middle[name] + (share - 0.5) / 3)) if middle else share)
             for (name, span), share in shares
+            if name in names or not names
         }
 
     def _value(self, member: Member, name: str) -> float:
@@ -172,43 +180,50 @@ def _by_pairs(seconds: float) -> Callable[[Shape, Mapping[str, Any]], float]:
     return lambda shape, _: seconds * shape.num_interactions
 
 
-def _by_softmax(shape: Shape, options: Mapping[str, Any]) -> float:
-    """Products of all users with the items that are summed over, and the tables of both in every step; of a graph,
-    messages along its edges besides."""
-    dim, layers = int(options["model.dim"]), int(options.get("model.num_layers", 0))
-    steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
-    cells = shape.num_users * min(shape.num_items, ITEMS)
-    rows, edges = shape.num_users + shape.num_items, 2 * shape.num_interactions
-    epoch = cells * (6e-9 + 6e-11 * dim) + steps * dim * (6e-9 * rows + 2e-9 * layers * edges) + (1 + steps) * STEP
-    return EPOCHS * (epoch + JUDGE_SECONDS * _judged(shape) * shape.num_items)
+def _by_softmax(epochs: int) -> Callable[[Shape, Mapping[str, Any]], float]:
+    """What so many epochs take: products of all users with the items that are summed over, and in every step the tables
+    that it changes; of a graph, messages along its edges besides."""
+
+    def seconds(shape: Shape, options: Mapping[str, Any]) -> float:
+        dim, layers, pairs = int(options["model.dim"]), int(options.get("model.num_layers", 0)), shape.num_interactions
+        steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
+        cells = shape.num_users * min(shape.num_items, int(options.get("method.items", ITEMS)))
+        users = shape.num_users if options.get("model.user_vectors", True) else shape.num_items
+        rows = 2.5e-9 * (1 + layers) * (users + shape.num_items) + 5e-10 * layers * pairs
+        epoch = cells * (2.8e-9 + 2.8e-11 * dim) + dim * (steps * rows + 6e-9 * pairs) + (1 + steps) * STEP
+        return epochs * (epoch + JUDGE_SECONDS * _judged(shape) * shape.num_items)
+
+    return seconds
 
 
-EPOCHS = 16  # that a softmax takes until it gets no better, about
-STEP = 5e-3  # seconds of a step, however small
+STEP = 1e-3  # seconds of a step, however small
 EASE = {"model.l2": _log(10, 2000), "model.dropout": Range(0, 0.6), "model.user_norm": Range(0, 0.5)}
 QUICK = {"train.lr": 0.01, "train.patience": 3}
-COSINE = {"model.scores": "cosine", "train.lr": 0.02, "train.patience": 3}
-SOFTMAX = {"method.temperature": _log(0.08, 0.32), "model.dim": _log(48, 144, whole=True)}
+COSINE = {"model.scores": "cosine", "train.lr": 0.02, "train.patience": 3, "model.dim": 64}
+HISTORY = {**COSINE, "model.user_vectors": False, "train.lr": 0.005, "model.dim": 128}
+SOFTMAX = {"method.temperature": _log(0.1, 0.4), "model.dim": _log(48, 192, whole=True)}
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
+FEWER = {"method.items": 512}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
 
 # In the order in which a budget is given to them.
 FAMILIES: tuple[Family, ...] = (
     Family("popularity"),
-    Family("ease", EASE),
-    Family("sparse-ease", EASE, in_place_of="ease"),
-    Family("mf", SOFTMAX, "softmax", {**COSINE, "model.dim": 64}, learning=_by_softmax),
+    Family("ease", EASE, plain=5, share=0.2),
+    Family("sparse-ease", EASE, plain=5),
+    Family("cdae", SOFTMAX, "softmax", HISTORY, cheaper=FEWER, learning=_by_softmax(18)),
     Family(
         "item-knn",
         {"model.k": _log(30, 1000, whole=True), "model.balance": Range(0.3, 1), "model.shrink": _log(1, 300)},
     ),
     Family("ials", IALS, options={"model.dim": 64, "model.alpha": 0.1, "model.penalty": 0.01}),
-    Family("lightgcn", SOFTMAX, "softmax", {**COSINE, "model.dim": 64, "model.num_layers": 2}, learning=_by_softmax),
-    Family("user-knn", {"model.k": _log(50, 1000, whole=True), "model.shrink": _log(1, 300)}),
+    Family("mf", SOFTMAX, "softmax", COSINE, share=0.3, learning=_by_softmax(24)),
+    Family("user-knn", {"model.k": _log(50, 1000, whole=True), "model.shrink": _log(1, 300)}, share=0.2),
     Family("graph-filter", {"model.power": Range(0.1, 1.5)}),
     Family("graph-filter", GF_CF, options={"model.power": 1.0, "model.factors": 256}, called="gf-cf"),
-    Family("mf", method="normal", options=QUICK, seeds=SEEDS, learning=_by_pairs(2.2e-5)),
-    Family("gmf", method="deca-p", options=QUICK, seeds=SEEDS, learning=_by_pairs(2.8e-5)),
+    Family("lightgcn", SOFTMAX, "softmax", {**COSINE, "model.num_layers": 2}, share=0.25, learning=_by_softmax(16)),
+    Family("mf", method="normal", options=QUICK, seeds=SEEDS, share=0.1, learning=_by_pairs(1.3e-5)),
+    Family("gmf", method="deca-p", options=QUICK, seeds=SEEDS, share=0.1, learning=_by_pairs(2.8e-5)),
 )
 
 
@@ -238,13 +253,14 @@ def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILI
     left_out = []
     total = 0.0
     for family in families:
-        if any(other.name == family.in_place_of for other in tried):
-            continue
         if (why := family.too_large(shape)) is not None:
             left_out.append(f"{family.name} is not tried: {why}.")
             continue
         seconds = family.seconds(shape, 1, has_times)
-        if tried and (total + seconds > budget or seconds > ONE_FAMILY * budget):
+        if family.cheaper and seconds > family.share * budget:
+            family = replace(family, options={**family.options, **family.cheaper})
+            seconds = family.seconds(shape, 1, has_times)
+        if tried and (total + seconds > budget or seconds > family.share * budget):
             why = f"it would take about {seconds:,.0f} s of a budget of {budget:g} s"
             left_out.append(f"{family.name} is not tried: {why}.")
         else:
@@ -252,7 +268,7 @@ def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILI
             total += seconds
     counts, share = [], COARSE * budget / len(tried)
     for family in tried:
-        each = [family.seconds(shape, count, has_times) for count in range(1, MOST_TRIALS + 1)]
+        each = [family.seconds(shape, count, has_times) for count in range(1, family.most_trials + 1)]
         fitting = [n for n, seconds in enumerate(each, 1) if seconds <= share and total + seconds - each[0] <= budget]
         counts.append(max(fitting, default=1))
         total += each[counts[-1] - 1] - each[0]

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from accord.consensus.families import LARGE, MOST_TRIALS, PAYS, REFINED, VOTERS, Family, Search, plan_search
+from accord.consensus.families import LARGE, NEAR, PAYS, REFINED, VOTERS, Family, Search, plan_search
 from accord.consensus.members import Candidate, MemberTraining
 from accord.models.base import Shape
 from accord.models.consensus import Member, vote
@@ -72,7 +72,7 @@ class _Search:
         """While the budget lasts, try more of the families that lead, in turn."""
         leading = sorted((family for family in self.plan.families if self.candidates[family.name]), key=self._lead)
         leading = leading[::-1][:REFINED]
-        more = [family.refined(self.candidates[family.name][0].member, MOST_TRIALS) for family in leading]
+        more = [family.refined(self.candidates[family.name][0].member) for family in leading]
         for family, member in (pair for turn in zip_longest(*more) for pair in zip(leading, turn, strict=True)):
             if member is None:
                 continue
@@ -87,7 +87,9 @@ class _Search:
         """The best of a family, next to it the same with a history that fades, where that pays, and the next best."""
         if not self.candidates[family.name]:
             return []
+        leader = max(map(self._lead, self.plan.families))
         best, *others = self.candidates[family.name]
+        others = [one for one in others if (one.ndcg or 0) >= NEAR * leader]
         chosen = [best]
         for member in family.faded(best.member) if fades else ():
             self._report(f"{member.label}, recency {member.options['model.recency']}")

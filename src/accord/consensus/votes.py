@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.metrics import ndcg
@@ -15,7 +16,7 @@ from accord.evaluation.ranking import Ranker
 from accord.kernels.lookups import entries_of
 
 K = 20
-DEPTH = 100  # items of each member's list among which the sum's best are looked for
+DEPTH = 40  # items of each member's list among which the sum's best are looked for
 STEPS, DRAWS, SEED = 6, 8, 0
 LEAST = 1 / 20  # of all steps: who is chosen less often counts for nothing, and is saved fitting and scoring
 
@@ -37,9 +38,12 @@ class Votes:
 
     def ndcg(self, weights: Sequence[float]) -> Tensor:
         """NDCG@20 of each user by the weighted sum: [U]."""
-        total = torch.einsum("m,mup->up", torch.tensor(weights, dtype=self.scores.dtype), self.scores)
+        total = torch.zeros(self.present.shape, dtype=self.scores.dtype)
+        for weight, scores in zip(weights, self.scores, strict=True):
+            if weight:
+                total.add_(scores, alpha=weight)
         best = total.masked_fill(~self.present, -torch.inf).topk(min(K, total.shape[1])).indices
-        return ndcg(torch.nn.functional.pad(self.hits.gather(1, best), (0, K - best.shape[1])), self.counts)
+        return ndcg(pad(self.hits.gather(1, best), (0, K - best.shape[1])), self.counts)
 
 
 def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) -> Votes:
@@ -47,7 +51,6 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
     blocks: list[tuple[Tensor, Tensor, Tensor]] = []
     seen_ptr, seen_items = (torch.from_numpy(part) for part in (relevant.seen.ptr, relevant.seen.items))
     keys, num_items = torch.from_numpy(relevant.pairs.keys), relevant.seen.num_items
-    width = min(num_items, DEPTH * len(members))
     for block in ranker.blocks(relevant.users):
         users = torch.from_numpy(block)
         owner, items, _ = entries_of(seen_ptr, seen_items, users)
@@ -58,15 +61,15 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
         high = masked.topk(min(DEPTH, num_items)).indices.transpose(0, 1).flatten(1)
         pool = torch.zeros(len(users), num_items, dtype=torch.bool).scatter_(1, high, True)
         pool[owner, items.long()] = False
-        places = (
-            pool.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :width]
-        )  # in the items' order
-        present = pool.gather(1, places)
+        counts = pool.sum(1)
+        present = torch.arange(int(counts.max())) < counts[:, None]
+        places = torch.zeros(present.shape, dtype=torch.long).masked_scatter_(present, pool.nonzero()[:, 1])
         wanted = users[:, None] * num_items + places
         result = keys[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)] == wanted
         values = scores.gather(2, places.expand(len(members), -1, -1))
         blocks.append((values, present, result & present))
-    said, there, right = ([block[part] for block in blocks] for part in range(3))
+    width = max(present.shape[1] for _, present, _ in blocks)
+    said, there, right = ([pad(block[part], (0, width - block[1].shape[1])) for block in blocks] for part in range(3))
     return Votes(torch.cat(said, 1), torch.cat(there), torch.cat(right), torch.from_numpy(relevant.counts))
 
 

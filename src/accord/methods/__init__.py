@@ -11,12 +11,12 @@ from accord.methods.denoising_losses import RCE, TCE
 from accord.methods.eard import EARD
 from accord.methods.normal import WBPR, Ensemble, Normal
 from accord.methods.pld import PLD
-from accord.methods.softmax import Softmax
+from accord.methods.softmax import BSL, Softmax
 from accord.methods.solve import Solve
 from accord.methods.udt import UDT
 from accord.models import ModelSpec, is_solved
 
-LISTED: tuple[type[Method], ...] = (Normal, Softmax, WBPR, TCE, RCE, DCF, UDT, PLD, EARD, Ensemble, DeCA, DeCAp)
+LISTED: tuple[type[Method], ...] = (Normal, Softmax, BSL, WBPR, TCE, RCE, DCF, UDT, PLD, EARD, Ensemble, DeCA, DeCAp)
 METHODS: dict[str, type[Method]] = {method.name: method for method in LISTED}
 MethodSpec = str | type[Method]
 

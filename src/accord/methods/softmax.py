@@ -1,6 +1,9 @@
 """Softmax: an interaction should score higher than all other items of the catalogue together.
 
-    loss of (u, i) = log Σ_j exp(s_uj / τ) − s_ui / τ,   j over all items
+    loss of (u, i) = log Σ_j exp(s_uj / τ) − s_ui / τ =: ℓ_ui,   j over all items;   of a batch, its mean
+
+and for noisy interactions BSL, with a second temperature: − (τ₁ / τ) log mean exp(− ℓ_ui τ / τ₁), by which the worst
+interactions of a batch count least; with a large τ₁ it is the mean again.
 
 A batch holds users with all their interactions, so that a user's sum over the catalogue is taken once for all of them:
 an epoch costs users x items, not interactions x items. Of a large catalogue some items are drawn for each step, all
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -40,7 +43,7 @@ class Softmax(Method):
             ITEMS, ge=1, description="items that a step sums over: all, or of more so many that are drawn"
         )
 
-    per_run = ("temperature",)
+    per_run: ClassVar[tuple[str, ...]] = ("temperature",)
     temperature: Tensor
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
@@ -49,6 +52,11 @@ class Softmax(Method):
         self.target.only_looks_up = False  # type: ignore[misc]  # a step may read the whole table of items
 
     def loss(self, batch: Batch) -> Tensor:
+        losses, counts = self._losses(batch), _counts(batch)
+        return (losses * counts).sum(1) / counts.sum(1).clamp(min=1e-12)
+
+    def _losses(self, batch: Batch) -> Tensor:
+        """ℓ of each positive: [R, P]."""
         size = batch.num_positives
         owners, items = batch.users[:, :size], batch.items[:, :size]
         users, place = _distinct(owners)
@@ -65,8 +73,7 @@ class Softmax(Method):
         total = total.gather(1, place)  # [R, B] -> [R, P]
         if drawn is not None:
             total = torch.logaddexp(positive, total + math.log(self.target.num_items / drawn.shape[1]))
-        counts = _counts(batch)
-        return ((total - positive) * counts).sum(1) / counts.sum(1).clamp(min=1e-12)
+        return total - positive
 
     def _drawn(self, users: Tensor, most: int) -> Tensor | None:
         """Items that stand for the catalogue, [R, n]; None: all of it."""
@@ -84,6 +91,24 @@ class Softmax(Method):
         rows = torch.cat([owners, users.repeat_interleave(others.shape[1], 1)], 1)
         scores = self.target(rows, torch.cat([items, others.repeat(1, users.shape[1])], 1)) / self.temperature
         return scores[:, : owners.shape[1]], scores[:, owners.shape[1] :].view(shape)
+
+
+class BSL(Softmax):
+    name = "bsl"
+    summary = "softmax with a second temperature, by which interactions that fit worst count least"
+
+    class Config(Softmax.Config):
+        positive_temperature: float = Field(
+            0.4, gt=0, description="τ₁: the smaller, the less do interactions count that score low"
+        )
+
+    per_run = ("temperature", "positive_temperature")
+    positive_temperature: Tensor
+
+    def loss(self, batch: Batch) -> Tensor:
+        ratio, counts = self.positive_temperature / self.temperature, _counts(batch).clamp(min=1e-30)
+        total = torch.logsumexp(counts.log() - self._losses(batch) / ratio, 1)
+        return ratio.squeeze(1) * (counts.sum(1).log() - total)
 
 
 def log_sum_exp(users: Tensor, items: Tensor) -> Tensor:

@@ -1,9 +1,12 @@
-"""CDAE: a denoising autoencoder of a user's history, with a vector for each user."""
+"""CDAE: a denoising autoencoder of a user's history, with a vector for each user.
+
+With cosines and without vectors of users, `softmax` trains it in few epochs, and a history is all that scoring needs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -11,10 +14,10 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from accord.config import BaseConfig
 from accord.kernels.lookups import places_of, row_dot, run_offsets
 from accord.models.base import MOST_WIDE, Model, Setup
-from accord.nn.layers import Embedding, Linear, Streams
+from accord.models.mf import START_OF_COSINES, ProductOrCosine
+from accord.nn.layers import Embedding, Linear, Streams, unit
 from accord.protocol import OwnRules, rule
 
 MOST_RECORDED = 2**23  # interactions over all runs that a GPU reads in every step, so that it can record one
@@ -62,9 +65,11 @@ class CDAE(Model):
     reads_history = True
     Rules = CDAERules
 
-    class Config(BaseConfig):
+    class Config(ProductOrCosine):
         dim: int = Field(32, ge=1, le=MOST_WIDE, description="width of the hidden layer")
         dropout: float = Field(0.5, ge=0, lt=1, description="share of the history dropped at the input in training")
+        user_vectors: bool = Field(True, description="a vector for each user, added to the sum of the history")
+        omit_when_default: ClassVar[tuple[str, ...]] = ("scores", "user_vectors")
 
     ptr: Tensor
     items: Tensor
@@ -80,11 +85,14 @@ class CDAE(Model):
         self.shardable = not (self.norms_of_batch or self.scoring_dropout or rules.penalty == "norm")
         if self.norms_of_batch:
             self.user_block = 2048  # the norms depend on who is scored together
-        self.encoder = Linear(setup.runs, setup.num_items, config.dim, start="torch")
-        self.user = Embedding(setup.runs, setup.users, config.dim, std=1.0)
+        self.cosine, bound = config.scores == "cosine", config.dim**-0.5
+        self.encoder = Linear(setup.runs, setup.num_items, config.dim, START_OF_COSINES if self.cosine else "torch")
+        self.user = Embedding(setup.runs, setup.users, config.dim, std=1.0) if config.user_vectors else None
         # the decoder is a linear layer whose rows are looked up by item
-        self.decoder = Embedding(setup.runs, setup.num_items, config.dim, bound=config.dim**-0.5)
-        self.decoder_bias = Embedding(setup.runs, setup.num_items, 1, bound=config.dim**-0.5)
+        self.decoder = Embedding(
+            setup.runs, setup.num_items, config.dim, START_OF_COSINES, None if self.cosine else bound
+        )
+        self.decoder_bias = None if self.cosine else Embedding(setup.runs, setup.num_items, 1, bound=bound)
         self.dropout = Streams(setup.seeds, "cdae dropout")
         self.recordable = setup.runs * len(train.items) <= MOST_RECORDED
         for name, array in (("ptr", train.ptr), ("items", train.items), ("item_counts", train.popularity())):
@@ -94,8 +102,20 @@ class CDAE(Model):
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         hidden, place = self.encode_each(users)
-        bias: Tensor = self.decoder_bias(items).squeeze(-1)
-        return row_dot(hidden, self.decoder.weight, place, items) + bias
+        scores = row_dot(hidden, self._decoder(), place, items)
+        return scores if self.decoder_bias is None else scores + self.decoder_bias(items).squeeze(-1)
+
+    def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        hidden, decoder = self.encode(list(users)).view(*users.shape, -1), self._decoder()
+        if self.decoder_bias is None:
+            return hidden, decoder
+        return F.pad(hidden, (0, 1), value=1.0), torch.cat([decoder, self.decoder_bias.weight], -1)
+
+    def _decoder(self) -> Tensor:
+        return unit(self.decoder.weight) if self.cosine else self.decoder.weight
+
+    def _hidden(self, summed: Tensor) -> Tensor:
+        return unit(summed) if self.cosine else torch.tanh(summed)
 
     def encode_each(self, users: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden vectors of the users among [R, B], or of all; and where each user's is found: [R, B]."""
@@ -123,18 +143,19 @@ class CDAE(Model):
             values = values * self._kept([size] * num_runs, device)
         rows = self.encoder.weight.view(-1, dim).index_select(0, places) * values.unsqueeze(1)
         summed = torch.zeros(num_runs * self.num_users, dim, device=device).index_add(0, owners, rows)
-        summed = summed.view(num_runs, self.num_users, dim) + self.encoder.bias.unsqueeze(1) + self.user.weight
-        return torch.tanh(summed).view(-1, dim)
+        summed = summed.view(num_runs, self.num_users, dim) + self.encoder.bias.unsqueeze(1)
+        return self._hidden(summed if self.user is None else summed + self.user.weight).view(-1, dim)
 
     def encode(self, of_runs: Sequence[Tensor]) -> Tensor:
         """Hidden vectors [n, dim] of the users of each run, end to end."""
         users, sizes = torch.cat(list(of_runs)), [len(each) for each in of_runs]
         counts = torch.tensor(sizes, device=users.device)
         runs = torch.repeat_interleave(torch.arange(len(sizes), device=users.device), counts, output_size=len(users))
-        summed = self._sums(runs, users)
-        user_vectors = F.embedding(users + runs * self.num_users, self.user.weight.view(-1, summed.shape[-1]))
         # not bias[runs]: threads would add up its gradient in any order
-        return torch.tanh(summed + self.encoder.bias.index_select(0, runs) + user_vectors)
+        summed = self._sums(runs, users) + self.encoder.bias.index_select(0, runs)
+        if self.user is not None:
+            summed = summed + F.embedding(users + runs * self.num_users, self.user.weight.view(-1, summed.shape[-1]))
+        return self._hidden(summed)
 
     def _sums(self, runs: Tensor, users: Tensor) -> Tensor:
         """What the histories of users [n] in runs [n] add up to at the input: [n, dim]."""
@@ -160,12 +181,14 @@ class CDAE(Model):
     def score_all(self, users: Tensor) -> Tensor:
         num_runs = len(self.encoder.weight)
         hidden = self.encode([users] * num_runs).view(num_runs, len(users), -1)
-        return (hidden @ self.decoder.weight.mT).add_(self.decoder_bias.weight.mT)  # in place: it may be large
+        scores = hidden @ self._decoder().mT
+        return scores if self.decoder_bias is None else scores.add_(self.decoder_bias.weight.mT)  # it may be large
 
     def fold_in(self, history: Tensor) -> Tensor:
         values = self._scaled(torch.tensor(len(history)), self.item_counts[history].clamp(min=1))
-        hidden = torch.tanh(torch.einsum("rnd,n->rd", self.encoder.weight[:, history], values) + self.encoder.bias)
-        return torch.einsum("rd,rid->ri", hidden, self.decoder.weight) + self.decoder_bias.weight.squeeze(-1)
+        hidden = self._hidden(torch.einsum("rnd,n->rd", self.encoder.weight[:, history], values) + self.encoder.bias)
+        scores = torch.einsum("rd,rid->ri", hidden, self._decoder())
+        return scores if self.decoder_bias is None else scores + self.decoder_bias.weight.squeeze(-1)
 
     def item_vectors(self) -> Tensor:
         return self.decoder.weight[0]

@@ -64,9 +64,9 @@ class GraphFilter(DenseItemToItem):
     def cost(cls, config: Any, shape: Shape) -> Cost:
         items, pairs = shape.num_items, shape.num_interactions
         entries = min(shape.by_user, items**2)
-        factors = 6e-9 * ROUNDS * config.factors * (pairs + items * config.factors / 20 + items**2 / 200)
+        factors = 2e-9 * ROUNDS * config.factors * (pairs + 2e4 + items * config.factors / 20 + items**2 / 200)
         memory = items * (4 * items + 24 * min(ROWS_AT_ONCE, items)) + 48 * pairs
-        fit = 5e-9 * shape.by_user + 3e-8 * entries + 3e-9 * items**2 + factors
+        fit = 0.03 + 2e-9 * shape.by_user + 1e-8 * entries + 3e-9 * items**2 + factors
         return Cost(fit, super().cost(config, shape).rank, memory)
 
 

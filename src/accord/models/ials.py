@@ -70,8 +70,8 @@ class IALS(Model):
     @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:
         dim, rows, pairs = config.dim, shape.num_users + shape.num_items, shape.num_interactions
-        steps = pairs * (8e-8 + 2e-9 * dim) + rows * (3e-7 + 1.5e-8 * dim)
-        solving = dim**2 * 6e-11 * (pairs + min(rows * dim, 4 * pairs))
+        steps = pairs * (3e-8 + 8e-10 * dim) + rows * (1e-7 + 5e-9 * dim)
+        solving = dim**2 * 2.5e-11 * (pairs + min(rows * dim, 4 * pairs))
         fit = 2 * config.iterations * steps + solving
         memory = 8 * dim * rows + 24 * MOST_THREADS * NUMBERS_AT_ONCE + 40 * pairs
         return Cost(fit, shape.num_users * shape.num_items * (1e-9 + 5e-11 * dim), memory)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
@@ -15,7 +14,7 @@ from accord.kernels.lookups import row_dot, take_rows
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.models.mf import ProductOrCosine
 from accord.nn.graph import Graph, propagate
-from accord.nn.layers import Embedding
+from accord.nn.layers import Embedding, unit
 
 
 class LightGCN(Model):
@@ -45,7 +44,7 @@ class LightGCN(Model):
         return self._scaled(vectors) if num_layers is None else vectors
 
     def _scaled(self, vectors: Tensor) -> Tensor:
-        return F.normalize(vectors, dim=-1) if self.config.scores == "cosine" else vectors
+        return unit(vectors) if self.config.scores == "cosine" else vectors
 
     def ready_to_score(self) -> None:
         self._vectors()

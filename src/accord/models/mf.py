@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
 from accord.config import BaseConfig
 from accord.models.base import MOST_WIDE, Model, Setup
-from accord.nn.layers import Embedding, pair_dot
+from accord.nn.layers import Embedding, pair_dot, unit
+
+START_OF_COSINES = 0.1  # standard deviation: a cosine's gradient is divided by the length of the vector
 
 
 class FactorConfig(BaseConfig):
@@ -37,12 +38,12 @@ class MF(Model):
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         self.cosine = config.scores == "cosine"
-        std = 0.1 if self.cosine else 0.01  # a cosine's gradient is divided by the length of the vector
+        std = START_OF_COSINES if self.cosine else 0.01
         self.user = Embedding(setup.runs, setup.users, config.dim, std=std)
         self.item = Embedding(setup.runs, setup.items, config.dim, std=std)
 
     def _scaled(self, vectors: Tensor) -> Tensor:
-        return F.normalize(vectors, dim=-1) if self.cosine else vectors
+        return unit(vectors) if self.cosine else vectors
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         if self.cosine:

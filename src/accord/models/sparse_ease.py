@@ -64,9 +64,9 @@ class SparseEASE(SparseItemToItem):
         users, items, pairs = shape.num_users, shape.num_items, shape.num_interactions
         near, dim = min(config.neighbours, items), min(config.dim, items)
         size, stored = near + dim, min(PAIRS_KEPT, items**2)
-        fit = 2.4e-8 * shape.by_user + items * (8e-11 * size**3 + 2e-10 * size**2)
+        fit = 5e-9 * shape.by_user + items * (8e-11 * size**3 + 2e-10 * size**2)
         fit += 2e-10 * min(stored, shape.by_user) * near + 8e-9 * pairs * (dim + MORE)
-        rank = 5e-9 * pairs * near + users * items * (1e-9 + 5e-11 * dim)
+        rank = 2e-9 * pairs * near + users * items * (1e-9 + 5e-11 * dim)
         return Cost(fit, rank, 8 * stored + items * (24 * near + 40 * (dim + MORE)) + 100 * pairs)
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:

@@ -110,10 +110,11 @@ def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, wei
 class Linear(RunLayer):
     """`weight` [R, in, out], `bias` [R, out]; [R, B, in] -> [R, B, out].
 
-    `start`: 'xavier' (zero bias), 'kaiming' (a=1, zero bias) or 'torch' (what nn.Linear does).
+    `start`: 'xavier' (zero bias), 'kaiming' (a=1, zero bias), 'torch' (what nn.Linear does) or a standard deviation
+    (zero bias).
     """
 
-    def __init__(self, runs: int, num_in: int, num_out: int, start: str = "xavier") -> None:
+    def __init__(self, runs: int, num_in: int, num_out: int, start: str | float = "xavier") -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(runs, num_in, num_out))
         self.bias = nn.Parameter(torch.empty(runs, num_out))
@@ -121,7 +122,8 @@ class Linear(RunLayer):
 
     def initialise(self, run: int, generator: torch.Generator) -> None:
         _, num_in, num_out = self.weight.shape
-        bound = {"xavier": 6 / (num_in + num_out), "kaiming": 3 / num_in, "torch": 1 / num_in}[self.start] ** 0.5
+        squares = {"xavier": 6 / (num_in + num_out), "kaiming": 3 / num_in, "torch": 1 / num_in}
+        bound = (squares[self.start] if isinstance(self.start, str) else 3 * self.start**2) ** 0.5
         nn.init.uniform_(self.weight[run], -bound, bound, generator=generator)
         if self.start == "torch":
             nn.init.uniform_(self.bias[run], -bound, bound, generator=generator)
@@ -130,6 +132,29 @@ class Linear(RunLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight)
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """The vectors [..., d], each of length 1."""
+    result: Tensor = _Unit.apply(vectors)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Unit(torch.autograd.Function):
+    """In half of the passes over a table that `F.normalize` and its gradient take."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor) -> Tensor:
+        lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp_(min=1e-12)
+        result: Tensor = vectors / lengths
+        ctx.save_for_backward(result, lengths)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        result, lengths = ctx.saved_tensors
+        along = (gradient * result).sum(-1, keepdim=True)
+        return torch.addcmul(gradient, result, along, value=-1).div_(lengths)
 
 
 class Streams(nn.Module):
