@@ -40,7 +40,7 @@ def test_a_row_says_what_was_tried_and_what_it_reached():
         {"model": "ials", "valid_ndcg@20": 0.5, "test_ndcg@20": 0.25},
     ]
     assert member_rows(tried) == [
-        ("gmf + deca-p x 4", "0.25", None, None, "lr=0.01"),
+        ("gmf + deca-p x 4", "0.25", None, None, "defaults"),
         ("ials", "", 0.5, 0.25, "defaults"),
     ]
 

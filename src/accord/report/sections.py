@@ -46,7 +46,8 @@ def member_rows(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, fl
     rows = []
     for entry in entries:
         name = Member(**{field: entry[field] for field in Member.model_fields if field in entry}).label
-        options = ", ".join(f"{key.partition('.')[2]}={value}" for key, value in entry.get("options", {}).items())
+        shown = {key: value for key, value in entry.get("options", {}).items() if not key.startswith("train.")}
+        options = ", ".join(f"{key.partition('.')[2]}={value}" for key, value in shown.items())
         weight = f"{entry['weight']:.2f}" if "weight" in entry else ""
         rows.append((name, weight, entry.get("valid_ndcg@20"), entry.get("test_ndcg@20"), options or "defaults"))
     return rows
