@@ -88,7 +88,8 @@ def test_the_choice_does_not_depend_on_the_order_and_is_the_same_again():
 
 def test_fewer_items_than_places():
     scores = torch.tensor([[[3.0, 1.0, 2.0]]])
-    votes = Votes(scores, torch.tensor([[True, True, False]]), torch.tensor([[False, True, False]]), torch.tensor([1]))
+    present, hits = torch.tensor([[True, True, False]]), torch.tensor([[False, True, False]])
+    votes = Votes(scores, present, hits, torch.tensor([1]), torch.tensor([0]))
     np.testing.assert_allclose(votes.ndcg([1.0]).numpy(), [1 / np.log2(3)])
 
 

@@ -29,12 +29,14 @@ Sides = Callable[[Tensor], tuple[Tensor, Tensor]]  # users [B] -> [B, I] each
 
 @dataclass(frozen=True)
 class Votes:
-    """What members say of the items that any of them ranks high: users U with P items each, some places empty."""
+    """What members say of the items that any of them ranks high, P for each user, some places empty; of the H users
+    who have a hit there, as the others of U have none whatever the weights."""
 
-    scores: Tensor  # [M, U, P]
-    present: Tensor  # [U, P]
-    hits: Tensor  # [U, P]
+    scores: Tensor  # [M, H, P]
+    present: Tensor  # [H, P]
+    hits: Tensor  # [H, P]
     counts: Tensor  # [U] relevant items of each user
+    users: Tensor  # [H]: which of U
 
     def ndcg(self, weights: Sequence[float]) -> Tensor:
         """NDCG@20 of each user by the weighted sum: [U]."""
@@ -43,12 +45,14 @@ class Votes:
             if weight:
                 total.add_(scores, alpha=weight)
         best = total.masked_fill(~self.present, -torch.inf).topk(min(K, total.shape[1])).indices
-        return ndcg(pad(self.hits.gather(1, best), (0, K - best.shape[1])), self.counts)
+        gains = ndcg(pad(self.hits.gather(1, best), (0, K - best.shape[1])), self.counts[self.users])
+        return torch.zeros(len(self.counts), dtype=gains.dtype).index_copy_(0, self.users, gains)
 
 
 def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) -> Votes:
     """What members say of the users of a validation; `ranker` says how many users are scored at once."""
     blocks: list[tuple[Tensor, Tensor, Tensor]] = []
+    with_hits, done = [], 0
     seen_ptr, seen_items = (torch.from_numpy(part) for part in (relevant.seen.ptr, relevant.seen.items))
     keys, num_items = torch.from_numpy(relevant.pairs.keys), relevant.seen.num_items
     for block in ranker.blocks(relevant.users):
@@ -66,11 +70,16 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
         places = torch.zeros(present.shape, dtype=torch.long).masked_scatter_(present, pool.nonzero()[:, 1])
         wanted = users[:, None] * num_items + places
         result = keys[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)] == wanted
-        values = scores.gather(2, places.expand(len(members), -1, -1))
-        blocks.append((values, present, result & present))
+        hits = result & present
+        rows = hits.any(1).nonzero().squeeze(1)
+        with_hits.append(done + rows)
+        done += len(users)
+        values = scores[:, rows].gather(2, places[rows].expand(len(members), -1, -1))
+        blocks.append((values, present[rows], hits[rows]))
     width = max(present.shape[1] for _, present, _ in blocks)
     said, there, right = ([pad(block[part], (0, width - block[1].shape[1])) for block in blocks] for part in range(3))
-    return Votes(torch.cat(said, 1), torch.cat(there), torch.cat(right), torch.from_numpy(relevant.counts))
+    counts = torch.from_numpy(relevant.counts)
+    return Votes(torch.cat(said, 1), torch.cat(there), torch.cat(right), counts, torch.cat(with_hits))
 
 
 def choose_weights(votes: Votes) -> list[float]:
