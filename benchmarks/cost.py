@@ -142,8 +142,8 @@ def sentences(lines: list[Line]) -> list[str]:
 
 
 def page(folder: Path) -> None:
-    from accord.report.page import write_all
     from accord.report.tables import Table
+    from accord_lab.writing import write_all
 
     lines = [json.loads(line) for line in (folder / f"{NAME}.jsonl").read_text(encoding="utf-8").splitlines()]
     heads = ("data", "on", "model", "method", "an epoch, s", "times Normal", "peak memory", "measured", "commit")

@@ -140,8 +140,8 @@ def sentence(lines: list[dict[str, Any]]) -> str:
 
 
 def page(folder: Path) -> None:
-    from accord.report.page import write_all
     from accord.report.tables import Table
+    from accord_lab.writing import write_all
 
     lines = [json.loads(line) for line in (folder / f"{NAME}.jsonl").read_text().splitlines()]
     write_all(folder, NAME, [Table(TITLE, HEADS, tuple(rows(lines)))], [NOTE], TITLE)

@@ -23,9 +23,9 @@ import when
 
 from accord.comparing.compare import Cell, Request, compare, keys_of
 from accord.comparing.results import Results
-from accord.comparing.tuning import tuned
 from accord.data.load import load_named
 from accord.evaluation.significance import compare_to
+from accord_lab.comparing.tuning import tuned
 
 RESULTS = Path(__file__).with_name("optimiser.jsonl")
 OLD, NEW = "adam", "decoupled"

@@ -31,10 +31,10 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "tuning by the test",
-        "comparing/tuning.py",
+        "../accord_lab/comparing/tuning.py",
         'result["valid_ndcg@20"] for',
         'result["metrics"]["ndcg@20"] for',
-        "comparing/test_tuning.py",
+        "lab/comparing/test_tuning.py",
     ),
     Mutant(
         "a copy instead of a rename",

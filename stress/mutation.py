@@ -46,7 +46,7 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "ranking": (("evaluation/ranking.py",), ("evaluation/test_ranking.py", "evaluation/test_evaluate.py")),
-    "tuning": (("comparing/tuning.py",), ("comparing/test_tuning.py",)),
+    "tuning": (("accord_lab/comparing/tuning.py",), ("lab/comparing/test_tuning.py",)),
     "significance": (("evaluation/significance.py",), ("evaluation/test_significance.py",)),
     "files": (("io/files.py",), ("io/test_files.py", "io/test_parquet.py")),
     "guard": (("serve/guard.py",), ("serve/test_guard.py",)),
@@ -57,6 +57,10 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "splits": (("data/split.py",), ("data/test_split.py",)),
     "checkpoints": (("training/checkpoints.py",), ("training/test_checkpoints.py",)),
 }  # fmt: skip
+
+
+def source_of(file: str) -> str:
+    return f"src/{file}" if file.startswith("accord_lab/") else f"src/accord/{file}"
 
 
 def mutate(name: str) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def mutate(name: str) -> dict[str, Any]:
             copy(source, tree / one)
         settings = {
             "source_paths": ["src"],
-            "only_mutate": [f"src/accord/{file}" for file in files],
+            "only_mutate": [source_of(file) for file in files],
             "pytest_add_cli_args_test_selection": [f"tests/{test}" for test in tests],
             "pytest_add_cli_args": ["-p", "no:cacheprovider"],
             "also_copy": [one for one in COPIED if one not in ("src", "pyproject.toml")],
@@ -95,13 +99,13 @@ def collected(name: str, tree: Path, environment: Mapping[str, str]) -> dict[str
     files, tests = MODULES[name]
     codes: dict[str, int | None] = {}
     for file in files:
-        codes |= json.loads((tree / f"mutants/src/accord/{file}.meta").read_text())["exit_code_by_key"]
+        codes |= json.loads((tree / f"mutants/{source_of(file)}.meta").read_text())["exit_code_by_key"]
     tried = {key: code for key, code in codes.items() if code is not None}
     if not tried:
         raise RuntimeError(f"{name}: mutmut did not begin; run it in a copy of the tree to see why.")
     left = [key for key, code in tried.items() if code in (*SURVIVED, *NOT_RUN)]
     return {
-        "files": [f"src/accord/{file}" for file in files],
+        "files": [source_of(file) for file in files],
         "tests": [f"tests/{test}" for test in tests],
         "made": len(codes),
         "mutants": len(tried),

@@ -11,8 +11,8 @@ import accord
 from accord.comparing.compare import Request
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset, Interactions
-from accord.report.tables import Figure
 from accord_lab.paper.reproduce import reproduce
+from accord_lab.writing import Figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 

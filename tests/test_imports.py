@@ -61,8 +61,7 @@ ROOMS: dict[str, set[str]] = {
     "serve": {"config", "data", "errors", "io", "recommender"},
     "comparing": {
         "consensus",
-        *("config", "data", "errors", "evaluation", "fitting", "io", "methods", "models", "recommender", "report"),
-        *("training", "version"),
+        *("config", "data", "errors", "fitting", "io", "methods", "models", "recommender", "training", "version"),
     },
     "auditing": {
         *("data", "errors", "evaluation", "comparing", "io", "models", "posteriors", "protocol", "report"),
@@ -76,15 +75,17 @@ ROOMS: dict[str, set[str]] = {
 LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab imports; the product is open to all
     "names": set(),
     "numbers": set(),
-    "drawing": set(),
+    "writing": set(),
+    "comparing": {"numbers", "writing"},
+    "drawing": {"writing"},
     "pair_scores": {"numbers"},
-    "charts": {"drawing", "names", "numbers"},
-    "paper": {"drawing", "names", "numbers", "pair_scores"},
-    "leaderboards": {"charts", "names", "numbers", "pair_scores"},
-    "labels": {"charts", "leaderboards", "names", "numbers", "pair_scores"},
-    "findings": {"leaderboards", "names", "numbers", "paper"},
+    "charts": {"drawing", "names", "numbers", "writing"},
+    "paper": {"drawing", "names", "numbers", "pair_scores", "writing"},
+    "leaderboards": {"charts", "comparing", "names", "numbers", "pair_scores", "writing"},
+    "labels": {"charts", "leaderboards", "names", "numbers", "pair_scores", "writing"},
+    "findings": {"leaderboards", "names", "numbers", "paper", "writing"},
     "verify": {"findings", "labels", "leaderboards", "names", "numbers", "paper"},
-    "commands": {"labels", "leaderboards", "paper", "verify"},
+    "commands": {"comparing", "labels", "leaderboards", "paper", "verify", "writing"},
 }
 FACE = {"__init__", "__main__"}  # the public names, and `python -m accord`
 

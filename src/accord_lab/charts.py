@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from accord.report.tables import Figure
 from accord_lab import drawing
 from accord_lab.names import ORACLE, display_name
 from accord_lab.numbers import Floats, standard_deviation
+from accord_lab.writing import Figure
 
 # dark and light in turn, so that neighbours differ in a grey print
 STYLES: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from accord.report.tables import Figure
+from accord_lab.writing import Figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from accord.comparing.results import mean_sd
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -16,6 +14,12 @@ def standard_deviation(values: npt.ArrayLike) -> float:
     """Over seeds or draws; 0 for a single one."""
     array = np.asarray(values, dtype=float)
     return float(array.std(ddof=1)) if array.size > 1 else 0.0
+
+
+def mean_sd(values: npt.ArrayLike, digits: int = 4) -> str:
+    """The mean of several runs, with their standard deviation if there are at least two."""
+    array = np.asarray(values, dtype=float)
+    return f"{array.mean():.{digits}f}" + (f" ± {array.std(ddof=1):.{digits}f}" if array.size > 1 else "")
 
 
 def mean_sd_or_none(values: npt.ArrayLike | None, digits: int = 4) -> str | None:

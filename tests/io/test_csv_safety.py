@@ -17,7 +17,8 @@ from accord.data.columns import NO_TEXT_ID
 from accord.data.read import read_table
 from accord.errors import InputError
 from accord.io.csv_safety import guarded, guarded_text, is_bare, is_guarded, suspects, unguarded
-from accord.report.tables import Table, csv_text
+from accord.report.tables import Table
+from accord_lab.writing import csv_text
 
 SIGNS = "=+-@＝＋－＠'\t\r\n \u00a0\0"
 texts = st.text(st.one_of(st.sampled_from(SIGNS + "1.e%±"), st.characters(codec="utf-8")), max_size=12)

@@ -17,9 +17,8 @@ from accord.cli.app import main
 from accord.evaluation.noise import detection
 from accord.evaluation.significance import compare_to
 from accord.report import runs as runs_module
-from accord.report.run_report import write_comparison, write_report
+from accord.report.run_report import write_report
 from accord.report.runs import Runs, fit_baseline
-from accord.report.tables import Table
 from browser import chromium, opened
 from documents import BLOCK, ROOT
 from helpers import dataset
@@ -175,7 +174,7 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_run(tmp_path, monkeyp
     assert accord.Recommender.load("runs/x").metrics["mean"]
 
 
-def test_train_and_compare_end_with_their_report(tmp_path, monkeypatch, capsys):
+def test_training_ends_with_its_report(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = accord.simulate(users=60, items=40, interactions=700, seed=1, liked=0.4).dataset.train.table
     pa.csv.write_csv(rows, "clicks.csv")
@@ -187,15 +186,6 @@ def test_train_and_compare_end_with_their_report(tmp_path, monkeypatch, capsys):
     assert json.loads((tmp_path / "runs/x/metrics.json").read_text())["command"] == asked
     assert asked in text_of(tmp_path / "runs/x/report.html")
 
-    typed = ["compare", "clicks.csv", "--models", "mf", "--methods", "normal", "--epochs", "1", "--seeds", "1"]
-    code, said = command(monkeypatch, capsys, *typed, "--out", "runs/c")
-    assert code == 0
-    assert said.endswith("report: runs/c/report.html\n")
-    text = text_of(tmp_path / "runs/c/report.html")
-    assert "Comparison on clicks" in text
-    assert "accord compare clicks.csv" in text
-    assert "Against mf + normal" in text
-
 
 def test_the_examples_of_the_docs_run(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -206,43 +196,6 @@ def test_the_examples_of_the_docs_run(trained, tmp_path, monkeypatch):
         exec(code, {})
     assert "2 runs on demo" in text_of(tmp_path / "report.html")
     assert "The third day had the most." in text_of(tmp_path / "clicks.html")
-
-
-# --- of a comparison
-
-
-def test_the_last_metric_says_which_is_best(tmp_path):
-    rng = np.random.default_rng(0)
-    worse = rng.random((2, 50))
-    per_user = {
-        "recall@20": {"a": worse + 0.2, "b": worse, "c": worse - 0.1},
-        "ndcg@20": {"a": worse, "b": worse + 0.1, "c": worse - 0.1},
-    }
-    table = Table("Means <b>", ("what", "ndcg@20"), (("a", 0.5),))
-    path = write_comparison(
-        tmp_path / "report.html", "clicks & co", "Three rows.", [table], per_user, "accord compare x"
-    )
-    html = path.read_text(encoding="utf-8")
-    assert "<title>Comparison on clicks &amp; co</title>" in html
-    test = compare_to(per_user["ndcg@20"]["a"], {"b": per_user["ndcg@20"]["b"]})["b"]
-    means = (per_user["ndcg@20"]["b"].mean(), per_user["ndcg@20"]["a"].mean())
-    assert f"b is better than a by ndcg@20: {means[0]:.4f} against {means[1]:.4f}" in unescape(html)
-    assert f"{test.difference:+.4f}" in html
-    assert "Means &lt;b&gt;" in html
-    assert "accord compare x" in html
-    for metric in per_user:
-        assert f"{metric}, with 95% intervals" in html
-
-
-def test_other_lengths_are_folded(tmp_path):
-    columns = ("what", "ndcg@3", "ndcg@10", "ndcg@20", "ndcg@20, warm users", "recall@100")
-    table = Table("Means", columns, (("a", 0.3, 0.1, 0.2, 0.25, 0.9),))
-    values = {"ndcg@20": {name: np.random.default_rng(0).random((1, 9)) for name in ("a", "b")}}
-    html = write_comparison(tmp_path / "report.html", "x", "", [table], values, "accord compare x").read_text()
-    shown, folded = re.findall(r"<thead>(.*?)</thead>", html)[:2]
-    assert re.findall(r">([^<>]+)</th>", shown) == ["what", "ndcg@10", "ndcg@20", "ndcg@20, warm users"]
-    assert re.findall(r">([^<>]+)</th>", folded) == list(columns)
-    assert html.index("At every K") > html.index(shown)
 
 
 # --- in a browser

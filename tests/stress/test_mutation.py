@@ -9,7 +9,7 @@ import mutation
 
 def test_modules_and_their_tests_are_there():
     for files, tests in mutation.MODULES.values():
-        assert all((mutation.ROOT / "src/accord" / file).exists() for file in files)
+        assert all((mutation.ROOT / mutation.source_of(file)).exists() for file in files)
         assert all((mutation.ROOT / "tests" / test).exists() for test in tests)
 
 

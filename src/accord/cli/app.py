@@ -14,7 +14,6 @@ import typer
 
 from accord.cli.ask import explain, score, similar
 from accord.cli.audit import audit
-from accord.cli.compare import compare
 from accord.cli.data import data_app
 from accord.cli.demo import demo
 from accord.cli.describe import methods, models
@@ -31,7 +30,7 @@ from accord.io.files import UNFINISHED
 from accord.version import __version__
 
 COMMANDS = (
-    *(demo, train, evaluate, audit, weights, compare, report, serve, recommend, similar, score, explain, update),
+    *(demo, train, evaluate, audit, weights, report, serve, recommend, similar, score, explain, update),
     *(models, methods, doctor),
 )  # in the order of `accord --help`
 
@@ -62,7 +61,7 @@ def add_entry_points(app: typer.Typer) -> None:
             if isinstance(command, typer.Typer):
                 app.add_typer(command, name=entry.name)
             else:
-                app.command(entry.name)(command)
+                app.command(entry.name)(with_groups(command))
 
 
 def _not_available(name: str, error: ImportError) -> Callable[[], None]:
@@ -91,10 +90,10 @@ def app_for(name: str | None) -> typer.Typer:
             app.command()(with_groups(command))
         else:
             app.command(command.__name__, help=command.__doc__)(lambda: None)
-    if name not in (None, "data"):
-        app.command("data", help=data_app.info.help)(lambda: None)
     if name not in {"data", *(command.__name__ for command in COMMANDS)}:
         add_entry_points(app)
+    if name not in (None, "data"):
+        app.command("data", help=data_app.info.help)(lambda: None)  # here, as typer lists commands before groups
     return app
 
 

@@ -17,18 +17,15 @@ import torch
 
 from accord.comparing.executor import Here, Job, Say, Watch, Workers
 from accord.comparing.memory import stacks_that_fit, train_in_memory
-from accord.comparing.results import PerUser, Results, mean_sd, run_key
+from accord.comparing.results import PerUser, Results, run_key
 from accord.config import full_name
 from accord.data.interactions import Dataset
-from accord.errors import Argument, InputError
-from accord.evaluation.significance import Comparison, compare_to
+from accord.errors import InputError
 from accord.io.files import only_writer
 from accord.methods import find_method
 from accord.methods.base import Method
 from accord.models import is_solved, own_class
 from accord.recommender.recommender import Recommender
-from accord.report.page import write_all
-from accord.report.tables import Table, p_text
 from accord.training.plan import plan
 from accord.training.run import RunSpec
 from accord.training.trainer import TrainConfig
@@ -273,68 +270,3 @@ def users_of(
     """A metric of every user for each row: [seeds, users]."""
     per_user = results.per_user(metric)
     return {cell.name: np.stack([per_user[key] for key in keys_of(request, cell)]) for cell in cells}
-
-
-def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
-    """The comparison as tables: mean ± sd over seeds, and paired tests against a baseline."""
-    lines = results.by_key()
-    runs = {cell.name: keys_of(request, cell) for cell in cells}
-    missing = [name for name, keys in runs.items() if not set(keys) <= set(lines)]
-    if missing:
-        raise InputError(f"{results.file} has no finished runs of '{missing[0]}'; run the comparison first.")
-    names = list(runs)
-    chosen = baseline or next((name for name in names if name.endswith("+ normal")), names[0])
-    if chosen not in runs:
-        raise InputError(Argument("baseline", chosen), f" is not among the rows; give one of {', '.join(names)}.")
-    stacked = users_of(request, cells, results, "ndcg@20")
-    tests = compare_to(stacked[chosen], {name: values for name, values in stacked.items() if name != chosen})
-    return [_means(names, runs, lines), _tests(names, tests, chosen)]
-
-
-def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[str, dict[str, Any]]) -> Table:
-    metrics = [name for name in next(iter(lines.values()))["metrics"] if name.split("@")[0] in ("recall", "ndcg")]
-    groups = [name for name, mean in next(iter(lines.values()))["groups"].items() if mean]
-    rows: list[tuple[Any, ...]] = []
-    means = []
-    for name in names:
-        per_run = [lines[key] for key in runs[name]]
-        values = [[line["metrics"][metric] for line in per_run] for metric in metrics]
-        by_group = [float(np.mean([line["groups"][group]["ndcg@20"] for line in per_run])) for group in groups]
-        means.append([np.mean(one) for one in values])
-        rows.append((name, len(per_run), *(mean_sd(one) for one in values), *by_group))
-    best = np.argmax(np.array(means), 0)
-    marked = frozenset((int(row), column + 2) for column, row in enumerate(best))
-    columns = ("what", "runs", *metrics, *(f"ndcg@20, {group} users" for group in groups))
-    return Table(
-        "Mean ± standard deviation over seeds", columns, tuple(rows), ("The best of each column is marked.",), marked
-    )
-
-
-def _tests(names: Sequence[str], tests: Mapping[str, Comparison], baseline: str) -> Table:
-    rows = [
-        (
-            *(name, f"{test.difference:+.4f}", f"{test.low:+.4f} to {test.high:+.4f}"),
-            *(p_text(test.p), p_text(test.p_holm), f"{test.effect:+.3f}", f"{test.better:+.1%}"),
-        )
-        for name in names
-        if (test := tests.get(name))
-    ]
-    columns = ("what", "difference", "95% interval", "p", "p (Holm)", "effect size", "users better − worse")
-    notes = (
-        "NDCG@20, paired by user and seed: sign-flip permutation test on the users' mean differences; "
-        "interval by bootstrap over users and seeds; effect size: mean over standard deviation of the differences. "
-        "The test is about these runs, the interval also about other seeds: a small p with an interval around 0 "
-        "means that the seeds differ.",
-    )
-    return Table(f"Against {baseline}", columns, tuple(rows), notes)
-
-
-def render(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
-    """Write the comparison as Markdown, HTML, CSV and LaTeX to the folder of its raw results."""
-    tables = summarise(request, cells, results, baseline)
-    counts = request.data.counts()
-    sizes = ", ".join(f"{counts[name]:,} {name}" for name in ("users", "items", "train", "valid", "test"))
-    seeds = request.seeds if isinstance(request.seeds, int) else len(request.seeds)
-    intro = [f"{request.data.name}: {sizes}; protocol {request.protocol}; {seeds} seed(s)."]
-    write_all(results.folder, "compare", tables, intro)
-    return tables

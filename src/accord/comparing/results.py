@@ -138,9 +138,3 @@ def keep_lines(file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
 def _write_text(file: Path, lines: Sequence[str]) -> None:
     with replacing(file) as temporary:  # a kill leaves all lines or none
         temporary.write_text("".join(lines))
-
-
-def mean_sd(values: npt.ArrayLike, digits: int = 4) -> str:
-    """The mean of several runs, with their standard deviation if there are at least two."""
-    array = np.asarray(values, dtype=float)
-    return f"{array.mean():.{digits}f}" + (f" ± {array.std(ddof=1):.{digits}f}" if array.size > 1 else "")

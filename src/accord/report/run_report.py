@@ -1,24 +1,21 @@
-"""The report of one or several runs, and the report of a comparison."""
+"""The report of one or several runs."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from accord.evaluation.significance import compare_to
 from accord.recommender.recommender import Recommender
-from accord.report.accuracy import dots, metrics, summary, users, verdict
+from accord.report.accuracy import metrics, summary, users
 from accord.report.page import Fact, Page, Section
-from accord.report.runs import Entry, Floats, Interval, Runs
+from accord.report.runs import Entry, Runs
 from accord.report.sections import beliefs, members, recommendations, training
 from accord.report.tables import Cell, Table
 from accord.training.run import preset_rules
 
-OTHER_K = re.compile(r"@(?!(10|20)\b)")  # metrics at other K are folded
 PARTS = ("users", "items", "train", "valid", "test")
 
 
@@ -28,34 +25,6 @@ def write_report(path: Path, runs: Sequence[tuple[str, Recommender]]) -> Path:
     The others are tested against the first; a single run against popularity or EASE, whichever is better.
     """
     return _page(Runs(runs)).write(path)
-
-
-def write_comparison(
-    path: Path,
-    name: str,
-    lead: str,
-    tables: Sequence[Table],
-    per_user: Mapping[str, Mapping[str, Floats]],
-    command: str,
-) -> Path:
-    """`per_user` has for each metric and row the values of seeds and users [S, N]; the last metric ranks the rows."""
-    page = Page(f"Comparison on {name}", lead)
-    metric, values = list(per_user.items())[-1]
-    best, other = sorted(values, key=lambda row: -values[row].mean())[:2]  # a comparison always has baselines
-    test = compare_to(values[other], {best: values[best]})[best]
-    means = (float(values[best].mean()), float(values[other].mean()))
-    verdict(page.section("Summary"), metric, (best, other), means, test)
-    section = page.section("Metrics")
-    section.charts(
-        [dots(one, {row: Interval.of(array[None])[0] for row, array in rows.items()}) for one, rows in per_user.items()]
-    )
-    for table in tables:
-        shown = [place for place, column in enumerate(table.columns) if not OTHER_K.search(column)]
-        section.table(table.only(shown))
-        if len(shown) < len(table.columns):
-            section.table(table, "At every K")
-    page.section("How to reproduce", folded=True).code(command)
-    return page.write(path)
 
 
 def _page(runs: Runs) -> Page:

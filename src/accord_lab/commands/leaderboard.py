@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from accord.cli.compare import continuing
 from accord.cli.options import Cluster, Device, parse_numbers
 from accord.errors import InputError
+from accord_lab.comparing.command import continuing
 
 if TYPE_CHECKING:
     from accord.comparing.compare import Request
     from accord.data.interactions import Dataset
-    from accord.report.tables import Figure, Table
+    from accord.report.tables import Table
+    from accord_lab.writing import Figure
 
     Run = Callable[[Callable[[Dataset], Request]], list[Table | Figure]]
 
@@ -185,10 +186,12 @@ def show(parts: Iterable[Table | Figure]) -> None:
     """Print the tables without some columns, which are in the files."""
     from accord.cli.display import print_table
     from accord.report.tables import Table
+    from accord_lab.writing import only_columns
 
     for table in parts:
         if isinstance(table, Table):
-            shown = table.only([n for n, name in enumerate(table.columns) if "@5" not in name and "recall" not in name])
+            places = [n for n, name in enumerate(table.columns) if "@5" not in name and "recall" not in name]
+            shown = only_columns(table, places)
             print_table(
                 shown.columns, [["" if cell is None else cell for cell in row] for row in shown.rows], table.title
             )

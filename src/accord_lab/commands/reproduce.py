@@ -59,9 +59,9 @@ def reproduce(
     wanted = {
         what: text.split(",") for what, text in (("dataset", dataset), ("model", model), ("method", method)) if text
     }
-    from accord.cli.compare import continuing
     from accord.cli.display import say
     from accord.comparing.ray_executor import workers_on
+    from accord_lab.comparing.command import continuing
 
     runs = 3 if seeds is None else seeds
     with continuing(), workers_on(None if render_only else cluster, say) as workers:

@@ -12,9 +12,10 @@ import numpy as np
 from accord.comparing.compare import Cell
 from accord.comparing.results import Results
 from accord.errors import InputError
-from accord.report import tables
+from accord.report.tables import Table
 from accord_lab.names import display_name
 from accord_lab.numbers import Floats
+from accord_lab.writing import markdown
 
 DATASETS = ("ml-100k", "modcloth", "adressa")
 WIDTH = 128
@@ -69,4 +70,4 @@ def claim(sentence: str, *holds: bool | np.bool_) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str | int | None]]) -> str:
-    return tables.markdown(tables.Table("", tuple(columns), tuple(map(tuple, rows))))
+    return markdown(Table("", tuple(columns), tuple(map(tuple, rows))))

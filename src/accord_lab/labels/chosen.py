@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import ttest_1samp
 
-from accord.comparing.results import mean_sd, read_lines
+from accord.comparing.results import read_lines
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset
 from accord.evaluation.noise import auc
 from accord.posteriors.estimate import Estimate, estimate, next_labels, uncertainty
-from accord.report.page import write_all
 from accord.report.tables import Table
 from accord_lab.labels.draws import FIRST_DRAW
 from accord_lab.labels.study import Line, add_missing, require_labels
+from accord_lab.numbers import mean_sd
+from accord_lab.writing import write_all
 
 NAME, TITLE = "chosen", "Labels that the audit asks for"
 START, AT_ONCE, MOST = 250, 50, 250  # labels drawn at random first, asked for at a time, asked for in all

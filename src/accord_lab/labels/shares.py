@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from accord.comparing.results import mean_sd, read_lines
+from accord.comparing.results import read_lines
 from accord.consensus.labels import clean_members
 from accord.data.interactions import Dataset
 from accord.evaluation.evaluate import Evaluation, Relevant
@@ -23,14 +23,14 @@ from accord.models.consensus import Consensus, Member
 from accord.posteriors.estimate import Estimate, estimate
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
-from accord.report.page import write_all
-from accord.report.tables import Figure, Table
+from accord.report.tables import Table
 from accord_lab import charts
 from accord_lab.labels.draws import DESCRIPTIONS, By, drawn_labels, with_train_labels, without_labels
 from accord_lab.labels.study import Line, add_missing, require_labels
 from accord_lab.leaderboards.oracle import evaluate_weighted_ease
 from accord_lab.names import display_name
-from accord_lab.numbers import Floats
+from accord_lab.numbers import Floats, mean_sd
+from accord_lab.writing import Figure, write_all
 
 NAME, TITLE = "labels", "What a few labels are worth"
 HEADS = (

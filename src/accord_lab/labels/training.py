@@ -10,19 +10,19 @@ from statistics import fmean
 import numpy as np
 from scipy.stats import ttest_1samp
 
-from accord.comparing.results import mean_sd, read_lines
+from accord.comparing.results import read_lines
 from accord.data.interactions import Dataset
 from accord.evaluation.noise import auc
 from accord.fitting import fit
 from accord.methods import MethodSpec, method_name
-from accord.report.page import write_all
 from accord.report.tables import Table
 from accord.training.plan import FIRST_SEED
 from accord_lab.labels.draws import drawn_labels, with_train_labels
 from accord_lab.labels.graded import GradedDeCA
 from accord_lab.labels.study import Line, add_missing, require_labels
-from accord_lab.numbers import Floats
+from accord_lab.numbers import Floats, mean_sd
 from accord_lab.pair_scores import pair_scores
+from accord_lab.writing import write_all
 
 NAME, TITLE = "training", "Labels in training"
 SHARE = 0.05

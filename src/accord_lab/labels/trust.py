@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from accord.comparing.results import mean_sd, read_lines
+from accord.comparing.results import read_lines
 from accord.consensus.labels import trusted
 from accord.consensus.votes import TRUST, better_trust, trust_gains
 from accord.data.interactions import Dataset, Interactions
@@ -25,11 +25,12 @@ from accord.fitting import fit
 from accord.models.consensus import Consensus, Member
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
-from accord.report.page import write_all
 from accord.report.tables import Table
 from accord_lab.labels.draws import FIRST_DRAW, drawn_labels, with_train_labels, without_labels
 from accord_lab.labels.shares import BUDGET, add_label_members, ndcg_of
 from accord_lab.labels.study import Line, add_missing, require_labels
+from accord_lab.numbers import mean_sd
+from accord_lab.writing import write_all
 
 NAME, TITLE, PUSHED = "trust", "How far labels are trusted", "pushed"
 ORDER = sorted(range(len(TRUST)), key=lambda number: TRUST[number])

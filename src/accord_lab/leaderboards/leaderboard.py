@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 
 from accord.comparing.compare import ALWAYS, Cell, Request, cells_of, compare, keys_of
-from accord.comparing.results import Results, mean_sd, run_key
-from accord.comparing.tuning import space_of, tuned
+from accord.comparing.results import Results, run_key
 from accord.data.interactions import Dataset
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.significance import Comparison, compare_to, holm
 from accord.io.files import write_json
 from accord.methods import METHODS
 from accord.protocol import PRESETS
-from accord.report.page import write_all
-from accord.report.tables import Figure, Table
+from accord.report.tables import Table
 from accord_lab import charts
+from accord_lab.comparing.tuning import space_of, tuned
 from accord_lab.leaderboards.noise_conditions import LabelledPairs
 from accord_lab.leaderboards.oracle import oracle_line
 from accord_lab.leaderboards.page_files import Line, read_entries, read_page_files
 from accord_lab.names import ORACLE, display_name
-from accord_lab.numbers import Floats, mean_sd_or_none
+from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
+from accord_lab.writing import Figure, write_all
 
 NAME, AUTO = "leaderboard", "auto"
 MODELS = ("mf", "gmf", "neumf", "cdae", "lightgcn", "item-knn", "user-knn", "graph-filter", "ials", "auto")

@@ -15,7 +15,7 @@ import torch
 from scipy.stats import rankdata
 
 from accord.comparing.compare import Cell, Request, compare, keys_of
-from accord.comparing.results import Results, mean_sd
+from accord.comparing.results import Results
 from accord.data.interactions import Dataset
 from accord.evaluation.noise import auc
 from accord.evaluation.significance import compare_to
@@ -25,14 +25,14 @@ from accord.methods.partner import SolvedPartner
 from accord.models import is_solved
 from accord.models.base import Setup
 from accord.recommender.recommender import Recommender
-from accord.report.page import write_all
-from accord.report.tables import Figure, Table
+from accord.report.tables import Table
 from accord.training.stack import StackTraining
 from accord_lab.leaderboards.leaderboard import KS, SIGNIFICANT
 from accord_lab.leaderboards.noise_conditions import LabelledPairs
 from accord_lab.leaderboards.page_files import Line, read_entries, read_page_files
 from accord_lab.names import display_name
-from accord_lab.numbers import Floats, mean_sd_or_none
+from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
+from accord_lab.writing import Figure, write_all
 
 NAME = "partners"
 PARTNERS = ("mf", "ease", "item-knn", "ials")

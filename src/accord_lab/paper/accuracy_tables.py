@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from accord.comparing.compare import ALWAYS, Cell, Request
-from accord.comparing.results import mean_sd
 from accord.report.tables import Table
 from accord_lab.names import METHODS, MODELS
-from accord_lab.numbers import standard_deviation
+from accord_lab.numbers import mean_sd, standard_deviation
 from accord_lab.paper.experiment import DECAS, KS, Experiment, FinishedRuns, Part
 from accord_lab.paper.values import figures
 

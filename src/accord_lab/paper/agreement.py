@@ -13,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.comparing.compare import Cell, Request
-from accord.comparing.results import mean_sd
 from accord.errors import InputError
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Figure, Table
+from accord.report.tables import Table
 from accord.training.paper_settings import paper_settings
 from accord_lab.drawing import DARK, LIGHT, drawn, legend_below, panels
 from accord_lab.names import display_name
-from accord_lab.numbers import standard_deviation
+from accord_lab.numbers import mean_sd, standard_deviation
 from accord_lab.pair_scores import pair_scores
 from accord_lab.paper.experiment import (
     CLEAN,
@@ -32,6 +31,7 @@ from accord_lab.paper.experiment import (
     Part,
     rated,
 )
+from accord_lab.writing import Figure
 
 Bits = npt.NDArray[np.bool_]  # a prediction for every training pair
 SHORT = {"neumf": "NMF", "lightgcn": "LGN"}  # as the paper's figure has them

@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.comparing.compare import Cell, Request
-from accord.comparing.results import mean_sd
 from accord.evaluation.evaluate import Relevant, evaluate
 from accord.evaluation.ranking import Ranker
 from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Figure, Table
+from accord.report.tables import Table
 from accord.training.paper_settings import paper_settings
 from accord.training.run import RunSpec
 from accord_lab.drawing import STYLES, drawn, legend_below, panels
 from accord_lab.names import display_name
-from accord_lab.numbers import standard_deviation
+from accord_lab.numbers import mean_sd, standard_deviation
 from accord_lab.paper.experiment import KS, Experiment, FinishedRuns, Part, deep
+from accord_lab.writing import Figure
 
 METHODS = ("normal", "deca", "deca-p")
 Curve = npt.NDArray[np.float64]  # [seeds, epochs]

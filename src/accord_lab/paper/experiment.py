@@ -12,9 +12,10 @@ from accord.comparing.compare import Cell, Request, keys_of
 from accord.data.csr import IntArray
 from accord.data.interactions import Dataset
 from accord.errors import InputError, unknown
-from accord.report.tables import Figure, Table
+from accord.report.tables import Table
 from accord_lab.names import METHODS, MODELS
 from accord_lab.numbers import Floats
+from accord_lab.writing import Figure
 
 DATASETS = ("ml-100k", "modcloth", "adressa", "electronics")
 DECAS = ("deca", "deca-p")

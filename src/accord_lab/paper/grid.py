@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.comparing.compare import Cell, Request
-from accord.report.tables import Figure, Table
+from accord.report.tables import Table
 from accord_lab.drawing import drawn, panels
 from accord_lab.names import display_name
 from accord_lab.paper.experiment import DECAS, Experiment, FinishedRuns, Part, deep
+from accord_lab.writing import Figure
 
 C_GRID = (1.0, 10.0, 100.0, 1000.0)
 ALPHA_GRID = (0.0, 0.5, 1.0)

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from accord.comparing.compare import Cell, Request
-from accord.comparing.results import mean_sd
 from accord.evaluation.noise import auc
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Figure, Table
+from accord.report.tables import Table
 from accord_lab.drawing import STYLES, drawn, legend_below, panels
 from accord_lab.names import display_name
-from accord_lab.numbers import standard_deviation
+from accord_lab.numbers import mean_sd, standard_deviation
 from accord_lab.pair_scores import pair_scores
 from accord_lab.paper.experiment import (
     CLEAN,
@@ -28,6 +27,7 @@ from accord_lab.paper.experiment import (
     Part,
     rated,
 )
+from accord_lab.writing import Figure
 
 KINDS = ("mf", "gmf", "neumf")  # of h and h′
 

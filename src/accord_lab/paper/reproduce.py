@@ -9,13 +9,13 @@ from accord.comparing.compare import Request, compare
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset
 from accord.errors import InputError
-from accord.report.page import write_all
 from accord_lab.paper.accuracy_tables import ABLATION, OVERALL, SELECTION
 from accord_lab.paper.agreement import AGREEMENT
 from accord_lab.paper.curves import CURVES
 from accord_lab.paper.experiment import Experiment, Part, finished_runs
 from accord_lab.paper.grid import GRID
 from accord_lab.paper.posterior import POSTERIOR
+from accord_lab.writing import write_all
 
 EXPERIMENTS = {
     "overall": OVERALL,

@@ -10,10 +10,19 @@ import pytest
 
 @pytest.mark.parametrize("words", ["", "--help", "verify docs", "leaderboard demo --seeds 3"])
 def test_without_matplotlib_one_sentence_says_what_to_install(words):
-    given = ["accord", "lab", *words.split()]
-    code = "import sys; sys.modules['matplotlib'] = None; from accord.__main__ import main; "
-    done = subprocess.run([sys.executable, "-c", f"{code}sys.argv = {given}; main()"], capture_output=True, text=True)
+    done = without_matplotlib("lab", *words.split())
     assert done.returncode == 2
     assert done.stderr == (
         "accord: the command 'lab' cannot be loaded: matplotlib is not installed; run pip install 'accord[lab]'.\n"
     )
+
+
+def test_a_comparison_needs_no_matplotlib():
+    done = without_matplotlib("compare", "demo", "--models", "gfm")
+    assert (done.returncode, done.stderr) == (2, "accord: unknown model 'gfm'; did you mean 'gmf'?\n")
+
+
+def without_matplotlib(*words):
+    given = ["accord", *words]
+    code = "import sys; sys.modules['matplotlib'] = None; from accord.__main__ import main; "
+    return subprocess.run([sys.executable, "-c", f"{code}sys.argv = {given}; main()"], capture_output=True, text=True)

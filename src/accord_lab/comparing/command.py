@@ -57,11 +57,12 @@ def compare(
     dataset = o.load_data(data, log, splitting)
 
     from accord.cli.display import print_table, say, training_progress
-    from accord.comparing.compare import PER_USER, Request, cells_of, render, users_of
+    from accord.comparing.compare import PER_USER, Request, cells_of, users_of
     from accord.comparing.compare import compare as run_comparison
     from accord.comparing.ray_executor import workers_on
     from accord.comparing.results import Results
-    from accord.comparing.tuning import tuned
+    from accord_lab.comparing.tables import render, write_comparison
+    from accord_lab.comparing.tuning import tuned
 
     folder = out or Path("runs") / f"{dataset.name}-compare"
     cells = cells_of(models.split(","), methods.split(","), {k: v for k, v in grid.items() if len(v) > 1})
@@ -77,8 +78,6 @@ def compare(
         shown = [n for n, name in enumerate(table.columns) if "@" not in name or "@20" in name]
         print_table([table.columns[n] for n in shown], [[row[n] for n in shown] for row in table.rows], table.title)
     say(f"raw results: {results.file}; tables: {folder}/compare.md, .html, .csv and .tex")
-
-    from accord.report.run_report import write_comparison
 
     counts = ", ".join(f"{number:,} {part}" for part, number in dataset.counts().items())
     lead = f"{counts}; protocol {protocol}; {seeds} seed{'s' if seeds > 1 else ''}."

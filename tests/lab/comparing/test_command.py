@@ -28,6 +28,11 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     code, out, err = run()
     assert code == 0, err
     assert all(name in out for name in ("mf + normal", "mf + tce", "popularity", "ease", "Holm"))
+    assert err.endswith("report: runs/other-compare/report.html\n")
+    page = (tmp_path / "runs/other-compare/report.html").read_text(encoding="utf-8")
+    assert "<title>Comparison on other</title>" in page
+    assert f"accord {words}" in page
+    assert "Against mf + normal" in page
     before = (tmp_path / "runs/other-compare/results.jsonl").read_text()
     (tmp_path / "runs/other-compare/compare.md").unlink()
     code, again, _ = run("--render-only")

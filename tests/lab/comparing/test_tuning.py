@@ -9,7 +9,7 @@ import pytest
 import accord
 from accord.comparing.compare import Cell, Request, cells_of
 from accord.comparing.results import Results
-from accord.comparing.tuning import SPACE, Choice, LogRange, trials_of, tuned
+from accord_lab.comparing.tuning import SPACE, Choice, LogRange, trials_of, tuned
 from comparisons import quiet
 
 
