@@ -25,7 +25,7 @@ from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.sampling import Batch
 from accord.errors import InputError
 from accord.fitting import fit
-from accord.methods import METHODS
+from accord.methods import find_method
 from accord.methods.base import Method
 from accord.models import build_model
 from accord.models.base import Setup
@@ -57,7 +57,7 @@ class Logits(nn.Module):
 
 def made(name: str, scale: float, sure: float, protocol: str, step: int, precision: torch.dtype) -> Method:
     """A method whose networks are plain logits, in a precision."""
-    kind = METHODS[name]
+    kind = find_method(name)
     has = kind.Config.model_fields
     options = {key: sure for key in ("c1", "c2") if key in has}
     seeds = iter(range(100))
@@ -94,7 +94,7 @@ def precision_of(name: str) -> tuple[dict[float, tuple[float, float]], int, int]
     cases = finite = 0
     for scale in SCALES:
         errors = [(0.0, 0.0)]
-        for sure in SURE if "c1" in METHODS[name].Config.model_fields else (1.0,):
+        for sure in SURE if "c1" in find_method(name).Config.model_fields else (1.0,):
             for protocol in PRESETS:
                 for step in (0, 1, 2):  # DP, DN, and the first step of the released code
                     (loss, slopes), (exact, truth) = (
@@ -227,7 +227,7 @@ def float32_training(models: Sequence[str]) -> Table:
 
 def losses_of(model: str, train: Csr, precision: torch.dtype) -> list[float]:
     setup = Setup(train, (1,), PRESETS["corrected"])
-    kind = METHODS["deca"]
+    kind = find_method("deca")
     method = kind(
         [kind.Config()],
         lambda spec=None, purpose="target": build_model(spec or model, {}, setup, purpose),

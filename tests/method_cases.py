@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -12,6 +14,8 @@ from helpers import make_method, random_csr, spread
 
 USERS, ITEMS, POSITIVES = 12, 9, 20
 TRAIN = random_csr(USERS, ITEMS, 0.3)
+UNKNOWN = np.nan
+SOME = np.array([0.0, 1.0, UNKNOWN, 0.3, UNKNOWN])  # noise, real, unknown, between
 
 
 def make(method, options=({}, {}, {}), model="mf", protocol=CORRECTED, train=TRAIN, **more):
@@ -71,3 +75,23 @@ def found(method, batch, step=0):
 def summed():
     """The rules of a target whose plain loss is summed."""
     return PUBLISHED.own(CDAERules)
+
+
+def with_labels(batch: Batch, label: np.ndarray | None = None) -> tuple[Batch, np.ndarray]:
+    """A batch whose positives have labels [R, P]."""
+    runs, size = len(batch.users), batch.num_positives
+    if label is None:
+        label = np.stack([np.roll(np.resize(SOME, size), run) for run in range(runs)])
+    return batch._replace(columns={**batch.columns, "label": torch.from_numpy(label)}), label
+
+
+def entropies(method, batch, label):
+    """Cross-entropy of positives against r, 1 where it is not known, and of negatives: [R, P] each."""
+    positive, negative = split(probability(method.target, batch), batch.num_positives)
+    r = np.where(np.isnan(label), 1, label)
+    return -r * np.log(positive) - (1 - r) * np.log(1 - positive), -np.log(1 - negative)
+
+
+def labelled_log() -> tuple:
+    label = np.resize(SOME, len(TRAIN.items))
+    return replace(TRAIN, columns={"label": label}), label

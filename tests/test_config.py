@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+
 import pytest
 from pydantic import Field
 
-from accord.config import BaseConfig, describe, full_name, imports_allowed, make_config, resolve
+import accord
+from accord.config import BaseConfig, describe, full_name, imports_allowed, make_config, resolve, with_declared
 from accord.errors import InputError
+from accord.methods import METHODS, find_method
+from accord_lab.methods import ALL_METHODS
+from helpers import small_data
 
 
 class Config(BaseConfig):
@@ -102,3 +108,47 @@ def test_imports_are_allowed_again_after_an_error():
 
 def test_options_are_described_with_their_defaults():
     assert describe(Config) == [("dim", "32", "width"), ("rate", "", "learning rate")]
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A package that declares a method, one that is not there, and one with the name of a built-in method."""
+    (tmp_path / "plugged_package.py").write_text(
+        "from accord.methods.normal import Normal\n\nclass Plugged(Normal):\n    name, summary = 'plugged', 'mine'\n"
+    )
+    (tmp_path / "plugged_package-1.0.dist-info").mkdir()
+    (tmp_path / "plugged_package-1.0.dist-info" / "METADATA").write_text("Name: plugged_package\nVersion: 1.0\n")
+    (tmp_path / "plugged_package-1.0.dist-info" / "entry_points.txt").write_text(
+        "[accord.methods]\n"
+        + "".join(f"{name} = plugged_package:{name.title()}\n" for name in ("plugged", "gone", "normal"))
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_an_installed_package_gives_a_method_a_name(installed, tmp_path):
+    options = {"model.dim": 4, "train.epochs": 1}
+    made = accord.fit(small_data(), "mf", "plugged", options=options, device="cpu", out=tmp_path / "run")
+    assert made.metrics["method"] == "plugged"
+    loaded = accord.Recommender.load(tmp_path / "run")  # without allow_imports, since who installs a package trusts it
+    assert loaded.recommend(k=3).equals(made.recommend(k=3))
+
+
+def test_a_built_in_name_stays_what_it_is(installed):
+    assert find_method("normal") is METHODS["normal"]
+
+
+def test_a_declared_name_that_is_not_there_is_one_sentence(installed):
+    with pytest.raises(InputError, match=r"^'gone' of accord.methods cannot be loaded: .* 'Gone'\.$"):
+        find_method("gone")
+    with pytest.raises(InputError, match="unknown method 'pluged'; did you mean 'plugged'"):
+        find_method("pluged")
+
+
+def test_built_in_names_are_resolved_without_a_look_at_what_is_installed(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "entry_points", None)  # it takes a hundredth of a second
+    assert find_method("deca").name == "deca"
+
+
+def test_all_names_of_the_lab_resolve_and_none_is_missing():
+    assert {*ALL_METHODS} == {*with_declared("method", METHODS)}
+    assert all(find_method(name).name == name for name in ALL_METHODS)

@@ -8,13 +8,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from accord.errors import Argument, InputError, invalid_option, unknown
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 T = TypeVar("T", bound=BaseModel)
+Kind = TypeVar("Kind")
 _may_import: ContextVar[bool] = ContextVar("may_import", default=True)
 
 
@@ -65,13 +69,17 @@ def make_config(config: type[T], options: Mapping[str, Any], where: str) -> T:
 
 
 def resolve(kind: str, spec: Any, registered: Mapping[str, Any]) -> Any:
-    """What a registered name, `package.module:Name` or an object stands for: the only place that imports by name."""
+    """What a registered name, one of an entry point, `package.module:Name` or an object stands for: the only place that
+    imports by name."""
     if not isinstance(spec, str):
         return spec
     if spec in registered:
         return registered[spec]
     if ":" not in spec:
-        raise unknown(kind, spec, registered)
+        entries = declared(f"{kind}s")
+        if spec not in entries:
+            raise unknown(kind, spec, [*registered, *entries])
+        return loaded(entries[spec])
     if not _may_import.get():
         raise InputError(
             f"a file names {spec}, which would import and run code; if you trust it, allow that with ",
@@ -89,6 +97,26 @@ def resolve(kind: str, spec: Any, registered: Mapping[str, Any]) -> Any:
     if not hasattr(module, name):
         raise InputError(f"{kind} '{spec}': '{module_name}' has no '{name}'.")
     return getattr(module, name)
+
+
+def declared(group: str) -> dict[str, EntryPoint]:
+    """What installed packages declare in an entry point group of ours (models, methods, executors), by name."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in sorted(entry_points(group=f"accord.{group}"), key=lambda entry: entry.name)}
+
+
+def loaded(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"'{entry.name}' of {entry.group} cannot be loaded: {error}.") from error
+
+
+def with_declared(kind: str, registered: Mapping[str, Kind]) -> dict[str, Kind]:
+    """Our models or methods, and after them those that installed packages declare."""
+    entries = declared(f"{kind}s")
+    return {**registered, **{name: loaded(entries[name]) for name in entries if name not in registered}}
 
 
 def describe(config: type[BaseModel]) -> list[tuple[str, str, str]]:

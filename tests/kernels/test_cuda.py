@@ -16,12 +16,12 @@ from accord.data.sampling import Batch
 from accord.io.tensors import read_tensors
 from accord.kernels import agreement, cuda
 from accord.kernels.lookups import row_dot
-from accord.methods import METHODS
 from accord.nn import adam
 from accord.nn.layers import Embedding, pair_dot
 from accord.training import step
 from accord.training.stack import train_stack
 from accord.training.trainer import Trainer
+from accord_lab.methods import ALL_METHODS
 from helpers import assert_same_training, finish, make_method, plan_small, random_csr, small_data, spread, start_ranks
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -46,7 +46,7 @@ def trained(run, records, monkeypatch, data=None):
 
 
 @pytest.mark.parametrize("protocol", ["corrected", "published"])
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "pld"])  # which counts on the host
+@pytest.mark.parametrize("method", [name for name in ALL_METHODS if name != "pld"])  # which counts on the host
 @pytest.mark.parametrize("model", MODELS)
 def test_recorded_steps_do_what_steps_do(model, method, protocol, monkeypatch):
     run = plan_small(model, method, (3, 5), protocol=protocol, epochs=6)  # in the last, nothing new is recorded

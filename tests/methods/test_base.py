@@ -8,11 +8,12 @@ import torch
 
 from accord.data.sampling import Batch
 from accord.errors import InputError
-from accord.methods import METHODS, find_method
+from accord.methods import find_method
 from accord.methods.base import cross_entropy
 from accord.nn.layers import Streams
 from accord.protocol import CORRECTED, PUBLISHED
 from accord.random import generators
+from accord_lab.methods import ALL_METHODS
 from helpers import stages_of
 from method_cases import POSITIVES, USERS, found, make, probability, random_batch, summed
 
@@ -24,7 +25,7 @@ def test_posterior_is_the_target_itself(name):
     np.testing.assert_allclose(posterior, probability(method.target, batch), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ALL_METHODS)
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_padding_changes_nothing(name, reduction):
     """Runs of a padded batch against each run's own, unpadded one."""
@@ -111,7 +112,7 @@ def test_a_plain_method_has_one_stage_which_is_itself():
     assert method.num_stages == 1
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ALL_METHODS)
 def test_a_method_has_as_many_stages_as_it_says(name):
     method = make(name)
     stages = stages_of(method)

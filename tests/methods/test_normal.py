@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from accord.data.sampling import Batch
-from accord.methods import METHODS
 from accord.methods.normal import WBPR
 from accord.protocol import PUBLISHED, Protocol, preset_values
+from accord_lab.methods import ALL_METHODS
 from helpers import make_method
 from method_cases import ITEMS, POSITIVES, TRAIN, USERS, found, make, means, probability, random_batch, split, summed
 
@@ -29,7 +29,7 @@ def test_summed_cross_entropy():
 
 
 def test_wbpr_alone_asks_for_popular_negatives():
-    asked = {name: make(name, ({},)) for name in METHODS}
+    asked = {name: make(name, ({},)) for name in ALL_METHODS}
     assert [name for name, method in asked.items() if method.popularity is not None] == ["wbpr"]
     assert asked["wbpr"].popularity == 0, "in full proportion, where the protocol is corrected"
 

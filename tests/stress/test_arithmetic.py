@@ -28,7 +28,7 @@ def test_probabilities_really_reach_nought_and_one():
 
 def test_a_loss_that_is_no_number_is_noticed(monkeypatch):
     """The campaign's own judgement."""
-    broken = arithmetic.METHODS["deca"]
+    broken = arithmetic.find_method("deca")
     monkeypatch.setattr(broken, "loss", lambda method, batch: method.target.value.sum(1) * float("nan"))
     _, cases, finite = arithmetic.precision_of("deca")
     assert finite == 0 < cases

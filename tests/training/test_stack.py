@@ -18,7 +18,6 @@ from accord.data.sampling import TrainingPairs
 from accord.data.store.prepare import prepare
 from accord.data.user_shard import sampler_of, shard_of
 from accord.errors import InputError
-from accord.methods import METHODS
 from accord.methods.base import Method
 from accord.methods.normal import Normal
 from accord.models import MODELS, OF_MEMBERS
@@ -26,6 +25,7 @@ from accord.nn.ranks import SeveralRanks
 from accord.random import generators
 from accord.training.stack import train_stack
 from accord.training.trainer import Diverged
+from accord_lab.methods import ALL_METHODS
 from helpers import CPU, assert_same_weights, one_run, plan_small, small_data, train_small
 from ramp import spoil
 
@@ -51,7 +51,7 @@ def weighted_data(weight=None):
 
 
 @pytest.mark.parametrize("model", ["mf", "cdae", "lightgcn"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ALL_METHODS)
 def test_weights_of_one_change_no_bit(model, method):
     plain, _ = train_small(model, method, (3, 5))
     weighted, _ = train_small(model, method, (3, 5), weighted_data(1.0))
@@ -66,7 +66,7 @@ def test_weights_of_one_change_no_bit_of_a_solved_model(model):
     assert torch.equal(plain.score_all(torch.arange(5)), weighted.score_all(torch.arange(5)))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ALL_METHODS)
 def test_weights_change_what_is_learned(method):
     plain, _ = train_small("mf", method, (3,))
     weighted, _ = train_small("mf", method, (3,), weighted_data(3.0))

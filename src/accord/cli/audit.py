@@ -71,7 +71,7 @@ def audit(
     from accord.auditing.audit import audit as run_audit
     from accord.auditing.audit import is_unfinished
     from accord.cli.display import training_progress
-    from accord.comparing.ray_executor import workers_on
+    from accord.comparing.executor import workers_on
 
     processes = torch.get_num_threads()
     folder = o.run_folder(out, _default_folder(source), resume, overwrite, "audit", "summary.json", is_unfinished)

@@ -1,4 +1,4 @@
-"""Who does the work: this process, several processes of this machine, or a Ray cluster (`ray_executor`)."""
+"""Who does the work: this process, several processes of this machine, or a cluster (`accord_lab.cluster`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
 
+from accord.config import declared, loaded
 from accord.errors import Argument, InputError
 from accord.training.plan import find_device
 from accord.training.trainer import Progress
@@ -86,6 +88,24 @@ class Here:
             for result in work(data, job.task, device, watch, say):
                 yield number, result
             left.done(job)
+
+
+def cluster_executor() -> Any:
+    """What trains on a Ray cluster: `workers_on(address, say)` and `train_on(address, processes, device, words)`."""
+    entry = declared("executors").get("ray")
+    if entry is None:
+        raise InputError(Argument("cluster"), ": no package declares what trains there; install accord again.")
+    return loaded(entry)
+
+
+@contextmanager
+def workers_on(cluster: str | None, say: Say) -> Iterator[Workers]:
+    """This process, or the cluster at an address for as long as the block lasts."""
+    if cluster is None:
+        yield Here()
+    else:
+        with cluster_executor().workers_on(cluster, say) as workers:
+            yield workers
 
 
 @dataclass

@@ -5,18 +5,13 @@ from __future__ import annotations
 from accord.config import resolve
 from accord.errors import InputError
 from accord.methods.base import Method
-from accord.methods.dcf import DCF
 from accord.methods.deca import DeCA, DeCAp
-from accord.methods.denoising_losses import RCE, TCE
-from accord.methods.eard import EARD
 from accord.methods.normal import WBPR, Ensemble, Normal
-from accord.methods.pld import PLD
 from accord.methods.softmax import BSL, Softmax
 from accord.methods.solve import Solve
-from accord.methods.udt import UDT
 from accord.models import ModelSpec, is_solved
 
-LISTED: tuple[type[Method], ...] = (Normal, Softmax, BSL, WBPR, TCE, RCE, DCF, UDT, PLD, EARD, Ensemble, DeCA, DeCAp)
+LISTED: tuple[type[Method], ...] = (Normal, Softmax, BSL, WBPR, Ensemble, DeCA, DeCAp)
 METHODS: dict[str, type[Method]] = {method.name: method for method in LISTED}
 MethodSpec = str | type[Method]
 

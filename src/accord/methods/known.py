@@ -40,25 +40,6 @@ def targets(batch: Batch, logits: Tensor) -> Tensor:
     return result
 
 
-def suspects(batch: Batch, real: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """What may be dropped, the largest values first: those of positives [R, P], a labelled one last of all; and of how
-    many pairs a share is dropped [R, 1]: of all that are there (`real`: [R, P + N]), less two for each labelled one."""
-    count, labels = real.sum(1, keepdim=True), labels_of(batch)
-    if labels is None:
-        return values, count
-    labelled = (labels.present * real[:, : batch.num_positives]).sum(1, keepdim=True)
-    return values.masked_fill(labels.present, -1.0), count - 2 * labelled
-
-
-def trust_labelled(batch: Batch, weights: Tensor) -> Tensor:
-    """Weights [R, P + N] by which a method doubts pairs: 1 for a labelled one."""
-    labels = labels_of(batch)
-    if labels is None:
-        return weights
-    size = batch.num_positives
-    return torch.cat([torch.where(labels.present, 1.0, weights[:, :size]), weights[:, size:]], 1)
-
-
 def labelled(train: Csr) -> npt.NDArray[np.bool_]:
     """Which training interactions have a label: [n]."""
     label = train.columns.get("label")

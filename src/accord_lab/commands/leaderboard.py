@@ -158,8 +158,7 @@ def _with_progress(
     """Run with a progress bar; nothing is lost by an interruption."""
     from accord.cli.display import say, training_progress
     from accord.comparing.compare import Request
-    from accord.comparing.executor import Processes
-    from accord.comparing.ray_executor import workers_on
+    from accord.comparing.executor import Processes, workers_on
 
     for folder in reuse or []:
         if not folder.is_dir():

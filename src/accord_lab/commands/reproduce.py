@@ -60,7 +60,7 @@ def reproduce(
         what: text.split(",") for what, text in (("dataset", dataset), ("model", model), ("method", method)) if text
     }
     from accord.cli.display import say
-    from accord.comparing.ray_executor import workers_on
+    from accord.comparing.executor import workers_on
     from accord_lab.comparing.command import continuing
 
     runs = 3 if seeds is None else seeds

@@ -59,7 +59,7 @@ def compare(
     from accord.cli.display import print_table, say, training_progress
     from accord.comparing.compare import PER_USER, Request, cells_of, users_of
     from accord.comparing.compare import compare as run_comparison
-    from accord.comparing.ray_executor import workers_on
+    from accord.comparing.executor import workers_on
     from accord.comparing.results import Results
     from accord_lab.comparing.tables import render, write_comparison
     from accord_lab.comparing.tuning import tuned

@@ -19,13 +19,13 @@ from accord.data.interactions import Dataset
 from accord.data.simulate import KINDS
 from accord.errors import InputError, unknown
 from accord.io.files import write_json
-from accord.methods import METHODS
 from accord.report.tables import Table
 from accord_lab import charts
 from accord_lab.comparing.tuning import tuned
 from accord_lab.leaderboards.leaderboard import KS, TRIALS, row_name
 from accord_lab.leaderboards.noise_conditions import BUILT_IN, CLEAN, Condition, conditions
 from accord_lab.leaderboards.page_files import Line, read_entries, read_page_files
+from accord_lab.methods import ALL_METHODS
 from accord_lab.names import display_name
 from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
 from accord_lab.writing import Figure, write_all
@@ -42,7 +42,7 @@ def run(
     request_for: Callable[[Dataset], Request],
     folder: Path,
     models: Sequence[str] = MODELS,
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] = ALL_METHODS,
     trials: int = TRIALS,
     kinds: Sequence[str] = KINDS,
     rates: Sequence[float] = RATES,

@@ -19,7 +19,6 @@ from accord.data.interactions import Dataset
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.significance import Comparison, compare_to, holm
 from accord.io.files import write_json
-from accord.methods import METHODS
 from accord.protocol import PRESETS
 from accord.report.tables import Table
 from accord_lab import charts
@@ -27,6 +26,7 @@ from accord_lab.comparing.tuning import space_of, tuned
 from accord_lab.leaderboards.noise_conditions import LabelledPairs
 from accord_lab.leaderboards.oracle import oracle_line
 from accord_lab.leaderboards.page_files import Line, read_entries, read_page_files
+from accord_lab.methods import ALL_METHODS
 from accord_lab.names import ORACLE, display_name
 from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
 from accord_lab.writing import Figure, write_all
@@ -59,7 +59,7 @@ def run(
     request_for: Callable[[Dataset], Request],
     folder: Path,
     models: Sequence[str] = MODELS,
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] = ALL_METHODS,
     trials: int = TRIALS,
 ) -> list[Table | Figure]:
     """Tune, train and test on each dataset, and write the page of everything that the folder holds."""

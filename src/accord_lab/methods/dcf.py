@@ -12,8 +12,8 @@ from torch import Tensor
 
 from accord.data.sampling import Batch
 from accord.methods.base import Build, cross_entropy
-from accord.methods.denoising_losses import DropConfig, Drops
 from accord.protocol import Protocol
+from accord_lab.methods.denoising_losses import DropConfig, Drops
 
 
 class DCF(Drops):

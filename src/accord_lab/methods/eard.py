@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.config import BaseConfig
-from accord.methods.whole_log import Floats, WeighsByLoss, standing
+from accord_lab.methods.whole_log import Floats, WeighsByLoss, standing
 
 
 class EARD(WeighsByLoss):

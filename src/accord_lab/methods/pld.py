@@ -14,9 +14,9 @@ from accord.config import BaseConfig
 from accord.data.sampling import Batch
 from accord.methods.base import Build, Method, cross_entropy
 from accord.methods.known import labelled, labels_of
-from accord.methods.whole_log import counts_for
 from accord.nn.layers import Streams
 from accord.protocol import Protocol
+from accord_lab.methods.whole_log import counts_for
 
 
 class PLD(Method):

@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.config import BaseConfig
-from accord.methods.whole_log import Floats, WeighsByLoss, of_each_user, standing
+from accord_lab.methods.whole_log import Floats, WeighsByLoss, of_each_user, standing
 
 
 class UDT(WeighsByLoss):

@@ -12,10 +12,10 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.sampling import Batch, sums
 from accord.methods.base import Build, Method, cross_entropy
-from accord.methods.known import labelled, suspects, trust_labelled
-from accord.methods.noise_rate import noise_share
-from accord.methods.whole_log import counts_for, positive_losses
+from accord.methods.known import labelled, labels_of
 from accord.protocol import Protocol
+from accord_lab.methods.noise_rate import noise_share
+from accord_lab.methods.whole_log import counts_for, positive_losses
 
 
 class DropConfig(BaseConfig):
@@ -44,7 +44,7 @@ class Drops(Method):
     def order(self, batch: Batch, real: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """The place of each positive by its value, the largest first [R, P], and how many are dropped [R, 1]."""
         rate = self.drop * (self.step / self.ramp).clamp(max=1)  # [R, 1]
-        values, count = suspects(batch, real, values)
+        values, count = _suspects(batch, real, values)
         place = values.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
         return place, (rate * count).floor()
 
@@ -53,6 +53,16 @@ class Drops(Method):
         total = sums(batch.weighted(losses))
         # twice, to weigh against L2 as the two means of the other methods do
         return total if self.rules.reduction == "sum" else 2 * total / count.clamp(min=1)
+
+
+def _suspects(batch: Batch, real: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """What may be dropped, the largest values first: those of positives [R, P], a labelled one last of all; and of how
+    many pairs a share is dropped [R, 1]: of all that are there (`real`: [R, P + N]), less two for each labelled one."""
+    count, labels = real.sum(1, keepdim=True), labels_of(batch)
+    if labels is None:
+        return values, count
+    labelled = (labels.present * real[:, : batch.num_positives]).sum(1, keepdim=True)
+    return values.masked_fill(labels.present, -1.0), count - 2 * labelled
 
 
 class TCE(Drops):
@@ -101,4 +111,13 @@ class RCE(Method):
     def loss(self, batch: Batch) -> Tensor:
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
         weights = torch.exp(-losses.detach() * self.beta)  # exp(-BCE) is f for a positive and 1 - f for a negative
-        return self.reduced(batch, trust_labelled(batch, weights) * losses)
+        return self.reduced(batch, _trust_labelled(batch, weights) * losses)
+
+
+def _trust_labelled(batch: Batch, weights: Tensor) -> Tensor:
+    """Weights [R, P + N] by which a method doubts pairs: 1 for a labelled one."""
+    labels = labels_of(batch)
+    if labels is None:
+        return weights
+    size = batch.num_positives
+    return torch.cat([torch.where(labels.present, 1.0, weights[:, :size]), weights[:, size:]], 1)

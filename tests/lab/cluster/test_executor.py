@@ -22,16 +22,15 @@ import torch
 import yaml
 
 import accord
-from accord.cli import ray_launcher
 from accord.cli.app import main
 from accord.comparing.compare import Request, cells_of, compare
-from accord.comparing.executor import Job, Workers
-from accord.comparing.ray_executor import workers_on
+from accord.comparing.executor import Job, Workers, workers_on
 from accord.comparing.results import Results
 from accord.errors import InputError
+from accord_lab.cluster import launcher
 from started import Started
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CPU = torch.device("cpu")
 SMALL = {"object_store_memory": 80 * 2**20, "num_cpus": 1, "memory": 2 * 2**30, "include_dashboard": False}
 
@@ -150,9 +149,9 @@ def test_errors_of_workers_are_our_own(workers: Workers) -> None:
 
 
 def test_more_ranks_than_there_is_room_for(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_launcher, "SECONDS_FOR_ROOM", 1.0)
+    monkeypatch.setattr(launcher, "SECONDS_FOR_ROOM", 1.0)
     with pytest.raises(InputError, match=r"^--ranks 9: the cluster has no free CPU for every process"):
-        ray_launcher._start(workers.ray, 9, {"num_cpus": 1, "num_gpus": 0})
+        launcher._start(workers.ray, 9, {"num_cpus": 1, "num_gpus": 0})
 
 
 def test_one_run_in_ranks_on_both_nodes(address: str, tmp_path: Path) -> None:

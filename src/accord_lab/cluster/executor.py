@@ -27,7 +27,6 @@ from accord.comparing.executor import (
     Screen,
     Watch,
     Work,
-    Workers,
 )
 from accord.errors import Argument, InputError
 from accord.fitting import deterministic
@@ -43,11 +42,8 @@ NONE_BEGINS = "no node has started a job yet: all may be busy, or none has what 
 
 
 @contextmanager
-def workers_on(cluster: str | None, say: Say) -> Iterator[Workers]:
-    """This process, or the cluster at an address for as long as the block lasts."""
-    if cluster is None:
-        yield Here()
-        return
+def workers_on(cluster: str, say: Say) -> Iterator[Cluster]:
+    """The cluster at an address, for as long as the block lasts."""
     ray = _ray()
     _connect(ray, cluster)
     try:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from accord.data.csr import Csr
-from accord.methods import whole_log
-from accord.methods.whole_log import counts_for, of_each_user, positive_losses, standing
+from accord_lab.methods import whole_log
+from accord_lab.methods.whole_log import counts_for, of_each_user, positive_losses, standing
 from method_cases import TRAIN, make
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from accord.data.csr import IntArray
-from accord.methods.whole_log import Floats, of_each_user
+from accord_lab.methods.whole_log import Floats, of_each_user
 
 BINS = 512  # losses from 0 to 1 are counted in so many before they are fitted
 STEPS = 200

@@ -13,7 +13,9 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from accord.cli.display import say
 from accord.errors import InputError
+from accord_lab.cluster.executor import workers_on
 
 SECONDS_FOR_ROOM = 60.0
 SECONDS_BETWEEN_LOOKS = 0.3
@@ -21,13 +23,9 @@ SECONDS_BETWEEN_LOOKS = 0.3
 
 def train_on(cluster: str, processes: int, device: str, words: Sequence[str]) -> int:
     """Run a command in several processes and print their output; the exit code is that of one that failed, or 0."""
-    from accord.cli.display import say
-    from accord.comparing.ray_executor import Cluster, workers_on
-
     if processes < 1:
         raise InputError(f"--ranks {processes}: give at least 1.")
     with workers_on(cluster, say) as workers:
-        assert isinstance(workers, Cluster)
         needs = {"num_cpus": 1, "num_gpus": int(workers.device(device).type == "cuda")}
         started = _start(workers.ray, processes, needs)
         address, port = workers.ray.get(started[0].meeting_place.remote())

@@ -1,4 +1,4 @@
-"""Processes of one run on a Ray cluster, without one; tests/comparing/test_ray_executor.py starts a real cluster."""
+"""Processes of one run on a Ray cluster, without one; test_executor.py starts a real cluster."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from accord.cli import ray_launcher
 from accord.errors import InputError
+from accord_lab.cluster import launcher
 
 
 class Queue:
@@ -30,7 +30,7 @@ class Queue:
 
 def test_what_a_process_prints_is_sent_line_by_line():
     queue = Queue()
-    out = ray_launcher._Lines("stdout", queue)
+    out = launcher._Lines("stdout", queue)
     assert out.write("one\ntw") == 6
     out.write("o\n")
     out.write("rest")
@@ -43,7 +43,7 @@ def test_a_process_runs_the_command_and_gives_its_code(words, code, tmp_path, mo
     monkeypatch.setattr(sys, "argv", sys.argv)
     monkeypatch.setenv("ACCORD_TEST", "before")
     queue = Queue()
-    assert ray_launcher.Process().run(words, str(tmp_path), {"ACCORD_TEST": "set"}, queue) == code
+    assert launcher.Process().run(words, str(tmp_path), {"ACCORD_TEST": "set"}, queue) == code
     (name, line), *_ = queue.lines
     assert name == ("stderr" if code else "stdout")
     assert line.startswith("accord")
@@ -67,13 +67,13 @@ def test_lines_are_printed_and_the_largest_code_is_returned(capsys):
         get=get,
         exceptions=SimpleNamespace(RayActorError=Lost),
     )
-    assert ray_launcher._print_lines(ray, [0, 0], queue) == 0
+    assert launcher._print_lines(ray, [0, 0], queue) == 0
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("a result\n", "a note\n")
-    assert ray_launcher._print_lines(ray, [0, "lost"], queue) == 2
-    assert ray_launcher._print_lines(ray, [130, 0], queue) == 130
+    assert launcher._print_lines(ray, [0, "lost"], queue) == 2
+    assert launcher._print_lines(ray, [130, 0], queue) == 130
 
 
 def test_there_is_at_least_one_process():
     with pytest.raises(InputError, match="--ranks 0: give at least 1"):
-        ray_launcher.train_on("auto", 0, "cpu", [])
+        launcher.train_on("auto", 0, "cpu", [])
