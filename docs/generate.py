@@ -43,7 +43,7 @@ def filled(text: str) -> str:
 def protocol_table() -> str:
     """The rules for all, then those that single methods and models declare."""
     rows = ["| field | values | `published` | `corrected` | meaning |", "|---|---|---|---|---|"]
-    kinds = Protocol, *every_rule_kind()
+    kinds = Protocol, *every_rule_kind(installed=True)
     published, corrected = (
         {"name": name} | {k: v for kind in kinds for k, v in preset_values(kind, name).items()} for name in NAMES
     )

@@ -22,10 +22,10 @@ from accord.comparing.compare import Cell, Request, compare, keys_of
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset
 from accord.data.load import load_named
-from accord.methods.normal import Ensemble
-from accord.models import MODELS
+from accord.models import own_class
 from accord.training.plan import plan
 from accord_lab import names
+from accord_lab.methods.baselines import Ensemble
 from accord_lab.paper.experiment import KS
 
 Rule = dict[str, Any]
@@ -43,7 +43,8 @@ DATASETS = ("ml-100k", "modcloth", "adressa")
 def steps(data: Dataset, model: str, method: str, epochs: int | None) -> int:
     """Of the whole training, if it does not stop early."""
     config = plan(data, model, method, "published", 1, {}, epochs).config.train
-    size = len(data.users) if MODELS[model].batching == "users" else len(data.train)
+    kind = own_class(model)
+    size = len(data.users) if kind is not None and kind.batching == "users" else len(data.train)
     return config.epochs * -(-size // config.batch_size)
 
 

@@ -148,9 +148,9 @@ def with_dim(model: ModelSpec, dim: int = 4) -> dict[str, Any]:
 
 
 def _named(model: str) -> type[Model]:
-    from accord.models import MODELS
+    from accord.models import own_class
 
-    return MODELS[model]
+    return own_class(model)
 
 
 def plan_small(

@@ -8,7 +8,16 @@ import pytest
 from pydantic import Field
 
 import accord
-from accord.config import BaseConfig, describe, full_name, imports_allowed, make_config, resolve, with_declared
+from accord.config import (
+    BaseConfig,
+    declared,
+    describe,
+    full_name,
+    imports_allowed,
+    make_config,
+    resolve,
+    with_declared,
+)
 from accord.errors import InputError
 from accord.methods import METHODS, find_method
 from accord_lab.methods import ALL_METHODS
@@ -123,6 +132,9 @@ def installed(tmp_path, monkeypatch):
         + "".join(f"{name} = plugged_package:{name.title()}\n" for name in ("plugged", "gone", "normal"))
     )
     monkeypatch.syspath_prepend(tmp_path)
+    declared.cache_clear()
+    yield
+    declared.cache_clear()
 
 
 def test_an_installed_package_gives_a_method_a_name(installed, tmp_path):

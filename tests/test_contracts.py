@@ -18,13 +18,13 @@ from accord.recommender.recommender import Recommender
 from contracts import Biased, MethodContract, ModelContract, Smoothed, TwoTower
 from helpers import small_data
 
+EVERY_MODEL, EVERY_METHOD = with_declared("model", MODELS), with_declared("method", METHODS)
 ALONE = [
-    name for name, model in MODELS.items() if model not in OF_MEMBERS
+    name for name, model in EVERY_MODEL.items() if model not in OF_MEMBERS
 ]  # the others: tests/models/test_consensus.py
 ALL_MODELS = [*ALONE, TwoTower, Biased]
-LEARNED = [*(name for name in ALONE if not MODELS[name].solved), TwoTower, Biased]
-NAMED = with_declared("method", METHODS)
-ALL_METHODS = [*NAMED, Smoothed]
+LEARNED = [*(name for name in ALONE if not EVERY_MODEL[name].solved), TwoTower, Biased]
+ALL_METHODS = [*EVERY_METHOD, Smoothed]
 
 
 def label(spec):
@@ -43,11 +43,11 @@ class TestMethods(MethodContract):
 
 
 def test_every_registered_name_is_its_own():
-    assert all(model.name == name for name, model in MODELS.items())
-    assert all(method.name == name for name, method in NAMED.items())
+    assert all(model.name == name for name, model in EVERY_MODEL.items())
+    assert all(method.name == name for name, method in EVERY_METHOD.items())
 
 
-@pytest.mark.parametrize("kind", [*MODELS.values(), *NAMED.values()], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [*EVERY_MODEL.values(), *EVERY_METHOD.values()], ids=lambda kind: kind.name)
 def test_every_option_is_described(kind):
     assert kind.summary
     assert all(field.description for field in kind.Config.model_fields.values())

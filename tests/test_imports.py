@@ -77,6 +77,7 @@ LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab i
     "numbers": set(),
     "writing": set(),
     "methods": set(),
+    "models": set(),
     "cluster": set(),
     "comparing": {"numbers", "writing"},
     "drawing": {"writing"},
@@ -85,7 +86,7 @@ LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab i
     "paper": {"drawing", "names", "numbers", "pair_scores", "writing"},
     "leaderboards": {"charts", "comparing", "methods", "names", "numbers", "pair_scores", "writing"},
     "labels": {"charts", "leaderboards", "names", "numbers", "pair_scores", "writing"},
-    "findings": {"leaderboards", "names", "numbers", "paper", "writing"},
+    "findings": {"leaderboards", "methods", "names", "numbers", "paper", "writing"},
     "verify": {"findings", "labels", "leaderboards", "names", "numbers", "paper"},
     "commands": {"comparing", "labels", "leaderboards", "paper", "verify", "writing"},
 }

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -99,6 +100,7 @@ def resolve(kind: str, spec: Any, registered: Mapping[str, Any]) -> Any:
     return getattr(module, name)
 
 
+@cache
 def declared(group: str) -> dict[str, EntryPoint]:
     """What installed packages declare in an entry point group of ours (models, methods, executors), by name."""
     from importlib.metadata import entry_points

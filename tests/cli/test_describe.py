@@ -20,7 +20,7 @@ def test_models_and_methods_are_listed_with_their_options(monkeypatch, capsys):
 
 
 def test_every_model_and_method_has_a_line_and_all_of_its_options(monkeypatch, capsys):
-    for command, kinds in (("models", MODELS), ("methods", with_declared("method", METHODS))):
+    for command, kinds in (("models", with_declared("model", MODELS)), ("methods", with_declared("method", METHODS))):
         _, out, _ = run(monkeypatch, capsys, command)
         lines = out.splitlines()
         for kind in kinds.values():

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from accord.comparing.compare import Request
-from accord.methods.normal import Ensemble
+from accord_lab.methods.baselines import Ensemble
 from helpers import script, small_data
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"

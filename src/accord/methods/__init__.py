@@ -6,12 +6,12 @@ from accord.config import resolve
 from accord.errors import InputError
 from accord.methods.base import Method
 from accord.methods.deca import DeCA, DeCAp
-from accord.methods.normal import WBPR, Ensemble, Normal
+from accord.methods.normal import Normal
 from accord.methods.softmax import BSL, Softmax
 from accord.methods.solve import Solve
 from accord.models import ModelSpec, is_solved
 
-LISTED: tuple[type[Method], ...] = (Normal, Softmax, BSL, WBPR, Ensemble, DeCA, DeCAp)
+LISTED: tuple[type[Method], ...] = (Normal, Softmax, BSL, DeCA, DeCAp)
 METHODS: dict[str, type[Method]] = {method.name: method for method in LISTED}
 MethodSpec = str | type[Method]
 

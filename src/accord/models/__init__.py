@@ -20,14 +20,13 @@ from accord.models.ials import IALS
 from accord.models.item_knn import ItemKNN
 from accord.models.lightgcn import LightGCN
 from accord.models.mf import MF
-from accord.models.neumf import NeuMF
 from accord.models.plain import PlainModel
 from accord.models.popularity import Popularity, Quality
 from accord.models.sparse_ease import SparseEASE
 from accord.models.user_knn import UserKNN
 from accord.nn.layers import initialise
 
-LEARNED: tuple[type[Model], ...] = (MF, GMF, NeuMF, CDAE, LightGCN)
+LEARNED: tuple[type[Model], ...] = (MF, GMF, CDAE, LightGCN)
 SOLVED: tuple[type[Model], ...] = (Popularity, EASE, SparseEASE, ItemKNN, UserKNN, GraphFilter, IALS, Quality)
 OF_MEMBERS: tuple[type[Model], ...] = (Auto, Consensus)
 MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED, *OF_MEMBERS)}

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from accord.config import imports_allowed, make_config
+from accord.config import imports_allowed, make_config, with_declared
 from accord.data.csr import Csr
 from accord.errors import InputError, shown, unknown
 from accord.evaluation.evaluate import MOST_KS, Evaluation
@@ -226,17 +226,25 @@ def reference(spec: Any) -> str:
     return spec if isinstance(spec, str) else f"{spec.__module__}:{spec.__qualname__}"
 
 
-def every_rule_kind() -> list[type[OwnRules]]:
-    """The rules that our models and methods declare, each once."""
-    kinds = [*(method.Rules for method in METHODS.values()), *(model.Rules for model in MODELS.values())]
+def every_rule_kind(installed: bool = False) -> list[type[OwnRules]]:
+    """The rules that our models and methods declare, each once; `installed`: those of other packages too."""
+    groups: dict[str, Mapping[str, Any]] = {"method": METHODS, "model": MODELS}
+    kinds = [
+        kind.Rules
+        for name, ours in groups.items()
+        for kind in (with_declared(name, ours) if installed else ours).values()
+        if hasattr(kind, "Rules")
+    ]
     return [kind for kind in dict.fromkeys(kinds) if kind.model_fields]
 
 
 def check_rules(protocol: Protocol, more: Iterable[type[OwnRules]] = ()) -> Protocol:
     """The protocol, if all that it says of single models and methods is what one of them declares."""
-    kinds = [*every_rule_kind(), *more]
+    kinds, extra = [*every_rule_kind(), *more], protocol.model_extra or {}
+    if not extra.keys() <= {name for kind in kinds for name in kind.model_fields}:
+        kinds = [*every_rule_kind(installed=True), *more]
     declared = {name for kind in kinds for name in kind.model_fields}
-    for name in protocol.model_extra or {}:
+    for name in extra:
         if name not in declared:
             raise unknown("option of protocol", name, [*Protocol.model_fields, *sorted(declared)])
     for kind in kinds:

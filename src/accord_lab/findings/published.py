@@ -11,9 +11,9 @@ import numpy as np
 
 from accord.comparing.compare import Cell
 from accord.comparing.results import read_lines
-from accord.methods.normal import WBPRRules
 from accord.protocol import preset_values
 from accord_lab.findings.raw import Raw, cell_name, claim, table
+from accord_lab.methods.baselines import WBPRRules
 from accord_lab.names import METHODS, MODELS, display_name
 from accord_lab.numbers import percent, short, standard_deviation
 from accord_lab.paper.accuracy_tables import (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from accord.methods import METHODS
-
-OF_LITERATURE = ("tce", "rce", "dcf", "udt", "pld", "eard")
-FIRST = ("normal", "softmax", "bsl", "wbpr")
-ALL_METHODS = (*FIRST, *OF_LITERATURE, *(name for name in METHODS if name not in FIRST))  # in the order of tables
+ALL_METHODS = (
+    *("normal", "softmax", "bsl", "wbpr", "tce", "rce", "dcf", "udt", "pld", "eard", "ensemble", "deca", "deca-p"),
+)  # those of accord among them, in the order of tables

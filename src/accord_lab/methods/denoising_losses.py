@@ -111,13 +111,6 @@ class RCE(Method):
     def loss(self, batch: Batch) -> Tensor:
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
         weights = torch.exp(-losses.detach() * self.beta)  # exp(-BCE) is f for a positive and 1 - f for a negative
-        return self.reduced(batch, _trust_labelled(batch, weights) * losses)
-
-
-def _trust_labelled(batch: Batch, weights: Tensor) -> Tensor:
-    """Weights [R, P + N] by which a method doubts pairs: 1 for a labelled one."""
-    labels = labels_of(batch)
-    if labels is None:
-        return weights
-    size = batch.num_positives
-    return torch.cat([torch.where(labels.present, 1.0, weights[:, :size]), weights[:, size:]], 1)
+        if (labels := labels_of(batch)) is not None:  # a labelled pair is not doubted
+            weights[:, : batch.num_positives].masked_fill_(labels.present, 1.0)
+        return self.reduced(batch, weights * losses)
