@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.progress import Task, TaskID
 
+from accord.cli import display
 from accord.cli.display import metrics_table, print_table, say, table_as_text, training_progress, write_table
 from accord.training.trainer import Progress
 
@@ -74,16 +77,60 @@ def test_progress_is_silent_where_nobody_looks(capsys):
     assert printed.err.strip() == ""
 
 
-def test_a_search_says_once_what_it_tries_where_there_is_no_bar(capsys, monkeypatch):
+def test_a_search_says_once_what_it_tries_on_a_terminal_too(capsys, monkeypatch):
     progress = Progress("ease 1/2", 0, 2, 0, float("nan"), 0.0, None, "tried", "auto tries ease")
+    for colour in ("", "1"):  # as on a terminal
+        monkeypatch.setenv("FORCE_COLOR", colour)
+        with training_progress() as watch:
+            watch(progress)
+            watch(replace(progress, stage="ease 2/2", plan=None))
+        assert capsys.readouterr().err.count("auto tries ease") == 1
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass when the test says so."""
+    now = [0.0]
+    monkeypatch.setattr(display, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_log_file_gets_a_line_now_and_then_with_the_time_left(capsys, clock):
     with training_progress() as watch:
-        watch(progress)
-        watch(replace(progress, stage="ease 2/2", plan=None))
-    assert capsys.readouterr().err.splitlines() == ["auto tries ease"]
-    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal, where bars show it
+        for seconds, done in ((0, 0), (20, 1), (40, 2), (80, 3), (81, 4)):
+            clock[0] = seconds
+            watch(Progress(f"ease {done}, best so far 0.4831", done, 4, unit="tried"))
+            watch(Progress("1/1", 1, 9))
+        clock[0] = 120
+        watch(Progress("1/1", 4, 9, 100, 0.5, 80.0))
+    assert capsys.readouterr().err.splitlines() == [
+        "ease 2, best so far 0.4831: 2/4 tried, 0:00:40 left",
+        "ease 3, best so far 0.4831: 3/4 tried, 0:00:27 left",
+        "ease 4, best so far 0.4831: 4/4 tried; training 1/1: 4/9 epochs · loss 0.5000 · 80 steps/s, 0:01:05 left",
+    ]
+
+
+def test_a_search_of_many_settings_stays_within_a_small_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
     with training_progress() as watch:
-        watch(progress)
-    assert "auto tries" not in capsys.readouterr().err
+        for number in range(30):
+            watch(Progress(f"gmf {number}, best so far 0.4831", number, 30, unit="tried"))
+            watch(Progress(f"1/{number}", 1, 9, 100, 0.5, 80.0))
+        for number in range(30):  # of many processes
+            watch(Progress(f"job {number}", 1, 9))
+    drawn = capsys.readouterr().err
+    assert "gmf 29" in drawn
+    frames = re.findall(r"(?:\x1b\[1A\x1b\[2K)+", drawn)  # the rows of a frame that are removed at its end
+    assert max(frame.count("\x1b[1A") for frame in frames) <= display.MOST_ROWS + 1
+
+
+def test_the_time_left_shrinks_while_nothing_is_reported(clock):
+    task = Task(TaskID(0), "rows", 10, 1, lambda: 0.0, fields={"ends": 300.0})
+    shown = []
+    for clock[0] in (30, 60, 400):
+        shown.append(str(display.TimeLeft().render(task)))
+    assert shown == ["0:04:30 left", "0:04:00 left", "0:00:00 left"]
 
 
 def shown(capsys, ks, *given):

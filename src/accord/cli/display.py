@@ -6,11 +6,16 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress import Progress as ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from accord.config import describe, full_name
 from accord.errors import Note, printable
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
 
 WIDE = 200
 SHOWN_KS = (10, 20)
+LINES_APART = 30.0  # seconds between two lines about progress where there is no terminal
+MOST_ROWS = 6  # about progress on a terminal
+SEARCH = "search"  # the row of a search, above those of the trainings in it
 
 
 def console(stderr: bool = False) -> Console:
@@ -109,43 +117,83 @@ def members_table(metrics: dict[str, Any]) -> None:
     say_notes(metrics.get("notes", ()))
 
 
-Shown = Callable[..., None]  # a step, how much of it is done, of how much, and a status
+class TimeLeft(ProgressColumn):
+    """How long it still takes if it goes on as it did: it shrinks between two reports too."""
+
+    def render(self, task: Task) -> Text:
+        ends = task.fields["ends"]
+        return Text("" if ends is None else _time_left(ends))
+
+
+def _time_left(ends: float) -> str:
+    return f"{timedelta(seconds=max(0, round(ends - monotonic())))} left"
 
 
 @contextmanager
-def step_progress() -> Iterator[Shown]:
-    """A bar for each step of long work, on a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def step_progress() -> Iterator[Callable[..., None]]:
+    """What long work is doing and how long it still takes: a few rows on a terminal, elsewhere a line now and then.
 
+    Yields a function of a step, how much of it is done, of how much, and what that is; it takes the row of the step
+    before it if both name the same `row`.
+    """
     screen = Console(stderr=True)
-    text, status = TextColumn("{task.description}"), TextColumn("{task.fields[status]}")
-    columns = (text, BarColumn(), MofNCompleteColumn(), status, TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        tasks: dict[str, Any] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(16), TextColumn("{task.fields[done]}"), TimeLeft())
+    with ProgressBar(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        tasks: dict[str, TaskID] = {}
+        starts: dict[str, tuple[float, int]] = {}  # when the row was first shown, and what was done then
+        lines: dict[str, str] = {}
+        said = monotonic()
 
-        def show(step: str, done: int, total: int | None, status: str = "", visible: bool = True) -> None:
-            if step not in tasks:
-                tasks[step] = bar.add_task(step, total=total, status=status)
-            bar.update(tasks[step], completed=done, total=total, status=status, visible=visible)
+        def close(row: str) -> None:
+            starts.pop(row, None)
+            lines.pop(row, None)
+            if row in tasks:
+                bar.remove_task(tasks.pop(row))
+
+        def show(step: str, done: int, total: int | None, what: str = "", row: str | None = None) -> None:
+            nonlocal said
+            row, now, searches = row or step, monotonic(), row == SEARCH
+            for other in [*starts] if searches else []:  # the steps of what was tried before
+                if other != row:
+                    close(other)
+            if total is not None and done >= total and not searches:
+                close(row)
+                return
+            began, before = starts.setdefault(row, (now, done))
+            ends = None
+            if total is not None and before < done < total:
+                ends = now + (now - began) * (total - done) / (done - before)
+            counted = " ".join([f"{done:,}" if total is None else f"{done:,}/{total:,}", what]).rstrip()
+            if row not in tasks and len(tasks) < MOST_ROWS:
+                tasks[row] = bar.add_task(step, done="", ends=None)
+            if row in tasks:
+                bar.update(tasks[row], description=step, completed=done, total=total, done=counted, ends=ends)
+            lines[row] = f"{step}: {counted}" + ("" if ends is None else f", {_time_left(ends)}")
+            if not screen.is_terminal and now - said >= LINES_APART:
+                said = now
+                say("; ".join(lines.values()))
 
         yield show
 
 
 @contextmanager
 def training_progress() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar with loss, speed and validation metric; without a terminal, one line for a search."""
+    """`step_progress` of trainings, with loss, speed and validation metric, and of a search, with its plan first."""
     with step_progress() as show:
 
         def watch(progress: Progress) -> None:
-            if progress.plan is not None and not Console(stderr=True).is_terminal:  # no bar shows progress
+            if progress.plan is not None:
                 say(progress.plan)
+            if progress.unit == "tried":
+                show(progress.stage, progress.epoch, progress.epochs, progress.unit, SEARCH)
+                return
             status = progress.unit
             if progress.step:
                 status += f" · loss {progress.loss:.4f} · {progress.steps_per_second:.0f} steps/s"
             if progress.value is not None:
                 status += f" · valid {progress.value:.4f}"
-            title = f"{'evaluating' if progress.unit == 'users' else 'training'} {progress.stage}"
-            show(title, progress.epoch, progress.epochs, status, visible=progress.epoch < progress.epochs)
+            verb = "evaluating" if progress.unit == "users" else "training"
+            show(f"{verb} {progress.stage}", progress.epoch, progress.epochs, status)
 
         yield watch
 
