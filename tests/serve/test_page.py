@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -108,6 +109,30 @@ def test_the_empty_page_says_what_to_do_and_shows_an_example(browser, address):
         assert page.locator("#hint").is_hidden()
 
 
+def test_the_example_is_an_ordinary_user(browser, address, run):  # noqa: F811
+    counts = accord.Recommender.load(run).owned.counts
+    with visit(browser, address) as page:
+        heading = page.locator("#example-heading", has_text="who has").text_content()
+    assert int(heading.split()[-2].replace(",", "")) == pytest.approx(np.median(counts[counts > 0]), abs=1)
+
+
+def test_the_address_names_the_user(browser, address):
+    with visit(browser, address) as page:
+        chip = page.locator("#user-matches button").nth(1)
+        user = chip.text_content()
+        chip.click()
+        page.locator("#recommended > li").first.wait_for()
+        shown, there = titles(page), page.url.removeprefix(address)
+        page.locator("#user-matches button").first.click()
+        page.locator("#person-heading", has_not_text=user).wait_for()
+        page.go_back()
+        page.locator("#person-heading", has_text=f"User {user}").wait_for()
+    with visit(browser, address, there) as page:
+        page.locator("#person-heading", has_text=f"User {user}").wait_for()
+        assert titles(page) == shown
+        assert page.locator("#example").is_hidden()
+
+
 def test_a_phone_shows_recommendations_before_the_history(browser, address):
     with visit(browser, address, width=390) as page:
         page.locator("#user-matches button").first.click()
@@ -122,6 +147,7 @@ def test_a_long_history_is_shown_on_request(browser, tmp_path):
     users, taken = zip(*pairs, strict=True)
     accord.fit(accord.load(pa.table({"user": users, "item": taken}), ratios=(1, 0, 0)), "ease", out=tmp_path / "run")
     with serving(make_holder(tmp_path / "run")) as address, visit(browser, address) as page:
+        page.locator("#user-query").fill("reader")
         page.locator("#user-matches button", has_text="reader").click()
         page.locator("#history li").nth(39).wait_for()
         assert page.locator("#history li").count() == 40

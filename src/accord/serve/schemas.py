@@ -55,7 +55,9 @@ Where = Annotated[
     Query(max_length=MAX_CONDITIONS, description="condition on the items, such as genre=drama; repeatable"),
 ]
 Why = Annotated[bool, Query(description="name the items of the history that speak for each recommendation")]
-Words = Annotated[str, Query(max_length=200, description="words of the id or title; empty: the most frequent")]
+Words = Annotated[
+    str, Query(max_length=200, description="words of the id or title; empty: the most frequent items, ordinary users")
+]
 Limit = Annotated[int, Query(ge=1, le=200, description="answers to give")]
 Offset = Annotated[int, Query(ge=0, le=10**9, description="answers to skip")]
 Surest = Annotated[bool, Query(description="most probably real first, instead of most probably noise")]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
@@ -69,7 +70,8 @@ class Snapshot:
             self.p_real = None
         self.audited = Audited(audit, recommender) if audit is not None else None
         self._choices = recommender.choices
-        self._users = Search(recommender.users.ids, None, self.user_counts)
+        usual = np.median(self.user_counts[self.user_counts > 0]) if self.user_counts.any() else 0
+        self._users = Search(recommender.users.ids, None, -np.abs(self.user_counts - usual))  # ordinary users first
         self._items = Search(recommender.items.ids, titles if self.has_titles else None, self.item_counts)
         self.about = self._about(recommender.metrics)
         self.lists.of_history(np.arange(1), 1)  # builds now what is otherwise built by the first request
@@ -257,10 +259,10 @@ def fold(texts: pa.Array) -> pa.Array:
 
 
 class Search:
-    """Finds rows whose id or title contains every word: an equal id first, then the most frequent rows."""
+    """Finds rows whose id or title contains every word: an equal id first, then those of most weight."""
 
-    def __init__(self, ids: pa.Array, titles: pa.Array | None, counts: IntArray) -> None:
-        self._order = np.argsort(-counts, kind="stable")
+    def __init__(self, ids: pa.Array, titles: pa.Array | None, weights: npt.NDArray[Any]) -> None:
+        self._order = np.argsort(-weights, kind="stable")
         texts = ids.cast(pa.string()).take(pa.array(self._order))
         self._ids = self._text = fold(texts)
         if titles is not None:

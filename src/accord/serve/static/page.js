@@ -40,10 +40,20 @@ $("user-form").addEventListener("submit", (event) => {
   if (id) choose(id);
 });
 
-$("new-user").addEventListener("click", () => start(null, []));
+$("new-user").addEventListener("click", () => {
+  location.hash = "#lists";
+  start(null, []);
+});
 $("reset").addEventListener("click", () => start(person.user, person.history));
 
-async function choose(user) {
+// The address names the user, so that it can be sent and found again.
+function choose(user) {
+  const hash = `#${new URLSearchParams({ user })}`;
+  if (location.hash === hash) open(user);
+  else location.hash = hash;
+}
+
+async function open(user) {
   hideProblem();
   try {
     const { user: id, items } = await ask("/v1/history", { user });
@@ -265,6 +275,7 @@ async function toggleSimilar(entry, button, place) {
 // --- before a user is chosen
 
 async function showExample() {
+  if (person || location.hash.startsWith("#user=")) return;
   const { users } = await ask("/v1/users", { limit: 1 });
   if (!users.length || person) return;
   const [{ user, interactions }] = users;
@@ -290,6 +301,8 @@ function route() {
   }
   document.title = audit ? "Audit · Accord" : "Recommendations · Accord";
   if (audit) showAudit($("audit-view"), showProblem);
+  const user = new URLSearchParams(location.hash.slice(1)).get("user");
+  if (about && user && user !== String(person?.user)) open(user);
 }
 
 $("token-form").addEventListener("submit", (event) => {
