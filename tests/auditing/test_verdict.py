@@ -7,6 +7,7 @@ import pytest
 from accord.auditing.interaction_log import open_log
 from accord.auditing.verdict import auto_in_words, in_words, verdict
 from accord.evaluation.significance import Comparison
+from accord.models.ease import EASE
 from helpers import dataset
 
 
@@ -46,6 +47,25 @@ def test_the_verdict_in_words(low, high, p, helps, words):
 def test_auto_is_what_to_train_unless_it_is_worse(low, high, p, words):
     test = Comparison((low + high) / 2, low, high, p, p, 0.1, 0.1)
     assert words in auto_in_words("ease", {"ease": 0.15, "auto": 0.17}, test)
+
+
+def test_where_ease_is_too_large_sparse_ease_stands_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(EASE, "most_items", 3)
+    asked = []
+
+    def compared(request, cells, results):
+        asked.extend(cell.name for cell in cells)
+        raise InterruptedError
+
+    monkeypatch.setattr("accord.auditing.verdict.compare", compared)
+    log = open_log(dataset(3, 4, [(0, 0), (1, 1), (2, 2)], [(0, 1)], [(1, 2), (2, 3)]))
+    with pytest.raises(InterruptedError):
+        verdict(log, device="cpu", work=tmp_path)
+    assert "sparse-ease" in asked
+    assert "ease" not in asked
+    means = {"popularity": 0.05, "sparse-ease": 0.3, "gmf + normal": 0.2, "gmf + deca": 0.1, "gmf + deca-p": 0.2}
+    test = Comparison(0.0, -0.1, 0.1, 0.5, 0.5, 0.0, 0.0)
+    assert "Simple EASE" in in_words(means, {name: test for name in means if name != "gmf + normal"})[1]
 
 
 def test_with_one_user_to_test_on_there_is_no_verdict(tmp_path):

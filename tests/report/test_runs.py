@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import accord
+from accord.models.ease import EASE
+from accord.models.sparse_ease import SparseEASE
+from accord.report import accuracy
 from accord.report import runs as runs_module
 from accord.report.runs import Runs, fit_baseline
 
@@ -35,6 +38,19 @@ def test_one_run_is_compared_with_popularity_and_ease(trained, monkeypatch):
     assert baselines_of(trained["mf-normal"], trained["mf-deca-p"]) == ["popularity"]
     monkeypatch.setattr(runs_module, "MOST_SECONDS", 0)  # as if EASE took too long
     assert baselines_of(trained["mf-normal"]) == ["popularity"]
+
+
+def test_ease_is_not_left_out_without_a_word(trained, monkeypatch):
+    def notes():
+        return " ".join(accuracy._means(Runs([trained["mf-normal"]])).notes)
+
+    assert "EASE" not in notes()
+    monkeypatch.setattr(EASE, "most_items", 3)
+    assert baselines_of(trained["mf-normal"]) == ["popularity", "sparse-ease"]
+    assert "more than 30 seconds on this data: sparse-ease stands for it." in notes()
+    monkeypatch.setattr(SparseEASE, "most_items", 3)
+    assert baselines_of(trained["mf-normal"]) == ["popularity"]
+    assert "more than 30 seconds on this data: it is left out." in notes()
 
 
 def test_coverage_counts_what_is_recommended(trained):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from accord.auditing.interaction_log import Log, format_time
-from accord.auditing.verdict import DENOISERS
+from accord.auditing.verdict import DENOISERS, SIMPLE
 from accord.report import charts
 from accord.report.page import Chart, Fact, Finding, Level, Page, Section
 from accord.report.tables import Table, p_text
@@ -234,7 +234,7 @@ def _verdict(section: Section, verdict: Summary) -> None:
     best = max(rows, key=lambda row: row["mean"])
     text = f"Best is {best['name']} with {best['mean']:.4f} ({best['low']:.4f} to {best['high']:.4f})."
     points = [{"run": row["name"], **{key: row[key] for key in ("mean", "low", "high")}} for row in rows]
-    drawn = charts.dots(points, "NDCG@20", columns["what"], ["popularity", "ease"])
+    drawn = charts.dots(points, "NDCG@20", columns["what"], list(SIMPLE))
     section.chart(Chart("NDCG@20 with 95% intervals", drawn, text, height=170))
     table = Table.of("NDCG@20 and recall@20 on held-out interactions", columns, note)
     section.table(table, "Figures, and how each differs from plain training")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ DENOISERS = {f"{MODEL} + deca": "DeCA", f"{MODEL} + deca-p": "DeCA(p)"}
 PLAIN = f"{MODEL} + normal"
 METRIC = "ndcg@20"
 AUTO = "auto"  # the default model
+SPARSE = "sparse-ease"  # in the place of EASE where that is too large
+SIMPLE = {"ease": "EASE", SPARSE: "EASE", "popularity": "popularity"}
 BUDGET = ("model.budget", 20.0)  # seconds that it may search here
 
 
@@ -39,9 +42,8 @@ def verdict(
     if len(relevant.users) < 2:
         return None
     cells = [
-        cell
+        cell if can_hold(cell.model, len(log.data.items)) else replace(cell, model=SPARSE)
         for cell in cells_of([MODEL], ["normal", "deca", "deca-p"], {})
-        if can_hold(cell.model, len(log.data.items))
     ]
     cells.sort(key=lambda cell: not is_solved(cell.model))  # popularity and EASE are the first rows
     search = Cell(AUTO, None, (BUDGET,))
@@ -104,9 +106,7 @@ def in_words(means: Mapping[str, float], tests: Mapping[str, Comparison]) -> tup
         sentence = f"Denoising does not help here, it harms: the better of the two, {called}, gives {figures}."
     else:
         sentence = f"Denoising does not help here, as far as this test can tell: {called} gives {figures}."
-    simple = [one for one in ("ease", "popularity") if one in means]
-    best = max(simple, key=lambda one: means[one])
+    best = max((one for one in SIMPLE if one in means), key=lambda one: means[one])
     if means[best] >= max(means[name], means[PLAIN]):
-        label = "EASE" if best == "ease" else "popularity"
-        sentence += f" Simple {label}, without any denoising, has {means[best]:.4f}."
+        sentence += f" Simple {SIMPLE[best]}, without any denoising, has {means[best]:.4f}."
     return bool(helps), sentence

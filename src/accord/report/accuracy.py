@@ -10,7 +10,7 @@ import numpy as np
 from accord.evaluation.significance import Comparison
 from accord.report import charts
 from accord.report.page import Chart, Fact, Level, Section
-from accord.report.runs import Entry, Interval, Runs, intervals
+from accord.report.runs import EASE, MOST_SECONDS, Entry, Interval, Runs, intervals
 from accord.report.tables import Cell, Table, p_text, signed
 
 HISTORY = "interactions in training"
@@ -114,6 +114,10 @@ def _means(runs: Runs) -> Table:
         notes[0] += " The best of each column is marked."
     else:
         marked.clear()
+    models = {one.recommender.run.config.model for one in runs.entries}
+    if runs.comparable and len(runs.runs) == 1 and EASE[0] not in models:
+        stand_in = f"{EASE[1]} stands for it" if EASE[1] in models else "it is left out"
+        notes.append(f"Dense EASE takes too much memory or more than {MOST_SECONDS} seconds on this data: {stand_in}.")
     if runs.testable:
         against = runs.runs[0] if len(runs.runs) > 1 else runs.best(runs.baselines)
         tests = runs.test(against, [one for one in runs.entries if one is not against])

@@ -21,6 +21,7 @@ from accord.recommender.recommender import Recommender
 MOST_JUDGED = 2_000_000  # interactions; more give the same numbers
 SAMPLE = 5_000  # users whose recommendations are counted: enough for shares to the percent
 MOST_SECONDS = 30  # EASE is fitted as a baseline if it takes no longer
+EASE = ("ease", "sparse-ease")  # the second where the first is too large
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -150,10 +151,15 @@ def fit_baseline(model: str, recommender: Recommender, ks: Sequence[int]) -> Ent
 
 
 def baselines(runs: Sequence[Entry], ks: Sequence[int]) -> list[Entry]:
-    """Popularity, and for a single run EASE if that is quick, unless they are among the runs."""
+    """Popularity, and for a single run the first EASE that is quick, unless they are among the runs."""
     first, models = runs[0].recommender, {one.recommender.run.config.model for one in runs}
-    quick = can_hold("ease", len(first.items)) and cost_of("ease", {}, Shape.of(first.train)).fit <= MOST_SECONDS
-    names = ["popularity", "ease"] if len(runs) == 1 and quick else ["popularity"]
+    shape = Shape.of(first.train)
+    quick = [
+        name
+        for name in EASE
+        if can_hold(name, shape.num_items) and cost_of(name, {}, shape).fit <= MOST_SECONDS and len(runs) == 1
+    ]
+    names = ["popularity", *quick[:1]]
     return [fit_baseline(name, first, ks) for name in names if name not in models]
 
 
