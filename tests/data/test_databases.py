@@ -400,6 +400,6 @@ def test_a_password_with_signs_of_an_address(password: str) -> None:
 
 def test_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.duckdb").touch()
-    monkeypatch.setitem(sys.modules, "duckdb", None)
+    monkeypatch.setitem(sys.modules, "adbc_driver_duckdb", None)
     with pytest.raises(InputError, match=r"reading from duckdb needs a driver: pip install 'accord\[sql\]'"):
         Query.of(str(tmp_path / "a.duckdb"), "select 1").names()

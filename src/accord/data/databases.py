@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode
@@ -19,7 +20,7 @@ from accord.errors import Argument, InputError
 KINDS = {"postgresql": "postgresql", "postgres": "postgresql", "sqlite": "sqlite", "duckdb": "duckdb"}
 SUFFIXES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb": "duckdb"}
 SECRETS = ("password", "sslpassword", "passfile")  # options of a connection that no message shows
-BATCH_ROWS = 2**17
+CURSOR_OPTIONS = {"sqlite": {"adbc.sqlite.query.batch_rows": 2**17}}
 LONGEST_REASON = 300
 ALREADY_EXISTS = 4  # the status that ADBC's drivers give for SQLSTATE 42P07 and what SQLite has for it
 QUERY = Argument("query", "select user_id, item_id from …")
@@ -86,10 +87,11 @@ class Query:
         sql = f"select * from ({self.sql.strip().rstrip(';')}) as log limit 0" if limit else self.sql
         with (
             _connected(self.database, for_reading=True) as connection,
-            closing(_cursor(self.database, connection)) as cursor,
+            closing(connection.cursor(adbc_stmt_kwargs=CURSOR_OPTIONS.get(self.database.kind))) as cursor,
         ):
             with _driver_errors(self.database):
-                rows = _rows(self.database, cursor, sql)
+                cursor.execute(sql)
+                rows = cursor.fetch_record_batch()
             with closing(rows):  # DuckDB opens a file again only when nothing is left of its last connection
                 yield rows
 
@@ -152,8 +154,9 @@ def _driver_errors(
         yield
     except InputError:
         raise
-    except Exception as error:  # drivers have exceptions of their own
-        if not _is_drivers(error):
+    except Exception as error:
+        is_drivers = type(error).__module__.startswith("adbc_driver_manager")  # which need not be installed
+        if not is_drivers and not isinstance(error, OSError | pa.ArrowException):
             raise
         if exists is not None and getattr(error, "status_code", None) == ALREADY_EXISTS:
             raise exists from None
@@ -161,12 +164,6 @@ def _driver_errors(
         for secret in _secrets(database):
             reason = reason.replace(secret, "…")
         raise InputError(f"{database.label}: {short_reason(Exception(reason))}; {fix}.") from None
-
-
-def _is_drivers(error: Exception) -> bool:
-    return isinstance(error, OSError | pa.ArrowException) or type(error).__module__.split(".")[0] in (
-        *("adbc_driver_manager", "adbc_driver_postgresql", "adbc_driver_sqlite", "duckdb", "_duckdb", "sqlite3"),
-    )
 
 
 def _secrets(database: Database) -> list[str]:
@@ -187,28 +184,25 @@ def _connected(database: Database, for_reading: bool) -> Iterator[Any]:
     if database.kind != "postgresql" and for_reading and not Path(database.uri).is_file():
         raise InputError(f"{database.label}: there is no such file; check the path.")
     with _driver_errors(database, "correct the address or the rights"):
-        connection = _driver(database.kind)(database.uri, for_reading)
+        connection = _connection(database, for_reading)
     try:
         yield connection
     finally:
         connection.close()
 
 
-def _driver(kind: str) -> Callable[[str, bool], Any]:
+def _connection(database: Database, for_reading: bool) -> Any:
     try:
-        if kind == "duckdb":
-            import duckdb
+        if database.kind != "duckdb":
+            return import_module(f"adbc_driver_{database.kind}.dbapi").connect(database.uri)
+        import adbc_driver_duckdb  # comes with DuckDB
+        from adbc_driver_manager import dbapi
 
-            return lambda path, for_reading: duckdb.connect(path, read_only=for_reading)
-        if kind == "sqlite":
-            from adbc_driver_sqlite import dbapi as sqlite
-
-            return lambda path, _: sqlite.connect(path)
-        from adbc_driver_postgresql import dbapi as postgresql
-
-        return lambda uri, _: postgresql.connect(uri)
+        options = {"path": database.uri, "access_mode": "READ_ONLY" if for_reading else "AUTOMATIC"}
+        driver = adbc_driver_duckdb.driver_path()
+        return dbapi.connect(driver=driver, entrypoint="duckdb_adbc_init", db_kwargs=options)
     except ImportError:
-        raise InputError(f"reading from {kind} needs a driver: pip install 'accord[sql]'.") from None
+        raise InputError(f"reading from {database.kind} needs a driver: pip install 'accord[sql]'.") from None
 
 
 def _standard(column: pa.Array) -> pa.Array:
@@ -218,25 +212,6 @@ def _standard(column: pa.Array) -> pa.Array:
     if str(column.type) == "extension<arrow.uuid>":
         return pa.array([None if one is None else str(uuid.UUID(bytes=one)) for one in column.storage.to_pylist()])
     return column.storage
-
-
-def _cursor(database: Database, connection: Any) -> Any:
-    if database.kind == "duckdb":
-        return connection.cursor()
-    options = {"adbc.sqlite.query.batch_rows": BATCH_ROWS} if database.kind == "sqlite" else {}
-    return connection.cursor(adbc_stmt_kwargs=options)
-
-
-def _rows(database: Database, cursor: Any, sql: str) -> pa.RecordBatchReader:
-    """The rows of a query, to be read as long as the cursor is open."""
-    if database.kind != "duckdb":
-        cursor.execute(sql)
-        return cursor.fetch_record_batch()
-    rows = cursor.sql(sql)
-    if rows is None:
-        raise InputError(f"{database.label}: the query gives no rows; give a select.")
-    read = rows.to_arrow_reader if hasattr(rows, "to_arrow_reader") else rows.fetch_arrow_reader  # before version 2
-    return read(BATCH_ROWS)
 
 
 @dataclass(frozen=True)
@@ -296,42 +271,16 @@ class Target:
                 _connected(self.database, for_reading=False) as connection,
                 _driver_errors(self.database, "correct the table or the rights", exists),
             ):
-                if if_exists == "fail" and self.database.kind == "duckdb" and self._is_in(connection):
-                    raise exists
-                self._write(connection, pa.RecordBatchReader.from_batches(schema, watched()), if_exists)
+                space, _, table = self.table.rpartition(".")
+                where = {"db_schema_name": space} if space else {}
+                rows = pa.RecordBatchReader.from_batches(schema, watched())
+                mode = {"fail": "create", "append": "create_append"}.get(if_exists, if_exists)
+                with connection.cursor() as cursor:
+                    cursor.adbc_ingest(table, rows, mode=mode, **where)
+                if failures:  # DuckDB takes what came before them for all
+                    raise failures[0]
+                connection.commit()
         except InputError:
             if failures:
                 raise failures[0] from None
             raise
-
-    def _is_in(self, connection: Any) -> bool:
-        """Whether a DuckDB has the table; its errors do not tell a table that exists from a schema that does not."""
-        space, _, table = self.table.rpartition(".")
-        sql = "select 1 from information_schema.tables where lower(table_schema) = ? and lower(table_name) = ?"
-        return connection.execute(sql, [(space or "main").lower(), table.lower()]).fetchone() is not None
-
-    def _write(self, connection: Any, rows: pa.RecordBatchReader, if_exists: str) -> None:
-        if self.database.kind == "duckdb":
-            self._write_duckdb(connection, rows, if_exists)
-            return
-        space, _, table = self.table.rpartition(".")
-        where = {"db_schema_name": space} if space else {}
-        mode = {"fail": "create", "append": "create_append"}.get(if_exists, if_exists)
-        with connection.cursor() as cursor:
-            cursor.adbc_ingest(table, rows, mode=mode, **where)
-        connection.commit()
-
-    def _write_duckdb(self, connection: Any, rows: pa.RecordBatchReader, if_exists: str) -> None:
-        name = ".".join(f'"{part}"' for part in self.table.split("."))
-        connection.begin()
-        if if_exists == "replace":
-            connection.execute(f"drop table if exists {name}")
-        connection.register("accord_rows", rows)
-        if if_exists == "append":
-            columns = ", ".join(f'"{column}"' for column in rows.schema.names)
-            connection.execute(f"create table if not exists {name} as select * from accord_rows limit 0")
-            connection.register("accord_rows", rows)
-            connection.execute(f"insert into {name} ({columns}) select * from accord_rows")
-        else:
-            connection.execute(f"create table {name} as select * from accord_rows")
-        connection.commit()
