@@ -268,13 +268,6 @@ def to_ids(column: Column, from_text: bool, integers: bool) -> Column:
     return column.cast(pa.int64())
 
 
-def point_zero_note(source: str, role: str, name: str, text: Column) -> list[str]:
-    """A note on ids that were read as integers and written like 12.0."""
-    written = text.filter(pc.match_substring_regex(text, POINT_ZERO).fill_null(False))
-    ids = f"{role} ids like '{written[0]}' in column '{name}'" if len(written) else ""
-    return [f"{source}: {ids} were read as whole numbers: 12.0 is the same as 12."] if ids else []
-
-
 def _is_gap(column: Column) -> Column:
     """Among integers the word nan is a gap, in capitals or not."""
     return pc.is_in(pc.utf8_lower(column), value_set=pa.array(NO_ID))

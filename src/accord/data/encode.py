@@ -35,14 +35,13 @@ def encoded(
     A value or time that cannot be read is left out if its role is among `guessed`, and an error otherwise. With
     `several`, one user or one item alone is an error.
     """
-    encoder, source_names = Encoder(source, chosen, from_text), dict[str, Any]()
+    encoder, source_names = Encoder(source, chosen, from_text, guessed), dict[str, Any]()
     for batch in batches:
         encoder.add(batch)
-        for number in encoder.numbers.values():
-            metadata = batch.field(number.name).metadata or {}
-            source_names.setdefault(number.role, metadata.get(b"source", number.name))
+        for role, number in encoder.numbers.items():
+            source_names.setdefault(role, (batch.field(number.name).metadata or {}).get(b"source", number.name))
     encoder.refuse_empty()
-    arrays, maps, fields, notes = list[Any](), [], [], list[str]()
+    arrays, maps, fields = list[Any](), [], []
     for id_column in encoder.ids:
         codes = id_column.pop()
         id_map, row_of = id_column.finish()
@@ -52,30 +51,15 @@ def encoded(
             raise id_column.no_id(len(missing), int(missing[0]))
         if several:
             id_column.refuse_only_one(id_map)
-        notes += id_column.notes
         arrays.append(pa.array(rows))
         maps.append(id_map)
         fields.append(pa.field(id_column.role, pa.int32()))
     if from_text:
         _refuse_header(source, chosen, maps, arrays)
     for role, number in encoder.numbers.items():
-        if number.error is not None:
-            if role not in guessed:
-                raise number.error
-            notes.append(number.error.left_out())
-            continue
-        array = number.pop()
-        notes += [*number.notes(), *missing_note(source, role, pc.sum(pc.is_null(array, nan_is_null=True)).as_py())]
-        arrays.append(array)
-        fields.append(pa.field(role, array.type, metadata={"source": source_names[role]}))
-    return Interactions(pa.table(arrays, schema=pa.schema(fields)), (maps[0], maps[1])), notes
-
-
-def missing_note(source: str, role: str, missing: int) -> list[str]:
-    """A note on rows without a value; most rows may be without a label."""
-    if not missing or role == "label":
-        return []
-    return [f"{source}: {missing} rows have no {role}; a clean rule does not count them as real."]
+        arrays.append(number.pop())
+        fields.append(pa.field(role, arrays[-1].type, metadata={"source": source_names[role]}))
+    return Interactions(pa.table(arrays, schema=pa.schema(fields)), (maps[0], maps[1])), encoder.notes()
 
 
 def _refuse_header(source: str, chosen: Columns, maps: Sequence[IdMap], rows: Sequence[pa.Array]) -> None:
@@ -89,24 +73,38 @@ def _refuse_header(source: str, chosen: Columns, maps: Sequence[IdMap], rows: Se
 
 
 class Encoder:
-    """The chosen columns of a log, converted batch by batch."""
+    """The chosen columns of a log, converted batch by batch; without those that were `guessed` and cannot be read."""
 
-    def __init__(self, source: str, chosen: Columns, from_text: bool) -> None:
+    def __init__(self, source: str, chosen: Columns, from_text: bool, guessed: Collection[str]) -> None:
         names = chosen.names()
-        self.source, self.rows = source, 0
+        self.source, self.guessed, self.rows = source, guessed, 0
         self.ids = [IdColumn(source, role, names[role], from_text) for role in ("user", "item")]
         self.numbers = {role: NumberColumn(source, role, names[role]) for role in col.COLUMNS if role in names}
+        self._left_out: list[str] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self.rows += batch.num_rows
-            columns: list[IdColumn | NumberColumn] = [*self.ids, *self.numbers.values()]
-            for column in columns:
-                column.add(batch.column(column.name))
+        if not batch.num_rows:
+            return
+        self.rows += batch.num_rows
+        for column in self.ids:
+            column.add(batch.column(column.name))
+        for role, number in [*self.numbers.items()]:
+            try:
+                number.add(batch.column(number.name))
+            except ColumnError as error:
+                if role not in self.guessed:
+                    raise
+                self._left_out.append(error.left_out())
+                del self.numbers[role]
 
     def refuse_empty(self) -> None:
         if not self.rows:
             raise InputError(f"{self.source} is empty: it has no rows of interactions; give a log that has some.")
+
+    def notes(self) -> list[str]:
+        """What had to be decided."""
+        of_numbers = [note for number in self.numbers.values() for note in number.notes()]
+        return [*(note for ids in self.ids for note in ids.notes), *self._left_out, *of_numbers]
 
 
 class IdColumn:
@@ -115,7 +113,7 @@ class IdColumn:
     def __init__(self, source: str, role: str, name: str, from_text: bool) -> None:
         self.source, self.role, self.name, self.from_text = source, role, name, from_text
         self.notes: list[str] = []
-        self.distinct: pa.Array | None = None  # as the source has them
+        self.distinct: Any = None  # an Arrow array, as the source has them
         self._codes: list[Codes] = []  # places in `distinct`; -1 where there is no id
         self._waiting: list[pa.Array] = []
 
@@ -140,7 +138,10 @@ class IdColumn:
         """The ids in sorted order, and the row of each code; the last is -1, so that no id stays -1."""
         ids = col.ids(self.source, self.role, self.name, self.distinct, self.from_text)
         if self.from_text and pa.types.is_int64(ids.type):
-            self.notes = col.point_zero_note(self.source, self.role, self.name, self.distinct)
+            written = self.distinct.filter(pc.match_substring_regex(self.distinct, col.POINT_ZERO).fill_null(False))
+            like = f"{self.source}: {self.role} ids like '{written[0]}'" if len(written) else ""
+            as_read = "were read as whole numbers: 12.0 is the same as 12."
+            self.notes = [f"{like} in column '{self.name}' {as_read}"] if like else []
         id_map = IdMap.of(ids.drop_null())
         return id_map, np.append(id_map.rows(ids), -1).astype(np.int32)
 
@@ -200,11 +201,10 @@ def _hashable(column: pa.Array) -> pa.Array:
 
 
 class NumberColumn:
-    """A column of numbers or times on its way to float64 or int64; `error` says why it cannot be read."""
+    """A column of numbers or times on its way to float64 or int64."""
 
     def __init__(self, source: str, role: str, name: str) -> None:
-        self.source, self.role, self.name = source, role, name
-        self.error: ColumnError | None = None
+        self.source, self.role, self.name, self.missing = source, role, name, 0
         self._parts: list[Column] = []
         self._rows = 0
         self._time_kinds: Sequence[times.Kind] = times.KINDS  # what times that are text may still be
@@ -212,33 +212,34 @@ class NumberColumn:
         self._comma: str | None = None  # the first value that was written with a decimal comma
 
     def add(self, column: pa.Array) -> None:
-        if self.error is not None:
-            return
+        """ColumnError where it cannot be read."""
         column = col.decoded(column)
-        try:
-            if col.COLUMNS[self.role].is_time:
-                part, self._time_kinds = times.times(self.source, self.name, column, self._rows, self._time_kinds)
-                self._units |= times.units(part)
-                if len(self._units) > 1 and -1 not in self._units:
-                    raise ColumnError(
-                        f"{self.source}: time column '{self.name}' mixes seconds and milliseconds, or other units"
-                    )
-            else:
-                part = col.values(self.source, self.name, column, self._rows, self.role)
-                self._comma = self._comma or col.decimal_comma(column)
-        except ColumnError as error:
-            self.error = error
-            self._parts.clear()
-            return
+        if col.COLUMNS[self.role].is_time:
+            part, self._time_kinds = times.times(self.source, self.name, column, self._rows, self._time_kinds)
+            self._units |= times.units(part)
+            if len(self._units) > 1 and -1 not in self._units:
+                raise ColumnError(
+                    f"{self.source}: time column '{self.name}' mixes seconds and milliseconds, or other units"
+                )
+        else:
+            part = col.values(self.source, self.name, column, self._rows, self.role)
+            self._comma = self._comma or col.decimal_comma(column)
         self._parts.append(part)
         self._rows += len(column)
+        self.missing += part.null_count
 
     def notes(self) -> list[str]:
-        """How the column was read, where it could be read otherwise."""
+        """How the column was read, where it could be read otherwise, and rows without a number."""
+        notes, form = [], times.described(self._time_kinds) if col.COLUMNS[self.role].is_time else None
         if self._comma is not None:
-            return [f"{self.source}: {self.role} column '{self.name}' has decimal commas ({shown(self._comma)})."]
-        form = times.described(self._time_kinds) if col.COLUMNS[self.role].is_time else None
-        return [f"{self.source}: dates in time column '{self.name}' were read as {form}."] if form else []
+            notes.append(f"{self.source}: {self.role} column '{self.name}' has decimal commas ({shown(self._comma)}).")
+        if form is not None:
+            notes.append(f"{self.source}: dates in time column '{self.name}' were read as {form}.")
+        if self.missing and self.role != "label":  # most rows may be without a label
+            notes.append(
+                f"{self.source}: {self.missing} rows have no {self.role}; a clean rule does not count them as real."
+            )
+        return notes
 
     def pop(self) -> pa.Array:
         """The numbers that have come since the last call."""

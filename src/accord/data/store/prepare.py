@@ -23,7 +23,7 @@ from accord.data import columns as col
 from accord.data.columns import Columns
 from accord.data.csr import IntArray
 from accord.data.databases import Query, database_of
-from accord.data.encode import Codes, Encoder, missing_note
+from accord.data.encode import Codes, Encoder
 from accord.data.interactions import IdMap, Interactions
 from accord.data.objects import is_object
 from accord.data.sorting import argsort
@@ -92,22 +92,19 @@ class _Preparation:
     def __init__(
         self, opened: Opened, chosen: Columns, given: Columns, out: Path, memory: int, on_progress: OnProgress
     ) -> None:
-        self.opened, self.chosen, self.out, self.memory, self.on_progress = opened, chosen, out, memory, on_progress
-        self.names = chosen.names()
-        self.given = given.names()  # columns that must be readable, for they were not guessed
-        self.encoder = Encoder(opened.label, chosen, opened.from_text)
-        self.chunks: list[dict[str, str]] = []  # the types of the columns of each chunk
-        self.missing = dict.fromkeys(self.encoder.numbers, 0)  # rows without a number
+        self.opened, self.chosen, self.out, self.on_progress = opened, chosen, out, on_progress
+        self.names, self.rows_at_once = chosen.names(), memory // BYTES_A_ROW
+        guessed = self.names.keys() - given.names().keys()
+        self.encoder = Encoder(opened.label, chosen, opened.from_text, guessed)
+        self.chunks = 0
 
     def run(self, name: str) -> Header:
         self._read()
         self.encoder.refuse_empty()
-        label, numbers = self.opened.label, self.encoder.numbers
-        types = {"user": "<i4", "item": "<i4"}
-        for role, number in numbers.items():
-            if number.error is None:
-                kinds = {chunk[role] for chunk in self.chunks}
-                types[role] = kinds.pop() if len(kinds) == 1 else "<f8"  # fractions came late
+        types: dict[str, np.dtype[Any]] = {"user": np.dtype("<i4"), "item": np.dtype("<i4")}
+        for role in self.encoder.numbers:
+            kinds = {self._chunk(chunk, role).dtype for chunk in range(self.chunks)}
+            types[role] = kinds.pop() if len(kinds) == 1 else np.dtype("<f8")  # fractions came late
         maps, row_of = dict[str, IdMap](), dict[str, Codes]()
         for column in self.encoder.ids:
             maps[column.role], row_of[column.role] = column.finish()
@@ -117,100 +114,90 @@ class _Preparation:
                 arrays.add_ids(f"{role}_ids", ids.ids)
             arrays.add("ptr", np.zeros(1, np.int64))
             bounds = self._bounds(counts)
-            for chunk in range(len(self.chunks)):
+            for chunk in range(self.chunks):
                 self._partition(chunk, row_of, types, bounds)
             for place, (first, last) in enumerate(pairwise(bounds)):
                 self._append(arrays, place, types, first, last, maps["item"])
                 self.on_progress("sorting rows", int(counts[:last].sum()), self.encoder.rows)
             described = arrays.sync()
-        notes = [*read.opening_notes(self.opened, self.chosen), *self.opened.late_notes]
-        notes += [note for ids in self.encoder.ids for note in ids.notes]
-        for role, number in numbers.items():
-            if number.error is not None:
-                notes.append(number.error.left_out())
-            else:
-                notes += [*number.notes(), *missing_note(label, role, self.missing[role])]
-        notes += read.merged_note(label, self.encoder.rows - described["item"][1], "time" in types)
-        return Header(
-            name, {role: self.names[role] for role in types}, described, self.missing.get("value", 0) > 0, notes
-        )
+        repeated = self.encoder.rows - described["item"][1]
+        notes = [*read.opening_notes(self.opened, self.chosen), *self.opened.late_notes, *self.encoder.notes()]
+        notes += read.merged_note(self.opened.label, repeated, "time" in types)
+        has_gaps = any(number.missing for role, number in self.encoder.numbers.items() if role == "value")
+        return Header(name, {role: self.names[role] for role in types}, described, has_gaps, notes)
 
     def _file(self, number: int, role: str, step: str = "chunk") -> Path:
-        return self.out / WORK / f"{step}-{number}-{role}"
+        return self.out / WORK / f"{step}-{number}-{role}.npy"
+
+    def _chunk(self, number: int, role: str) -> npt.NDArray[Any]:
+        """A column of a chunk, in its file; ids are codes."""
+        column: npt.NDArray[Any] = np.load(self._file(number, role), mmap_mode="r")
+        return column
 
     def _read(self) -> None:
-        """Write the source to files of chunks, with ids as codes."""
-        rows_at_once = self.memory // BYTES_A_ROW
-        waiting = 0
-        names = self.names
+        """Write the source to files of chunks."""
+        waiting, names = 0, self.names
         for batch in self.opened.batches(list(names.values()), [names["user"], names["item"]]):
             self.encoder.add(batch)
-            for role, column in self.encoder.numbers.items():
-                if column.error is not None and role in self.given:
-                    raise column.error
             waiting += batch.num_rows
             self.on_progress("reading rows", self.encoder.rows, self.opened.num_rows)
-            if waiting >= rows_at_once:
+            if waiting >= self.rows_at_once:
                 self._write_chunk()
                 waiting = 0
         if waiting:
             self._write_chunk()
 
     def _write_chunk(self) -> None:
-        number, types = len(self.chunks), dict[str, str]()
         for ids in self.encoder.ids:
-            ids.pop().tofile(self._file(number, ids.role))
+            np.save(self._file(self.chunks, ids.role), ids.pop())
         for role, column in self.encoder.numbers.items():
-            if column.error is None:
-                array = column.pop().to_numpy(zero_copy_only=False)
-                array.tofile(self._file(number, role))
-                types[role] = array.dtype.str
-                self.missing[role] += int(np.isnan(array).sum())
-        self.chunks.append(types)
+            np.save(self._file(self.chunks, role), column.pop().to_numpy(zero_copy_only=False))
+        self.chunks += 1
 
     def _count_users(self, maps: Mapping[str, IdMap], row_of: Mapping[str, Codes]) -> IntArray:
         """The rows of each user; InputError where rows have no id."""
-        counts = np.zeros(len(maps["user"]), dtype=np.int64)
+        counts = np.zeros(len(maps["user"]) + 1, dtype=np.int64)
         for column in self.encoder.ids:
             rows, missing = 0, list[IntArray]()
-            for number in range(len(self.chunks)):
-                codes = row_of[column.role][np.fromfile(self._file(number, column.role), np.int32)]
+            for number in range(self.chunks):
+                codes = row_of[column.role][self._chunk(number, column.role)]
                 missing.append(np.flatnonzero(codes < 0) + rows)
                 rows += len(codes)
-                if column.role == "user" and not len(missing[-1]):
-                    counts += np.bincount(codes, minlength=len(counts))
+                if column.role == "user":
+                    counts += np.bincount(codes + 1, minlength=len(counts))  # the first are those without an id
             if len(without := np.concatenate(missing)):
                 raise column.no_id(len(without), int(without[0]))
             column.refuse_only_one(maps[column.role])
-        return counts
+        return counts[1:]
 
     def _bounds(self, counts: IntArray) -> list[int]:
         """Ranges of users, each with as many rows as sorting has memory for: where each begins, and the end."""
         ends, bounds = counts.cumsum(), [0]
         while bounds[-1] < len(counts):
             done = ends[bounds[-1] - 1] if bounds[-1] else 0
-            end = int(np.searchsorted(ends, done + self.memory // BYTES_A_ROW, side="right"))
+            end = int(np.searchsorted(ends, done + self.rows_at_once, side="right"))
             bounds.append(max(end, bounds[-1] + 1))
         return bounds
 
-    def _partition(self, number: int, row_of: Mapping[str, Codes], types: Mapping[str, str], bounds: list[int]) -> None:
+    def _partition(
+        self, number: int, row_of: Mapping[str, Codes], types: Mapping[str, np.dtype[Any]], bounds: list[int]
+    ) -> None:
         """Append a chunk to the files of the ranges."""
-        users = row_of["user"][np.fromfile(self._file(number, "user"), np.int32)]
+        users = row_of["user"][self._chunk(number, "user")]
         order = argsort(users)
         starts = np.searchsorted(users[order], np.array(bounds, dtype=np.int32))
         for role, kind in types.items():
-            path = self._file(number, role)
-            column = np.fromfile(path, self.chunks[number].get(role, "<i4"))
-            path.unlink()
+            column = self._chunk(number, role)
             column = (row_of[role][column] if role in row_of else column.astype(kind))[order]
+            self._file(number, role).unlink()
             for place, (start, end) in enumerate(pairwise(starts)):
                 if end > start:
                     with self._file(place, role, "range").open("ab") as file:
                         column[start:end].tofile(file)
-        self.on_progress("partitioning rows", number + 1, len(self.chunks))
+        self.on_progress("partitioning rows", number + 1, self.chunks)
 
     def _append(
-        self, arrays: ArrayWriter, number: int, types: Mapping[str, str], first: int, last: int, items: IdMap
+        self, arrays: ArrayWriter, number: int, types: Mapping[str, np.dtype[Any]], first: int, last: int, items: IdMap
     ) -> None:
         """Sort the rows of a range of users, and append them to the store."""
         columns: dict[str, npt.NDArray[Any]] = {}
