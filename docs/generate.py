@@ -86,7 +86,7 @@ def _between(own: Range) -> str:
 
 def usual_columns() -> str:
     rows = ["| role | usual names |", "|---|---|"]
-    rows += [f"| {role} | {', '.join(names.split())} |" for role, names in USUAL_NAMES.items()]
+    rows += [f"| {role} | {', '.join(names)} |" for role, names in USUAL_NAMES.items()]
     return "\n".join(rows) + "\n"
 
 

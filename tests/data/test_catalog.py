@@ -66,7 +66,7 @@ def test_movielens_from_the_package_index(cache: Path, pip: dict[str, bytes], mo
         {f"recbole/dataset_example/ml-100k/{name}": text.encode() for name, text in files.items()}
     )
     with_hashes(monkeypatch, "ml-100k", files)
-    dataset = load_named("ml-100k", progress=False)
+    dataset = load_named("ml-100k")
     assert dataset.name == "ml-100k-own-split"
     assert "not the paper's" in dataset.notes[0]
     assert set(dataset.test.column("value")) == {5.0}
@@ -92,7 +92,7 @@ def test_no_source_answers(cache: Path, pip: dict[str, bytes]) -> None:
     with pytest.raises(
         InputError, match=r"https://raw\S+ml-100k.train.rating cannot be .* \(2 other sources failed as well\)\.$"
     ):
-        load_named("ml-100k", progress=False)
+        load_named("ml-100k")
 
 
 def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monk
         return target
 
     monkeypatch.setattr(catalog, "download", only_grouplens)
-    assert len(load_named("ml-1m", progress=False).train) == 11 * 20
+    assert len(load_named("ml-1m").train) == 11 * 20
     assert catalog.titles("ml-1m") == {1: "Am\u00e9lie (2001)"}
     assert sorted(file.name for file in cache.iterdir()) == ["ml-1m-raw"]
 

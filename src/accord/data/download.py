@@ -34,14 +34,13 @@ def _require_network(what: str) -> None:
         )
 
 
-def download(url: str, target: Path, sha256: str | None, progress: bool = True) -> Path:
+def download(url: str, target: Path, sha256: str | None) -> Path:
     """Fetch url to target, which is there only when it is complete and has the right sha256."""
     _require_network(url)
     import pooch  # here and not above: `accord --help` must start fast
     import requests
 
-    if progress:
-        print(f"accord: downloading {url}", file=sys.stderr)
+    print(f"accord: downloading {url}", file=sys.stderr)
     pooch.get_logger().setLevel("WARNING")
     reason = ""
     for attempt in range(TRIES):

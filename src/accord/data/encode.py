@@ -17,7 +17,6 @@ from accord.data.interactions import IdMap, Interactions
 from accord.errors import ColumnArgument, InputError, shown
 
 ENCODED_AT_ONCE = 2**20  # ids, or as many as there are distinct ones: all of those are hashed again each time
-DENSE = 8  # integer ids are looked up in a table if it is at most this many times as long as the ids
 
 Codes = npt.NDArray[np.int32]
 
@@ -162,7 +161,7 @@ class IdColumn:
     def _encode(self, column: pa.Array) -> Codes:
         if self.distinct is None:
             self.distinct = column.slice(0, 0)
-        codes = _places(column, self.distinct)
+        codes: Codes = np.array(pc.index_in(column, value_set=self.distinct).fill_null(-1))  # a copy, to be written to
         new = codes < 0
         if new.any():
             rest = column.filter(pa.array(new)).dictionary_encode()
@@ -179,18 +178,6 @@ class IdColumn:
         codes: Codes = np.full(len(occurs), -1, dtype=np.int32)
         codes[occurs] = self._encode(_hashable(column.dictionary).filter(pa.array(occurs[:-1])))
         return np.take(codes, places)
-
-
-def _places(column: pa.Array, distinct: pa.Array) -> Codes:
-    """The place of each id among the distinct ones; -1 if it is not there."""
-    if len(distinct) and not column.null_count and pa.types.is_signed_integer(column.type):
-        ids, earlier = (np.asarray(array).astype(np.int64, copy=False) for array in (column, distinct))
-        low, high = min(int(ids.min()), int(earlier.min())), max(int(ids.max()), int(earlier.max()))
-        if high - low < DENSE * len(ids):  # then no hashing is needed
-            place = np.full(high - low + 1, -1, dtype=np.int32)
-            place[earlier - low] = np.arange(len(earlier))
-            return np.take(place, ids - low)
-    return np.array(pc.index_in(column, value_set=distinct).fill_null(-1))  # a copy, to be written to
 
 
 def _hashable(column: pa.Array) -> pa.Array:

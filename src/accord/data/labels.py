@@ -16,7 +16,7 @@ from accord.data import columns as col
 from accord.data.columns import ColumnError, Columns
 from accord.data.csr import IntArray, pair_keys
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.rules import EVENT_NAMES, EventRule, Floats, LabelColumn, LabelRule, require_column
+from accord.data.rules import EVENT_NAMES, EventRule, Floats, LabelRule, require_column
 from accord.data.sources import Opened, frame, open_source
 from accord.errors import Argument, InputError, Note, shown
 
@@ -109,10 +109,10 @@ def _labels_of(
 ) -> Iterator[Labelled]:
     """The labels in blocks."""
     event_rule = None if events is None else EventRule.parse(events)
-    rule: LabelRule | LabelColumn | None = LabelRule.parse(labels) if isinstance(labels, str) else None
+    rule: LabelRule | str | None = LabelRule.parse(labels) if isinstance(labels, str) else None
     if labels is not None and rule is None:
         if isinstance(labels, str) and not Path(labels).expanduser().is_file():
-            rule = LabelColumn(labels)
+            rule = labels
         else:
             yield from _of_file(dataset, labels)
     if rule is None and event_rule is None:
@@ -145,22 +145,23 @@ def _of_file(dataset: Dataset, labels: Any) -> Iterator[Labelled]:
     label = min(candidates, key=lambda name: col.simplified(name) != "label", default=None)
     if label is None:
         raise InputError(f"{opened.label} has no column 'label'; name one so, with 1 for real and 0 for noise.")
-    yield from _of_table(dataset, opened, Columns(), LabelColumn(label), None)
+    yield from _of_table(dataset, opened, Columns(), label, None)
 
 
 def _of_table(
     dataset: Dataset,
     opened: Opened,
     given: Columns,
-    rule: LabelRule | LabelColumn | None,
+    rule: LabelRule | str | None,  # or the name of a column that holds labels
     event_rule: EventRule | None,
 ) -> Iterator[Labelled]:
     source = opened.label
     chosen = col.choose(source, opened.names, replace(given, weight=None, label=None)).names()
+    rule_names = [] if rule is None else [rule] if isinstance(rule, str) else rule.names
     read_as = {
         one: chosen[one] if one not in opened.names and one in col.COLUMNS and one in chosen
         else require_column(source, one, opened.names, "labels")
-        for one in (rule.names if rule is not None else ())
+        for one in rule_names
     }  # fmt: skip
     event = [] if event_rule is None else [event_rule.column_in(source, opened.names)]
     rows = 0
@@ -173,7 +174,7 @@ def _of_table(
         item = _rows(dataset.items, batch.column(chosen["item"]), opened.from_text)
         if rule is not None:
             values = {one: _numbers(source, column, batch.column(column), rows) for one, column in read_as.items()}
-            labels = _checked(source, rule.names[0], rule.labels(values))
+            labels = _checked(source, rule_names[0], values[rule] if isinstance(rule, str) else rule.labels(values))
             rated.append(np.stack([*values.values(), labels]))
             yield user, item, labels
         if event_rule is not None:

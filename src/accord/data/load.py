@@ -108,6 +108,9 @@ class _Splitting:
             )
 
 
+AS_IT_COMES = _Splitting()
+
+
 def _load(source: Any, wanted: _Splitting, name: str | None) -> Dataset:
     if isinstance(source, Dataset):
         wanted.refuse_split(f"the dataset '{source.name}'")
@@ -115,7 +118,7 @@ def _load(source: Any, wanted: _Splitting, name: str | None) -> Dataset:
     if isinstance(source, str | Path) and not is_object(source):
         path = Path(source).expanduser()
         if _is_named(source):
-            return _load_named(str(source), wanted)
+            return load_named(str(source), wanted)
         if read.is_split_folder(path):
             wanted.refuse_split(str(path))
             return read.read_split_folder(path, name)
@@ -143,14 +146,10 @@ def table_of(source: Any) -> Any:
     return None if read.is_split_folder(Path(source).expanduser()) else source
 
 
-def load_named(name: str, progress: bool = True) -> Dataset:
+def load_named(name: str, wanted: _Splitting = AS_IT_COMES) -> Dataset:
     """A dataset of the catalog: the paper's four in the paper's splits, or raw ratings in a split by Accord."""
-    return _load_named(name, _Splitting(), progress)
-
-
-def _load_named(name: str, wanted: _Splitting, progress: bool = True) -> Dataset:
     entry = catalog.entry(name)
-    folder = catalog.get(name, progress)
+    folder = catalog.get(name)
     if folder is None or read.is_split_folder(folder):
         wanted.refuse_split(f"the dataset '{name}'")
         return simulate.simulate().dataset if folder is None else _titled(read.read_split_folder(folder, name), name)

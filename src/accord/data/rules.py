@@ -183,20 +183,6 @@ class CleanRule(LabelRule):
 
 
 @dataclass(frozen=True)
-class LabelColumn:
-    """A column that holds labels."""
-
-    name: str
-
-    @property
-    def names(self) -> list[str]:
-        return [self.name]
-
-    def labels(self, columns: Mapping[str, Floats]) -> Floats:
-        return columns[self.name]
-
-
-@dataclass(frozen=True)
 class EventRule:
     """Labels by the kind of event: `view=?,cart=0.7,buy=1`, in the usual column or in one named before a colon."""
 

@@ -51,6 +51,7 @@ class Opened:
     notes: tuple[str, ...] = ()
     late_notes: list[str] = field(default_factory=list)  # what only reading shows
     texts: tuple[TextTable, ...] = ()
+    has_marks: bool = False  # whether ids may have a spreadsheet's text marks
     fetched: FetchedFiles | None = None  # which must live as long as the source is read
 
     @classmethod
@@ -63,23 +64,19 @@ class Opened:
 
     @classmethod
     def of_texts(cls, texts: Sequence[TextTable], label: str, headed: bool, notes: tuple[str, ...] = ()) -> Opened:
-        late_notes: list[str] = []
-
         def batches(names: list[str], ids: Collection[str]) -> Iterator[pa.RecordBatch]:
-            marked = (one for one in texts if not isinstance(one, JsonLines))  # spreadsheets write no JSON
-            each = (batch for one in marked for batch in one.batches(names, ids))
-            yield from untrusted.as_written(label, each, ids, late_notes)
-            for one in texts:
-                if isinstance(one, JsonLines):
-                    yield from one.batches(names, ids)
+            return (batch for one in texts for batch in one.batches(names, ids))
 
+        has_marks = not any(isinstance(one, JsonLines) for one in texts)  # spreadsheets write no JSON
         names = list(texts[0].names)
-        return cls(names, label, batches, True, headed, notes=notes, late_notes=late_notes, texts=tuple(texts))
+        return cls(names, label, batches, True, headed, notes=notes, texts=tuple(texts), has_marks=has_marks)
 
     def batches(self, names: list[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """The named columns in batches; text of `ids` as dictionaries where the source is a file."""
+        self.late_notes.clear()
         try:
-            yield from self.reader(names, ids)
+            batches = self.reader(names, ids)
+            yield from untrusted.as_written(self.label, batches, ids, self.late_notes) if self.has_marks else batches
         except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
             raise unreadable(self.label, error) from None
 
@@ -92,19 +89,15 @@ class Opened:
         """Every column, as it was written, and a source that reads from this table: the file is opened once."""
         refuse_repeated(self.label, self.names)
         table = self.read(self.names)
-        late_notes: list[str] = []
-        has_marks = any(not isinstance(one, JsonLines) for one in self.texts)
 
         def batches(names: list[str], ids: Collection[str]) -> Iterator[pa.RecordBatch]:
-            late_notes.clear()
             selected = table.select(names)
-            for name in ids if has_marks else ():
+            for name in ids if self.from_text else ():
                 place = names.index(name)
                 selected = selected.set_column(place, name, selected.column(place).dictionary_encode())
-            parts = selected.to_batches(max_chunksize=BATCH_ROWS)
-            yield from untrusted.as_written(self.label, parts, ids, late_notes) if has_marks else parts
+            yield from selected.to_batches(max_chunksize=BATCH_ROWS)
 
-        return table, replace(self, reader=batches, late_notes=late_notes, num_rows=table.num_rows)
+        return table, replace(self, reader=batches, num_rows=table.num_rows)
 
 
 def open_source(source: Any) -> Opened:

@@ -47,18 +47,12 @@ class DecompressionGuard:
 
 def _decoded_bytes(column: Any) -> int:
     """The bytes of text that a column of dictionaries stands for."""
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    size = 0
-    for part in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        if not _is_text(part.dictionary.type):
-            continue
-        lengths = np.asarray(pc.binary_length(part.dictionary).fill_null(0), dtype=np.int64)
-        places = np.asarray(part.indices.drop_null())
-        size += int(lengths @ np.bincount(places, minlength=len(lengths)))
-    return size
+    parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    texts = [part for part in parts if _is_text(part.dictionary.type)]
+    return sum(pc.sum(pc.binary_length(one.dictionary).take(one.indices)).as_py() or 0 for one in texts)
 
 
 def _is_text(kind: Any) -> bool:

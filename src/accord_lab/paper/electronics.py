@@ -16,15 +16,15 @@ TABLE = "https://raw.githubusercontent.com/MengtingWan/marketBias/master/data/df
 ROWS = 1_292_954
 
 
-def complete(name: str, progress: bool = True) -> None:
+def complete(name: str) -> None:
     """Add the training set to the files of the split, where only it is missing."""
     if name != "electronics" or catalog.location(name) is not None:
         return
     entry, folder = catalog.entry(name), catalog.cache_folder() / name
-    entry.sources[0].fetch(name, entry.split, folder, progress)
+    entry.sources[0].fetch(name, entry.split, folder)
     # The table's sha256 is not recorded (its source could not be reached when this was written); instead its rows are
     # counted, and every held-out row must be among them.
-    table = download(TABLE, folder / "df_electronics.csv", None, progress)
+    table = download(TABLE, folder / "df_electronics.csv", None)
     source, _ = read.read_table(table, Columns(user="user_id", item="item_id", value="rating"), merge=False)
     held_out = [read.read_part(folder / f"electronics.{part}") for part in ("valid.rating", "test.noisy")]
     rows = without(_triples(source), [row for part in held_out for row in _triples(part)], ROWS, str(table))

@@ -37,9 +37,9 @@ def test_electronics_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(electronics, "download", serve)
     with pytest.raises(InputError, match=r"lacks the training set; put electronics\.train\.rating"):
         catalog.get("electronics")
-    electronics.complete("electronics", progress=False)
+    electronics.complete("electronics")
     electronics.complete("modcloth")  # of which nothing is put together
-    dataset = load_named("electronics", progress=False)
+    dataset = load_named("electronics")
     assert sorted(dataset.train.users.to_pylist()) == [1, 1, 2, 3]
     assert sorted(dataset.train.column("value")) == [1.0, 3.0, 4.0, 5.0]
     assert not (cache / "electronics" / "df_electronics.csv").exists()
