@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from accord.data.interactions import Interactions
+from accord.data.load import load
 from accord.data.split import split
 from accord.errors import InputError
 from accord.fitting import RunContext, deterministic, fit, fit_run
@@ -97,6 +99,12 @@ def test_mistakes_are_found_before_anything_is_written(tmp_path):
     with pytest.raises(InputError, match="unknown device 'gpu'"):
         fit(small_data(), "gmf", device="gpu", out=tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_test_in_which_nothing_is_real_is_an_error_and_no_run_without_figures():
+    data = small_data()
+    with pytest.raises(InputError, match=r"^the test holds no pair to evaluate on; give more data, another split or"):
+        fit(replace(data, test=data.test.slice(0, 0), test_noisy=data.test), "popularity")
 
 
 def test_a_folder_that_is_being_written_is_left_alone(tmp_path):
@@ -188,6 +196,27 @@ def test_a_learned_model_is_fitted_again_where_it_is_asked_for(tmp_path):
     assert len(made.lists.method.target.seeds) == 1, "the run that recommends, alone"
     assert Recommender.load(tmp_path / "run").recommend(None, 5).equals(made.recommend(None, 5))
     assert "refit" not in fit(data, "mf", "normal", options=given, epochs=1, device="cpu").metrics
+    assert "refit" not in fit(data, "ease", protocol="published", device="cpu").metrics, "whose tables had none"
+
+
+def test_weights_count_in_the_fit_on_everything():
+    """What recommends is what is fitted on a log of which nothing is held out, with its weights."""
+    rows = small_data().everything().train.table.select(["user", "item"])
+    weight = pa.array(np.random.default_rng(0).uniform(0.1, 5, len(rows)))
+    log, settings = rows.append_column("weight", weight), {"columns": {"weight": "weight"}, "device": "cpu"}
+    found = fit(log, "ease", **settings).recommend(None, 10)
+    assert found.equals(fit(load(log, columns=settings["columns"], ratios=(1, 0, 0)), "ease").recommend(None, 10))
+    assert not found.equals(fit(rows, "ease", device="cpu").recommend(None, 10)), "weights make a difference"
+
+
+def test_a_validation_of_real_pairs_alone_joins_the_histories_without_the_others():
+    rows = timed_log().everything().train
+    value = pa.array(np.random.default_rng(5).integers(0, 2, len(rows)))
+    log = Interactions.of(rows.users, rows.items, value=value, time=pa.array(rows.column("time")))
+    data = split(log, "chronological", (0.6, 0.2, 0.2), clean="value>=1")
+    made = fit(data, "ease", options={"model.l2": 5, "protocol.validation": "clean"}, device="cpu")
+    real, test = rows_of(data, data.train, data.valid_clean), rows_of(data, data.test)
+    assert made.metrics["mean"]["ndcg@20"] == pytest.approx(ease_ndcg(real, real, test, 5), abs=1e-6)
 
 
 def timed_log(kind="chronological"):

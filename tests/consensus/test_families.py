@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from accord.consensus.families import FAMILIES, MOST_TRIALS, Family, Range, halton, plan_search
@@ -36,6 +37,9 @@ def test_every_trial_is_one_that_the_model_takes(family):
     for name, span in family.ranges.items():
         middle = span.share(members[-1].options[name])
         assert all(abs(span.share(one.options[name]) - middle) < 0.2 for one in around), "near the best"
+    shares = [[span.share(one.options[name]) for name, span in family.ranges.items()] for one in members[-7:]]
+    apart = np.corrcoef(np.array(shares).T) if len(family.ranges) > 1 else np.eye(1)
+    assert (np.abs(apart) < 0.9).sum() == apart.size - len(apart), "each option varies whatever the others are"
 
 
 def test_ease_is_tried_with_plain_penalties_first():
@@ -96,10 +100,19 @@ def test_what_does_not_fit_is_left_out_with_its_reason():
     assert "sparse-ease" in {family.model for family in enough.families}, "whatever the number of items"
 
 
-def test_a_family_that_takes_too_much_memory_is_left_out():
-    large = Family("ease").too_large(Shape(10, 29_000, 100, 1000, 1000))
+def test_a_family_that_takes_more_memory_than_an_ordinary_machine_has_is_left_out():
+    large = Family("ease").too_large(Shape(10, 24_000, 100, 1000, 1000))
     assert large is not None
-    assert "GiB" in large
+    assert "it would take 8.6 GiB" in large
+    assert Family("ease").too_large(Shape(10, 15_000, 100, 1000, 1000)) is None
+
+
+def test_training_by_pairs_takes_longer_than_the_budget_from_a_million_interactions_on():
+    found = plan_search(Shape(6_040, 3_500, 1_000_000, 250_000_000, 2_000_000_000), 120)
+    sentences = " ".join(found.left_out)
+    assert "mf + normal is not tried: it would take about" in sentences
+    assert "gmf + deca-p is not tried: it would take about" in sentences
+    assert "mf + softmax" in {family.name for family in found.families}, "which is trained by users"
 
 
 def test_times_let_the_best_of_a_family_fade_and_cost_something():

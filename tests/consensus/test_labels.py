@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from accord.consensus import labels, training
+from accord.consensus.members import MemberTraining
 from accord.data.interactions import Interactions
 from accord.data.simulate import simulate
 from accord.fitting import fit
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
-from helpers import small_data
+from helpers import CPU, plan_small, small_data
 
 pytestmark = pytest.mark.usefixtures("few_penalties")
 
@@ -53,6 +54,15 @@ def test_families_vote_once_more_told_what_is_real():
     assert quality == Member(model="quality", weight=labels.QUALITY, added=True)
 
 
+def test_members_learn_the_label_where_there_is_one():
+    data = labelled(0.2)
+    made = MemberTraining(data, plan_small("auto", "normal", (3,), data), CPU)
+    learned, label = labels.learn_labels(made), made.train.columns["label"]
+    known = ~np.isnan(label)
+    np.testing.assert_array_equal(made.p_real[known], label[known])
+    np.testing.assert_array_equal(made.p_real[~known], learned.p_real[~known])
+
+
 def test_labels_join_the_vote(tmp_path):
     found = fit(labelled(0.2), options={"model.budget": 1.5, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
     added = [member for member in found.run.config.model_options["members"] if member.get("added")]
@@ -75,11 +85,12 @@ def test_labels_join_the_vote(tmp_path):
 
 def test_labelled_validation_pairs_say_how_far_labels_are_trusted(monkeypatch):
     data = labelled(0.2)
-    label = pa.array(data.valid.column("value").astype(float))
-    valid = Interactions.of(data.valid.users, data.valid.items, label=label)
+    label = data.valid.column("value").astype(float)
+    label[::3] = 0.5  # which is neither real nor noise
+    valid, real = Interactions.of(data.valid.users, data.valid.items, label=pa.array(label)), []
     asked = {"options": {"model.budget": 1.5, "train.epochs": 2}, "device": "cpu", "refit": False}
     for trust in (0.0, 4.0):
-        monkeypatch.setattr(training, "choose_trust", lambda sides, ranker, known, trust=trust: trust)
+        monkeypatch.setattr(training, "choose_trust", lambda _, __, known, trust=trust: real.append(known) or trust)
         found = fit(replace(data, valid=valid), **asked)
         assert any(f"worth {trust:g} times their usual weight" in note for note in found.metrics["notes"])
         votes = votes_of(found)
@@ -90,12 +101,13 @@ def test_labelled_validation_pairs_say_how_far_labels_are_trusted(monkeypatch):
             usual = labels.QUALITY if name == "quality" else labels.CLEAN + labels.OF_VOTE * votes[name]
             assert weight == pytest.approx(trust * usual, abs=1e-3)
         assert len(found.method.target.members) == len(found.run.members)
+        assert len(real[-1].pairs.items) == (label == 1).sum()
 
 
 def test_what_is_labelled_as_noise_judges_no_member():
     data = small_data()
     noise = np.arange(len(data.valid)) % 3 == 0
-    label = pa.array(np.where(noise, 0.0, 1.0), mask=np.arange(len(noise)) % 3 == 1)
+    label = pa.array(np.where(noise, 0.0, 0.5), mask=np.arange(len(noise)) % 3 == 1)  # a half says neither
     valid = Interactions.of(data.valid.users, data.valid.items, label=label)
     asked = {"options": {"model.budget": 0.3, "train.epochs": 3}, "device": "cpu", "refit": False}
     found, without = (

@@ -78,3 +78,13 @@ def test_an_error_in_the_background_leaves_the_member_out():
 
     assert with_threads(2, ask) is None
     assert training.notes[0].startswith("mf + normal x 2 is left out: training diverged")
+
+
+def test_a_member_that_does_not_fit_into_memory_is_left_out(monkeypatch):
+    def full(*_, **__):
+        raise MemoryError
+
+    training = member_training()
+    monkeypatch.setattr(stack, "train_stack", full)
+    assert training.candidates([Member(model="ease")]) == []
+    assert training.notes == ["ease is left out: it does not fit into memory."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from accord.consensus.votes import Votes, choose_trust, choose_weights, collect_votes
@@ -51,9 +52,14 @@ def ndcg_by_hand(scores, relevant):
     return np.array(found)
 
 
-def test_votes_rank_as_all_items_do():
+@pytest.mark.parametrize("seen_share", [0.1, 0.6])
+def test_votes_rank_as_all_items_do(seen_share):
+    """Also where members rank what users have seen before all else."""
     truth, scores = members()
-    relevant = asked(truth)
+    relevant = asked(truth, seen_share)
+    seen = torch.zeros(USERS, ITEMS)
+    seen[relevant.seen.users, relevant.seen.items] = 10
+    scores = [own + seen for own in scores]
     votes = votes_of(scores, relevant)
     for weights in ([1, 0, 0], [2, 1, 0], [1, 1, 3]):
         total = sum(weight * own for weight, own in zip(weights, scores, strict=True))
@@ -70,6 +76,20 @@ def test_members_that_know_different_things_share_the_vote_and_chance_gets_none(
     assert abs(sum(weights) - 1) < 1e-3
     alone = max(votes.ndcg([int(m == one) for m in range(3)]).mean() for one in range(3))
     assert votes.ndcg(weights).mean() > 1.1 * alone
+
+
+def test_members_that_are_as_good_get_about_the_same_vote_and_who_hardly_helps_gets_none():
+    """Not what the chance of a few users gives them; and nobody is fitted for a vote that changes nothing."""
+    spreads, votes = [], []
+    for seed in range(20, 24):
+        rng = np.random.default_rng(seed)
+        truth = rng.random((USERS, ITEMS)) < 0.1
+        alike = [torch.tensor(truth + rng.normal(size=truth.shape), dtype=torch.float32) for _ in range(5)]
+        spreads.append(np.std(choose_weights(votes_of(alike, asked(truth)))))
+        truth, scores = members(seed)
+        votes += choose_weights(votes_of(scores, asked(truth)))
+    assert np.mean(spreads) < 0.055
+    assert not [vote for vote in votes if 0 < vote < 0.05]
 
 
 def test_a_member_that_is_best_alone_is_alone():
@@ -115,3 +135,20 @@ def test_trust_stays_where_known_pairs_are_few_or_show_nothing_beyond_chance():
     assert trust_in(-2 * knows + chance, 0.3 * knows, asked(few)) == 1
     others = torch.tensor(np.random.default_rng(5).normal(size=truth.shape), dtype=torch.float32)
     assert trust_in(chance, 0.1 * others, asked(truth)) == 1
+
+
+def test_items_that_members_score_alike_are_not_placed_before_others():
+    """Without labels all items are tied here: that puts no pair that is real among the first."""
+    truth, (_, _, chance) = members()
+    knows = torch.tensor(truth, dtype=torch.float32)
+    assert trust_in(torch.zeros_like(knows), knows + chance, asked(truth)) == 1
+
+
+def test_each_user_says_as_much_as_another_how_far_labels_are_trusted():
+    """A quarter of the users have most of the pairs, and labels mislead about them alone."""
+    rng = np.random.default_rng(1)
+    many = np.arange(USERS)[:, None] < 15
+    truth = rng.random((USERS, ITEMS)).argsort(1) < np.where(many, 12, 1)
+    knows, right = torch.tensor(truth, dtype=torch.float32), torch.tensor(np.where(many, -1.0, 1.0))
+    chance = torch.tensor(rng.normal(size=truth.shape), dtype=torch.float32)
+    assert trust_in(chance - 2 * right * knows, 0.5 * right * knows, asked(truth)) == 16

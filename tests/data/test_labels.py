@@ -105,6 +105,10 @@ def test_a_test_goes_without_what_is_labelled_as_noise():
     by_rule = accord.load(table, labels="rating>=4", clean="rating>=3")
     assert len(by_rule.test) == len(accord.load(table, clean="rating>=3").test)
     assert not any("leaves out" in note for note in by_rule.notes)
+    torn = accord.load(table, labels="rating>=3; rating<=3")  # of which a rating of 3 is both, and no noise
+    assert labels_of(torn) == expected(table, "rating", lambda rating: (np.sign(rating - 3) + 1) / 2)
+    noise = {pair for pair, label in labels_of(torn).items() if label == 0}
+    assert {(row["user"], row["item"]) for row in torn.test.table.to_pylist()} == tested - noise
 
 
 def test_kinds_of_events_and_what_contradicts():

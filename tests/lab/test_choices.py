@@ -1,8 +1,9 @@
-"""No study chooses by the test: with a test of garbage, every choice is the same to the bit."""
+"""No study chooses by the test: with a test of garbage, every choice is the same to the bit.
+
+What `lab labels` and `lab leaderboard` write is held to that by tests/test_garbage.py.
+"""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
@@ -11,11 +12,8 @@ from accord.data.load import load
 from accord.data.split import split
 from accord_lab.labels import chosen, shares, training, trust
 from accord_lab.labels.draws import without_labels
-from accord_lab.leaderboards import leaderboard
 from accord_lab.leaderboards.oracle import evaluate_weighted_ease
-from comparisons import ask
 from garbage import with_garbage_test
-from helpers import timed_data
 
 
 @pytest.fixture(autouse=True)
@@ -34,24 +32,10 @@ def clean_split():
     return load(split(log, "random", clean="value>=1", name="clean"), labels="value>=1")
 
 
-def timed_split():
-    return timed_data(accord.simulate(users=120, items=60, interactions=1_500, seed=4).dataset.train)
-
-
 def unclean_split():
     """Without a clean test: every test interaction counts, whatever its label."""
     log = accord.simulate(users=120, items=60, interactions=1_500, seed=4).dataset.train
     return load(split(log, "random", name="unclean"), labels="value>=1")
-
-
-@pytest.fixture(params=[clean_split, timed_split], ids=lambda make: make.__name__)
-def both(request):
-    """The data, and the same with a test of garbage."""
-    data = request.param()
-    garbage = with_garbage_test(data)
-    assert garbage.comes_in_order == data.comes_in_order
-    assert len(garbage.test) == len(data.test)
-    return data, garbage
 
 
 def recorded(monkeypatch, study):
@@ -73,22 +57,8 @@ def without(line, *results):
     return {key: value for key, value in line.items() if key not in results}
 
 
-def test_labels_of_auto(both, tmp_path, monkeypatch):
-    fits = recorded(monkeypatch, shares)
-    lines, choices = [], []
-    for number, data in enumerate(both):
-        lines += shares.run(data, [0.3], ["random"], 1, tmp_path / str(number), "cpu", 0.3, quiet)
-        choices.append(fits[:])
-        fits.clear()
-    results = ("ndcg@20", "consensus", "ease", "ease_told", "p_ease", "p_consensus")
-    assert without(lines[0], *results) == without(lines[1], *results)
-    assert lines[0]["ndcg@20"] != lines[1]["ndcg@20"], "the test is garbage"
-    assert len(choices[0]) == len(shares.PENALTIES) + 2
-    assert choices[0] == choices[1]
-
-
 def test_the_test_would_choose_other_penalties():
-    """That the choices above can differ at all: by the tests, EASE on real ones would have two other penalties."""
+    """That choices of `lab labels` can differ at all: by the tests, EASE on real ones would have other penalties."""
     data = clean_split()
     weights = shares.Truth.of(data).label
     best = set()
@@ -126,15 +96,3 @@ def test_training_and_chosen_labels(tmp_path, monkeypatch):
         lines.append(training.run(one, 1, folder, "cpu", quiet, ["mf"], ["normal"]))
         lines[-1] = [without(line, "ndcg@20") for line in lines[-1]], chosen.run(one, 1, folder, quiet)
     assert lines[0] == lines[1]
-
-
-def test_the_leaderboard(both, tmp_path):
-    models, methods = ["mf", "item-knn"], ["normal", "deca"]
-    chosen_by = []
-    for number, data in enumerate(both):
-        folder = tmp_path / str(number)
-        leaderboard.run([without_labels(data)], ask, folder, models, methods, trials=3)
-        lines = [json.loads(text) for name in ("tuning", "leaderboard") for text in (folder / f"{name}.jsonl").open()]
-        chosen_by.append([without(line, "data", "metrics", "groups", "seconds") for line in lines])
-    assert chosen_by[0] == chosen_by[1]
-    assert {line["model"] for line in chosen_by[0]} == {"mf", "item-knn", "ease", "popularity"}

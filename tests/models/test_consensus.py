@@ -135,11 +135,19 @@ def test_adding_in_one_pass_is_adding(threads, monkeypatch):
     assert totals[0][3].tolist() == [1.0] * 1500, "what is not a number says nothing"
 
 
-def test_added_members_come_after_the_others_are_standardised():
-    members = [*MEMBERS[:2], {"model": "popularity", "weight": 0.3, "added": True}]
-    made = fit(small_data(), "consensus", options={"model.members": members}, device="cpu", ks=[5])
-    users, target = torch.tensor([3, 0]), made.method.target
-    votes = [by_hand(member.score_all(users)) for member in target.members]
-    total = 2.0 * votes[0] + votes[1]
-    total = (total - total.mean(1, keepdims=True)) / total.std(1, keepdims=True)
-    np.testing.assert_allclose(target.score_all(users)[0].numpy(), total + 0.3 * votes[2], atol=1e-5)
+@torch.inference_mode()
+def test_added_members_come_after_the_others_are_standardised_and_the_quality_of_items_as_it_is():
+    more = [{"model": "popularity", "weight": 0.3, "added": True}, {"model": "quality", "weight": 0.2, "added": True}]
+    made = fit(small_data(), "consensus", options={"model.members": MEMBERS[:2] + more}, device="cpu", ks=[5])
+    users, target, history = torch.tensor([3, 0]), made.method.target, torch.tensor([1, 4, 9])
+    quality = torch.linspace(-1, 3, 40)
+    target.members[3].target.value = quality
+
+    def expected(votes):
+        total = 2.0 * by_hand(votes[0]) + by_hand(votes[1])
+        return (total - total.mean(1, keepdims=True)) / total.std(1, keepdims=True) + 0.2 * quality.numpy()
+
+    votes = [member.score_all(users) for member in target.members]
+    np.testing.assert_allclose(target.score_all(users)[0].numpy(), expected(votes) + 0.3 * by_hand(votes[2]), atol=1e-5)
+    votes = [member.target.scores_of(history).unsqueeze(1) for member in target.members]
+    np.testing.assert_allclose(target.fold_in(history).numpy(), expected(votes) + 0.3 * by_hand(votes[2]), atol=1e-5)

@@ -10,6 +10,8 @@ from accord.evaluation import noise
 from accord.posteriors import estimate as module
 from accord.posteriors.estimate import estimate, next_labels, uncertainty
 
+RNG = np.random.default_rng(0)
+
 
 @pytest.fixture(scope="module")
 def log():
@@ -120,6 +122,14 @@ def test_labels_of_real_ones_alone_teach_the_order(log, value):
 
 
 @pytest.mark.usefixtures("few_penalties")
+def test_a_label_of_one_half_says_that_not_all_are_real(log):
+    train, real = log
+    label = np.where(real, 1.0, 0.5)
+    label[np.random.default_rng(0).random(len(real)) < 0.7] = np.nan
+    assert "only_real" not in estimate(train, label).figures
+
+
+@pytest.mark.usefixtures("few_penalties")
 def test_labels_of_real_ones_at_random_are_not_used(log):
     train, real = log
     found = estimate(train, np.where(np.random.default_rng(3).random(len(real)) < 0.3, 1.0, np.nan))
@@ -165,6 +175,34 @@ def test_labels_that_are_not_a_fair_sample_do_not_harm(log, kind):
     assert auc_of_rest(found, real) > auc_of_rest(found, real, found.label_free) - 0.01
     if kind == "users":
         assert found.figures["held_out_by"] == "user"
+
+
+@pytest.mark.usefixtures("few_penalties")
+def test_labels_that_are_a_coin_for_each_user_are_not_used(log):
+    """A user's labels are one observation: taken one by one, those of this draw would seem to teach something."""
+    train, _ = log
+    rng = np.random.default_rng(13)
+    some, coin = rng.random(train.num_users) < 0.12, rng.random(train.num_users) < 0.6
+    found = estimate(train, np.where(some[train.users], coin[train.users].astype(float), np.nan))
+    assert found.figures["standard_errors"] > 0
+    assert not found.used
+
+
+@pytest.mark.parametrize(("fewest", "kind"), [(25, "pair"), (32, "user")])
+def test_labels_are_held_out_as_they_are_missing(log, features, fewest, kind):
+    """By pair where most interactions are of users with labels, even if most users have none; else by user, by the
+    share of interactions whose user has none."""
+    train, _ = log
+    labelled = features.activity >= fewest
+    covered = features.activity[labelled].sum() / len(features)
+    rows = np.flatnonzero(labelled[train.users])
+    assert labelled.mean() < 0.5
+    found, folds = module._folds(features, module._pairs(features, rows, np.ones(len(features))), RNG)
+    assert found == kind
+    assert [weight for weight, _ in folds] == ([1.0] if kind == "pair" else [covered, 1 - covered])
+    users = train.users[rows]
+    apart = [set(users[folds[-1][1] == one]) & set(users[folds[-1][1] != one]) == set() for one in range(5)]
+    assert all(apart) == (kind == "user")
 
 
 def test_the_interval_is_students_over_the_opinions():

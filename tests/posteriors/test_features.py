@@ -56,6 +56,8 @@ def test_the_rate_of_noise_is_found_without_labels():
     p_real = chance_of_real(place)
     assert 1 - p_real.mean() == pytest.approx(0.3, abs=0.03)
     assert noise.calibration(p_real, real)["ece"] < 0.03
+    likely = 0.7 * 6 * place**5  # the density of percentiles of real ones, beside .3 of noise
+    assert np.abs(p_real - likely / (likely + 0.3)).mean() < 0.015
     order = np.argsort(place)
     assert (np.diff(p_real[order]) >= 0).all()
 

@@ -37,7 +37,14 @@ def knn_without(user, item):
     return sum((together[j, item] - 1) / (sizes[j] ** BALANCE * sizes[item] ** (1 - BALANCE) + SHRINK) for j in rest)
 
 
-@pytest.mark.parametrize(("name", "expected"), [("ease", ease_without), ("item-knn", knn_without)])
+def popularity_without(user, item):
+    """How many others have the item."""
+    return np.delete(DENSE, user, 0)[:, item].sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("popularity", popularity_without), ("ease", ease_without), ("item-knn", knn_without)]
+)
 def test_scores_are_those_of_a_model_without_the_interaction(name, expected):
     wanted = [expected(user, item) for user, item in zip(TRAIN.users, TRAIN.items, strict=True)]
     np.testing.assert_allclose(found(name).scores, wanted, rtol=1e-9)

@@ -72,6 +72,19 @@ def test_a_run_that_labels_taught_is_updated_with_them(tmp_path, few_penalties):
     assert found.equals(fitted(pa.concat_tables([old, none])))
     assert not found.equals(fitted(rows.select(["user", "item"]))), "labels make a difference"
 
+    old_folder = accord.Recommender.load(tmp_path / "run")  # as of versions that did not save labels
+    old_folder._set_parts(old_folder.everything(), {n: p.without("label") for n, p in old_folder._parts.items()})
+    with pytest.raises(accord.InputError, match="was taught by labels, which its folder does not keep; train again"):
+        old_folder.update(more)
+
+
+def test_of_a_pair_that_comes_again_the_new_weight_counts():
+    weights, columns = np.random.default_rng(0).uniform(0.1, 5, (2, len(OLD))), {"weight": "weight"}
+    old, new = (OLD.append_column("weight", pa.array(one)) for one in weights)
+    rec = accord.fit(accord.load(old, columns=columns), "ease")
+    whole = accord.fit(accord.load(new, columns=columns, ratios=(1, 0, 0)), "ease")
+    assert rec.update(new, columns=columns).recommend(None, 5).equals(whole.recommend(None, 5))
+
 
 def test_learned_members_go_on_only_without_their_votes():
     members = [{"model": "ease", "weight": 2.0}, {"model": "mf", "method": "normal", "weight": 1.0}]
@@ -129,6 +142,8 @@ def test_ids_are_of_the_kind_of_the_run():
     assert 999 in found.users.ids.to_pylist()
     with pytest.raises(accord.InputError, match=r"user ids of this run are whole numbers, and .* 'ann'"):
         rec.update(pa.table({"user": ["7", "ann"], "item": ["i1", "i2"]}))
+    with pytest.raises(accord.InputError, match=r"user ids of this run are whole numbers, and .* '07'"):
+        rec.update(pa.table({"user": ["7", "07"], "item": ["i1", "i2"]}))
     texts = accord.fit(accord.load(OLD), "popularity").update(pa.table({"user": [5, 6], "item": ["i1", "i2"]}))
     assert {"5", "6"} <= set(texts.users.ids.to_pylist())
 

@@ -173,8 +173,7 @@ class Consensus(Model):
             if added is None or scores is None:
                 parts.append(None)
             else:
-                by = torch.ones(1) if member.target.own_scale else spread(scores)  # type: ignore[union-attr]
-                parts.append((added / by.to(added).view(-1, 1, 1)).mean(0))
+                parts.append((added / spread(scores).to(added).view(-1, 1, 1)).mean(0))
         result = self._sum(parts, self._sum(votes[: len(votes) - self.num_added]))
         return None if result is None else result.unsqueeze(0)
 

@@ -6,6 +6,7 @@ from a history gets the longer one; whatever it has learned stays as it is.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from accord.data.titles import with_items
 from accord.errors import Argument, InputError, shown
 from accord.methods.base import Method
 from accord.training.run import RunSpec
+
+WHOLE = re.compile(r"0|-?[1-9]\d*")  # a number as it is written, so that no two texts are one
 
 
 def grown(log: Dataset, new: Interactions, run: RunSpec, items: Any = None) -> Dataset:
@@ -56,7 +59,7 @@ def _union(old: IdMap, new: IdMap, kind: str) -> tuple[IdMap, IdMap]:
         except pa.ArrowInvalid:
             ids = ids[:0]
         if len(pc.unique(ids)) < len(new.ids):
-            odd = next((one for one in new.ids.to_pylist() if not str(one).lstrip("-").isdigit()), new.ids[0].as_py())
+            odd = next((one for one in new.ids.to_pylist() if not WHOLE.fullmatch(str(one))), new.ids[0].as_py())
             raise InputError(
                 f"the {kind} ids of this run are whole numbers, and the new interactions have {shown(odd)}; give such."
             )
