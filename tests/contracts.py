@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,12 @@ def fit_small(model: Any, method: Any, seeds: Any, data: Dataset | None = None, 
     return Recommender.of_training(train_run(data, run, CPU), data)
 
 
+@cache
+def trained_once(model: Any, method: Any) -> Recommender:
+    """Two seeds for an epoch, for tests that only look at what was trained."""
+    return fit_small(model, method, (3, 5), epochs=1)
+
+
 def shuffled(data: Dataset, seed: int = 0) -> Dataset:
     """The same interactions in another order of rows, under other ids in the same order."""
     rng = np.random.default_rng(seed)
@@ -263,7 +270,7 @@ class MethodContract:
                 stage.begin_step(step)
                 stage.loss(batch).sum().backward()
         for name, parameter in made.named_parameters():
-            if (method, model, name) == ("softmax", "gmf", "target.out.bias"):
+            if method in ("softmax", "bsl") and (model, name) == ("gmf", "target.out.bias"):
                 continue  # the same for all items, so that a softmax over them does not depend on it
             assert parameter.grad is not None, name
             assert (parameter.grad.flatten(1).abs().sum(1) > 0).all(), f"{name}, in every run"
@@ -289,7 +296,7 @@ class MethodContract:
         users = torch.arange(stack.target.num_users)
         with torch.no_grad():
             scores = stack.score_all(users)
-        for run, seed in enumerate(SEEDS):
+        for run, seed in list(enumerate(SEEDS))[1:]:  # one with two neighbours, and the last
             alone, alone_states = train_small(model, method, (seed,))
             for name, tensor in one_run(alone.state_dict(), 0, 1).items():
                 mine = one_run(stack.state_dict(), run, len(SEEDS))[name]
@@ -302,11 +309,10 @@ class MethodContract:
                 assert mine.stopped_at[run :: len(SEEDS)] == its.stopped_at
 
     def test_the_same_seed_gives_the_same_result(self, method, model):
-        one, other = (train_small(model, method, (3, 5), epochs=1)[0] for _ in range(2))
-        assert_same_weights(one.state_dict(), other.state_dict())
-        third, _ = train_small(model, method, (4, 5), epochs=1)
-        weights = one_run(third.state_dict(), 0, 2)
-        assert any(not torch.equal(t, weights[n]) for n, t in one_run(one.state_dict(), 0, 2).items()), "seeds matter"
+        one, other = trained_once(model, method).method.state_dict(), train_small(model, method, (3, 5), epochs=1)[0]
+        assert_same_weights(one, other.state_dict())
+        second = one_run(one, 1, 2)
+        assert any(not torch.equal(t, second[n]) for n, t in one_run(one, 0, 2).items()), "seeds matter"
 
     def test_row_order_and_ids_do_not_matter(self, method, model):
         data = small_data()
@@ -322,7 +328,7 @@ class MethodContract:
 
     def test_save_and_load_give_equal_scores_and_posteriors(self, method, model, tmp_path):
         data = small_data()
-        recommender = fit_small(model, method, (3, 5), epochs=1)
+        recommender = trained_once(model, method)
         loaded = Recommender.load(recommender.save(tmp_path / "run"), allow_imports=True)
         users = torch.arange(len(data.users))
         with torch.inference_mode():

@@ -113,7 +113,7 @@ def _run(program: str, words: list[str]) -> int:
 
     sys.modules["__main__"] = main = types.ModuleType("__main__")
     sys.stdin = open(0)  # noqa: SIM115
-    code = 0
+    ended = 0
     try:
         if program == "accord":
             from accord.cli.app import main as command
@@ -122,21 +122,21 @@ def _run(program: str, words: list[str]) -> int:
             command()
         else:
             assert words[0] == "-c" or words[0].endswith(".py"), f"python {words[0]} is not for here"
-            source = words[1] if words[0] == "-c" else Path(words[0]).read_text(encoding="utf-8")
+            code = words.pop(1) if words[0] == "-c" else Path(words[0]).read_text(encoding="utf-8")
             sys.argv, sys.path[0] = words, str(Path.cwd() if words[0] == "-c" else Path(words[0]).resolve().parent)
-            exec(compile(source, words[0], "exec"), main.__dict__)
+            exec(compile(code, words[0], "exec"), main.__dict__)
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        ended = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
-        code = 1
+        ended = 1
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    return code
+    return ended
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from accord.training.plan import plan
 from accord.training.run import RunSpec
 from accord.training.stack import train_stack
 from accord.training.trainer import TrainState
-from started import Started, environment
+from started import Started, environment, programs
 
 torch.set_num_threads(1)  # threads that wait for each other make tiny steps fifty times slower on a busy machine
 
@@ -215,6 +215,12 @@ def start_ranks(size: int, program: str, *words: Any, forked: bool = True) -> li
         return [Started(program, *words, env=env) for env in own]
     command = [sys.executable, *(["-m", "accord"] if program == "accord" else []), *map(str, words)]
     return [subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) for env in own]
+
+
+def run_python(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Python with a script, or with `-c` and code, run to its end. What tests how Python starts needs a real one."""
+    more = {"capture_output": True, "text": True, "env": environment()} | more
+    return subprocess.run([str(programs() / "python"), *map(str, words)], check=False, **more)
 
 
 def finish(processes: Sequence[subprocess.Popen[str]], seconds: float = 300) -> list[tuple[int, str]]:

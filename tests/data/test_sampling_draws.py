@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -14,7 +12,7 @@ from scipy.stats import chisquare
 
 from accord.data import sampling
 from accord.data.sampling import Negatives, Sampler
-from helpers import csr, random_csr
+from helpers import csr, random_csr, run_python
 from samplers import make_sampler, pairs_of, real_pairs, stream
 
 MILLION = 1_000_000
@@ -72,7 +70,8 @@ for size in (NOT_SHARED_OUT - 1, NOT_SHARED_OUT, 300_001):
 
 def test_a_long_sum_is_the_same_with_any_number_of_threads():
     """In a process of its own: the threads stay, and whoever is forked from here could not use them."""
-    subprocess.run([sys.executable, "-c", SUMS], check=True)
+    done = run_python("-c", SUMS)
+    assert done.returncode == 0, done.stderr
     for size in (sampling.NOT_SHARED_OUT - 1, sampling.NOT_SHARED_OUT, 300_001):
         for runs in (1, 2, 3):
             assert sampling.sums(torch.ones(runs, size)).tolist() == [size] * runs

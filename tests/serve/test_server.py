@@ -4,8 +4,6 @@ import contextlib
 import json
 import re
 import socket
-import subprocess
-import sys
 import time
 
 import httpx
@@ -15,6 +13,7 @@ from accord.errors import InputError
 from accord.serve import guard, server
 from accord.serve.guard import SECURITY_HEADERS, Rules
 from accord.serve.server import Connection
+from helpers import run_python
 from serving import make_holder, run, serving  # noqa: F401
 
 
@@ -366,5 +365,5 @@ def test_as_many_connections_as_the_system_allows():
         "    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))\n"
         "    print(allowed(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = run_python("-c", code)
     assert found.stdout.splitlines() == ["2000 3000", "500 1500", "1 100"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -22,6 +21,7 @@ from accord.data.check import look_alikes
 from accord.data.interactions import IdMap
 from accord.data.read import read_table
 from accord.errors import InputError, printable, shown
+from helpers import run_python
 
 APART = (
     "gzip bomb: 10 GB of rows in 10 MB",
@@ -151,6 +151,5 @@ print(sum("Definition level histogram size mismatch" in sentence for sentence in
 def test_a_parquet_column_that_arrow_would_end_the_process_for(tmp_path):
     """Its footer says that a column has no nulls, and how often which level occurs as if it had."""
     pa.parquet.write_table(pa.table({"user": [1, 2, 3] * 20, "item": [4, 5, 6] * 20}), tmp_path / "log.parquet")
-    command = [sys.executable, "-c", SHORTENED, str(tmp_path / "log.parquet")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = run_python("-c", SHORTENED, tmp_path / "log.parquet", timeout=120)
     assert (ended.returncode, ended.stdout) == (0, "2\n"), ended.stderr[-1000:]

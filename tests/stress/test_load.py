@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 STRESS = Path(__file__).parents[2] / "stress"
-SECONDS = 8
+SECONDS = 4
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from helpers import run_python
 
 
 @pytest.mark.parametrize("words", ["", "--help", "verify docs", "leaderboard demo --seeds 3"])
@@ -25,4 +24,4 @@ def test_a_comparison_needs_no_matplotlib():
 def without_matplotlib(*words):
     given = ["accord", *words]
     code = "import sys; sys.modules['matplotlib'] = None; from accord.__main__ import main; "
-    return subprocess.run([sys.executable, "-c", f"{code}sys.argv = {given}; main()"], capture_output=True, text=True)
+    return run_python("-c", f"{code}sys.argv = {given}; main()")
