@@ -41,7 +41,7 @@ def test_one_line_per_draw_and_none_twice(data, tmp_path):
 
 
 def test_a_log_with_times_is_judged_as_auto_is_there_with_the_validation_in_the_histories(tmp_path):
-    data = timed_data(accord.simulate(users=300, items=150, interactions=6_000, seed=2).dataset.train)
+    data = timed_data(accord.simulate(users=150, items=80, interactions=2_500, seed=2).dataset.train)
     (line,) = shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, lambda _: None)
     bare = without_labels(data)
     alone = accord.fit(bare, options={"model.budget": 1.0}, device="cpu", refit=False)
