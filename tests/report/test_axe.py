@@ -1,13 +1,13 @@
-"""axe, which looks for what keeps people from using a page, finds nothing on any page, in light and in dark."""
+"""axe, which looks for what keeps people from using a page, finds nothing on a report, in light and in dark.
+
+The pages of the server are looked at by tests/serve.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from accord.serve.guard import Meters
-from accord.serve.snapshots import Holder
-from browser import chromium, harms, opened
-from serving import serving
+from browser import chromium, opened
 
 SIZES = [(1280, "light"), (390, "dark")]  # the other two differ in nothing that these have not
 
@@ -26,29 +26,6 @@ def test_reports(browser, request, name, width, scheme):
         if scheme == "dark":
             seen.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         assert seen.harms() == []
-
-
-@pytest.fixture(scope="module")
-def address(run, audited):
-    with serving(Holder(run, Meters(), audited)) as served:
-        yield served
-
-
-@pytest.mark.parametrize(("width", "scheme"), SIZES)
-def test_the_server(browser, address, width, scheme):
-    """Empty, with a user, the audit, and the description of the API."""
-    page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
-    page.goto(address)
-    page.locator("#user-matches button").first.wait_for()
-    assert harms(page) == []
-    page.locator("#user-matches button").first.click()
-    page.locator("#recommended > li").first.wait_for()
-    assert harms(page) == []
-    for path, shown in (("/#audit", ".verdict"), ("/docs", "section")):
-        page.goto(address + path)
-        page.locator(shown).first.wait_for()
-        assert harms(page) == []
-    page.context.close()
 
 
 def test_axe_would_notice(browser, tmp_path):

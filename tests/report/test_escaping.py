@@ -6,7 +6,7 @@ import pytest
 
 from accord.serve.guard import Meters
 from accord.serve.snapshots import Holder
-from browser import chromium
+from browser import blank, chromium
 from harmful import HARM
 from serving import serving
 
@@ -19,33 +19,34 @@ def browser():
 
 def look_at(browser, address: str, wait: str | None = None) -> str:
     """Open a page and see that nothing harmful ran, that its policy is strict, and what it shows."""
-    page = browser.new_context(viewport={"width": 1100, "height": 800}).new_page()
     dialogs, asked, errors = [], [], []
-    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: errors.append(message.text) if "Content Security" in message.text else None)
-    page.goto(address)
-    if wait is not None:
-        page.wait_for_selector(wait)
-    page.wait_for_timeout(200)
-    assert page.evaluate("window.harmed") is None
-    assert dialogs == []
-    assert errors == []  # nothing even tried
-    assert page.locator("img[src=x], a[href^=javascript]").count() == 0
-    assert page.locator("svg[onload]").count() == 0
-    origin = address.rpartition("/")[0]
-    assert [url for url in asked if not url.startswith(origin)] == []
-    # what would be if something had got in
-    page.evaluate(
-        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran=1'}))"
-    )
-    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=y onerror=\"window.ran=1\">')")
-    page.wait_for_timeout(200)
-    assert page.evaluate("window.ran") is None
-    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    text = page.locator("body").inner_text()
-    title = page.title()
-    page.context.close()
+    heard = {
+        "dialog": lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()),
+        "request": lambda request: asked.append(request.url),
+        "console": lambda message: errors.append(message.text) if "Content Security" in message.text else None,
+    }
+    with blank(browser, 1100, **heard) as page:
+        page.goto(address)
+        if wait is not None:
+            page.wait_for_selector(wait)
+        page.wait_for_timeout(200)
+        assert page.evaluate("window.harmed") is None
+        assert dialogs == []
+        assert errors == []  # nothing even tried
+        assert page.locator("img[src=x], a[href^=javascript]").count() == 0
+        assert page.locator("svg[onload]").count() == 0
+        origin = address.rpartition("/")[0]
+        assert [url for url in asked if not url.startswith(origin)] == []
+        # what would be if something had got in
+        page.evaluate(
+            "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran=1'}))"
+        )
+        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=y onerror=\"window.ran=1\">')")
+        page.wait_for_timeout(200)
+        assert page.evaluate("window.ran") is None
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        text = page.locator("body").inner_text()
+        title = page.title()
     return f"{title}\n{text}"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import accord
 from accord.serve.guard import Rules
-from browser import chromium, harms
+from browser import blank, chromium, harms
 from serving import SCRIPT, audit, clicks, make_holder, run, serving  # noqa: F401
 
 
@@ -29,21 +29,20 @@ def address(run, audit):  # noqa: F811
 @contextmanager
 def visit(browser, address, path="/", width=1100, scheme="light"):
     """A page that must say nothing to the console, ask nobody else, and leave axe content at the end."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page = context.new_page()
-    page.set_default_timeout(120_000)  # a busy machine is slow, not wrong
     said, asked = [], []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(address + path)
-    yield page
-    assert harms(page) == []
-    assert said == []
-    assert [url for url in asked if not url.startswith(address)] == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    context.close()
+    heard = {
+        "console": lambda message: said.append(message.text),
+        "pageerror": lambda error: said.append(str(error)),
+        "dialog": lambda dialog: said.append(dialog.message),
+        "request": lambda request: asked.append(request.url),
+    }
+    with blank(browser, width, 900, scheme, **heard) as page:
+        page.goto(address + path)
+        yield page
+        assert harms(page) == []
+        assert said == []
+        assert [url for url in asked if not url.startswith(address)] == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def settle(page):
