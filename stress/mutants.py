@@ -1,4 +1,4 @@
-"""Deliberate bugs, and whether the tests notice them: `make mutants`. Each is put into a copy of the source.
+"""The deliberate bugs of mutants.toml, and whether the tests notice them: `make mutants`. Each is put into a copy.
 
 python stress/mutants.py            every one
 python stress/mutants.py tuning     those whose name has this in it
@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,70 +29,8 @@ class Mutant:
     tests: str
 
 
-MUTANTS = (
-    Mutant(
-        "tuning by the test",
-        "../accord_lab/comparing/tuning.py",
-        'result["valid_ndcg@20"] for',
-        'result["metrics"]["ndcg@20"] for',
-        "lab/comparing/test_tuning.py",
-    ),
-    Mutant(
-        "a copy instead of a rename",
-        "io/files.py",
-        "temporary.replace(path)",
-        "shutil.copyfile(temporary, path)",
-        "io/test_files.py",
-    ),
-    Mutant("no sync of a file", "io/files.py", "        sync(temporary)\n", "", "io/test_files.py"),
-    Mutant("no sync of a name", "io/files.py", "        sync(path.parent)\n", "", "io/test_files.py"),
-    Mutant("no sync between the files of a run", "io/files.py", "        sync(folder)\n", "", "io/test_files.py"),
-    Mutant(
-        "a fingerprint of the training part",
-        "comparing/compare.py",
-        "(self.data.train, self.data.valid, self.data.test)",
-        "(self.data.train,)",
-        "comparing/test_compare.py",
-    ),
-    Mutant(
-        "a bootstrap of one draw more",
-        "evaluation/significance.py",
-        "max(1, size - 1)",
-        "size",
-        "evaluation/test_significance.py",
-    ),
-    Mutant(
-        "an interval of one opinion",
-        "posteriors/estimate.py",
-        " / np.sqrt(len(opinions))",
-        "",
-        "posteriors/test_estimate.py",
-    ),
-    Mutant(
-        "ties are the lowest",
-        "posteriors/features.py",
-        "rng.random(len(scores)) * (up_to - below)",
-        "0 * (up_to - below)",
-        "posteriors/test_features.py",
-    ),
-    Mutant("nothing left to train on", "data/split.py", "counts - 1 - test", "counts - test", "data/test_split.py"),
-    Mutant(
-        "as good is better",
-        "training/trainer.py",
-        "values[run] > state.best[run]:",
-        "values[run] >= state.best[run]:",
-        "training/test_stopping.py",
-    ),
-    Mutant(
-        "no manifest",
-        "recommender/run_folder.py",
-        "if not (folder / MANIFEST).exists():",
-        "if True:",
-        "recommender/test_run_folder.py",
-    ),
-    Mutant(
-        "the network, offline", "data/download.py", "    if is_offline():\n", "    if False:\n", "data/test_download.py"
-    ),
+MUTANTS = tuple(
+    Mutant(**one) for one in tomllib.loads((ROOT / "stress" / "mutants.toml").read_text(encoding="utf-8"))["mutant"]
 )
 
 

@@ -39,9 +39,9 @@ SURVIVED, NOT_RUN = (0,), (5, 33, 34)  # exit codes of mutmut; all others are of
 MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "metrics": (("evaluation/metrics.py",), ("evaluation/test_metrics.py",)),
     "losses": (
-        ("methods/normal.py", "methods/denoising_losses.py", "kernels/agreement.py"),
+        ("methods/normal.py", "accord_lab/methods/denoising_losses.py", "kernels/agreement.py"),
         (
-            "methods/test_normal.py", "methods/test_denoising_losses.py", "methods/test_deca.py",
+            "methods/test_normal.py", "lab/methods/test_denoising_losses.py", "methods/test_deca.py",
             "methods/test_known.py", "kernels/test_agreement.py",
         ),
     ),
@@ -56,6 +56,37 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "splits": (("data/split.py",), ("data/test_split.py",)),
     "checkpoints": (("training/checkpoints.py",), ("training/test_checkpoints.py",)),
+    "fitting": (("fitting.py",), ("test_fitting.py",)),
+    "families": (("consensus/families.py",), ("consensus/test_families.py",)),
+    "votes": (("consensus/votes.py", "models/consensus.py"), ("consensus/test_votes.py", "models/test_consensus.py")),
+    "consensus": (
+        ("consensus/labels.py", "consensus/members.py", "consensus/search.py", "consensus/training.py"),
+        (
+            "consensus/test_labels.py", "consensus/test_members.py", "consensus/test_search.py",
+            "consensus/test_training.py",
+        ),
+    ),
+    "posteriors": (
+        ("posteriors/estimate.py", "posteriors/features.py", "posteriors/leave_one_out.py", "posteriors/logistic.py"),
+        (
+            "posteriors/test_estimate.py", "posteriors/test_features.py", "posteriors/test_leave_one_out.py",
+            "posteriors/test_logistic.py", "posteriors/test_posterior.py",
+        ),
+    ),
+    "labels": (("data/labels.py", "data/rules.py"), ("data/test_labels.py", "data/test_rules.py")),
+    "updating": (("recommender/updating.py",), ("recommender/test_updating.py",)),
+    "databases": (("data/databases.py",), ("data/test_databases.py",)),
+    "run-folder": (("recommender/run_folder.py",), ("recommender/test_run_folder.py",)),
+    "label-studies": (
+        (
+            "accord_lab/labels/draws.py", "accord_lab/labels/shares.py", "accord_lab/labels/study.py",
+            "accord_lab/labels/trust.py",
+        ),
+        (
+            "lab/labels/test_draws.py", "lab/labels/test_shares.py", "lab/labels/test_study.py",
+            "lab/labels/test_trust.py",
+        ),
+    ),
 }  # fmt: skip
 
 
@@ -157,12 +188,14 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
         counts.rows.append((name, tests, own["made"], own["mutants"], own["killed"], share, explained, when))
         for reason, changes in by_reason.items():
             left.rows.append((name, reason, len(changes), f"`{changes[0]['old']}` → `{changes[0]['new']}`"))
+    missing = ", ".join(name for name in MODULES if name not in record)
     told = Found(
         "Changes of single operators",
         [
             "Command: `make mutation`. mutmut makes every small change that it knows (another operator, number,",
             "argument, text or branch) in the modules that results and safety hang on, one at a time, and runs the",
             "tests of that module. It leaves functions with a decorator as they are.",
+            *([f"Not run yet: {missing}."] if missing else []),
         ],
         [counts, left],
         made=None,

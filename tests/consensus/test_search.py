@@ -9,12 +9,15 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
 from accord.consensus import search
 from accord.consensus.families import FAMILIES, MOST_TRIALS, VOTERS, plan_search
+from accord.consensus.members import Candidate
 from accord.data.interactions import Interactions
 from accord.data.split import split
 from accord.fitting import fit
+from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from accord.training.callbacks import Callback
 from helpers import small_data
@@ -142,6 +145,20 @@ def test_histories_fade_where_that_pays(tmp_path, monkeypatch):
     alone = [{"model": "ease", "options": ease["options"]}]
     again = fit(walk(), "consensus", options={"model.members": alone}, device="cpu", refit=False)
     assert again.metrics["runs"][0]["valid_ndcg@20"] == pytest.approx(ease["valid_ndcg@20"], abs=1e-9), "as if fitted"
+
+
+def test_what_is_recommended_is_what_was_judged_where_histories_fade(monkeypatch):
+    """The members with their weights add up to what the weights were chosen for: a fading one with half of its own."""
+    scores = {name: torch.tensor([[place + 1.0, place * place]]) for place, name in enumerate(("knn", "ease", "faded"))}
+    monkeypatch.setattr(search, "vote", lambda method, _: scores[method])
+    fading = {"model.recency": 3}
+    members = [Member(model="item-knn"), Member(model="ease"), Member(model="ease", options=fading)]
+    candidates = [Candidate(member, name, 0.5) for member, name in zip(members, scores, strict=True)]
+    chosen = [0.2, 0.3, 0.5]
+    judged = sum(weight * say(None) for weight, say in zip(chosen, search.voters(candidates), strict=True))
+    weights = search.shared(candidates, chosen)
+    torch.testing.assert_close(sum(w * own for w, own in zip(weights, scores.values(), strict=True)), judged)
+    assert min(weights) > 0, "both are members"
 
 
 def test_histories_do_not_fade_without_times(made):

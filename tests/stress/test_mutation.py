@@ -16,7 +16,9 @@ def test_modules_and_their_tests_are_there():
 def test_every_change_that_was_made_is_noticed_or_explained():
     result = json.loads(mutation.RESULT.read_text(encoding="utf-8"))
     record, known = result["record"], mutation.reasons()
-    assert list(record) == list(mutation.MODULES)
+    assert list(record) == [name for name in mutation.MODULES if name in record]
+    missing = [name for name in mutation.MODULES if name not in record]
+    assert not missing or f"Not run yet: {', '.join(missing)}." in result["how"]
     for name, own in record.items():
         assert len(own["survived"]) == own["mutants"] - own["killed"]
         open_ = [change for change in own["survived"] if mutation.why(name, change, known) is None]
