@@ -77,10 +77,9 @@ def resolve(kind: str, spec: Any, registered: Mapping[str, Any]) -> Any:
     if spec in registered:
         return registered[spec]
     if ":" not in spec:
-        entries = declared(f"{kind}s")
-        if spec not in entries:
+        if spec not in (entries := declared(f"{kind}s")):
             raise unknown(kind, spec, [*registered, *entries])
-        return loaded(entries[spec])
+        return from_package(f"{kind}s", spec)
     if not _may_import.get():
         raise InputError(
             f"a file names {spec}, which would import and run code; if you trust it, allow that with ",
@@ -102,23 +101,26 @@ def resolve(kind: str, spec: Any, registered: Mapping[str, Any]) -> Any:
 
 @cache
 def declared(group: str) -> dict[str, EntryPoint]:
-    """What installed packages declare in an entry point group of ours (models, methods, executors), by name."""
+    """What installed packages declare in a group of ours (models, methods, executors, settings), by name."""
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in sorted(entry_points(group=f"accord.{group}"), key=lambda entry: entry.name)}
 
 
-def loaded(entry: EntryPoint) -> Any:
+def from_package(group: str, name: str) -> Any:
+    """What an installed package declares under a name."""
     try:
-        return entry.load()
+        return declared(group)[name].load()
+    except KeyError:
+        raise InputError(f"no installed package declares '{name}' in accord.{group}; install accord again.") from None
     except (ImportError, AttributeError) as error:
-        raise InputError(f"'{entry.name}' of {entry.group} cannot be loaded: {error}.") from error
+        raise InputError(f"'{name}' of accord.{group} cannot be loaded: {error}.") from error
 
 
 def with_declared(kind: str, registered: Mapping[str, Kind]) -> dict[str, Kind]:
     """Our models or methods, and after them those that installed packages declare."""
-    entries = declared(f"{kind}s")
-    return {**registered, **{name: loaded(entries[name]) for name in entries if name not in registered}}
+    group = f"{kind}s"
+    return {**registered, **{name: from_package(group, name) for name in declared(group) if name not in registered}}
 
 
 def describe(config: type[BaseModel]) -> list[tuple[str, str, str]]:

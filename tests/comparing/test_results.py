@@ -73,12 +73,3 @@ def test_a_line_that_was_cut_short_is_removed(tmp_path):
     results.file.write_text(whole + '{"dataset": "x')
     assert len(results.read()) == 2
     assert results.file.read_text() == whole
-
-
-def test_it_shows_what_it_is(tmp_path):
-    results = Results(tmp_path)
-    assert repr(results) == f"Results(0 runs of 0 settings in {tmp_path})"
-    line = dict.fromkeys(IDENTITY, "x") | {"settings": {"model.l2": 5}, "metrics": {"recall@20": 0.25}}
-    results.add([line | {"seed": seed} for seed in (1, 2)], {})
-    assert repr(results) == f"Results(2 runs of 1 settings in {tmp_path})"
-    assert "<td>model.l2=5</td><td>2</td><td>0.2500</td>" in results._repr_html_()

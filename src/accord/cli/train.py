@@ -61,9 +61,9 @@ def train(
 ) -> None:
     """Train, evaluate and save a recommender."""
     if cluster is not None and "RANK" not in os.environ:  # which a process on the cluster has
-        from accord.comparing.executor import cluster_executor
+        from accord.config import from_package
 
-        raise typer.Exit(cluster_executor().train_on(cluster, num_ranks or 1, device, sys.argv[1:]))
+        raise typer.Exit(from_package("executors", "ray").train_on(cluster, num_ranks or 1, device, sys.argv[1:]))
     if num_ranks is not None and cluster is None:
         raise InputError("--ranks goes with --cluster; without a cluster, start the processes with torchrun.")
     if seeds is not None and seed is not None:

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from accord.config import declared, loaded
+from accord.config import from_package
 from accord.errors import Argument, InputError
 from accord.training.plan import find_device
 from accord.training.trainer import Progress
@@ -90,21 +90,13 @@ class Here:
             left.done(job)
 
 
-def cluster_executor() -> Any:
-    """What trains on a Ray cluster: `workers_on(address, say)` and `train_on(address, processes, device, words)`."""
-    entry = declared("executors").get("ray")
-    if entry is None:
-        raise InputError(Argument("cluster"), ": no package declares what trains there; install accord again.")
-    return loaded(entry)
-
-
 @contextmanager
 def workers_on(cluster: str | None, say: Say) -> Iterator[Workers]:
     """This process, or the cluster at an address for as long as the block lasts."""
     if cluster is None:
         yield Here()
     else:
-        with cluster_executor().workers_on(cluster, say) as workers:
+        with from_package("executors", "ray").workers_on(cluster, say) as workers:
             yield workers
 
 

@@ -16,10 +16,8 @@ import pyarrow.parquet as pq
 
 from accord.errors import InputError
 from accord.io.files import own_file, replacing
-from accord.io.notebook import as_html
 from accord.io.parquet import read_table
 
-SHOWN = ("recall@20", "ndcg@20")  # in a notebook
 IDENTITY = ("dataset", "data", "model", "method", "seed", "protocol", "settings")
 
 PerUser = Mapping[str, npt.NDArray[np.float64]]  # each metric as [runs, users]
@@ -37,24 +35,6 @@ class Results:
     def __init__(self, folder: Path, name: str = "results") -> None:
         self.folder, self.name, self.file = folder, name, folder / f"{name}.jsonl"
         self.per_user_file, self.parts = folder / f"{name}.per_user.parquet", folder / f"{name}.per_user"
-
-    def __repr__(self) -> str:
-        return f"Results({len(self.read()):,} runs of {len(self._rows())} settings in {self.folder})"
-
-    def _repr_html_(self) -> str:
-        rows = []
-        for name, lines in self._rows().items():
-            means = [float(np.mean([line["metrics"].get(metric, np.nan) for line in lines])) for metric in SHOWN]
-            rows.append((*name, len(lines), *means))
-        return as_html(repr(self), rows, ("dataset", "model", "method", "settings", "runs", *SHOWN))
-
-    def _rows(self) -> dict[tuple[str, ...], list[dict[str, Any]]]:
-        """The runs that differ only in their seeds, by dataset, model, method and settings."""
-        rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for line in self.read():
-            settings = ", ".join(f"{name}={value}" for name, value in line["settings"].items())
-            rows.setdefault((line["dataset"], line["model"], line["method"], settings), []).append(line)
-        return rows
 
     def read(self) -> list[dict[str, Any]]:
         """Every finished run. A last line that was cut short does not count, and is removed."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from accord.config import make_config
+from accord.config import from_package, make_config
 from accord.data.interactions import Dataset
 from accord.errors import Argument, InputError, shown, unknown
 from accord.evaluation.evaluate import MOST_KS
@@ -16,7 +16,6 @@ from accord.methods import MethodSpec, method_for, method_name
 from accord.models import ModelSpec, has_seeds, model_name, own_class
 from accord.models.consensus import Consensus
 from accord.protocol import PRESETS, Protocol
-from accord.training.paper_settings import paper_settings
 from accord.training.run import (
     MOST_K,
     MOST_SEEDS,
@@ -73,7 +72,9 @@ def plan(
         )
     train_options: dict[str, Any] = {}
     method_options: dict[str, Any] = {}
-    published = paper_settings(data.name, model_name(model), method_name(method)) if rules.settings == "paper" else None
+    published: Mapping[str, Any] | None = None
+    if rules.settings != "default":
+        published = from_package("settings", rules.settings)(data.name, model_name(model), method_name(method))
     for key, value in (published or {}).items():
         if key in TrainConfig.model_fields and kind.learns:
             train_options[key] = value

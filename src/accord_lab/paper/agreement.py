@@ -16,7 +16,6 @@ from accord.comparing.compare import Cell, Request
 from accord.errors import InputError
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Table
-from accord.training.paper_settings import paper_settings
 from accord_lab.drawing import DARK, LIGHT, drawn, legend_below, panels
 from accord_lab.names import display_name
 from accord_lab.numbers import mean_sd, standard_deviation
@@ -31,6 +30,7 @@ from accord_lab.paper.experiment import (
     Part,
     rated,
 )
+from accord_lab.paper.settings import paper_settings
 from accord_lab.writing import Figure
 
 Bits = npt.NDArray[np.bool_]  # a prediction for every training pair

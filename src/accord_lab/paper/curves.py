@@ -15,12 +15,12 @@ from accord.evaluation.ranking import Ranker
 from accord.methods.base import Method
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Table
-from accord.training.paper_settings import paper_settings
 from accord.training.run import RunSpec
 from accord_lab.drawing import STYLES, drawn, legend_below, panels
 from accord_lab.names import display_name
 from accord_lab.numbers import mean_sd, standard_deviation
 from accord_lab.paper.experiment import KS, Experiment, FinishedRuns, Part, deep
+from accord_lab.paper.settings import paper_settings
 from accord_lab.writing import Figure
 
 METHODS = ("normal", "deca", "deca-p")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord.training.paper_settings import paper_settings
+from accord_lab.paper.settings import paper_settings
 
 
 def test_settings_of_a_cell_by_hand():

@@ -1,4 +1,4 @@
-"""The hyperparameters that the paper gives for its datasets, which the `published` protocol trains with."""
+"""The hyperparameters that the paper gives for its datasets: `accord.settings` of the protocol `published`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERYWHERE = {"lr": 0.001, "batch_size": 2048}  # the same in every cell of the 
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(resources.files(__package__).joinpath("paper_settings.toml").read_text())
+    return tomllib.loads(resources.files(__package__).joinpath("settings.toml").read_text())
 
 
 def paper_settings(dataset: str, model: str, method: str) -> dict[str, Any] | None:
