@@ -76,7 +76,7 @@ LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab i
     "names": set(),
     "numbers": set(),
     "writing": set(),
-    "methods": set(),
+    "methods": {"numbers"},
     "models": set(),
     "cluster": set(),
     "comparing": {"numbers", "writing"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-ALL_METHODS = (
-    *("normal", "softmax", "bsl", "wbpr", "tce", "rce", "dcf", "udt", "pld", "eard", "ensemble", "deca", "deca-p"),
-)  # those of accord among them, in the order of tables
+# those of accord among them, in the order of tables
+ALL_METHODS = tuple(
+    ["normal", "softmax", "bsl", "wbpr", "tce", "rce", "dcf", "udt", "pld", "eard", "ensemble", "deca", "deca-p"]
+)

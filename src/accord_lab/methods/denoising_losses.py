@@ -1,21 +1,28 @@
-"""T-CE and R-CE: cross-entropy that drops, or weighs down, the pairs with a large loss."""
+"""T-CE, R-CE and DCF: cross-entropy that drops, or weighs down, the pairs with a large loss."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
 from accord.config import BaseConfig
+from accord.data.csr import IntArray
 from accord.data.sampling import Batch, sums
 from accord.methods.base import Build, Method, cross_entropy
 from accord.methods.known import labelled, labels_of
 from accord.protocol import Protocol
-from accord_lab.methods.noise_rate import noise_share
-from accord_lab.methods.whole_log import counts_for, positive_losses
+from accord_lab.methods.whole_log import counts_for, of_each_user, positive_losses
+from accord_lab.numbers import Floats
+
+BINS = 512  # losses from 0 to 1 are counted in so many before they are fitted
+STEPS = 200
+LEAST_VARIANCE = 1e-4
 
 
 class DropConfig(BaseConfig):
@@ -114,3 +121,96 @@ class RCE(Method):
         if (labels := labels_of(batch)) is not None:  # a labelled pair is not doubted
             weights[:, : batch.num_positives].masked_fill_(labels.present, 1.0)
         return self.reduced(batch, weights * losses)
+
+
+class DCF(Drops):
+    """Drops positives by their loss over all epochs, and takes the worst of them for what was never wanted.
+
+    A positive is judged by the mean m of log(1 + loss + loss^2 / 2) over the t epochs so far, less a bound
+
+    v (t + v log(2t) / t^2) / (k + 1 - v), v = sigma^2,
+
+    that is the wider the fewer times k it was kept: what was seldom kept gets another chance. Those with the largest
+    value are dropped, and the worst of the dropped come back as negatives.
+    """
+
+    name = "dcf"
+    summary = "truncated cross-entropy by the losses of all epochs; the worst of the dropped come back as negatives"
+    columns = ("place",)
+    remembers = ("mean", "times_kept")
+
+    class Config(DropConfig):
+        sigma: float = Field(0.1, ge=0, lt=1, description="how uncertain a mean loss is held to be")
+        relabel: float = Field(0.05, ge=0, le=1, description="share of the dropped that come back as negatives")
+
+    per_run = ("drop", "ramp", "sigma", "relabel")
+    sigma: Tensor
+    relabel: Tensor
+    epoch: Tensor
+    mean: Tensor
+    times_kept: Tensor
+
+    def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
+        super().__init__(configs, build, protocol)
+        self.register_buffer("epoch", torch.zeros(()), persistent=False)
+        for name in self.remembers:  # of every interaction, and a last place for the padding of batches
+            zeros = torch.zeros(len(self.target.seeds), len(build.train.items) + 1)
+            self.register_buffer(name, zeros, persistent=False)
+
+    def begin_epoch(self, epoch: int) -> None:
+        self.epoch.fill_(epoch)
+
+    def loss(self, batch: Batch) -> Tensor:
+        logits = self.target(batch.users, batch.items)
+        losses = cross_entropy(logits, batch)
+        real = torch.ones_like(losses) if batch.mask is None else batch.mask.to(losses)
+        size = batch.num_positives
+        there = real[:, :size]
+        place = torch.where(there > 0, batch.column("place"), self.mean.shape[1] - 1)
+        mean, value = self._judged(losses[:, :size].detach(), place)
+        rank, num_dropped = self.order(batch, real, value * there)
+        selected = there * (rank >= num_dropped)
+        turned = there * (rank < (self.relabel * num_dropped).floor())
+        self.mean.scatter_(1, place, mean)
+        self.times_kept.scatter_add_(1, place, selected)
+        positive = losses[:, :size] * selected + F.softplus(logits[:, :size]) * turned
+        losses = torch.cat([positive, losses[:, size:] * real[:, size:]], 1)
+        return self.mean_of_rest(batch, losses, selected.sum(1) + turned.sum(1) + real[:, size:].sum(1))
+
+    def _judged(self, losses: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
+        """The new means of positives [R, P], and the value that each is judged by."""
+        damped = torch.log1p(losses + losses.square() / 2)
+        t = self.epoch + 1
+        mean = (self.mean.gather(1, place) * self.epoch + damped) / t
+        v = self.sigma.square()
+        bound = v * (t + v * torch.log(2 * t) / t.square()) / (self.times_kept.gather(1, place) + 1 - v)
+        return mean, (mean - bound).clamp(min=0)
+
+
+def noise_share(losses: Floats, ptr: IntArray, counts: Floats) -> float:
+    """How much of a log is noise (SGDL): the share of the Gaussian with the larger mean, of two in the losses [n].
+
+    Losses are first brought to 0 to 1 within each user, the smallest and the largest. Users whose losses are all the
+    same tell nothing; where nobody's do, the share is 0.
+    """
+    low, high = (of_each_user(losses, ptr, reduce) for reduce in (np.minimum, np.maximum))
+    tells = high > low
+    if not (counts[tells] > 0).any():
+        return 0.0
+    scaled = (losses[tells] - low[tells]) / (high[tells] - low[tells])
+    heights, edges = np.histogram(scaled, BINS, (0.0, 1.0), weights=counts[tells])
+    return _upper_share((edges[:-1] + edges[1:]) / 2, heights)
+
+
+def _upper_share(x: Floats, heights: Floats) -> float:
+    """Weight of the upper of two Gaussians that are fitted to points [n], each as often as `heights` says, by EM."""
+    whole = heights.sum()
+    mean, variance, share = np.array([0.25, 0.75]), np.array([0.05, 0.05]), np.array([0.5, 0.5])
+    for _ in range(STEPS):
+        logs = np.log(np.maximum(share, 1e-300)) - 0.5 * ((x[:, None] - mean) ** 2 / variance + np.log(variance))
+        belongs = np.exp(logs - logs.max(1, keepdims=True))
+        belongs *= (heights / belongs.sum(1))[:, None]  # [n, 2]
+        size = np.maximum(belongs.sum(0), 1e-12)
+        share, mean = size / whole, (belongs * x[:, None]).sum(0) / size
+        variance = np.maximum((belongs * (x[:, None] - mean) ** 2).sum(0) / size, LEAST_VARIANCE)
+    return float(share[np.argmax(mean)])

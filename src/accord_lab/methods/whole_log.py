@@ -1,4 +1,5 @@
-"""What methods know of all training interactions at once: the loss of each, and statistics of users and items."""
+"""What methods know of all training interactions at once: the loss of each, and statistics of users and items. UDT and
+EARD weigh interactions by these."""
 
 from __future__ import annotations
 
@@ -6,20 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 
+from accord.config import BaseConfig
 from accord.data.csr import Csr, IntArray, Rows
 from accord.data.sampling import Batch
 from accord.methods.base import Build, Method, cross_entropy
 from accord.methods.known import labelled
 from accord.protocol import Protocol
+from accord_lab.numbers import Floats
 
 PAIRS_AT_ONCE = 2**18  # over all runs
-
-Floats = npt.NDArray[np.float64]
 
 
 @torch.no_grad()
@@ -97,3 +98,69 @@ class WeighsByLoss(Method):
         losses = cross_entropy(self.target(batch.users, batch.items), batch)
         positive = losses[:, : batch.num_positives] * self.weight.gather(1, batch.column("place"))
         return self.reduced(batch, torch.cat([positive, losses[:, batch.num_positives :]], 1))
+
+
+class UDT(WeighsByLoss):
+    """The interactions of a user share out what the user counts for, by how little the model is surprised.
+
+    Weight of a positive: c_u n_u softmax(-loss / T_u), the softmax over the n_u interactions of its user.
+
+    T_u and c_u are linear in where the user stands by the mean loss.
+    """
+
+    name = "udt"
+    summary = "cross-entropy in which a user's surprising interactions weigh less, the more so the noisier the user"
+
+    class Config(BaseConfig):
+        t_clean: float = Field(2.0, gt=0, description="T of the user with the smallest mean loss: large is even-handed")
+        t_noisy: float = Field(0.5, gt=0, description="T of the user with the largest mean loss")
+        c_noisy: float = Field(0.5, ge=0, le=1, description="c of the user with the largest mean loss; the smallest: 1")
+        warmup: int = Field(1, ge=0, description="epochs of plain training before")
+
+    per_run = ("t_clean", "t_noisy", "c_noisy")
+    t_clean: Tensor
+    t_noisy: Tensor
+    c_noisy: Tensor
+
+    def weights(self, run: int, losses: Floats, counts: Floats) -> Floats:
+        ptr, owner = self.log.ptr, self.log.owners
+        t_clean, t_noisy, c_noisy = (float(option[run]) for option in (self.t_clean, self.t_noisy, self.c_noisy))
+        stands = standing(losses, owner, self.log.num_users, counts)[owner]
+        scaled = -losses / (t_clean + stands * (t_noisy - t_clean))
+        share = np.exp(scaled - of_each_user(scaled, ptr, np.maximum))
+        sums = (of_each_user(values, ptr, np.add) for values in (counts, counts * share))
+        total, shared = sums
+        # a user whose interactions all count for nothing has no weight to share out
+        weights: Floats = (1 + stands * (c_noisy - 1)) * total * share / np.where(shared > 0, shared, 1)
+        return weights
+
+
+class EARD(WeighsByLoss):
+    """CrossDenoise: an interaction counts by its own loss, and by those of its user's and its item's others.
+
+    Weight of a positive: (1 - F(loss)) a_u b_i, F being the distribution of all losses.
+
+    a_u falls from 1 to alpha as the user stands by the mean loss, b_i from 1 to beta as the item does.
+    """
+
+    name = "eard"
+    summary = "cross-entropy in which an interaction weighs less the larger its loss, and its user's and item's mean"
+
+    class Config(BaseConfig):
+        alpha: float = Field(0.5, ge=0, le=1, description="weight of the user with the largest mean loss")
+        beta: float = Field(0.5, ge=0, le=1, description="weight of the item with the largest mean loss")
+        warmup: int = Field(10, ge=0, description="epochs of plain training before, in which losses come apart")
+
+    per_run = ("alpha", "beta")
+    alpha: Tensor
+    beta: Tensor
+
+    def weights(self, run: int, losses: Floats, counts: Floats) -> Floats:
+        log = self.log
+        user = 1 + standing(losses, log.owners, log.num_users, counts)[log.owners] * (float(self.alpha[run]) - 1)
+        item = 1 + standing(losses, log.items, log.num_items, counts)[log.items] * (float(self.beta[run]) - 1)
+        order = np.argsort(losses, kind="stable")
+        up_to = np.cumsum(counts[order])  # what counts, up to each loss
+        total = up_to[-1] if len(up_to) and up_to[-1] > 0 else 1.0
+        share: Floats = up_to[np.searchsorted(losses[order], losses, side="right") - 1] / total
+        return (1 - share) * user * item

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from accord.data.sampling import Batch
-from accord_lab.methods.noise_rate import noise_share
+from accord_lab.methods.denoising_losses import noise_share
 from accord_lab.methods.whole_log import positive_losses
 from method_cases import (
     POSITIVES,

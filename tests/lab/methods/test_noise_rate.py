@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from accord_lab.methods.noise_rate import noise_share
+from accord_lab.methods.denoising_losses import noise_share
 
 
 def mixture_of(values, steps=200):
