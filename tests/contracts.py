@@ -348,8 +348,7 @@ class MethodContract:
             TrainingPairs.of(train, CPU, kind.columns),
             generators(made.target.seeds, "test"),
             1000,
-            "unseen",
+            made.negatives or "unseen",
             batching=getattr(own_class(model), "batching", "pairs"),
-            popularity=made.popularity,
         )
         return made, next(iter(sampler.epoch())), train

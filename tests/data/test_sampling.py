@@ -18,15 +18,9 @@ from accord.kernels import cpu
 from accord.kernels.lookups import entries_of
 from accord.random import generators
 from helpers import CPU, csr, random_csr
-from samplers import make_sampler, pairs_of, real_pairs, stream
+from samplers import make_sampler, negatives_of, pairs_of, real_pairs, rule_of, stream
 
 MILLION = 1_000_000
-
-
-def test_items_that_nobody_took_have_no_popularity_to_be_drawn_by():
-    matrix = csr(3, 6, [(0, 1), (1, 3), (2, 4)])  # items 0, 2 and 5 are in nobody's train
-    drawn = Negatives(pairs_of(matrix), popularity=0.0).draw(torch.arange(3).repeat(500), stream())
-    assert set(drawn.tolist()) == {1, 3, 4}
 
 
 def test_a_user_with_every_item_is_an_input_error():
@@ -41,20 +35,13 @@ def test_a_user_with_every_item_is_an_input_error():
         Negatives(pairs_of(csr(2, 1, [(1, 0)])))  # of one item in all; the user without any is not counted
 
 
-def test_a_user_with_every_popular_item_is_an_input_error():
-    matrix = csr(2, 4, [(0, 0), (0, 1), (1, 0)])  # user 0 has all that anybody took
-    Negatives(pairs_of(matrix))
-    with pytest.raises(InputError, match="every popular item"):
-        Negatives(pairs_of(matrix), popularity=0.0)
-
-
 def test_users_with_all_items_but_one():
     """Each has one choice left: the first item, one in the middle, the last."""
     missing = {0: 0, 1: 4, 2: 9, 3: 5}
     matrix = csr(4, 10, [(user, item) for user, left in missing.items() for item in range(10) if item != left])
     users = torch.tensor([3, 0, 2, 1] * 50)
     for popularity in (None, 0.0, 0.3):
-        drawn = Negatives(pairs_of(matrix), popularity).draw(users, stream(5))
+        drawn = negatives_of(pairs_of(matrix), popularity).draw(users, stream(5))
         assert drawn.tolist() == [missing[user] for user in users.tolist()]
 
 
@@ -65,29 +52,17 @@ def test_negatives_of_all_items_are_uniform_seen_or_not():
     assert chisquare(np.bincount(drawn, minlength=20)).pvalue > 1e-4
 
 
-def test_weights_of_popularity_are_whole_numbers():
-    matrix = csr(4, 3, [(0, 0), (1, 0), (2, 0), (3, 1)])
-    pairs = pairs_of(matrix)
-    assert Negatives(pairs).weight.tolist() == [1, 1, 1]
-    for popularity in (None, 0.0, 0.25):
-        assert Negatives(pairs, popularity).weight.dtype == torch.long, "exact however many there are"
-    assert Negatives(pairs, 0.0).weight.tolist() == [3, 1, 0]
-    assert Negatives(pairs, 0.25).weight.tolist() == [4000, 2000, 1000], "a quarter of four users, and as much for each"
-    many = replace(pairs, popularity=torch.tensor([30, 10, 0]), all_users=40)  # of which these are some
-    assert Negatives(many, 0.25).weight.tolist() == [4000, 2000, 1000]
-
-
 @pytest.mark.parametrize("popularity", [None, 0.0, 0.3])
 def test_draws_are_the_same_however_few_are_made_at_a_time(popularity, monkeypatch):
     """Whether all users' items are laid out once or those of each part anew, and how long the parts are."""
     pairs = pairs_of(random_csr(40, 30, 0.3, seed=4))
     users = torch.randint(0, 40, (200,), generator=stream(1))
-    whole = Negatives(pairs, popularity)
+    whole = negatives_of(pairs, popularity)
     expected = whole.draw(users, stream(1))
     monkeypatch.setattr(sampling, "LAID_OUT_WHOLE", len(pairs))
-    assert Negatives(pairs, popularity).whole is not None
+    assert negatives_of(pairs, popularity).whole is not None
     monkeypatch.setattr(sampling, "LAID_OUT_WHOLE", len(pairs) - 1)
-    parts = Negatives(pairs, popularity)
+    parts = negatives_of(pairs, popularity)
     assert parts.whole is None, "which would take more memory than the pairs"
     for at_once in (16 * 7, 2**24):  # less than the users, and more
         monkeypatch.setattr(sampling, "DRAWN_AT_ONCE", at_once)
@@ -98,8 +73,8 @@ def test_draws_are_the_same_however_few_are_made_at_a_time(popularity, monkeypat
 def test_a_sampler_draws_by_the_rule_that_it_was_given():
     pairs, users = pairs_of(csr(3, 6, [(0, 1), (1, 3), (2, 4)])), torch.tensor([0, 1, 2] * 20)
     for popularity in (None, 0.0, 0.3):
-        made = Sampler(pairs, generators((1, 2), "test"), 7, "unseen", popularity=popularity)
-        expected = Negatives(pairs, popularity)
+        made = Sampler(pairs, generators((1, 2), "test"), 7, rule_of("unseen", popularity))
+        expected = negatives_of(pairs, popularity)
         assert torch.equal(made.draw(users, stream(1)), expected.draw(users, stream(1)))
 
 
@@ -360,7 +335,7 @@ def test_batches_without_kernels_are_the_same(batching, whole, popularity, size,
 
     def epoch():
         streams = [torch.Generator().manual_seed(seed) for seed in (1, 2)]
-        return list(Sampler(pairs, streams, size, "unseen", batching, popularity=popularity).epoch())
+        return list(Sampler(pairs, streams, size, rule_of("unseen", popularity), batching).epoch())
 
     found = epoch()
     monkeypatch.setattr(cpu, "compiled", lambda: False)

@@ -11,9 +11,9 @@ import torch
 from scipy.stats import chisquare
 
 from accord.data import sampling
-from accord.data.sampling import Negatives, Sampler
+from accord.data.sampling import Sampler
 from helpers import csr, random_csr, run_python
-from samplers import make_sampler, pairs_of, real_pairs, stream
+from samplers import make_sampler, negatives_of, pairs_of, real_pairs, stream
 
 MILLION = 1_000_000
 
@@ -22,7 +22,7 @@ MILLION = 1_000_000
 def test_no_seen_item_among_a_million_negatives(popularity):
     matrix = random_csr(300, 120, 0.3)
     users = torch.randint(0, 300, (MILLION,), generator=stream(1))
-    drawn = Negatives(pairs_of(matrix), popularity).draw(users, stream(2))
+    drawn = negatives_of(pairs_of(matrix), popularity).draw(users, stream(2))
     assert int(drawn.min()) >= 0
     assert int(drawn.max()) < 120
     assert not matrix.contains(users.numpy(), drawn.numpy()).any()
@@ -35,7 +35,7 @@ def test_draws_follow_the_weights(popularity):
     matrix = csr(13, 25, list(zip(matrix.users, matrix.items, strict=True)))  # and a user with no history
     taken = matrix.popularity()
     users = torch.arange(13).repeat(20_000)
-    drawn = Negatives(pairs_of(matrix), popularity).draw(users, stream(4))
+    drawn = negatives_of(pairs_of(matrix), popularity).draw(users, stream(4))
     for user in range(13):
         unseen = np.setdiff1d(np.arange(25), matrix.items[matrix.ptr[user] : matrix.ptr[user + 1]])
         weights = np.ones(len(unseen)) if popularity is None else taken[unseen] + popularity * 13
@@ -94,7 +94,7 @@ def test_all_is_made_on_the_device_of_the_pairs(negatives, batching, popularity)
     cpu = torch.device("cpu")
     with torch.device("meta"):
         if sampler.negatives is not None:
-            sampler.negatives = Negatives(sampler.pairs, popularity)
+            sampler.negatives = negatives_of(sampler.pairs, popularity)
         found = list(sampler.epoch())
         drawn = sampler.draw(sampler.pairs.users, sampler.streams[0])
     assert drawn.device == cpu

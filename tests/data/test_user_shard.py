@@ -14,6 +14,7 @@ from accord.data.user_shard import ShardSampler, UserShard, rows_of, sampler_of,
 from accord.nn.ranks import SeveralRanks
 from accord.random import generators
 from helpers import CPU, csr, random_csr
+from samplers import rule_of
 
 
 @pytest.mark.parametrize("batching", ["pairs", "users"])
@@ -23,14 +24,14 @@ def test_parts_of_batches_are_the_batches(batching, negatives, popularity, size)
     """Every pair of the whole, positives and negatives, is in the same batch at one rank, and only there."""
     train = random_csr(31, 23, 0.3)
     whole = Sampler(
-        TrainingPairs.of(train, CPU), generators([1, 2], "test"), 16, negatives, batching, popularity=popularity
+        TrainingPairs.of(train, CPU), generators([1, 2], "test"), 16, rule_of(negatives, popularity), batching
     )
     parts = []
     for rank in range(size):
         part = shard_of(train, SeveralRanks(rank, size).share(31))
         pairs = TrainingPairs.of(part, CPU)
         parts.append(
-            (part, sampler_of(part, pairs, generators([1, 2], "test"), 16, negatives, batching, popularity=popularity))
+            (part, sampler_of(part, pairs, generators([1, 2], "test"), 16, rule_of(negatives, popularity), batching))
         )
         assert isinstance(parts[-1][1], ShardSampler) == isinstance(part, UserShard) == (size > 1)
     for _ in range(2):
@@ -107,7 +108,7 @@ def test_a_rank_without_a_pair_has_a_batch_that_counts_for_nothing(negatives, po
     whole = csr(4, 3, [(0, 0), (1, 1)])
     shard = shard_of(whole, (2, 2))
     pairs = TrainingPairs.of(shard, CPU)
-    sampler = sampler_of(shard, pairs, generators([1], "test"), 1, negatives, "pairs", popularity=popularity)
+    sampler = sampler_of(shard, pairs, generators([1], "test"), 1, rule_of(negatives, popularity), "pairs")
     batches = list(sampler.epoch())
     assert len(batches) == sampler.num_batches == 2
     for batch in batches:

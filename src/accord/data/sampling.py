@@ -21,7 +21,6 @@ LAID_OUT_WHOLE = 2**24  # training pairs up to which all users' items are laid o
 LAID_OUT_AT_ONCE = 2**21  # pairs of all runs, as the batches in which they are used
 NOT_SHARED_OUT = 2**15  # numbers: torch adds up as many with one thread
 SUMMED_AT_ONCE = 2**12
-WEIGHT_OF_ONE = 1000  # of an item that nobody took, where something is added to popularity: to three decimals
 
 
 def sums(values: Tensor) -> Tensor:
@@ -122,56 +121,38 @@ class TrainingPairs:
 
 
 class Negatives:
-    """Exact draws of items that a user has not in train, in proportion to integer weights, without rejection.
+    """Exact draws of items that a user has not in train, without rejection, all alike.
 
-    Lay the items on a line, each as long as its weight, and cut the user's items out: what is left has length
-    `free[u]`. A point r on it lies behind those of the user's items whose cut position is <= r, so adding their
-    length back gives the place on the whole line. With all weights 1 the place is the item itself.
+    Lay the items on a line and cut the user's items out: what is left has length `free[u]`. A point r on it lies behind
+    those of the user's items whose cut position is <= r, so adding their number back gives the item.
     """
 
-    def __init__(self, pairs: TrainingPairs, popularity: float | None = None) -> None:
-        """`popularity`: what is added to the share of users who took an item, its weight; None: all weigh alike."""
-        device, num_items = pairs.items.device, pairs.num_items
+    drawn = "item"  # what is drawn, in an error
+
+    def __init__(self, pairs: TrainingPairs) -> None:
         self.pairs = pairs
-        self.weight = torch.ones(num_items, dtype=torch.long, device=device)  # [I]
-        by_popularity = popularity is not None
-        if popularity is not None:
-            self.weight = (
-                torch.bincount(pairs.items, minlength=num_items) if pairs.popularity is None else pairs.popularity
-            )
-        if popularity:
-            shares = self.weight.double() / (pairs.all_users or pairs.num_users)
-            self.weight = (WEIGHT_OF_ONE * (1 + shares / popularity)).round().long()
-        self.ends = self.weight.cumsum(0) if by_popularity else None  # [I]
-        self.total = int(self.weight.sum())
-        mass = self._mass() if by_popularity else pairs.counts
-        self.free = self.total - mass  # [U]
+        self.total, taken = self._lengths()
+        self.free = self.total - taken  # [U]
         full = torch.nonzero((self.free <= 0) & (pairs.counts > 0))
         if len(full):
-            kind = "popular item" if by_popularity else "item"
             raise InputError(
-                f"{len(full)} user(s) have every {kind} in train, so no negative can be drawn for them; "
+                f"{len(full)} user(s) have every {self.drawn} in train, so no negative can be drawn for them; "
                 "remove these users or add items."
             )
         self.whole = self._laid_out(pairs.users, pairs.items, pairs.ptr) if len(pairs) <= LAID_OUT_WHOLE else None
 
-    def _mass(self) -> Tensor:
-        """The length of each user's items: [U]."""
-        pairs, mass = self.pairs, torch.zeros_like(self.pairs.counts)
-        for users, items in zip(*(torch.split(x, DRAWN_AT_ONCE) for x in (pairs.users, pairs.items)), strict=True):
-            mass.index_add_(0, users, self.weight[items])
-        return mass
+    def _lengths(self) -> tuple[int, Tensor]:
+        """Of the line, and of each user's items on it: [U]."""
+        return self.pairs.num_items, self.pairs.counts
 
-    def _laid_out(self, users: Tensor, items: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the pairs of a CSR: the cut positions [n], sorted over all users, and the length of the user's items up
-        to each, itself too."""
-        length = self.weight[items]
-        if not len(length):  # a process may have users without a pair
-            return users.long(), length.new_zeros(1)
-        before = length.cumsum(0) - length
-        within = before - before[ptr[:-1].clamp(max=len(length) - 1)][users]  # length of the user's earlier items
-        starts = (self.weight.cumsum(0) - self.weight)[items]
-        return users.long() * self.total + starts - within, torch.cat([within + length, length.new_zeros(1)])
+    def _laid_out(self, users: Tensor, items: Tensor, ptr: Tensor) -> tuple[Tensor, ...]:
+        """Of the pairs of a CSR: the cut positions, sorted over all users: [n]."""
+        earlier = torch.arange(len(items), device=items.device) - ptr[users]
+        return (users.long() * self.total + items - earlier,)
+
+    def _items(self, point: Tensor, first: Tensor, count: Tensor, laid_out: tuple[Tensor, ...]) -> Tensor:
+        """The items at points that lie behind `count` of the user's items, of which the first is at `first`."""
+        return point + count
 
     def draw(self, users: Tensor, generator: torch.Generator) -> Tensor:
         """One negative for each user row; fastest when users are sorted."""
@@ -185,16 +166,15 @@ class Negatives:
     def at(self, users: Tensor, numbers: Tensor) -> Tensor:
         """The negatives that large random numbers stand for: [R, n], of user rows [n] or [R, n]."""
         if self.whole is not None:
-            (cuts, skipped), ptr, place, free = self.whole, self.pairs.ptr, users, self.free
+            laid_out, ptr, place, free = self.whole, self.pairs.ptr, users, self.free
         else:  # only the items of these users, who are counted anew
             some, place = torch.unique(users, return_inverse=True)
             owner, items, starts = entries_of(self.pairs.ptr, self.pairs.items, some)
             ptr = torch.cat([starts, starts.new_tensor([len(owner)])])
-            (cuts, skipped), free = self._laid_out(owner, items, ptr), self.free[some]
-        point = numbers % free[place].clamp(min=1)
-        count = torch.searchsorted(cuts, place * self.total + point, right=True) - ptr[place]
-        along = torch.where(count > 0, point + skipped[ptr[place] + count - 1], point)
-        return along if self.ends is None else torch.searchsorted(self.ends, along, right=True)
+            laid_out, free = self._laid_out(owner, items, ptr), self.free[some]
+        point, first = numbers % free[place].clamp(min=1), ptr[place]
+        count = torch.searchsorted(laid_out[0], place * self.total + point, right=True) - first
+        return self._items(point, first, count, laid_out)
 
 
 def stacked(rows: list[Tensor]) -> Tensor:
@@ -211,12 +191,10 @@ class Sampler:
         pairs: TrainingPairs,
         streams: Sequence[torch.Generator],
         batch_size: int,
-        negatives: Literal["all", "unseen"],
+        negatives: Literal["all", "unseen"] | Callable[[TrainingPairs], Negatives],
         batching: Literal["pairs", "users"] = "pairs",
         user_negatives: Literal["cells", "users"] = "users",
-        popularity: float | None = None,
     ) -> None:
-        """`popularity`: see `Negatives`; the user's items are left out then, whatever `negatives` says."""
         self.pairs, self.batch_size, self.batching = pairs, batch_size, batching
         seeds = [stream.initial_seed() for stream in streams]
         self.drawing = sorted({seeds.index(seed) for seed in seeds})  # the first run of each seed
@@ -224,9 +202,9 @@ class Sampler:
         drawn = [seeds[run] for run in self.drawing]
         self.rows = [drawn.index(seed) for seed in seeds]  # which of the batches drawn is each run's
         # a cell of the user-item matrix is unseen by its nature, whatever the rule for pairs
-        self.cells = batching == "users" and user_negatives == "cells" and popularity is None
-        uniform = negatives == "all" and not self.cells and popularity is None
-        self.negatives = None if uniform else Negatives(pairs, popularity)
+        self.cells = batching == "users" and user_negatives == "cells" and not callable(negatives)
+        draws = negatives if callable(negatives) else Negatives
+        self.negatives = None if negatives == "all" and not self.cells else draws(pairs)
 
         self.multiple = (
             1  # lengths to which batches of users are padded: on CUDA few, so that their steps can be recorded

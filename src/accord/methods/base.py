@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 from typing import Protocol as TypingProtocol
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
-from accord.data.sampling import Batch, sums
+from accord.data.sampling import Batch, Negatives, TrainingPairs, sums
 from accord.errors import InputError
 from accord.methods.known import targets
 from accord.models import ModelSpec, build_model, is_solved
@@ -88,7 +88,7 @@ class Method(Trainable):
     per_run: ClassVar[tuple[str, ...]] = ()  # options that may differ between runs: each is a [R, 1] buffer of its name
     columns: ClassVar[tuple[str, ...]] = ()  # of the interactions, that its batches carry besides weights and labels
     batching: ClassVar[Literal["pairs", "users"] | None] = None  # what batches are made of; None: as the target asks
-    popularity: float | None = None  # negatives by popularity, to which so much is added; None: all alike
+    negatives: Callable[[TrainingPairs], Negatives] | None = None  # what draws them, if not the protocol's rule
     shardable: bool = False  # whether its loss is a sum over pairs, so that processes can share a batch
     learns: ClassVar[bool] = True  # by a training loop: it has seeds, epochs and something to stop by
     notes: Sequence[str] = ()  # what a user should know of how it was trained

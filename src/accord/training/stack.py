@@ -128,10 +128,9 @@ class StackTraining:
             pairs,
             generators(seeds, f"sampling {name}", device),
             in_a_batch(settings, size),
-            negatives=rules.negatives,
+            negatives=stage.negatives or rules.negatives,
             batching=batching,
             user_negatives=stage.rules.user_negatives,
-            popularity=stage.popularity,
         )
         stops = settings.early_stop if last else settings.pretrain_early_stop
         penalties = [options.get("l2", settings.l2) for options in config.own_options("train")]

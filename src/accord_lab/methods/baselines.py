@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from accord.methods.base import Build
 from accord.methods.normal import Normal
 from accord.protocol import OwnRules, Protocol, rule
+from accord_lab.methods.popular_negatives import PopularNegatives
 
 
 class WBPRRules(OwnRules):
@@ -32,7 +34,7 @@ class WBPR(Normal):
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
-        self.popularity = protocol.own(self.Rules).wbpr_added
+        self.negatives = partial(PopularNegatives, added=protocol.own(self.Rules).wbpr_added)
 
 
 class Ensemble(Normal):

@@ -24,6 +24,7 @@ from accord.fitting import fit
 from accord.random import generators
 from helpers import CPU, random_csr
 from logs import assert_same, log_table, without_advice, write_log
+from samplers import rule_of
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -112,7 +113,7 @@ def test_negatives_are_the_same_without_a_table(
     for csr, most in ((whole, 2**24), (stored, 0)):
         monkeypatch.setattr(sampling, "LAID_OUT_WHOLE", most)
         sampler = Sampler(
-            TrainingPairs.of(csr, CPU), generators([1, 2], "x"), 32, "unseen", batching, popularity=popularity
+            TrainingPairs.of(csr, CPU), generators([1, 2], "x"), 32, rule_of("unseen", popularity), batching
         )
         epochs.append(list(sampler.epoch()))
         monkeypatch.setattr(sampling, "DRAWN_AT_ONCE", 64)  # of the second: drawn in many parts

@@ -15,13 +15,14 @@ from method_cases import ITEMS, POSITIVES, TRAIN, USERS, found, make, means, pro
 
 def test_wbpr_alone_asks_for_popular_negatives():
     asked = {name: make(name, ({},)) for name in ALL_METHODS}
-    assert [name for name, method in asked.items() if method.popularity is not None] == ["wbpr"]
-    assert asked["wbpr"].popularity == 0, "in full proportion, where the protocol is corrected"
+    assert [name for name, method in asked.items() if method.negatives is not None] == ["wbpr"]
+    assert asked["wbpr"].negatives.keywords == {"added": 0}, "in full proportion, where the protocol is corrected"
 
 
 def test_wbpr_draws_as_the_protocol_says():
-    assert make("wbpr", ({},), protocol=PUBLISHED).popularity == preset_values(WBPR.Rules, "published")["wbpr_added"]
-    assert make("wbpr", ({},), protocol=Protocol(**PUBLISHED.model_dump(), wbpr_added=0.3)).popularity == 0.3
+    published = preset_values(WBPR.Rules, "published")["wbpr_added"]
+    for protocol, added in ((PUBLISHED, published), (Protocol(**PUBLISHED.model_dump(), wbpr_added=0.3), 0.3)):
+        assert make("wbpr", ({},), protocol=protocol).negatives.keywords == {"added": added}
 
 
 def test_ensemble_trains_members_apart_and_averages_probabilities():
