@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from accord.io.csv_safety import csv_writer, guarded_text
+from accord.io.csv_safety import guarded_text
 from accord.io.files import replacing
 from accord.report.page import Page, Section
 from accord.report.tables import Table
@@ -144,6 +146,8 @@ def _latex(text: str) -> str:
 
 def csv_rows(rows: Sequence[Sequence[str]]) -> str:
     out = io.StringIO()
-    has_returns = any("\r" in cell for row in rows for cell in row)
-    csv_writer(out, ",", has_returns).writerows([[guarded_text(cell) for cell in row] for row in rows])
+    has_returns = any("\r" in cell for row in rows for cell in row)  # csv quotes a lone one only since Python 3.13
+    quoting: Any = csv.QUOTE_NONNUMERIC if has_returns else csv.QUOTE_MINIMAL
+    writer = csv.writer(out, lineterminator="\n", quoting=quoting)
+    writer.writerows([[guarded_text(cell) for cell in row] for row in rows])
     return out.getvalue()

@@ -149,7 +149,7 @@ def test_an_audit_with_labels(folder, tmp_path, monkeypatch):
     assert labels["auc"] > labels["label_free_auc"]
     assert f"note: {labels['why']}" in said
     assert made.summary["detection"]["by"] == "labels"
-    assert (tmp_path / "a" / "to_label.csv").read_text().startswith("user,item,p_real,label\n")
+    assert (tmp_path / "a" / "to_label.csv").read_text().startswith('"user","item","p_real","label"\n')
     page = (tmp_path / "a" / "report.html").read_text()
     assert "By the labels" in page
     assert "to_label.csv" in page

@@ -50,7 +50,7 @@ def test_the_figures_of_one_run_are_its_own(pages, trained, data):
     assert f"{found['auc']:.3f} {found['average_precision']:.3f}" in text
     assert "0 (cold) 1 " in text
     assert f"accord report {folder}" in text
-    assert "accord.fit(data, model='mf', method='deca-p'" in text
+    assert f"accord train DATA --recipe {folder}" in text
     assert "train.batch_size 64" in text
     for title in ("Validation ndcg@20", "Training loss of mf + deca-p", "Items that mf + deca-p recommends most"):
         assert title in text

@@ -30,7 +30,7 @@ from accord.data.labels import described
 from accord.data.labels import summary as label_summary
 from accord.data.split import pairs
 from accord.errors import Argument, ColumnArgument, InputError, Note
-from accord.io.csv_safety import csv_writer, guarded_table, has_returns
+from accord.io.csv_safety import write_csv
 from accord.io.files import only_writer, replacing, write_json
 from accord.io.notebook import as_html
 from accord.models.histories import one_thread
@@ -40,7 +40,6 @@ from accord.version import __version__
 LARGE = 20_000  # interactions from which on it is worth starting processes
 WORK = "unfinished"  # folder inside the audit folder: the finished steps of an interrupted audit
 TABLES = ("interactions", "users", "items")
-ROWS_AT_ONCE = 100_000
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".parquet": None}
 
 
@@ -284,9 +283,4 @@ def write_table(path: Path, table: pa.Table) -> None:
             raise InputError(
                 f"{path}: column '{nested[0]}' is nested, which a text file cannot hold; write a .parquet file."
             )
-        table = guarded_table(table)
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv_writer(file, delimiter, has_returns(table))
-            writer.writerow(table.column_names)
-            for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
-                writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        write_csv(table, temporary, delimiter)

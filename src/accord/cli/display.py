@@ -239,12 +239,10 @@ def table_as_text(table: Any, format_: str) -> str:
     if format_ == "json":
         return "\n".join(json.dumps(row, ensure_ascii=False) for row in table.to_pylist())
     if format_ == "csv":
-        import pyarrow.csv
-
-        from accord.io.csv_safety import guarded_table
+        from accord.io.csv_safety import write_csv
 
         out = io.BytesIO()
-        pyarrow.csv.write_csv(guarded_table(table), out)
+        write_csv(table, out)
         return out.getvalue().decode().rstrip("\n")
     text = io.StringIO()
     Console(file=text, width=WIDE, highlight=False).print(

@@ -7,11 +7,11 @@ that it can be removed again), and never before a number.
 
 from __future__ import annotations
 
-import csv
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 
 RUNS = r"(?:[\s\pZ\pC]*[=+\-@＝＋－＠]|[\t\r\n])"
 NUMBER = r"^[+-]?(?:(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?%?(?: ± [0-9.]+%?)?|(?i:inf|nan))$"
@@ -49,21 +49,9 @@ def guarded_table(table: Any) -> Any:
     return pa.table([_guarded(column) for column in table.columns], names=list(map(guarded_text, table.column_names)))
 
 
-def csv_writer(file: TextIO, delimiter: str, has_returns: bool) -> Any:
-    """Writes rows of cells. With carriage returns all text is quoted: csv quotes a lone one only since Python 3.13."""
-    return csv.writer(
-        file,
-        delimiter=delimiter,
-        lineterminator="\n",
-        quoting=csv.QUOTE_NONNUMERIC if has_returns else csv.QUOTE_MINIMAL,
-    )
-
-
-def has_returns(table: Any) -> bool:
-    texts = [column for column in table.columns if pa.types.is_large_string(column.type)]
-    return any("\r" in name for name in table.column_names) or any(
-        pc.any(pc.match_substring(column, "\r")).as_py() for column in texts
-    )
+def write_csv(table: Any, target: Any, delimiter: str = ",") -> None:
+    """Write an Arrow table to a file or a path, safe in a spreadsheet, all text quoted."""
+    pyarrow.csv.write_csv(guarded_table(table), target, pyarrow.csv.WriteOptions(delimiter=delimiter))
 
 
 def guarded_text(text: str) -> str:

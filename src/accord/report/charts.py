@@ -99,17 +99,16 @@ def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
     return alt.layer(band, base.mark_line(strokeWidth=2).encode(y="mean:Q", strokeDash=dash))
 
 
-def probabilities(rows: Sequence[Row], names: Sequence[str]) -> Drawing:
-    """Histograms over the probability of being real, one for each value. Rows: what, left, right, share."""
-    scale = alt.Scale(domain=list(names), range=[NOISE, REAL] if len(names) == 2 else [REAL])
-    axis = alt.Axis(values=TENTHS, format=".1f")
+def histogram(rows: Sequence[Row], names: Sequence[str], title: str, axis: str, form: str) -> Drawing:
+    """Interactions by their probability of being real, one histogram for each name. Rows: what, from, to, height."""
+    colours = [NOISE, REAL] if len(names) == 2 else [REAL]
     bars = _chart(rows).mark_bar(opacity=0.55, binSpacing=0, stroke=None)
     return bars.encode(
-        x=alt.X("left:Q", bin="binned", title="probability of being real", axis=axis, **PROBABILITY),
-        x2="right:Q",
-        y=alt.Y("share:Q", stack=None, title="share of interactions", axis=alt.Axis(format="%")),
-        color=alt.Color("what:N", scale=scale, sort=list(names), legend=_legend(names)),
-        tooltip=_tooltips("what", share=".1%"),
+        x=alt.X("from:Q", bin="binned", title=title, axis=alt.Axis(values=TENTHS, format=".1f"), **PROBABILITY),
+        x2="to:Q",
+        y=alt.Y("height:Q", stack=None, title=axis, axis=alt.Axis(format=form)),
+        color=alt.Color("what:N", scale=alt.Scale(domain=list(names), range=colours), legend=_legend(names)),
+        tooltip=[*_tooltips("what", **{"from": ".2f", "to": ".2f"}), alt.Tooltip("height:Q", title=axis, format=form)],
     )
 
 
@@ -134,19 +133,6 @@ def over_time(line: Mapping[str, Any]) -> Drawing:
     bars = _chart(rows).mark_rect(stroke=None)
     y, tooltip = alt.Y("interactions:Q", title=None), _tooltips(interactions=",")
     return bars.encode(x=x, x2="until", y=y, y2=alt.Y2Datum(0), tooltip=tooltip)
-
-
-def histogram(bins: Sequence[Row]) -> Drawing:
-    rows = [{**row, "what": "probably noise" if row["to"] <= 0.5 else "probably real"} for row in bins]
-    scale = alt.Scale(domain=["probably noise", "probably real"], range=[NOISE, REAL])
-    bars = _chart(rows).mark_bar(binSpacing=1)
-    return bars.encode(
-        x=alt.X("from:Q", bin="binned", title="p_real", axis=alt.Axis(values=TENTHS), **PROBABILITY),
-        x2="to:Q",
-        y=alt.Y("interactions:Q", title="interactions"),
-        color=alt.Color("what:N", scale=scale),
-        tooltip=_tooltips(**{"from": ".2f", "to": ".2f", "interactions": ","}),
-    )
 
 
 def intervals(rows: Sequence[Row], field: str, axis: str) -> Drawing:

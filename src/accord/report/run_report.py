@@ -14,7 +14,6 @@ from accord.report.page import Fact, Page, Section
 from accord.report.runs import Entry, Runs
 from accord.report.sections import beliefs, members, recommendations, training
 from accord.report.tables import Cell, Table
-from accord.training.run import preset_rules
 
 PARTS = ("users", "items", "train", "valid", "test")
 
@@ -107,28 +106,7 @@ def _how_to_reproduce(runs: Runs, section: Section) -> None:
     for one in runs.runs:
         if len(runs.runs) > 1:
             section.heading(one.name)
-        section.code(one.recommender.metrics.get("command") or _in_python(one.recommender))
+        recipe = ["accord", "train", "DATA", "--recipe", str(one.folder)]  # where it was trained in Python
+        section.code(one.recommender.metrics.get("command") or shlex.join(recipe))
     section.text("To write this page again from the run folders:")
     section.code(shlex.join(["accord", "report", *(str(one.folder) for one in runs.runs)]))
-
-
-def _in_python(recommender: Recommender) -> str:
-    """The call that trains the same run, if no command did; `data` is the caller's."""
-    config = recommender.run.config
-    preset = preset_rules(config.protocol.name, recommender.run.rule_kinds)
-    sections = {
-        "model": config.model_options,
-        "method": config.method_options,
-        "train": config.train.model_dump(exclude_defaults=True),
-        "protocol": {key: value for key, value in config.protocol.model_dump().items() if value != preset.get(key)},
-    }
-    arguments = {
-        "model": config.model,
-        "method": config.method,
-        "protocol": config.protocol.name,
-        "seeds": list(config.seeds),
-        "options": {f"{name}.{key}": value for name, options in sections.items() for key, value in options.items()},
-        "ks": list(config.ks),
-    }
-    given = (f"{name}={value!r}" for name, value in arguments.items() if value not in ({}, None))
-    return f"accord.fit(data, {', '.join(given)})"

@@ -298,7 +298,7 @@ def _histogram(one: Entry, scores: Floats, values: Values | None) -> Chart:
     edges = np.linspace(0, 1, BINS + 1).tolist()
     shares = {name: np.histogram(part, BINS, (0, 1))[0] / max(1, len(part)) for name, part in parts.items()}
     rows = [
-        {"what": name, "left": left, "right": right, "share": float(share)}
+        {"what": name, "from": left, "to": right, "height": float(share)}
         for name, heights in shares.items()
         for (left, right), share in zip(pairwise(edges), heights, strict=True)
     ]
@@ -306,7 +306,8 @@ def _histogram(one: Entry, scores: Floats, values: Values | None) -> Chart:
     columns |= {name: [f"{share:.1%}" for share in heights] for name, heights in shares.items()}
     summary = "; ".join(f"{name}: mean {part.mean():.3f}" for name, part in parts.items())
     table = Table.of(f"Share of interactions by probability, {one.name}", columns)
-    return Chart(f"Probabilities of {one.name}", charts.probabilities(rows, list(parts)), f"{summary}.", table)
+    drawn = charts.histogram(rows, list(parts), "probability of being real", "share of interactions", ".1%")
+    return Chart(f"Probabilities of {one.name}", drawn, f"{summary}.", table)
 
 
 def _examples(title: str, one: Entry, scores: Floats, rows: IntArray) -> Table:
