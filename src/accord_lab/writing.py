@@ -6,7 +6,7 @@ import base64
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,9 @@ class Figure:
     file: str = ""
 
 
-def only_columns(table: Table, places: Sequence[int]) -> Table:
-    """The columns at these places."""
+def only_columns(table: Table, wanted: Callable[[str], bool]) -> Table:
+    """The columns whose names are wanted."""
+    places = [place for place, name in enumerate(table.columns) if wanted(name)]
     moved = {old: new for new, old in enumerate(places)}
     marked = frozenset((row, moved[column]) for row, column in table.marked if column in moved)
     rows = tuple(tuple(row[place] for place in places) for row in table.rows)

@@ -37,7 +37,8 @@ def test_audit_and_write_a_clean_log(quick, monkeypatch, capsys):
     code, _, err = run(monkeypatch, capsys, *words, "--write-clean", "all.csv", "--weights")  # uses what is there
     assert code == 0
     assert "clean log: all.csv, 402 rows" in err
-    assert (quick / "all.csv").read_text().splitlines()[0] == "user,item,value,time,note,weight"
+    header = (quick / "all.csv").read_text().splitlines()[0]
+    assert header == '"user","item","value","time","note","weight"'
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from accord.cli.options import Cluster, Device, parse_numbers
 from accord.errors import InputError
-from accord_lab.comparing.command import continuing
+from accord_lab.comparing.command import check_counts, continuing, show
 
 if TYPE_CHECKING:
     from accord.comparing.compare import Request
@@ -56,15 +57,15 @@ def leaderboard(
     from accord_lab.leaderboards import leaderboard as page
 
     if render_only:
-        show(page.render(out))
+        show(page.render(out), _is_shown)
         return
-    _check(seeds, tune)
+    check_counts(seeds, tune)
     names, loaded = _split(models=models, methods=methods), _load(datasets, ("ml-100k", "modcloth", "adressa"))
 
     def run(request: Callable[[Dataset], Request]) -> list[Table | Figure]:
         return page.run(loaded, request, out, trials=tune, **names)
 
-    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse))
+    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse), _is_shown)
 
 
 def injected(
@@ -87,16 +88,16 @@ def injected(
     from accord_lab.leaderboards import injected as page
 
     if render_only:
-        show(page.render(out))
+        show(page.render(out), _is_shown)
         return
-    _check(seeds, tune)
+    check_counts(seeds, tune)
     names, shares = _split(models=models, methods=methods, kinds=kinds), parse_numbers(rates, "--rates", float)
     loaded = _load(datasets, ("demo", "ml-100k", "modcloth"))
 
     def run(request: Callable[[Dataset], Request]) -> list[Table | Figure]:
         return page.run(loaded, request, out, trials=tune, rates=shares, **names)
 
-    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse))
+    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse), _is_shown)
 
 
 def partners(
@@ -116,20 +117,19 @@ def partners(
     from accord_lab.leaderboards import partners as page
 
     if render_only:
-        show(page.render(out))
+        show(page.render(out), _is_shown)
         return
-    _check(seeds, 0)
+    check_counts(seeds)
     names, loaded = partners.split(","), _load(datasets, ("demo", "ml-100k", "modcloth"))
 
     def run(request: Callable[[Dataset], Request]) -> list[Table | Figure]:
         return page.run(loaded, request, out, model, names)
 
-    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse))
+    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse), _is_shown)
 
 
-def _check(seeds: int, tune: int) -> None:
-    if seeds < 1 or tune < 0:
-        raise InputError("--seeds must be at least 1 and --tune at least 0.")
+def _is_shown(column: str) -> bool:
+    return "@5" not in column and "recall" not in column
 
 
 def _split(**options: str | None) -> dict[str, list[str]]:
@@ -167,30 +167,8 @@ def _with_progress(
         raise InputError("--cluster and --processes each say where rows train; give one of them.")
     where = workers_on(cluster, say) if processes == 1 else nullcontext(Processes(processes, share_gpu=True))
     with continuing(), where as workers, training_progress() as watch:
-        return run(
-            lambda data: Request(
-                data,
-                seeds=seeds,
-                epochs=epochs,
-                device=device,
-                watch=watch,
-                say=say,
-                reuse=tuple(reuse or ()),
-                workers=workers,
-            )
-        )
-
-
-def show(parts: Iterable[Table | Figure]) -> None:
-    """Print the tables without some columns, which are in the files."""
-    from accord.cli.display import print_table
-    from accord.report.tables import Table
-    from accord_lab.writing import only_columns
-
-    for table in parts:
-        if isinstance(table, Table):
-            places = [n for n, name in enumerate(table.columns) if "@5" not in name and "recall" not in name]
-            shown = only_columns(table, places)
-            print_table(
-                shown.columns, [["" if cell is None else cell for cell in row] for row in shown.rows], table.title
-            )
+        request = partial(
+            Request, seeds=seeds, epochs=epochs, device=device, watch=watch, say=say, reuse=tuple(reuse or ()),
+            workers=workers,
+        )  # fmt: skip
+        return run(request)

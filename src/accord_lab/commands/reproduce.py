@@ -100,12 +100,12 @@ def _one(
     folder: Path,
     render_only: bool,
 ) -> None:
-    from accord.cli.display import print_table, say, training_progress
+    from accord.cli.display import say, training_progress
     from accord.comparing.compare import Request
     from accord.comparing.results import Results
     from accord.data import catalog
     from accord.data.load import load_named
-    from accord.report.tables import Table
+    from accord_lab.comparing.command import show
     from accord_lab.paper import electronics
     from accord_lab.paper.reproduce import EXPERIMENTS
     from accord_lab.paper.reproduce import reproduce as run_one
@@ -136,13 +136,8 @@ def _one(
             ),
             folder, render_only, [load_named(one) for one in others],
         )  # fmt: skip
-    for table in (part for part in parts if isinstance(part, Table)):
-        shown = [n for n, column in enumerate(table.columns) if "@" not in column or "@20" in column or "@50" in column]
-        print_table(
-            [table.columns[n] for n in shown],
-            [["" if row[n] is None else row[n] for n in shown] for row in table.rows],
-            table.title,
-        )
-        for note in table.notes:
+    for part in parts:
+        show([part], lambda column: "@" not in column or "@20" in column or "@50" in column)
+        for note in getattr(part, "notes", ()):  # a figure has none
             say(note)
     say(f"pages and raw results: {folder}/{name}.*")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +22,21 @@ def continuing() -> Iterator[None]:
     except KeyboardInterrupt:
         print("\naccord: stopped; the same command continues where it stopped.", file=sys.stderr)
         sys.exit(130)
+
+
+def check_counts(seeds: int, tune: int = 0) -> None:
+    if seeds < 1 or tune < 0:
+        raise InputError("--seeds must be at least 1 and --tune at least 0.")
+
+
+def show(parts: Iterable[Any], wanted: Callable[[str], bool]) -> None:
+    """Print the tables among the parts of a page, with the columns that are wanted; the files have all."""
+    from accord.cli.display import print_table
+    from accord.report.tables import Table
+    from accord_lab.writing import only_columns
+
+    for table in (only_columns(part, wanted) for part in parts if isinstance(part, Table)):
+        print_table(table.columns, table.rows, table.title)
 
 
 def compare(
@@ -48,20 +63,19 @@ def compare(
     ] = False,
 ) -> None:
     """Compare models and methods, with popularity and EASE among them. Continues where it was interrupted."""
-    if seeds < 1 or tune < 0:
-        raise InputError("--seeds must be at least 1 and --tune at least 0.")
+    check_counts(seeds, tune)
     grid: dict[str, list[Any]] = {}
     for pair in set_ or []:
         key, equals, values = pair.partition("=")
         grid[key] = [o.parse_options([f"{key}{equals}{value}"])[key] for value in values.split(",")]
     dataset = o.load_data(data, log, splitting)
 
-    from accord.cli.display import print_table, say, training_progress
+    from accord.cli.display import say, training_progress
     from accord.comparing.compare import PER_USER, Request, cells_of, users_of
     from accord.comparing.compare import compare as run_comparison
     from accord.comparing.executor import workers_on
     from accord.comparing.results import Results
-    from accord_lab.comparing.tables import render, write_comparison
+    from accord_lab.comparing.tables import described, render, write_comparison
     from accord_lab.comparing.tuning import tuned
 
     folder = out or Path("runs") / f"{dataset.name}-compare"
@@ -73,14 +87,9 @@ def compare(
             cells = tuned(request, cells, tune, Results(folder, "tuning"), render_only)
         results = Results(folder) if render_only else run_comparison(request, cells, Results(folder))
     tables = render(request, cells, results, baseline)
-    for table in tables:
-        # the other columns are in the files
-        shown = [n for n, name in enumerate(table.columns) if "@" not in name or "@20" in name]
-        print_table([table.columns[n] for n in shown], [[row[n] for n in shown] for row in table.rows], table.title)
+    show(tables, lambda column: "@" not in column or "@20" in column)
     say(f"raw results: {results.file}; tables: {folder}/compare.md, .html, .csv and .tex")
 
-    counts = ", ".join(f"{number:,} {part}" for part, number in dataset.counts().items())
-    lead = f"{counts}; protocol {protocol}; {seeds} seed{'s' if seeds > 1 else ''}."
     per_user = {metric: users_of(request, cells, results, metric) for metric in PER_USER}
-    path = write_comparison(folder / "report.html", dataset.name, lead, tables, per_user, o.typed())
+    path = write_comparison(folder / "report.html", dataset.name, described(request), tables, per_user, o.typed())
     say(f"report: {path}")

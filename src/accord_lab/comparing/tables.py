@@ -80,12 +80,13 @@ def _tests(names: Sequence[str], tests: Mapping[str, Comparison], baseline: str)
 def render(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
     """Write the comparison as Markdown, HTML, CSV and LaTeX to the folder of its raw results."""
     tables = summarise(request, cells, results, baseline)
-    counts = request.data.counts()
-    sizes = ", ".join(f"{counts[name]:,} {name}" for name in ("users", "items", "train", "valid", "test"))
-    seeds = request.seeds if isinstance(request.seeds, int) else len(request.seeds)
-    intro = [f"{request.data.name}: {sizes}; protocol {request.protocol}; {seeds} seed(s)."]
-    write_all(results.folder, "compare", tables, intro)
+    write_all(results.folder, "compare", tables, [f"{request.data.name}: {described(request)}"])
     return tables
+
+
+def described(request: Request) -> str:
+    sizes = ", ".join(f"{number:,} {part}" for part, number in request.data.counts().items())
+    return f"{sizes}; protocol {request.protocol}; {request.seeds} seed(s)."
 
 
 def write_comparison(
@@ -108,9 +109,9 @@ def write_comparison(
         [dots(one, {row: Interval.of(array[None])[0] for row, array in rows.items()}) for one, rows in per_user.items()]
     )
     for table in tables:
-        shown = [place for place, column in enumerate(table.columns) if not OTHER_K.search(column)]
-        section.table(only_columns(table, shown))
-        if len(shown) < len(table.columns):
+        shown = only_columns(table, lambda column: not OTHER_K.search(column))
+        section.table(shown)
+        if shown != table:
             section.table(table, "At every K")
     page.section("How to reproduce", folded=True).code(command)
     return page.write(path)
