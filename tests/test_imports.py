@@ -45,7 +45,7 @@ ROOMS: dict[str, set[str]] = {
         "consensus",
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "training", "version"),
     },
-    "report": {"data", "errors", "evaluation", "io", "models", "recommender", "training", "version"},
+    "report": {"data", "errors", "evaluation", "io", "models", "recommender", "version"},
     "fitting": {
         "consensus",
         "data",
