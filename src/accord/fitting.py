@@ -116,6 +116,7 @@ def fit_run(
         usual = not run.kind.learns and run.config.protocol.name == "corrected"
         if (usual if refit is None else refit) and recommender.holds_out:
             _refit(recommender, trained, place, watch)
+            recommender.metrics["refit"]["alone"] = not refit and recommender.num_runs == 1  # unless both are asked for
             times.append(time.perf_counter())
 
         took = zip(("train", "evaluate", "refit"), np.diff(times), strict=False)

@@ -86,13 +86,14 @@ def test_of_a_pair_that_comes_again_the_new_weight_counts():
     assert rec.update(new, columns=columns).recommend(None, 5).equals(whole.recommend(None, 5))
 
 
-def test_learned_members_go_on_only_without_their_votes():
-    members = [{"model": "ease", "weight": 2.0}, {"model": "mf", "method": "normal", "weight": 1.0}]
-    rec = accord.fit(accord.load(OLD), "consensus", options={"model.members": members}, epochs=1)
-    with pytest.raises(
-        accord.InputError, match=r"^mf \+ normal of this consensus cannot take up .*without_learned=True"
-    ):
-        rec.update(MORE)
+def test_learned_members_are_trained_again_or_go_on_without_their_votes():
+    """Trained again on everything, for as many epochs as before: what a fit on all of it gives."""
+    members = [{"model": "ease", "weight": 2.0}, {"model": "mf", "method": "normal", "weight": 1.0, "epochs": 2}]
+    rec = accord.fit(accord.load(OLD), "consensus", options={"model.members": members})
+    found = rec.update(MORE)
+    whole = accord.load(pa.concat_tables([OLD, MORE]), ratios=(1, 0, 0))
+    expected = accord.fit(whole, "consensus", options={"model.members": found.run.config.model_options["members"]})
+    assert found.recommend(None, 10).equals(expected.recommend(None, 10))
     found = rec.update(MORE, without_learned=True)
     assert [member.model for member in found.run.members] == ["ease"]
     only = [{"model": "mf", "method": "normal", "weight": 1.0}]

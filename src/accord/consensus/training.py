@@ -18,6 +18,7 @@ from accord.errors import InputError
 from accord.methods.base import Method
 from accord.models import own_class
 from accord.models.auto import Auto
+from accord.models.base import compact
 from accord.models.consensus import Consensus, Member
 from accord.nn.ranks import ALONE, Ranks
 from accord.posteriors.estimate import Estimate
@@ -52,11 +53,15 @@ def train_run(
 ) -> Trained:
     """Train a run, whatever its model is; see `train_stack`."""
     if is_of_members(run.model):
-        return _train_consensus(MemberTraining(data, run, device, watch))
-    method, states = train_stack(
-        data, run, device, folder=folder, resume=resume, watch=watch, each_epoch=each_epoch, ranks=ranks
-    )
-    return Trained(run, method, states, method.notes)
+        trained = _train_consensus(MemberTraining(data, run, device, watch))
+    else:
+        method, states = train_stack(
+            data, run, device, folder=folder, resume=resume, watch=watch, each_epoch=each_epoch, ranks=ranks
+        )
+        trained = Trained(run, method, states, method.notes)
+    if not run.kind.learns:
+        compact(trained.method)
+    return trained
 
 
 def _train_consensus(training: MemberTraining) -> Trained:

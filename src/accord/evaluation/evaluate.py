@@ -15,7 +15,7 @@ import torch
 from accord.data.csr import Csr, IntArray, Rows
 from accord.data.interactions import Dataset, Interactions
 from accord.data.user_shard import rows_of
-from accord.errors import InputError
+from accord.errors import Argument, InputError
 from accord.evaluation.metrics import at_each_k
 from accord.evaluation.ranking import Ranker
 from accord.protocol import Protocol
@@ -125,6 +125,17 @@ class Evaluation:
             {name: float(values[run, keep].mean()) if keep.any() else 0.0 for name, values in self.per_user.items()}
             for run in range(self.runs)
         ]
+
+    def at(self, ks: Sequence[int]) -> Evaluation:
+        """The metrics at these list lengths, of a model that is not there any more."""
+        names = [name for name in self.per_user if int(name.split("@")[1]) in ks]
+        if not {f"ndcg@{k}" for k in ks} <= set(names):
+            there = ", ".join(name.removeprefix("ndcg@") for name in self.per_user if name.startswith("ndcg@"))
+            why = (
+                f"the run folder holds what recommends, and of what was evaluated the metrics at {there}; give one of "
+            )
+            raise InputError(why + "these, or train with ", Argument("refit", True), ", which stores both.")
+        return replace(self, per_user={name: self.per_user[name] for name in names})
 
     @property
     def runs(self) -> int:

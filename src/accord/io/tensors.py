@@ -16,6 +16,21 @@ from torch import Tensor
 from accord.errors import InputError
 from accord.io.files import own_file, replacing
 
+NARROWER = {  # of numbers that these have room for, which are written so
+    torch.float32: (torch.float16,),
+    torch.int64: (torch.int16, torch.int32),
+    torch.int32: (torch.int16,),
+}
+
+
+def narrowed(tensor: Tensor) -> Tensor:
+    """The same numbers in fewer bytes, where that is possible."""
+    for kind in NARROWER.get(tensor.dtype, ()):
+        narrow = tensor.to(kind)
+        if torch.equal(narrow.to(tensor.dtype), tensor):
+            return narrow
+    return tensor
+
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: dict[str, str] | None = None) -> None:
     """Tensors of any device and a header of text as a safetensors file."""

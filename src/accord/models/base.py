@@ -20,6 +20,7 @@ from accord.nn.ranks import Share
 from accord.protocol import OwnRules, Protocol
 
 MOST_WIDE = 2**14  # an embedding
+EXACT = 2**19  # numbers of a table, up to which it is stored as it was trained
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,9 @@ class Model(nn.Module):
         """Get ready to load `tensors` where the length of a buffer is known from them alone; ValueError if they cannot
         be of such a model."""
 
+    def leave_out_smallest(self) -> None:
+        """Drop the weights that change hardly any list, if there are many."""
+
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         """Logits of pairs: users [R, B], items [R, B] -> [R, B]."""
         raise AssertionError("a model scores pairs")
@@ -198,6 +202,22 @@ class Model(nn.Module):
     def fold_in(self, history: Tensor) -> Tensor | None:
         """Logits of every item of a new user with this history [n] of item rows: [R, I]; None if the model cannot."""
         return None
+
+
+@torch.no_grad()
+def compact(network: nn.Module) -> None:
+    """Let large tables of a trained network take less room before it is evaluated, as a run folder then stores them:
+    without the smallest weights between items, and rounded to half precision."""
+    for model in network.modules():
+        if isinstance(model, Model):
+            model.leave_out_smallest()
+    for tensor in network.state_dict().values():
+        if (
+            tensor.dtype == torch.float32
+            and tensor.numel() > EXACT
+            and tensor.abs().max() < torch.finfo(torch.half).max
+        ):
+            tensor.copy_(tensor.half())
 
 
 def pairs_of_block(users: Tensor, num_items: int) -> tuple[Tensor, Tensor]:

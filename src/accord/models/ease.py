@@ -144,6 +144,7 @@ class EASE(DenseItemToItem):
     summary = "linear item-to-item model, solved in one step"
     most_items = 30_000  # the inverse is dense: 30,000 items are 7 GB in float64
     needs = "inverts an items x items matrix"
+    left_out = 0.001  # by which NDCG@20 falls by less than .1% (docs/records/performance.md)
 
     class Config(HistoryConfig):
         l2: float = Field(500.0, gt=0, description="ridge penalty")
@@ -158,8 +159,8 @@ class EASE(DenseItemToItem):
         if self.config.user_norm:
             scale = sp.diags_array(power_or_zero(x.sum(1).A1, -self.config.user_norm))
             x, target = scale @ x, None if target is None else scale @ target
-        if fits_on(self.weight.device, self.num_items):
-            self.weight = weights_on(self.weight.device, x, self.config.l2, self.config.dropout, target)
+        if fits_on(self.place, self.num_items):
+            self.weight = weights_on(self.place, x, self.config.l2, self.config.dropout, target)
             return
         weights = item_weights(x, self.config.l2, self.config.dropout, target, self.on_progress)
         self.weight = torch.from_numpy(weights.astype(np.float32, order="C"))  # rows, as scoring reads them

@@ -12,10 +12,11 @@ import torch
 from pydantic import Field
 
 from accord.data.csr import Csr
-from accord.models.base import Cost, Shape
+from accord.models.base import Cost, Setup, Shape
 from accord.models.histories import (
     CleanConfig,
     DenseItemToItem,
+    WithFactors,
     by_blocks_of_gram,
     power_or_zero,
 )
@@ -24,7 +25,7 @@ ROWS_AT_ONCE = 2**10
 ROUNDS, MORE = 6, 16  # of the search for factors, with so many more than are asked for
 
 
-class GraphFilter(DenseItemToItem):
+class GraphFilter(WithFactors, DenseItemToItem):
     """Scores X P, P = (R'R)^s elementwise + w Di^-1/2 VV' Di^1/2, R = Du^-1/2 X Di^-1/2 with the degrees of users and
     items, V [I, k] the first right singular vectors of R.
 
@@ -40,6 +41,9 @@ class GraphFilter(DenseItemToItem):
         factors: int = Field(0, ge=0, le=2**12, description="factors of the graph that count besides")
         share: float = Field(0.3, gt=0, description="what these factors count for")
         omit_when_default: ClassVar[tuple[str, ...]] = (*CleanConfig.omit_when_default, "factors", "share")
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__(config, setup, min(config.factors, setup.num_items, setup.num_users))
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = self.to_fit(train, weight)
@@ -57,7 +61,7 @@ class GraphFilter(DenseItemToItem):
         if self.config.factors:
             vectors = right_singular_vectors(scaled, self.config.factors)
             left, right = (vectors * power_or_zero(degrees[1], power)[:, None] for power in (-0.5, 0.5))
-            result += (self.config.share * left).astype(np.float32) @ right.T.astype(np.float32)
+            self.basis, self.spread = (torch.from_numpy(x).float() for x in (self.config.share * left, right))
         self.weight = torch.from_numpy(result)
 
     @classmethod

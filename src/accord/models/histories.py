@@ -21,9 +21,11 @@ from accord.errors import ColumnArgument, InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.lookups import places_of
 from accord.kernels.neighbours import history_scores
-from accord.models.base import Model, Setup
+from accord.models.base import EXACT, Model, Setup
 
 MOST_DENSE = 10_000  # items up to which sparse weights can be laid out as one dense matrix
+SPARSE = 0.4  # share of dense weights up to which those that are not left out are stored as sparse ones
+SAMPLED, ROWS_AT_ONCE = 2**22, 2**10  # weights by which it is judged which are small; rows that are made sparse
 
 
 def interaction_matrix(train: Csr, weight: npt.NDArray[np.float64] | None = None) -> Any:
@@ -183,14 +185,104 @@ class ScoresHistories(Model):
         return result
 
 
-class DenseItemToItem(ScoresHistories):
-    """Scores X W with dense weights W [I, I]: what an item of a history adds to the score of each other. The histories
-    are on the device, end to end."""
+class SparseWeights(ScoresHistories):
+    """Scores X W with sparse weights W [I, I], of which a fitted model alone knows how many there are."""
+
+    ends: Tensor | None
+    columns: Tensor | None
+    values: Tensor | None
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__(config, setup)
+        self.register_buffer("ends", torch.zeros(setup.num_items + 1, dtype=torch.int64))  # W row by row, as CSR has it
+        self.register_buffer("columns", torch.empty(0, dtype=torch.int32))
+        self.register_buffer("values", torch.empty(0, dtype=torch.float32))
+
+    @property
+    def histories(self) -> Any:
+        """X [U, I], sparse: what each interaction counts for in the history of its user."""
+        raise AssertionError("a model that scores X W says what X is")
+
+    @property
+    def weights(self) -> Any:
+        """W [I, I], sparse; nothing is copied on a CPU."""
+        parts = [part.cpu().numpy() for part in (self.values, self.columns, self.ends) if part is not None]
+        return sp.csr_matrix(tuple(parts), shape=(self.num_items, self.num_items))
+
+    def keep(self, weights: Any) -> None:
+        """Keep W, given as CSR rows."""
+        self.ends = torch.from_numpy(weights.indptr.astype(np.int64)).to(self.place)
+        self.columns = torch.from_numpy(weights.indices.astype(np.int32)).to(self.place)
+        self.values = torch.from_numpy(weights.data.astype(np.float32)).to(self.place)
+
+    @property
+    def place(self) -> torch.device:
+        """Where its weights are."""
+        return next(self.buffers()).device
+
+    def make_room(self, tensors: Mapping[str, Tensor]) -> None:
+        ends, columns = (tensors[name].long() for name in ("ends", "columns"))
+        whole = len(ends) == self.num_items + 1 and int(ends[0]) == 0 and int(ends[-1]) == len(columns)
+        if not whole or (ends.diff() < 0).any() or ((columns < 0) | (columns >= self.num_items)).any():
+            raise ValueError("its weights are of no matrix of items by items")
+        self.ends = torch.empty(len(ends), dtype=torch.int64)
+        self.columns, self.values = torch.empty(len(columns), dtype=torch.int32), torch.empty(len(columns))
+
+    def score_all(self, users: Tensor) -> Tensor:
+        scores = history_scores(self.histories, self.weights, users.cpu().numpy())
+        return torch.from_numpy(scores).to(self.place).unsqueeze(0)
+
+    def fold_in(self, history: Tensor) -> Tensor:
+        rows, counts = self.weights[history.cpu().numpy()], self.counts_of(history)
+        rows = rows.sum(0) if counts is None else counts.cpu().numpy()[None] @ rows
+        return torch.from_numpy(np.asarray(rows)).to(self.place)
+
+    def user_counts(self, user: int) -> Tensor | None:
+        return torch.from_numpy(self.histories[user].data).to(self.place)
+
+    def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
+        result = self.weights[rows.cpu().numpy()][:, columns.cpu().numpy()].toarray()
+        return torch.from_numpy(result).to(self.place)
+
+    def item_to_item(self) -> Tensor | None:
+        if self.num_items > MOST_DENSE:
+            return None
+        return torch.from_numpy(self.weights.toarray()).to(self.place)
+
+
+class SparseItemToItem(SparseWeights):
+    """Scores X W with weights that are solved as sparse ones."""
+
+    counts: Tensor | None
+
+    def __init__(self, config: Any, setup: Setup) -> None:
+        super().__init__(config, setup)
+        train = setup.train
+        self.plain_histories = interaction_matrix(train, self.history_counts(train)).astype(np.float32)  # [U, I]
+        counts = torch.from_numpy(self.plain_histories.data) if self.keeps_counts else None
+        self.register_buffer("counts", counts)  # [n], in the order of the histories
+
+    @property
+    def histories(self) -> Any:
+        if self.counts is None:
+            return self.plain_histories
+        result = self.plain_histories
+        return sp.csr_matrix((self.counts.cpu().numpy(), result.indices, result.indptr), shape=result.shape)
+
+    def count_histories(self, share: Tensor) -> None:
+        assert self.counts is not None, "it keeps them"
+        self.counts = self.counts * share.to(self.counts)
+
+
+class DenseItemToItem(SparseWeights):
+    """Scores X W with weights W [I, I] that are solved as a dense matrix, and stay one unless leaving out the smallest
+    makes them sparse. The histories are on the device, end to end."""
 
     most_items = 30_000
     needs: ClassVar[str] = "keeps an items x items matrix"
+    left_out: ClassVar[float] = 0.0  # share of the sum of squares that the smallest weights may have which are left out
 
-    weight: Tensor
+    weight: Tensor | None
     ptr: Tensor
     items: Tensor
     history_weight: Tensor | None
@@ -210,19 +302,46 @@ class DenseItemToItem(ScoresHistories):
             counts = np.ones(len(train.items))
         weight = None if counts is None else torch.from_numpy(counts).float()
         self.register_buffer("history_weight", weight, persistent=self.keeps_counts)
-        self.register_buffer("weight", torch.empty(setup.num_items, setup.num_items, dtype=torch.float32))
+        self.register_buffer("weight", torch.empty(0, 0))
+        self.ends = self.columns = self.values = None  # a buffer of None is not stored
 
-    @classmethod
-    def least_numbers(cls, options: Mapping[str, Any], runs: int, num_users: int, num_items: int) -> int:
-        return num_items**2
+    def leave_out_smallest(self) -> None:
+        if self.weight is None or self.weight.numel() <= EXACT:
+            return
+        sizes = np.sort(self.weight.flatten()[:: max(1, self.weight.numel() // SAMPLED)].abs().cpu().numpy())
+        squares = np.square(sizes, dtype=np.float64).cumsum()
+        least = max(float(sizes[np.searchsorted(squares, self.left_out * squares[-1])]), 1e-30)
+        if (sizes >= least).mean() > SPARSE:
+            return
+        blocks = (self.weight[start : start + ROWS_AT_ONCE] for start in range(0, self.num_items, ROWS_AT_ONCE))
+        rows = [sp.csr_matrix(torch.where(block.abs() >= least, block, 0).cpu().numpy()) for block in blocks]
+        self.keep(sp.vstack(rows, format="csr"))
+        self.weight = None
+
+    def make_room(self, tensors: Mapping[str, Tensor]) -> None:
+        if "weight" not in tensors:
+            self.weight = None
+            super().make_room(tensors)
+        elif tensors["weight"].shape == (self.num_items, self.num_items):
+            self.weight = torch.empty(self.num_items, self.num_items)
+
+    @property
+    def histories(self) -> Any:
+        ones = torch.ones(len(self.items))
+        parts = (ones if self.history_weight is None else self.history_weight, self.items, self.ptr)
+        return sp.csr_matrix(tuple(part.cpu().numpy() for part in parts), shape=(self.num_users, self.num_items))
 
     def score_all(self, users: Tensor) -> Tensor:
+        if self.weight is None:
+            return super().score_all(users)
         _, places, starts = places_of(self.ptr, users)
         counts = None if self.history_weight is None else self.history_weight[places]
         items = self.items[places].long()
         return F.embedding_bag(items, self.weight, starts, mode="sum", per_sample_weights=counts).unsqueeze(0)
 
     def fold_in(self, history: Tensor) -> Tensor:
+        if self.weight is None:
+            return super().fold_in(history)
         rows, counts = self.weight[history], self.counts_of(history)
         return (rows if counts is None else rows * counts[:, None]).sum(0, keepdim=True)
 
@@ -234,79 +353,42 @@ class DenseItemToItem(ScoresHistories):
         self.history_weight = self.history_weight * share.to(self.history_weight)
 
     def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
-        return self.weight[rows.unsqueeze(1), columns]
-
-    def item_to_item(self) -> Tensor:
-        return self.weight
-
-
-class SparseItemToItem(ScoresHistories):
-    """Scores X W with sparse weights W [I, I], of which a fitted model alone knows how many there are."""
-
-    ends: Tensor
-    columns: Tensor
-    values: Tensor
-    counts: Tensor | None
-
-    def __init__(self, config: Any, setup: Setup) -> None:
-        super().__init__(config, setup)
-        train = setup.train
-        self.plain_histories = interaction_matrix(train, self.history_counts(train)).astype(np.float32)  # [U, I]
-        counts = torch.from_numpy(self.plain_histories.data) if self.keeps_counts else None
-        self.register_buffer("counts", counts)  # [n], in the order of the histories
-        self.register_buffer("ends", torch.zeros(setup.num_items + 1, dtype=torch.int64))  # W row by row, as CSR has it
-        self.register_buffer("columns", torch.empty(0, dtype=torch.int32))
-        self.register_buffer("values", torch.empty(0, dtype=torch.float32))
-
-    @property
-    def histories(self) -> Any:
-        """X [U, I], sparse: what each interaction counts for in the history of its user; nothing is copied on a CPU."""
-        if self.counts is None:
-            return self.plain_histories
-        result = self.plain_histories
-        return sp.csr_matrix((self.counts.cpu().numpy(), result.indices, result.indptr), shape=result.shape)
-
-    def count_histories(self, share: Tensor) -> None:
-        assert self.counts is not None, "it keeps them"
-        self.counts = self.counts * share.to(self.counts)
-
-    @property
-    def weights(self) -> Any:
-        """W [I, I], sparse; nothing is copied on a CPU."""
-        parts = [part.cpu().numpy() for part in (self.values, self.columns, self.ends)]
-        return sp.csr_matrix(tuple(parts), shape=(self.num_items, self.num_items))
-
-    def keep(self, columns: Any) -> None:
-        """Keep W, given column by column: CSR rows of W'."""
-        weights = columns.T.tocsr()
-        self.ends = torch.from_numpy(weights.indptr.astype(np.int64))
-        self.columns = torch.from_numpy(weights.indices.astype(np.int32))
-        self.values = torch.from_numpy(weights.data.astype(np.float32))
-
-    def make_room(self, tensors: Mapping[str, Tensor]) -> None:
-        ends, columns = (tensors[name].long() for name in ("ends", "columns"))
-        whole = len(ends) == self.num_items + 1 and int(ends[0]) == 0 and int(ends[-1]) == len(columns)
-        if not whole or (ends.diff() < 0).any() or ((columns < 0) | (columns >= self.num_items)).any():
-            raise ValueError("its weights are of no matrix of items by items")
-        self.columns, self.values = torch.empty(len(columns), dtype=torch.int32), torch.empty(len(columns))
-
-    def score_all(self, users: Tensor) -> Tensor:
-        scores = history_scores(self.histories, self.weights, users.cpu().numpy())
-        return torch.from_numpy(scores).to(self.values.device).unsqueeze(0)
-
-    def fold_in(self, history: Tensor) -> Tensor:
-        rows, counts = self.weights[history.cpu().numpy()], self.counts_of(history)
-        rows = rows.sum(0) if counts is None else counts.cpu().numpy()[None] @ rows
-        return torch.from_numpy(np.asarray(rows)).to(self.values.device)
-
-    def user_counts(self, user: int) -> Tensor:
-        return torch.from_numpy(self.histories[user].data).to(self.values.device)
-
-    def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
-        result = self.weights[rows.cpu().numpy()][:, columns.cpu().numpy()].toarray()
-        return torch.from_numpy(result).to(self.values.device)
+        return super().weights_between(rows, columns) if self.weight is None else self.weight[rows[:, None], columns]
 
     def item_to_item(self) -> Tensor | None:
-        if self.num_items > MOST_DENSE:
-            return None
-        return torch.from_numpy(self.weights.toarray()).to(self.values.device)
+        return super().item_to_item() if self.weight is None else self.weight
+
+
+class WithFactors(SparseWeights):
+    """Scores X (W + V A'), W of another such class: by V [I, d] and A [I, d] all items count for all others."""
+
+    basis: Tensor
+    spread: Tensor
+
+    def __init__(self, config: Any, setup: Setup, dim: int) -> None:
+        super().__init__(config, setup)
+        self.dim = max(0, dim)
+        self.register_buffer("basis", torch.zeros(setup.num_items, self.dim))  # V
+        self.register_buffer("spread", torch.zeros(setup.num_items, self.dim))  # A
+
+    def score_all(self, users: Tensor) -> Tensor:
+        scores = super().score_all(users)
+        if self.dim:
+            taken = torch.from_numpy(self.histories[users.cpu().numpy()] @ self.basis.cpu().numpy()).to(self.spread)
+            scores.baddbmm_(taken.unsqueeze(0), self.spread.mT.unsqueeze(0))
+        return scores
+
+    def fold_in(self, history: Tensor) -> Tensor:
+        scores = super().fold_in(history)
+        if not self.dim:
+            return scores
+        rows, counts = self.basis[history], self.counts_of(history)
+        return scores + (rows.sum(0) if counts is None else counts @ rows) @ self.spread.mT
+
+    def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
+        result = super().weights_between(rows, columns)
+        return result + self.basis[rows] @ self.spread[columns].mT if self.dim else result
+
+    def item_to_item(self) -> Tensor | None:
+        weights = super().item_to_item()
+        return weights + self.basis @ self.spread.mT if weights is not None and self.dim else weights

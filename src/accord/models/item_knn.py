@@ -48,7 +48,7 @@ class ItemKNN(SparseItemToItem):
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         x = self.to_fit(train, weight)
-        self.keep(nearest(x, self.config.k, self.config.balance, self.config.shrink, self.on_progress))
+        self.keep(nearest(x, self.config.k, self.config.balance, self.config.shrink, self.on_progress).T.tocsr())
 
     @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:

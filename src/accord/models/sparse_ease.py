@@ -10,12 +10,18 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from accord.data.csr import Csr
 from accord.kernels.neighbours import local_ridges, nearest_items
 from accord.models.base import MOST_WIDE, Cost, Setup, Shape
-from accord.models.histories import HistoryConfig, SparseItemToItem, interaction_matrix, one_thread, power_or_zero
+from accord.models.histories import (
+    HistoryConfig,
+    SparseItemToItem,
+    WithFactors,
+    interaction_matrix,
+    one_thread,
+    power_or_zero,
+)
 from accord.random import generators
 
 PAIRS_KEPT = 2**28  # of the entries of x'x, the largest of each item
@@ -23,7 +29,7 @@ ROUNDS = 4  # of the iteration that finds the singular vectors
 MORE = 8  # vectors that it carries along
 
 
-class SparseEASE(SparseItemToItem):
+class SparseEASE(WithFactors, SparseItemToItem):
     """Scores X W. Column j of W is EASE's ridge regression of x_j on the other items, with weights of the form
 
     w_i = v_i a_j + b_ij, b_ij = 0 but for the `neighbours` of j that explain it best, each alone, among those taken
@@ -45,14 +51,8 @@ class SparseEASE(SparseItemToItem):
         dropout: float = Field(0.0, ge=0, lt=1, description="share of a history taken as dropped at random")
         user_norm: float = Field(0.0, ge=0, le=1, description="fitting scales a user of n interactions by n^-user_norm")
 
-    basis: Tensor
-    spread: Tensor
-
     def __init__(self, config: Any, setup: Setup) -> None:
-        super().__init__(config, setup)
-        self.dim = max(0, min(config.dim, setup.num_items - 1, setup.num_users))
-        self.register_buffer("basis", torch.zeros(setup.num_items, self.dim))  # V
-        self.register_buffer("spread", torch.zeros(setup.num_items, self.dim))  # a
+        super().__init__(config, setup, min(config.dim, setup.num_items - 1, setup.num_users))
 
     @classmethod
     def least_numbers(cls, options: Mapping[str, Any], runs: int, num_users: int, num_items: int) -> int:
@@ -93,7 +93,7 @@ class SparseEASE(SparseItemToItem):
         there = np.hstack([near.mask, ids >= 0])
         columns, values = (np.hstack(both)[there] for both in ([near.columns, ids], [weights, itself]))
         ends = np.append(0, (near.counts + 1).cumsum())
-        self.keep(sp.csr_matrix((values, columns, ends), shape=(self.num_items, self.num_items)))
+        self.keep(sp.csr_matrix((values, columns, ends), shape=(self.num_items, self.num_items)).T.tocsr())
         self.basis, self.spread = torch.from_numpy(basis).float(), torch.from_numpy(spread)
 
     def _part(self, start: float, end: float) -> Callable[[float], None] | None:
@@ -112,22 +112,3 @@ class SparseEASE(SparseItemToItem):
             small = torch.from_numpy(x @ result.numpy())
             turn = torch.linalg.eigh(small.mT @ small)[1].flip(1)[:, : self.dim] if wide else result[:0]
             return (result @ turn).numpy() if wide else result.numpy()
-
-    def score_all(self, users: Tensor) -> Tensor:
-        scores = super().score_all(users)
-        if self.dim:
-            taken = torch.from_numpy(self.histories[users.cpu().numpy()] @ self.basis.cpu().numpy()).to(self.spread)
-            scores.baddbmm_(taken.unsqueeze(0), self.spread.mT.unsqueeze(0))
-        return scores
-
-    def fold_in(self, history: Tensor) -> Tensor:
-        rows, counts = self.basis[history], self.counts_of(history)
-        taken = rows.sum(0) if counts is None else counts @ rows
-        return super().fold_in(history) + taken @ self.spread.mT
-
-    def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
-        return super().weights_between(rows, columns) + self.basis[rows] @ self.spread[columns].mT
-
-    def item_to_item(self) -> Tensor | None:
-        weights = super().item_to_item()
-        return None if weights is None else weights + self.basis @ self.spread.mT

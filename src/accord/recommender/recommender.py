@@ -25,7 +25,6 @@ from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, validatio
 from accord.evaluation.ranking import Ranker
 from accord.io.files import replacing, staged, write_json
 from accord.io.notebook import as_html
-from accord.io.tensors import write_tensors
 from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
@@ -159,7 +158,7 @@ class Recommender(Answers):
     def take_over(self, run: RunSpec, method: Method, train: Csr) -> None:
         """Let a method recommend that was fitted again on the whole log."""
         self.final = Recommender(run, method, self.users, self.items, train, self.owned, self.metrics)
-        self.metrics["refit"] = {"interactions": len(train.items)}
+        self.metrics.setdefault("refit", {})["interactions"] = len(train.items)
 
     def _validated(self, data: Dataset) -> list[float] | None:
         """NDCG@20 of each run on the validation, of a sample of very many users; None where nothing is held out."""
@@ -187,6 +186,9 @@ class Recommender(Answers):
         if not isinstance(held_out, Relevant | None):
             model, rows = self.final or self, as_interactions(held_out, columns).rows_in(self.users, self.items)
             return model.ranked(Relevant.of_rows(*rows, model.seen), ks or self.run.config.ks)
+        ks = ks or self.run.config.ks
+        if held_out is None and self.evaluation is not None and self.final and self.final.method is self.method:
+            return self.evaluation.at(ks)  # what was evaluated is not there any more
         relevant = held_out or self.relevant()
         if not len(relevant.users):
             if "updates" in self.metrics:
@@ -195,7 +197,7 @@ class Recommender(Answers):
                 everything = Argument("ratios", (1, 0, 0))
                 raise InputError("nothing was held out to evaluate on; train without ", everything, ".")
             raise InputError("the test holds no pair to evaluate on; give more data, another split or clean rule.")
-        return self.ranked(relevant, ks or self.run.config.ks)
+        return self.ranked(relevant, ks)
 
     def relevant(self) -> Relevant:
         """The test that belongs to the run."""
@@ -263,11 +265,9 @@ class Recommender(Answers):
     # --- beliefs
 
     def beliefs(self, interactions: Interactions | Any) -> pa.Table:
-        """What the trained method believes of each pair, a probability of being real: user, item, belief.
-
-        The mean over the runs; null for a user or item unknown to training. `accord.posterior` and `accord.audit`
-        estimate p_real, from models that have not seen the interaction.
-        """
+        """What the trained method believes of each pair, a probability of being real: user, item, belief; the mean
+        over the runs, null for ids unknown to training. `accord.posterior` and `accord.audit` estimate p_real, from
+        models that have not seen the interaction."""
         pairs = as_interactions(interactions)
         users, items = pairs.rows_in(self.users, self.items)
         trained = (users >= 0) & (items >= 0)
@@ -294,27 +294,22 @@ class Recommender(Answers):
         items: Any = None,
         without_learned: bool = False,
     ) -> Recommender:
-        """The recommender with new interactions, without training again; this one stays as it is.
+        """The recommender with new interactions, without a search; this one stays as it is.
 
         `new`: a file, frame or `Interactions`; `columns`: which of its columns are what. `items`: titles of new items.
-        A solved model, or a consensus of such, is solved again on the whole log and the new interactions: what a fit on
-        all of them gives. CDAE and LightGCN take the longer histories of users, known and new, but no new items. Other
-        learned models need a training. `without_learned`: a consensus goes on without the votes of learned members.
-        What `metrics` has of accuracy is of before.
+        A solved model or a consensus is fitted again on the whole log and the new interactions: what a fit on all of
+        them gives. CDAE and LightGCN take the longer histories of users, known and new, but no new items. Other learned
+        models need a training. `without_learned`: a consensus goes on without the votes of its learned members, which
+        take longest. What `metrics` has of accuracy is of before.
         """
         run = self._chosen_spec
         if without_learned and run.members:
             run = updating.with_solved_only(run)
         method = self._chosen_method if self.final is None else self.final.method
         log, rows = replace(self.everything(), item_info=self.item_info), as_interactions(new, columns)
-        updating.require_updatable(run, log)
+        updating.require_labels(run, log)
         data = updating.grown(log, rows, run, items)
-        before = self.metrics["dataset"]
-        metrics = {name: value for name, value in self.metrics.items() if name != "refit"} | {
-            "dataset": before | data.counts(),
-            "runs": self.metrics["runs"][self.chosen :][:1],
-            "updates": [*self.metrics.get("updates", ()), {"interactions": len(rows), "train": before["train"]}],
-        }
+        metrics = updating.metrics_of(self.metrics, self.chosen, data.counts(), len(rows))
         train, updated = data.training_csr(run.columns), updating.on(data, run, method, log, self.device)
         recommender = Recommender(run, updated, data.users, data.items, train, train, metrics)
         recommender.item_info, recommender.history = data.item_info, self.history
@@ -324,10 +319,8 @@ class Recommender(Answers):
     # --- the run folder
 
     def save(self, folder: str | Path, overwrite: bool = False) -> Path:
-        """Write the run folder; with `overwrite` in the place of what was there, but only when all is written.
-
-        `metrics.json` comes last: a folder without it is half written.
-        """
+        """Write the run folder; with `overwrite` in the place of what was there, but only when all is written:
+        `metrics.json` comes last."""
         folder = Path(folder)
         if not overwrite and (folder / "metrics.json").exists():
             raise InputError(f"{folder} holds a run; give another folder, or ", Argument("overwrite", True), ".")
@@ -341,9 +334,9 @@ class Recommender(Answers):
         }
         with staged(folder, last="metrics.json") as place:
             write_json(place / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
-            write_tensors(place / "model.safetensors", self.method.state_dict())
-            if self.final is not None:
-                write_tensors(place / run_folder.REFIT, self.final.method.state_dict())
+            run_folder.write_methods(place, self.method, self.final.method if self.final else None, self.metrics)
+            if run_folder.refit_alone(self.metrics) and self.evaluation is not None:
+                parts["evaluation"] = self.per_user(self.evaluation)
             for name, table in parts.items():
                 with replacing(place / f"{name}.parquet") as path:
                     pq.write_table(table, path)
@@ -353,8 +346,7 @@ class Recommender(Answers):
                 path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
             write_json(place / "metrics.json", self.metrics)
             run_folder.write_manifest(place)
-        if self.final is None:
-            (folder / run_folder.REFIT).unlink(missing_ok=True)  # of a run that was here before
+        run_folder.remove_others(folder)
         checkpoints.remove(folder)
         return folder
 
@@ -387,13 +379,20 @@ class Recommender(Answers):
             parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
             data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
             train, valid = data.training_csr(run.columns), data.csr(data.valid)
-            built = run_folder.read_method(folder / "model.safetensors", run, train, users, items)
-            recommender = cls(run, built.to(place), users, items, train, train.merge(valid), metrics)
-            recommender._set_parts(data, parts)
+            whole, alone = train, run_folder.refit_alone(metrics)
             if "refit" in metrics:
-                one, pairs = recommender._chosen_spec, recommender.everything().training_csr(run.columns)
-                again = run_folder.read_method(folder / run_folder.REFIT, one, pairs, users, items)
-                recommender.take_over(one, again.to(place), pairs)
+                log = Dataset("everything", parts["train"], parts["valid"], parts["rest"], users, items)
+                whole = log.everything().training_csr(run.columns)
+            name, pairs = (run_folder.REFIT, whole) if alone else (run_folder.MODEL, train)
+            built = run_folder.read_method(folder / name, run, pairs, users, items).to(place)
+            recommender = cls(run, built, users, items, train, train.merge(valid), metrics)
+            recommender._set_parts(data, parts)
+            if alone:
+                recommender.evaluation = run_folder.read_evaluation(folder / run_folder.EVALUATION, users)
+            if "refit" in metrics:
+                one, name = recommender._chosen_spec, run_folder.REFIT
+                again = built if alone else run_folder.read_method(folder / name, one, whole, users, items).to(place)
+                recommender.take_over(one, again, whole)
             if "title" in item_table.column_names:
                 recommender.item_info = item_table.drop_columns(["item", "train_count"])
             recommender.history = run_folder.read_log(folder / "log.jsonl")

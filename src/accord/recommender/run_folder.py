@@ -20,9 +20,10 @@ from accord.data.columns import SAVED
 from accord.data.csr import Csr
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import Argument, InputError
+from accord.evaluation.evaluate import Evaluation
 from accord.io.files import own_file, parsed, read_json, write_json
 from accord.io.parquet import read_batches, read_table
-from accord.io.tensors import not_finite, read_tensors
+from accord.io.tensors import NARROWER, narrowed, not_finite, read_tensors, write_tensors
 from accord.methods.base import Method
 from accord.models import MODELS
 from accord.models.base import Model
@@ -31,10 +32,12 @@ from accord.training.run import RunConfig, RunSpec
 
 Checked = TypeVar("Checked", bound=BaseModel)
 Figures = dict[str, Annotated[float, Field(allow_inf_nan=False)]]
+MODEL = "model.safetensors"  # weights of what was evaluated
 REFIT = "refit.safetensors"  # weights of the run fitted again on the whole log
+EVALUATION = "evaluation.parquet"  # metrics of every user, where the weights that they are of are not stored
 MANIFEST = "manifest.json"  # 0.1.0 wrote none
 FILES = (
-    *("config.json", "metrics.json", "model.safetensors", "log.jsonl"),
+    *("config.json", "metrics.json", "log.jsonl"),
     *("users.parquet", "items.parquet", "seen.parquet", "test.parquet"),
 )
 
@@ -95,6 +98,7 @@ class _Metrics(_Content):
     seconds: Figures
     device: str
     members: list[_Judged] = []
+    refit: dict[str, Any] = {}
 
 
 class _Epoch(_Content):
@@ -123,7 +127,7 @@ def require_finished(folder: Path) -> None:
     if not folder.is_dir():
         why = "it is a file" if folder.exists() else "there is no such folder"
         raise InputError(f"{folder} is not a run folder: {why}; give one that a training wrote.")
-    there = [name for name in (*FILES, MANIFEST) if (folder / name).exists()]
+    there = [name for name in (*FILES, MODEL, MANIFEST) if (folder / name).exists()]
     if "config.json" not in there and any(folder.glob("checkpoint-*")):
         raise InputError(
             f"{folder} holds an interrupted training; run the command that began it with ",
@@ -136,7 +140,7 @@ def require_finished(folder: Path) -> None:
 
 def write_manifest(folder: Path) -> None:
     """The size and sha256 of every file of a run, so that parts of two runs are never taken for one."""
-    there = [name for name in (*FILES, REFIT) if (folder / name).exists()]
+    there = [name for name in (*FILES, MODEL, REFIT, EVALUATION) if (folder / name).exists()]
     write_json(folder / MANIFEST, {"files": {name: _sum(folder / name) for name in there}})
 
 
@@ -146,9 +150,9 @@ def check_manifest(folder: Path) -> None:
         return
     content = read_json(folder / MANIFEST)
     listed = content.get("files") if isinstance(content, dict) else None
-    if not isinstance(listed, dict) or not set(FILES) <= set(listed):
+    if not isinstance(listed, dict) or not set(FILES) <= set(listed) or not {MODEL, EVALUATION} & set(listed):
         raise damaged(folder / MANIFEST, "it does not name every file of a run")
-    for name in (name for name in (*FILES, REFIT) if name in listed):
+    for name in (name for name in (*FILES, MODEL, REFIT, EVALUATION) if name in listed):
         if _sum(own_file(folder / name)) != listed[name]:
             raise InputError(
                 f"{folder / name} is not the file that this run was saved with, as {MANIFEST} tells: it is of "
@@ -159,6 +163,25 @@ def check_manifest(folder: Path) -> None:
 def _sum(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def refit_alone(metrics: Mapping[str, Any]) -> bool:
+    """Whether a run folder has the weights that recommend, and not those that were evaluated."""
+    return bool(metrics.get("refit", {}).get("alone"))
+
+
+def write_methods(folder: Path, method: Method, final: Method | None, metrics: Mapping[str, Any]) -> None:
+    """Write the weights of what was evaluated, and of what was fitted again; or of this alone."""
+    for name, one in ((MODEL, None if refit_alone(metrics) else method), (REFIT, final)):
+        if one is not None:
+            write_tensors(folder / name, {key: narrowed(tensor) for key, tensor in one.state_dict().items()})
+
+
+def remove_others(folder: Path) -> None:
+    """Remove the files of a run that was here before."""
+    listed = read_json(folder / MANIFEST)["files"]
+    for name in {MODEL, REFIT, EVALUATION} - set(listed):
+        (folder / name).unlink(missing_ok=True)
 
 
 def read_metrics(path: Path, config: RunConfig) -> dict[str, Any]:
@@ -262,11 +285,27 @@ def read_method(path: Path, run: RunSpec, train: Csr, users: IdMap, items: IdMap
                 )
             except (KeyError, ValueError, RuntimeError) as error:
                 raise damaged(path, str(error)) from None
-    expected, given = ({n: (t.shape, t.dtype) for n, t in each.items()} for each in (method.state_dict(), tensors))
+    made = method.state_dict()
+    tensors = {
+        n: t.to(made[n].dtype) if n in made and t.dtype in NARROWER.get(made[n].dtype, ()) else t
+        for n, t in tensors.items()
+    }
+    expected, given = ({n: (t.shape, t.dtype) for n, t in each.items()} for each in (made, tensors))
     if expected != given:
         raise of_another_model
     method.load_state_dict(tensors)
     return method
+
+
+def read_evaluation(path: Path, users: IdMap) -> Evaluation:
+    """The metrics of every user, of one run."""
+    table = read_table(path)
+    names = [name for name in table.column_names if "@" in name]
+    rows = users.rows(table.column("user"))
+    values = {name: np.asarray(table.column(name), dtype=np.float64)[None] for name in names}
+    if not names or (len(rows) and rows.min() < 0) or not all(np.isfinite(each).all() for each in values.values()):
+        raise damaged(path, "it has no metrics of the run's users")
+    return Evaluation(rows, values, np.asarray(table.column("warm"), dtype=bool))
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

@@ -1,12 +1,13 @@
-"""New interactions for a trained run, without training again: the log that it then has, and the method on that log.
+"""New interactions for a trained run: the log that it then has, and the method on that log.
 
-A solved model is solved again on everything, so that it is what a fit on everything gives. A learned model that scores
-from a history gets the longer one; whatever it has learned stays as it is.
+A solved model or a consensus is fitted again on everything, so that it is what a fit on everything gives. A learned
+model that scores from a history gets the longer one; whatever it has learned stays as it is.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor
 from accord.consensus.training import of_members, train_run
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.titles import with_items
-from accord.errors import Argument, InputError, shown
+from accord.errors import InputError, shown
 from accord.methods.base import Method
 from accord.training.run import RunSpec
 
@@ -108,16 +109,18 @@ def with_solved_only(run: RunSpec) -> RunSpec:
     return of_members(run, solved)
 
 
-def require_updatable(run: RunSpec, log: Dataset) -> None:
-    """Whether new interactions need no training, as far as the run alone tells."""
-    learned = [member.label for member in run.members if run.of_member(member).kind.learns]
-    if learned:
-        raise InputError(
-            f"{', '.join(learned)} of this consensus cannot take up new interactions without training; train it "
-            "again, or update it without their votes: ",
-            Argument("without_learned", True),
-            ".",
-        )
+def metrics_of(before: Mapping[str, Any], chosen: int, counts: Mapping[str, int], new: int) -> dict[str, Any]:
+    """The metrics of a run after an update by so many interactions; its accuracy is of before."""
+    dataset = before["dataset"]
+    return {name: value for name, value in before.items() if name != "refit"} | {
+        "dataset": dataset | counts,
+        "runs": before["runs"][chosen:][:1],
+        "updates": [*before.get("updates", ()), {"interactions": new, "train": dataset["train"]}],
+    }
+
+
+def require_labels(run: RunSpec, log: Dataset) -> None:
+    """Whether a run that labels taught has them still, as folders of before did not."""
     taught = any(member.added or member.by_p_real or member.options.get("model.clean") for member in run.members)
     if taught and "label" not in log.train.names:
         raise InputError("this run was taught by labels, which its folder does not keep; train again with them.")

@@ -1,0 +1,82 @@
+"""A run folder is small beside its log, and gives the figures and lists of what it stores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+import torch
+
+import accord
+from accord.models import base, histories
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A sparse log of 20,000 interactions of 3,000 users with 1,500 items in groups."""
+    rng = np.random.default_rng(0)
+    users = rng.integers(0, 3_000, 20_000)
+    groups = np.where(rng.random(20_000) < 0.8, users % 50, rng.integers(0, 50, 20_000))
+    items = groups * 30 + (30 * rng.random(20_000) ** 2).astype(int)
+    path = tmp_path / "log.csv"
+    pyarrow.csv.write_csv(pa.table({"user": users + 10_000, "item": items + 10_000}), path)
+    return path
+
+
+@pytest.mark.parametrize("model", ["ease", "graph-filter", "item-knn", "sparse-ease"])
+def test_a_run_takes_at_most_twenty_times_its_log(tmp_path, log, model):
+    made = accord.fit(
+        log, model, options={"model.factors": 32} if model == "graph-filter" else None, out=tmp_path / "run"
+    )
+    size = sum(file.stat().st_size for file in (tmp_path / "run").iterdir())
+    assert size < 20 * log.stat().st_size
+    loaded = accord.Recommender.load(tmp_path / "run")
+    assert loaded.recommend(None, 10).equals(made.recommend(None, 10))
+    assert loaded.evaluate().mean()[0] == pytest.approx(made.metrics["runs"][0]["metrics"])
+    some = loaded.items.ids[:3]
+    assert loaded.similar(some, 5).equals(made.similar(some, 5))
+    history = {"new": some.to_pylist()}
+    assert loaded.recommend(["new"], 5, history=history).equals(made.recommend(["new"], 5, history=history))
+    best = loaded.recommend(loaded.users.ids[:5], 1)
+    reasons = loaded.explain(best["user"], best["item"], most=1_000)
+    added = reasons.group_by("user").aggregate([("value", "sum")])
+    total = dict(zip(added["user"].to_pylist(), added["value_sum"].to_pylist(), strict=True))
+    for user, score in zip(best["user"].to_pylist(), best["score"].to_pylist(), strict=True):
+        assert total[user] >= score - 1e-3  # reasons that speak against an item are left out
+
+
+def test_what_is_stored_recommends_as_well_as_what_was_fitted(log, monkeypatch):
+    """The figures are those of what is stored; without leaving anything out they would be the same within .1%."""
+    stored = accord.fit(log, "ease", refit=False)
+    assert stored.method.target.weight is None  # sparse
+    monkeypatch.setattr(base, "EXACT", 10**9)
+    monkeypatch.setattr(histories, "EXACT", 10**9)
+    exact = accord.fit(log, "ease", refit=False)
+    assert exact.method.target.weight is not None
+    assert stored.metrics["mean"]["ndcg@20"] == pytest.approx(exact.metrics["mean"]["ndcg@20"], rel=1e-3)
+
+
+def test_what_was_evaluated_is_stored_where_asked_for(log, tmp_path):
+    one = accord.fit(log, "popularity", out=tmp_path / "one", ks=[5, 10])
+    both = accord.fit(log, "popularity", out=tmp_path / "both", ks=[5, 10], refit=True)
+    assert not (tmp_path / "one" / "model.safetensors").exists()
+    loaded, whole = (accord.Recommender.load(tmp_path / name) for name in ("one", "both"))
+    assert loaded.evaluate().mean() == whole.evaluate().mean() == one.evaluate().mean()
+    assert loaded.evaluate(ks=[5]).per_user.keys() == whole.evaluate(ks=[5]).per_user.keys()
+    assert whole.evaluate(ks=[3]).mean() == both.evaluate(ks=[3]).mean()
+    with pytest.raises(accord.InputError, match=r"the metrics at 5, 10; give one of these, or train with refit=True"):
+        loaded.evaluate(ks=[3])
+    loaded.save(tmp_path / "both", overwrite=True)
+    again = accord.Recommender.load(tmp_path / "both")
+    assert again.evaluate().mean() == loaded.evaluate().mean()
+    assert again.recommend(None, 3).equals(whole.recommend(None, 3))
+
+
+def test_large_tables_are_rounded_before_they_are_evaluated(log, monkeypatch, tmp_path):
+    monkeypatch.setattr(base, "EXACT", 1_000)
+    made = accord.fit(log, "ials", options={"model.dim": 8}, refit=False, out=tmp_path / "run")
+    tables = [table for table in made.method.state_dict().values() if table.numel() > 1_000]
+    assert tables
+    assert all(torch.equal(table, table.half().float()) for table in tables)
+    assert accord.Recommender.load(tmp_path / "run").evaluate().mean() == made.evaluate().mean()
