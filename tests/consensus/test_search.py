@@ -19,8 +19,9 @@ from accord.data.split import split
 from accord.fitting import fit
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
+from accord.training import stack
 from accord.training.callbacks import Callback
-from helpers import small_data
+from helpers import assert_same_weights, small_data
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +164,28 @@ def test_what_is_recommended_is_what_was_judged_where_histories_fade(monkeypatch
 
 def test_histories_do_not_fade_without_times(made):
     assert not any("model.recency" in entry.get("options", {}) for entry in made.metrics["search"]["tried"])
+
+
+def test_an_interrupted_search_is_taken_up_with_the_same_result(made, tmp_path, monkeypatch):
+    """After Ctrl-C, what is finished is not fitted again, and nothing is left of it in the run folder."""
+    fitted = []
+    real = stack.train_stack
+
+    def counted(data, run, *rest, **given):
+        fitted.append((run.config.model, str(run.config.model_options)))
+        if len(fitted) == 12:
+            raise KeyboardInterrupt
+        return real(data, run, *rest, **given)
+
+    search_again = partial(fit, small_data(), "auto", options={"model.budget": 2}, device="cpu", refit=False)
+    monkeypatch.setattr(stack, "train_stack", counted)
+    with pytest.raises(KeyboardInterrupt):
+        search_again(out=tmp_path / "run")
+    before, fitted[:] = set(fitted[:11]), [("", "")] * 100
+    resumed = search_again(out=tmp_path / "run", resume=True)
+    assert not before & set(fitted)
+    assert resumed.metrics["search"] == made.metrics["search"]
+    assert resumed.run == made.run
+    assert resumed.metrics["mean"] == made.metrics["mean"]
+    assert_same_weights(resumed.method.state_dict(), made.method.state_dict())
+    assert not list((tmp_path / "run").glob("checkpoint-*"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,8 @@ from accord.evaluation.ranking import Ranker
 from accord.methods.base import Method
 from accord.models.base import Model
 from accord.models.consensus import Member, as_run
-from accord.training import stack
+from accord.nn.ranks import ALONE
+from accord.training import checkpoints, stack
 from accord.training.run import RunSpec
 from accord.training.trainer import Diverged, Progress
 
@@ -58,9 +62,13 @@ class MemberTraining:
     """Trains members on the log of a run, and evaluates them on its validation."""
 
     def __init__(
-        self, data: Dataset, run: RunSpec, device: torch.device, watch: Callable[[Progress], None] | None = None
-    ) -> None:
+        self, data: Dataset, run: RunSpec, device: torch.device, watch: Callable[[Progress], None] | None = None,
+        folder: Path | None = None, resume: bool = False,
+    ) -> None:  # fmt: skip
         self.data, self.run, self.device, self.watch = data, run, device, watch
+        self.folder = folder  # where trials are kept until all is done, to be taken up by a search that resumes
+        if folder is not None and not resume:
+            checkpoints.remove(folder)
         self.train = data.training_csr(run.columns)
         self.p_real: Floats | None = None  # of each training interaction, once labels have taught it
         self.notes: list[str] = []
@@ -73,6 +81,8 @@ class MemberTraining:
 
     def candidate(self, member: Member) -> Candidate | None:
         """A member, trained and evaluated; None, with a note, if it fails."""
+        if (stored := self._stored(member)) is not None:
+            return stored
         try:
             method, epochs = self._trained(member)
         except (InputError, MemoryError, torch.OutOfMemoryError) as error:
@@ -80,7 +90,38 @@ class MemberTraining:
             self.notes.append(f"{member.label} is left out: {why}")
             return None
         # a fit without validation trains as many epochs as were best in the fit before it
-        return self.evaluated(member.model_copy(update={"epochs": epochs or member.epochs}), method)
+        result = self.evaluated(member.model_copy(update={"epochs": epochs or member.epochs}), method)
+        if self.folder is not None:
+            header = {"identity": self._identity, "trial": json.dumps([result.member.epochs, result.ndcg])}
+            checkpoints.write(self._file(member), method.state_dict(), header, {}, ALONE)
+        return result
+
+    def drop(self, candidate: Candidate) -> None:
+        """Keep of a trial what it reached and no weights: others are better."""
+        if self.folder is not None and (trial := checkpoints.read(self._file(candidate.member), {})) is not None:
+            checkpoints.write(self._file(candidate.member), {}, trial[1], {}, ALONE)
+
+    def _stored(self, member: Member) -> Candidate | None:
+        """A trial of the search that this one resumes; without weights if it was dropped."""
+        trial = None if self.folder is None else checkpoints.read(self._file(member), {})
+        if trial is None or trial[1].get("identity") != self._identity:
+            return None
+        tensors, header = trial
+        (epochs, ndcg), run = json.loads(header["trial"]), self.run.of_member(member)
+        method = run.build(self.data.training_csr(run.columns))
+        if tensors:
+            method.target.make_room({name.removeprefix("target."): tensor for name, tensor in tensors.items()})
+            method.load_state_dict(tensors)
+        return Candidate(member.model_copy(update={"epochs": epochs}), method.to(self.device).eval(), ndcg)
+
+    def _file(self, member: Member) -> Path:
+        assert self.folder is not None
+        settings = member.model_dump_json(exclude={"epochs", "weight"})
+        return self.folder / f"checkpoint-trial-{hashlib.sha256(settings.encode()).hexdigest()[:16]}.safetensors"
+
+    @cached_property
+    def _identity(self) -> str:
+        return stack.identity_of(self.data, self.run)
 
     def candidates(self, members: Sequence[Member]) -> list[Candidate]:
         """Those of the members that do not fail."""
@@ -113,7 +154,8 @@ class MemberTraining:
     def in_background(self, members: Sequence[Member]) -> Iterator[None]:
         """Within it, the learned ones of these members are trained by a second thread until they are asked for, with
         half of torch's threads. How many threads there are changes no bit of what is trained."""
-        learned, threads = [member for member in members if member.method is not None], torch.get_num_threads()
+        threads = torch.get_num_threads()
+        learned = [m for m in members if m.method is not None and not (self.folder and self._file(m).exists())]
         if not learned or threads == 1 or self.device.type != "cpu":
             yield
             return

@@ -105,7 +105,9 @@ class _Search:
         if candidate is not None:
             self.tried.append(candidate.entry)
             ranked = sorted([*self.candidates[family.name], candidate], key=lambda one: one.ndcg or 0, reverse=True)
-            self.candidates[family.name] = ranked[: VOTERS if ranked[0].num_bytes <= LARGE else 1]
+            self.candidates[family.name] = best = ranked[: VOTERS if ranked[0].num_bytes <= LARGE else 1]
+            for dropped in ranked[len(best) :]:
+                self.training.drop(dropped)
         return candidate
 
     def _lead(self, family: Family) -> float:

@@ -53,7 +53,7 @@ def train_run(
 ) -> Trained:
     """Train a run, whatever its model is; see `train_stack`."""
     if is_of_members(run.model):
-        trained = _train_consensus(MemberTraining(data, run, device, watch))
+        trained = _train_consensus(MemberTraining(data, run, device, watch, folder, resume))
     else:
         method, states = train_stack(
             data, run, device, folder=folder, resume=resume, watch=watch, each_epoch=each_epoch, ranks=ranks

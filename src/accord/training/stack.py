@@ -151,16 +151,7 @@ class StackTraining:
 
     @cached_property
     def identity(self) -> str:
-        """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
-        config, data = self.run.config, self.data
-        settings = config.model_dump_json(exclude={"train": {"epochs", "checkpoint_seconds"}, "ks": True})
-        train, valid = data.training_csr(self.run.columns), data.csr(validation_part(data, config.protocol))
-        digest = hashlib.sha256()
-        for keys in itertools.chain(train.key_parts(), valid.key_parts()):
-            digest.update(keys.tobytes())
-        for name in sorted(train.columns):
-            digest.update(name.encode() + np.ascontiguousarray(train.columns[name]).tobytes())
-        return f"{settings} {digest.hexdigest()}"
+        return identity_of(self.data, self.run)
 
     def _stopping(self, stage: Method, pairs: TrainingPairs, steps: int) -> Stopping | None:
         rules, data = self.run.config.protocol, self.data
@@ -170,6 +161,19 @@ class StackTraining:
             return by_loss(data, self.train_pairs, rules, stage, pairs, self.device, self.ranks)
         patience = self.run.config.train.patience
         return by_ndcg(data, self.train_pairs, rules, stage, steps, patience, self.device, self.ranks)
+
+
+def identity_of(data: Dataset, run: RunSpec) -> str:
+    """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
+    config = run.config
+    settings = config.model_dump_json(exclude={"train": {"epochs", "checkpoint_seconds"}, "ks": True})
+    train, valid = data.training_csr(run.columns), data.csr(validation_part(data, config.protocol))
+    digest = hashlib.sha256()
+    for keys in itertools.chain(train.key_parts(), valid.key_parts()):
+        digest.update(keys.tobytes())
+    for name in sorted(train.columns):
+        digest.update(name.encode() + np.ascontiguousarray(train.columns[name]).tobytes())
+    return f"{settings} {digest.hexdigest()}"
 
 
 def _diverged(run: RunSpec, train: Csr, method: Method, states: Sequence[TrainState], lost: set[int]) -> Diverged:
