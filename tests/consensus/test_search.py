@@ -90,6 +90,7 @@ def test_it_is_no_worse_than_its_members_on_validation(made):
 def test_the_clock_ends_only_what_runs_far_over(monkeypatch):
     clock = count(0, 100)  # seconds a call
     monkeypatch.setattr(search.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(search, "FAR_OVER", 3.0)
     found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
     assert [entry["model"] for entry in found.metrics["members"]] == ["popularity"]
     sentence = "took far longer than its budget of 2 s and ended before ease"
