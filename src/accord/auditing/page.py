@@ -110,7 +110,7 @@ def _noise(section: Section, summary: Summary, log: Log) -> None:
             "popularity says something about these (basis: popularity)."
         )
     text = f"{noise['suspects'] / total:.1%} of the interactions are more probably noise than not."
-    bins = charts.histogram(sided(noise["histogram"]), SIDES, "p_real", "interactions", ",")
+    bins = charts.histogram(sided(noise["histogram"]), SIDES, "p_real", "interactions", ",.0f")
     drawn = [Chart("How sure the audit is", bins, text)]
     for name, title, axis in (
         ("by_popularity", "Noise by popularity", "interactions of the item"),

@@ -102,11 +102,13 @@ def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
 def histogram(rows: Sequence[Row], names: Sequence[str], title: str, axis: str, form: str) -> Drawing:
     """Interactions by their probability of being real, one histogram for each name. Rows: what, from, to, height."""
     colours = [NOISE, REAL] if len(names) == 2 else [REAL]
-    bars = _chart(rows).mark_bar(opacity=0.55, binSpacing=0, stroke=None)
+    overlap = len({row["from"] for row in rows}) < len(rows)
+    bars = _chart(rows).mark_bar(opacity=0.55 if overlap else 1, binSpacing=0 if overlap else 1, stroke=None)
+    numbers = alt.Axis(format="%" if form.endswith("%") else form)  # altair gives shares the digits that they need
     return bars.encode(
         x=alt.X("from:Q", bin="binned", title=title, axis=alt.Axis(values=TENTHS, format=".1f"), **PROBABILITY),
         x2="to:Q",
-        y=alt.Y("height:Q", stack=None, title=axis, axis=alt.Axis(format=form)),
+        y=alt.Y("height:Q", stack=None, title=axis, axis=numbers),
         color=alt.Color("what:N", scale=alt.Scale(domain=list(names), range=colours), legend=_legend(names)),
         tooltip=[*_tooltips("what", **{"from": ".2f", "to": ".2f"}), alt.Tooltip("height:Q", title=axis, format=form)],
     )
