@@ -41,7 +41,8 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "losses": (
         ("methods/normal.py", "accord_lab/methods/denoising_losses.py", "kernels/agreement.py"),
         (
-            "methods/test_normal.py", "lab/methods/test_denoising_losses.py", "methods/test_deca.py",
+            "methods/test_normal.py", "lab/methods/test_denoising_losses.py", "lab/methods/test_labels.py",
+            "lab/methods/test_dcf.py", "lab/methods/test_noise_rate.py", "methods/test_deca.py",
             "methods/test_known.py", "kernels/test_agreement.py",
         ),
     ),
