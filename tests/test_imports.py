@@ -73,6 +73,7 @@ ROOMS: dict[str, set[str]] = {
     },
 }
 LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab imports; the product is open to all
+    "injection": set(),
     "names": set(),
     "numbers": set(),
     "writing": set(),
@@ -84,7 +85,7 @@ LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab i
     "pair_scores": {"numbers"},
     "charts": {"drawing", "names", "numbers", "writing"},
     "paper": {"drawing", "names", "numbers", "pair_scores", "writing"},
-    "leaderboards": {"charts", "comparing", "methods", "names", "numbers", "pair_scores", "writing"},
+    "leaderboards": {"charts", "comparing", "injection", "methods", "names", "numbers", "pair_scores", "writing"},
     "labels": {"charts", "leaderboards", "names", "numbers", "pair_scores", "writing"},
     "findings": {"leaderboards", "methods", "names", "numbers", "paper", "writing"},
     "verify": {"findings", "labels", "leaderboards", "names", "numbers", "paper"},

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from accord.data.columns import Columns
     from accord.data.interactions import Dataset, Interactions
     from accord.data.load import load
-    from accord.data.simulate import inject, simulate
+    from accord.data.simulate import simulate
     from accord.errors import InputError
     from accord.fitting import deterministic, fit
     from accord.methods.base import Method
@@ -38,7 +38,6 @@ _HOME = {
     "Dataset": "data.interactions",
     "Interactions": "data.interactions",
     "load": "data.load",
-    "inject": "data.simulate",
     "simulate": "data.simulate",
     "InputError": "errors",
     "deterministic": "fitting",
@@ -75,7 +74,6 @@ __all__ = [
     "audit",
     "deterministic",
     "fit",
-    "inject",
     "load",
     "posterior",
     "simulate",

@@ -16,12 +16,12 @@ import numpy as np
 from accord.comparing.compare import ALWAYS, Request, cells_of, compare, keys_of
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset
-from accord.data.simulate import KINDS
 from accord.errors import InputError, unknown
 from accord.io.files import write_json
 from accord.report.tables import Table
 from accord_lab import charts
 from accord_lab.comparing.tuning import tuned
+from accord_lab.injection import KINDS
 from accord_lab.leaderboards.leaderboard import KS, TRIALS, row_name
 from accord_lab.leaderboards.noise_conditions import BUILT_IN, CLEAN, Condition, conditions
 from accord_lab.leaderboards.page_files import Line, read_entries, read_page_files

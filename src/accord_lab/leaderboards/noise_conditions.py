@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from accord.data.csr import IntArray
 from accord.data.interactions import Dataset
-from accord.data.simulate import inject
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.noise import calibration, detection, labels
 from accord.recommender.recommender import Recommender
+from accord_lab.injection import inject
 from accord_lab.pair_scores import pair_scores
 
 CLEAN, BUILT_IN = "none", "built-in"  # kinds of noise besides the injected ones
