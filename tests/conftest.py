@@ -13,6 +13,7 @@ import pytest
 
 import order
 import quick
+import started
 
 TESTS = Path(__file__).parent
 
@@ -30,6 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     return True if config.getoption("--quick") and quick.skips_file(collection_path) else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The workers fork commands from one process, which imports and compiles what they need while they collect."""
+    workers = config.getoption("numprocesses", default=None)
+    if workers and not config.getoption("--quick") and not hasattr(config, "workerinput"):
+        os.environ[started.SHARED] = str(started.begin())
 
 
 @pytest.hookimpl(trylast=True)

@@ -41,7 +41,6 @@ NAMES = {
     "test_a_folded_in_history_ranks_like_the_user_it_was_taken_from",
     "test_a_long_sum_is_the_same_with_any_number_of_threads",
     "test_cells_are_uniform_over_the_unseen_cells_of_the_batch",
-    "test_denoising_finds_the_noise_of_the_demo_data",
     "test_a_few_labels_make_it_sharp_and_calibrated",
     "test_every_row_of_a_frame_gets_a_probability_under_its_own_ids",
     "test_histories_fade_where_that_pays",

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +21,34 @@ esac
 """
 
 
+SHARED = "ACCORD_TESTS_PROGRAMS"  # names the folder of programs that the workers of pytest-xdist share
+
+
 @functools.cache
 def programs() -> Path:
     """A folder with an `accord` and a `python` that are forked from one process, for as long as this one lives."""
+    folder = Path(os.environ[SHARED]) if SHARED in os.environ else begin()
+    deadline = time.monotonic() + 600
+    while not (folder / "ready").exists():
+        assert time.monotonic() < deadline, "the process to fork from did not start"
+        time.sleep(0.02)
+    return folder
+
+
+def begin() -> Path:
+    """Start the process to fork from, without waiting until it has imported everything; it ends with this one."""
     folder = tempfile.TemporaryDirectory()
     forked, place = Path(__file__).with_name("forked.py"), Path(folder.name) / "socket"
-    words = [sys.executable, str(forked), "serve", str(place)]
-    server = subprocess.Popen(
-        words, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder.name, text=True
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    assert server.stdout.readline() == "ready\n"
-    atexit.register(folder.cleanup)
-    atexit.register(server.wait)
-    atexit.register(server.stdin.close)  # the first of the three to be called
     for program in ("accord", "python"):
         shim = Path(folder.name) / program
         shim.write_text(SHIM.format(program=program, python=sys.executable, forked=forked, socket=place))
         shim.chmod(0o755)
+    words = [sys.executable, str(forked), "serve", str(place)]
+    server = subprocess.Popen(words, env=environment(), stdin=subprocess.PIPE, cwd=folder.name)
+    assert server.stdin is not None
+    atexit.register(folder.cleanup)
+    atexit.register(server.wait)
+    atexit.register(server.stdin.close)  # the first of the three to be called
     return Path(folder.name)
 
 

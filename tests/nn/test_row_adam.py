@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -65,6 +67,14 @@ def test_rows_end_where_updating_all_rows_ends(counted, decay, gaps, monkeypatch
         torch.testing.assert_close(state[name], other[name], rtol=1e-3, atol=1e-6)
 
 
+@cache
+def trained_without_kernels(model, method, optimiser):
+    run = plan_small(model, method, (3, 5), epochs=4, protocol__optimiser=optimiser)
+    with pytest.MonkeyPatch.context() as patch:
+        without_kernels(patch)
+        return train_stack(small_data(), run, CPU)
+
+
 @needs_numba
 @pytest.mark.parametrize("optimiser", ["adam", "decoupled"])
 @pytest.mark.parametrize("threads", [1, 2])
@@ -72,10 +82,7 @@ def test_rows_end_where_updating_all_rows_ends(counted, decay, gaps, monkeypatch
 @pytest.mark.parametrize("model", ["mf", "gmf", "neumf", "cdae", "lightgcn"])
 def test_training_by_rows_is_training(model, method, threads, optimiser, monkeypatch):
     run = plan_small(model, method, (3, 5), epochs=4, protocol__optimiser=optimiser)
-    before = torch.get_num_threads()
-    with monkeypatch.context() as patch:
-        without_kernels(patch)
-        expected = train_stack(small_data(), run, CPU)
+    before, expected = torch.get_num_threads(), trained_without_kernels(model, method, optimiser)
     monkeypatch.setattr(layers, "WORTH_ROWS", 0)
     torch.set_num_threads(threads)
     try:

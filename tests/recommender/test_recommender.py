@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import accord
-from accord.evaluation.noise import auc, detection
 from accord.fitting import fit
 from helpers import small_data
 from reproduction import metric
@@ -159,16 +158,6 @@ def test_a_belief_is_a_probability_for_every_pair_and_null_for_strangers(simulat
     assert strangers.column("belief").null_count >= 1
     with pytest.raises(accord.InputError, match="no probability"):
         accord.fit(data, "ease", epochs=1).beliefs(data.train)
-
-
-def test_denoising_finds_the_noise_of_the_demo_data():
-    """The probability tells noise from real interactions far better than popularity does."""
-    simulation = accord.simulate()
-    data = simulation.dataset
-    trained = accord.fit(data, "gmf", "deca-p", epochs=25)
-    found = detection(np.asarray(trained.beliefs(data.train).column("belief")), simulation.is_real)["auc"]
-    popular = auc(trained.train.popularity()[data.items.rows(data.train.items)], simulation.is_real)
-    assert found > popular + 0.1
 
 
 FIGURES = [

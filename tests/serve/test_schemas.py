@@ -11,7 +11,7 @@ from accord.serve.api import make_app
 from accord.serve.guard import Rules
 from serving import audit, make_holder, run  # noqa: F401
 
-EXAMPLES = 12  # of each operation and mode
+EXAMPLES = 8  # of each operation and mode
 OPERATIONS = 16
 
 

@@ -34,7 +34,7 @@ def test_guided_by_coverage(name, guides):
     pytest.importorskip("atheris")
     from fuzz.harness import fuzz
 
-    found = fuzz(name, seconds=2, guides=guides)
+    found = fuzz(name, seconds=1, guides=guides)
     assert found.findings == []
     assert found.executions > len(TARGETS[name]().seeds)
     assert found.edges > 50
