@@ -10,9 +10,7 @@ import pytest
 import accord
 from accord.data.load import load
 from accord.data.split import split
-from accord_lab.labels import chosen, shares, training, trust
-from accord_lab.labels.draws import without_labels
-from accord_lab.leaderboards.oracle import evaluate_weighted_ease
+from accord_lab.labels import chosen, training, trust
 from garbage import with_garbage_test
 
 
@@ -55,23 +53,6 @@ def recorded(monkeypatch, study):
 
 def without(line, *results):
     return {key: value for key, value in line.items() if key not in results}
-
-
-def test_the_test_would_choose_other_penalties():
-    """That choices of `lab labels` can differ at all: by the tests, EASE on real ones would have other penalties."""
-    data = clean_split()
-    weights = shares.Truth.of(data).label
-    best = set()
-    for seed in range(4):
-        garbage = with_garbage_test(data, seed)
-        test = shares.Relevant.of_test(garbage, shares.CORRECTED)
-        bare = without_labels(garbage)
-        by_test = [
-            shares.ndcg_of(evaluate_weighted_ease(bare, weights, l2, test, shares.CORRECTED, [20]))
-            for l2 in shares.PENALTIES
-        ]
-        best.add(by_test.index(max(by_test)))
-    assert len(best) > 1
 
 
 def test_trust(tmp_path, monkeypatch):
