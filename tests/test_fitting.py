@@ -312,3 +312,19 @@ def test_mistakes_are_one_sentence(given, sentence):
     with pytest.raises(InputError) as error:
         fit(small_data(), "popularity", **given)
     assert str(error.value) == sentence
+
+
+def test_a_fit_takes_labels_and_a_budget_and_says_what_each_part_took():
+    """As `accord train --labels --budget`: the same run as of options and a log that was loaded with labels."""
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(0, 60, 900), rng.integers(0, 40, 900)
+    frame = pa.table({"user": users, "item": items, "rating": rng.integers(1, 6, 900)})
+    rule = "rating>=4; rating<=2"
+    made = fit(frame, labels=rule, budget=1, device="cpu", refit=False)
+    by_hand = fit(load(frame, labels=rule), "auto", options={"model.budget": 1}, device="cpu", refit=False)
+    assert made.metrics["search"]["budget"] == 1
+    assert made.metrics["mean"] == by_hand.metrics["mean"]
+    seconds = made.metrics["seconds"]
+    assert 0 < seconds["labels"] < seconds["train"]
+    with pytest.raises(InputError, match="budget= is what auto may take to search; leave it or the model out"):
+        fit(frame, "ease", budget=1)

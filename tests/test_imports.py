@@ -49,6 +49,7 @@ ROOMS: dict[str, set[str]] = {
     "fitting": {
         "consensus",
         "data",
+        "errors",
         "evaluation",
         "io",
         "methods",

@@ -17,6 +17,7 @@ from accord.consensus.training import Trained, train_run
 from accord.data.columns import Columns
 from accord.data.interactions import Dataset
 from accord.data.load import load
+from accord.errors import Argument, InputError
 from accord.evaluation.evaluate import Evaluation, Relevant, validation_part
 from accord.io.files import only_writer
 from accord.methods import MethodSpec
@@ -46,6 +47,8 @@ def fit(
     resume: bool = False,
     refit: bool | None = None,
     columns: Columns | Mapping[str, str] | None = None,
+    labels: Any = None,
+    budget: float | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Recommender:
     """Train, evaluate and (with `out`) save a recommender.
@@ -56,7 +59,8 @@ def fit(
     `options`: `{"method.c1": 100, "model.dim": 64, "train.l2": 0.1, "protocol.ties": "index"}`.
     `refit`: whether to fit it again on train, validation and test together once it is evaluated, to recommend from
     everything; None: where that takes no training loop, and under the corrected protocol.
-    `columns`: which columns of the data are what. `callbacks`: who is told how it goes.
+    `columns`: which columns of the data are what; `labels`: which interactions are real, as `accord.load` takes it.
+    `budget`: seconds for what `auto` tries, on two ordinary cores. `callbacks`: who is told how it goes.
     Runs that diverge are left out, with a warning; where none is left, that is an error.
 
     >>> rec = accord.fit(accord.load("demo"), "ease")
@@ -64,7 +68,11 @@ def fit(
     3
     """
     began = time.perf_counter()
-    dataset = load(data, columns=columns)
+    dataset = load(data, columns=columns, labels=labels)
+    if budget is not None:
+        if (model or method or "auto") != "auto":
+            raise InputError(Argument("budget"), " is what auto may take to search; leave it or the model out.")
+        options = {**(options or {}), "model.budget": budget}
     run = plan(dataset, *model_and_method(model, method), protocol, seeds, options, epochs, ks)
     watch = watched_by(callbacks)
     for callback in callbacks:
@@ -120,7 +128,7 @@ def fit_run(
             times.append(time.perf_counter())
 
         took = zip(("train", "evaluate", "refit"), np.diff(times), strict=False)
-        seconds = {"read": context.read_seconds, **{name: float(value) for name, value in took}}
+        seconds = {"read": context.read_seconds, **{name: float(value) for name, value in took}, **trained.seconds}
         recommender.metrics["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
         more = {"ranks": ranks.size if ranks.size > 1 else None, "diverged": diverged, "command": context.command}
         recommender.metrics |= {name: value for name, value in more.items() if value is not None}

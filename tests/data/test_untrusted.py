@@ -95,7 +95,7 @@ def test_zip_archives_that_are_not_read(tmp_path: Path, monkeypatch: pytest.Monk
                 made.writestr(name.replace("_", "."), content)
         return tmp_path / "log.zip"
 
-    with pytest.raises(InputError, match="holds 2 files; give an archive with one table"):
+    with pytest.raises(InputError, match=r"holds 2 files \(.*\); give one of them, as .*\.zip:.*, or unpack it\."):
         read_table(archive(a_csv=b"user,item\n", b_csv=b""))
     with pytest.raises(InputError, match="holds no file"):
         read_table(archive())
@@ -141,3 +141,17 @@ def test_zeros_left_by_a_crash_are_refused() -> None:
     )
     with pytest.raises(InputError, match=sentence):
         list(untrusted.as_written("log", [batch("b", "c", "b"), batch("b", "a\0", "b")], ["user"], []))
+
+
+def test_a_table_of_an_archive_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "films.zip", "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("films/ratings.csv", "user,item\n1,a\n2,b\n")
+        made.writestr("films/films.csv", "item,title\na,Alien\n")
+    with pytest.raises(InputError, match=r"'films/ratings\.csv', 'films/films\.csv'\); give one of them, as .*ratings"):
+        read_table(tmp_path / "films.zip")
+    found, _ = read_table(f"{tmp_path}/films.zip:films/ratings.csv")
+    assert found.items.to_pylist() == ["a", "b"]
+    with pytest.raises(InputError, match=r"holds 2 files"):
+        read_table(f"{tmp_path}/films.zip:other.csv")
+    with pytest.raises(InputError, match="no file or folder"):
+        read_table(f"{tmp_path}/none.zip:ratings.csv")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -113,8 +113,28 @@ def members_table(metrics: dict[str, Any]) -> None:
     if "members" in metrics:
         from accord.report.sections import member_columns, member_rows
 
-        print_table(member_columns(metrics), member_rows(metrics["members"]))
+        rows = member_rows(metrics["members"])
+        print_table(member_columns(metrics), rows)
+        if search is not None:
+            say(_chosen(rows))
     say_notes(metrics.get("notes", ()))
+
+
+def _chosen(rows: Sequence[tuple[str, str, float | None, float | None, str]]) -> str:
+    """What auto is on this log, beside EASE tuned alike."""
+    voting = [f"{name} ({options})" for name, weight, _, _, options in rows if weight]
+    what = f"{voting[0]} alone" if len(voting) == 1 else f"a vote of {len(voting)} models"
+    tuned = [row for row in rows if row[0] in ("ease", "sparse-ease") and row[3]]
+    ease = max(tuned, key=lambda row: row[2] or 0, default=None)
+    beside = "" if ease is None else f"; {ease[0]}, tuned alike, reaches ndcg@20 {ease[3]:.4f} on the test"
+    return f"auto chose {what}{beside}"
+
+
+def say_seconds(seconds: Mapping[str, float]) -> None:
+    """What each part of a run took; learning from labels is part of the training."""
+    parts = [f"{name} {value:,.1f} s" for name, value in seconds.items() if name != "labels" and value]
+    labels = f" (labels {seconds['labels']:,.1f} s of the training)" if seconds.get("labels") else ""
+    say(f"took {', '.join(parts)}{labels}")
 
 
 class TimeLeft(ProgressColumn):

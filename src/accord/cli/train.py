@@ -79,7 +79,7 @@ def train(
     if budget is not None:
         options["model.budget"] = budget
 
-    from accord.cli.display import members_table, metrics_table, say, say_notes, training_progress
+    from accord.cli.display import members_table, metrics_table, say, say_notes, say_seconds, training_progress
 
     began = time.perf_counter()
     dataset = o.load_data(data, log, splitting, labelling, items)
@@ -116,6 +116,7 @@ def train(
         return
     members_table(recommender.metrics)
     metrics_table(recommender.metrics, all_metrics, ks)
+    say_seconds(recommender.metrics["seconds"])
     say(f"run folder: {folder}")
     if not recommender.metrics["mean"]:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +39,7 @@ class Trained:
     candidates: Sequence[Candidate] = ()  # of a consensus, those too that got no vote
     search: Mapping[str, Any] = field(default_factory=dict)  # what `auto` tried
     learned: Estimate | None = None  # what labels have taught
+    seconds: Mapping[str, float] = field(default_factory=dict)  # what parts of it took: labels
 
 
 def train_run(
@@ -81,13 +83,17 @@ def _train_consensus(training: MemberTraining) -> Trained:
     candidates = _weighted(training, candidates)
     if search:
         candidates = _best_or_voting(candidates)
+    seconds = {}
     if search and "label" in training.train.columns:
+        began = time.perf_counter()
+        training.report("learning from the labels", 0, 1)
         learned = learn_labels(training)
         if learned.used:
             candidates += training.candidates(clean_members([one.member for one in candidates]))
             candidates = _trusted(training, candidates)
+        seconds["labels"] = time.perf_counter() - began
     recipe, method = _consensus(training, candidates)
-    return Trained(recipe, method, (), training.notes, candidates, search, learned)
+    return Trained(recipe, method, (), training.notes, candidates, search, learned, seconds)
 
 
 def _weighted(training: MemberTraining, candidates: Sequence[Candidate]) -> list[Candidate]:

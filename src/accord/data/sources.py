@@ -187,9 +187,10 @@ def unreadable(label: str, error: Exception) -> InputError:
 def open_path(path: Path, label: str, several: bool = False) -> Opened:
     """A file, or a folder: of Parquet files, of one text file, or with `several` of text files of the same columns."""
     _require_utf8_name(path, label)
-    if label and not path.exists() and glob.has_magic(str(path)):
+    file = untrusted.in_archive(path)[0]
+    if label and not file.exists() and glob.has_magic(str(path)):
         return _open_paths([Path(file) for file in sorted(glob.glob(str(path), recursive=True))], label)  # noqa: PTH207
-    if not label or not path.exists():
+    if not label or not file.exists():
         raise InputError(f"no file or folder '{label}'; check the path, or see `accord data list` for named datasets.")
     if path.is_dir():
         # its files and those of partitions (day=1/…), but nothing else that lies deeper
@@ -202,9 +203,9 @@ def open_path(path: Path, label: str, several: bool = False) -> Opened:
         opened = open_path(file, str(file))
         opened.notes = (f"{label}: read {file.name}.", *opened.notes)
         return opened
-    if not path.is_file():  # a log is opened twice, to detect its layout and to read it
+    if not file.is_file():  # a log is opened twice, to detect its layout and to read it
         raise InputError(f"{label} is a pipe or device, not a file, and cannot be read twice; write it to a file.")
-    if path.suffix.lower() in PARQUET:
+    if file.suffix.lower() in PARQUET:
         return _open_parquet([path], label)
     try:
         table, headed, note = text.detect(path, label)

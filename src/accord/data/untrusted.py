@@ -23,11 +23,18 @@ NOT_IN_ZIP = (".parquet", ".pq", ".xlsx", ".xlsm", ".xls", ".zip", ".db", ".sqli
 REMOVE_NUL = "take it out, or make or copy the file again if a crash left it there"
 
 
+def in_archive(path: Path) -> tuple[Path, str]:
+    """The archive and the table of a path such as archive.zip:ratings.dat; any other path, and no table."""
+    archive, found, member = str(path).rpartition(".zip:")
+    return (Path(f"{archive}.zip"), member) if found and not path.exists() else (path, "")
+
+
 def inner_name(path: Path) -> str:
     """The name of a file without the suffix of its compression; the name of the table in a zip archive."""
-    if path.suffix.lower() == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            return _only_member(path, archive).filename.lower()
+    file, member = in_archive(path)
+    if file.suffix.lower() == ".zip":
+        with zipfile.ZipFile(file) as archive:
+            return _member(file, archive, member).filename.lower()
     return path.name.lower() if _codec(path) is None else path.stem.lower()
 
 
@@ -41,8 +48,9 @@ def _codec(path: Path) -> str | None:
 @contextmanager
 def open_text(path: Path) -> Iterator[Any]:
     """The text of a file, decompressed if its name says that it is compressed."""
-    if path.suffix.lower() == ".zip":
-        with _open_zip(path) as stream:
+    archive, member = in_archive(path)
+    if archive.suffix.lower() == ".zip":
+        with _open_zip(archive, member) as stream:
             yield stream
         return
     codec = _codec(path)
@@ -51,10 +59,10 @@ def open_text(path: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def _open_zip(path: Path) -> Iterator[Any]:
+def _open_zip(path: Path, name: str) -> Iterator[Any]:
     try:
         with zipfile.ZipFile(path) as archive:
-            member = _only_member(path, archive)
+            member = _member(path, archive, name)
             with archive.open(member) as stream:
                 yield _Decompressed(path, stream, lambda: min(member.compress_size, path.stat().st_size))
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError) as error:
@@ -63,16 +71,19 @@ def _open_zip(path: Path) -> Iterator[Any]:
         raise InputError(f"{path} cannot be unpacked ({error}); unpack it yourself.") from None
 
 
-def _only_member(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
-    """The one table in an archive; what a Mac adds does not count."""
+def _member(path: Path, archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    """The table of this name in an archive, or the only one; what a Mac adds does not count."""
     members = [
         one
         for one in archive.infolist()
         if not one.is_dir() and not one.filename.startswith("__MACOSX/") and not Path(one.filename).name.startswith(".")
     ]
+    names = [one.filename for one in members]
+    members = [one for one in members if name in ("", one.filename)]
     if len(members) != 1:
-        held = f"{len(members)} files" if members else "no file"
-        raise InputError(f"{path} holds {held}; give an archive with one table, or unpack it.")
+        listing = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
+        held = f"{len(names)} files ({listing}); give one of them, as {path}:{names[0]}" if names else "no file"
+        raise InputError(f"{path} holds {held}, or unpack it.")
     if members[0].filename.lower().endswith(NOT_IN_ZIP) or _codec(Path(members[0].filename)) is not None:
         raise InputError(f"{path} holds {shown(members[0].filename)}, which is not read from an archive: unpack it.")
     return members[0]

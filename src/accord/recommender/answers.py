@@ -240,11 +240,12 @@ class Answers:
         return self.item_info.column("title").combine_chunks().take(pa.array(rows, mask=rows < 0))
 
     def with_titles(self, table: pa.Table) -> pa.Table:
-        """A table with a `title` column after its `item` column, if the run has titles."""
-        if self.item_info is None:
-            return table
-        place = table.column_names.index("item") + 1
-        return table.add_column(place, "title", self.titles(table.column("item")))
+        """A table with a `title` column after its `item` column, if the run has titles, and one after `because`."""
+        for name, title in (("item", "title"), ("because", "because_title")):
+            if self.item_info is not None and name in table.column_names:
+                place = table.column_names.index(name) + 1
+                table = table.add_column(place, title, self.titles(table.column(name)))
+        return table
 
 
 def _by_text(history: History | None) -> dict[str, Sequence[Any]]:
