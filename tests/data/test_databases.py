@@ -340,6 +340,9 @@ def test_a_query_changes_nothing(uri: str) -> None:
         held(uri, "delete from clicks returning user_id, item_id")
     with contextlib.suppress(InputError):
         held(uri, "create table made as select 1 as one")
+    for words in ("delete from clicks; commit; select * from clicks", "begin; delete from clicks; commit"):
+        with contextlib.suppress(InputError):
+            held(uri, words)
     assert len(held(uri, "select * from clicks")) == len(ROWS)
     with pytest.raises(InputError, match="made"):
         held(uri, "select * from made")
