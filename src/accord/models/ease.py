@@ -144,7 +144,7 @@ class EASE(DenseItemToItem):
     summary = "linear item-to-item model, solved in one step"
     most_items = 30_000  # the inverse is dense: 30,000 items are 7 GB in float64
     needs = "inverts an items x items matrix"
-    left_out = 0.001  # by which NDCG@20 falls by less than .1% (docs/records/performance.md)
+    left_out = 0.001  # by which NDCG@20 falls by less than .1% (docs/files.md)
 
     class Config(HistoryConfig):
         l2: float = Field(500.0, gt=0, description="ridge penalty")
