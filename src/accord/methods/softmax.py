@@ -106,8 +106,9 @@ class BSL(Softmax):
     positive_temperature: Tensor
 
     def loss(self, batch: Batch) -> Tensor:
-        ratio, counts = self.positive_temperature / self.temperature, _counts(batch).clamp(min=1e-30)
-        total = torch.logsumexp(counts.log() - self._losses(batch) / ratio, 1)
+        ratio, losses = self.positive_temperature / self.temperature, self._losses(batch)
+        counts = _counts(batch).to(losses).clamp(min=1e-30)
+        total = torch.logsumexp(counts.log() - losses / ratio, 1)
         return ratio.squeeze(1) * (counts.sum(1).log() - total)
 
 
