@@ -92,6 +92,17 @@ def test_items_that_are_drawn_stand_for_the_catalogue(by_pairs):
     assert (np.abs(estimates - exact) < 0.35 * np.maximum(exact, 1)).all()
 
 
+def test_the_sum_over_drawn_items_is_that_of_the_catalogue_on_average():
+    method, batch = make("softmax", [given | {"items": 5} for given in TEMPERATURES]), random_batch()
+    drawn = torch.cat([method._drawn(batch.users) for _ in range(4000)], 1)
+    counts = np.bincount(drawn[0], minlength=ITEMS) / drawn.shape[1]
+    popularity = (1 + TRAIN.popularity()) ** 0.75
+    np.testing.assert_allclose(counts, popularity / popularity.sum(), atol=0.01)
+    terms = torch.linspace(-1, 3, ITEMS).double()
+    estimate = torch.logsumexp(terms[drawn[0]] - method._expected(drawn)[0], 0)
+    torch.testing.assert_close(estimate, torch.logsumexp(terms, 0), atol=0.03, rtol=0)
+
+
 def test_the_gradient_of_the_sum_over_items():
     users, items = (torch.randn(2, rows, 3, dtype=torch.double, requires_grad=True) for rows in (4, 7))
     assert torch.autograd.gradcheck(log_sum_exp, (users, items))

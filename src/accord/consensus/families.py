@@ -14,7 +14,7 @@ from typing import Any
 from accord.config import full_name
 from accord.evaluation.evaluate import most_judged
 from accord.methods import METHODS
-from accord.methods.softmax import ITEMS
+from accord.methods.softmax import DRAWN, WHOLE
 from accord.models import can_hold, cost_of, own_class
 from accord.models.base import Cost, Shape
 from accord.models.consensus import Member
@@ -180,27 +180,27 @@ def _by_pairs(seconds: float) -> Callable[[Shape, Mapping[str, Any]], float]:
     return lambda shape, _: seconds * shape.num_interactions
 
 
-def _by_softmax(epochs: int) -> Callable[[Shape, Mapping[str, Any]], float]:
-    """What so many epochs take: products of all users with the items that are summed over, and in every step the tables
+def _by_softmax(shape: Shape, options: Mapping[str, Any]) -> float:
+    """What all epochs take: products of all users with the items that are summed over, and in every step the tables
     that it changes; of a graph, messages along its edges besides."""
-
-    def seconds(shape: Shape, options: Mapping[str, Any]) -> float:
-        dim, layers, pairs = int(options["model.dim"]), int(options.get("model.num_layers", 0)), shape.num_interactions
-        steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
-        cells = shape.num_users * min(shape.num_items, int(options.get("method.items", ITEMS)))
-        users = shape.num_users if options.get("model.user_vectors", True) else shape.num_items
-        rows = 2.5e-9 * (1 + layers) * (users + shape.num_items) + 5e-10 * layers * pairs
-        epoch = cells * (2.8e-9 + 2.8e-11 * dim) + dim * (steps * rows + 6e-9 * pairs) + (1 + steps) * STEP
-        return epochs * (epoch + JUDGE_SECONDS * _judged(shape) * shape.num_items)
-
-    return seconds
+    dim, layers, pairs = int(options["model.dim"]), int(options.get("model.num_layers", 0)), shape.num_interactions
+    steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
+    summed = shape.num_items if shape.num_items <= WHOLE else DRAWN
+    cells = shape.num_users * min(summed, int(options.get("method.items", summed)))
+    users = shape.num_users if options.get("model.user_vectors", True) else shape.num_items
+    rows = 2.5e-9 * (1 + layers) * (users + shape.num_items) + 5e-10 * layers * pairs
+    start = 4e-9 * dim * (4 * pairs + (shape.num_users + shape.num_items) * dim / 10)
+    epoch = cells * (2.8e-9 + 2.8e-11 * dim) + dim * (steps * rows + 6e-9 * pairs) + (1 + steps) * STEP
+    return start + int(options["train.epochs"]) * (epoch + JUDGE_SECONDS * _judged(shape) * shape.num_items)
 
 
 STEP = 1e-3  # seconds of a step, however small
 EASE = {"model.l2": _log(10, 2000), "model.dropout": Range(0, 0.6), "model.user_norm": Range(0, 0.5)}
 QUICK = {"train.lr": 0.01, "train.patience": 3}
-COSINE = {"model.scores": "cosine", "train.lr": 0.02, "train.patience": 3, "model.dim": 64}
-HISTORY = {**COSINE, "model.user_vectors": False, "train.lr": 0.005, "model.dim": 128}
+COSINE = {"model.scores": "cosine", "model.start": "factors", "train.lr": 0.01, "train.l2": 0.0, "train.patience": 3}
+FACTORS = {**COSINE, "model.dim": 64, "train.epochs": 14}
+GRAPH = {**COSINE, "model.dim": 64, "model.num_layers": 2, "train.epochs": 10}
+HISTORY = {**COSINE, "model.dim": 128, "model.user_vectors": False, "train.lr": 0.005, "train.epochs": 16}
 SOFTMAX = {"method.temperature": _log(0.1, 0.4), "model.dim": _log(48, 192, whole=True)}
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
 FEWER = {"method.items": 512}
@@ -211,17 +211,17 @@ FAMILIES: tuple[Family, ...] = (
     Family("popularity"),
     Family("ease", EASE, plain=5, share=0.2),
     Family("sparse-ease", EASE, plain=5),
-    Family("cdae", SOFTMAX, "softmax", HISTORY, cheaper=FEWER, learning=_by_softmax(18)),
+    Family("cdae", SOFTMAX, "softmax", HISTORY, cheaper=FEWER, learning=_by_softmax),
     Family(
         "item-knn",
         {"model.k": _log(30, 1000, whole=True), "model.balance": Range(0.3, 1), "model.shrink": _log(1, 300)},
     ),
     Family("ials", IALS, options={"model.dim": 64, "model.alpha": 0.1, "model.penalty": 0.01}),
-    Family("mf", SOFTMAX, "softmax", COSINE, share=0.3, learning=_by_softmax(24)),
+    Family("mf", SOFTMAX, "softmax", FACTORS, share=0.3, learning=_by_softmax),
     Family("user-knn", {"model.k": _log(50, 1000, whole=True), "model.shrink": _log(1, 300)}, share=0.2),
     Family("graph-filter", {"model.power": Range(0.1, 1.5)}),
     Family("graph-filter", GF_CF, options={"model.power": 1.0, "model.factors": 256}, called="gf-cf"),
-    Family("lightgcn", SOFTMAX, "softmax", {**COSINE, "model.num_layers": 2}, share=0.25, learning=_by_softmax(16)),
+    Family("lightgcn", SOFTMAX, "softmax", GRAPH, share=0.25, learning=_by_softmax),
     Family("mf", method="normal", options=QUICK, seeds=SEEDS, share=0.1, learning=_by_pairs(1.3e-5)),
     Family("gmf", method="deca-p", options=QUICK, seeds=SEEDS, share=0.1, learning=_by_pairs(2.8e-5)),
 )

@@ -6,17 +6,17 @@ and for noisy interactions BSL, with a second temperature: − (τ₁ / τ) log 
 interactions of a batch count least; with a large τ₁ it is the mean again.
 
 A batch holds users with all their interactions, so that a user's sum over the catalogue is taken once for all of them:
-an epoch costs users x items, not interactions x items. Of a large catalogue some items are drawn for each step, all
-alike; each of n then stands for an n-th of the catalogue.
+an epoch costs users x items, not interactions x items. Of a large catalogue n items are drawn for each step, each with
+odds q_j ~ (1 + its interactions)^0.75, and exp(s_uj / τ) / (n q_j) stands for what an item adds to the sum.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
@@ -28,8 +28,9 @@ from accord.methods.known import labels_of
 from accord.nn.layers import Streams
 from accord.protocol import Protocol
 
-ITEMS = 2**13  # of a catalogue, up to which all are summed over
+WHOLE, DRAWN = 2**13, 2**11  # items of a catalogue up to which all are summed over, and how many of a larger one
 BY_PAIRS = 256  # items at most for a model that scores pair by pair
+POWER = 0.75  # of popularity, by which items are drawn
 
 
 class Softmax(Method):
@@ -39,16 +40,22 @@ class Softmax(Method):
 
     class Config(BaseConfig):
         temperature: float = Field(0.2, gt=0, description="τ, by which scores are divided; about 0.2 for cosines")
-        items: int = Field(
-            ITEMS, ge=1, description="items that a step sums over: all, or of more so many that are drawn"
+        items: int | None = Field(
+            None,
+            ge=1,
+            description="items that a step sums over: all, or of more so many that are drawn; "
+            f"if not given all of up to {WHOLE:,}, or {DRAWN:,}",
         )
 
     per_run: ClassVar[tuple[str, ...]] = ("temperature",)
     temperature: Tensor
+    odds: Tensor
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
         self.draws = Streams(self.target.seeds, "softmax items")
+        odds = torch.from_numpy((1.0 + build.train.popularity()) ** POWER)
+        self.register_buffer("odds", odds / odds.sum(), persistent=False)
         self.target.only_looks_up = False  # type: ignore[misc]  # a step may read the whole table of items
 
     def loss(self, batch: Batch) -> Tensor:
@@ -64,24 +71,32 @@ class Softmax(Method):
         if vectors is None:
             drawn = self._drawn(users, BY_PAIRS)
             positive, others = self._score_pairs(owners, items, users, drawn)
-            total = torch.logsumexp(others, -1)
+            total = torch.logsumexp(others if drawn is None else others - self._expected(drawn).unsqueeze(1), -1)
         else:
-            drawn = self._drawn(users, self.config.items)
+            drawn = self._drawn(users)
             of_users, of_items = vectors[0] / self.temperature.unsqueeze(-1), vectors[1]
             positive = (take_rows(of_users, place) * take_rows(of_items, items)).sum(-1)
-            total = log_sum_exp(of_users, of_items if drawn is None else take_rows(of_items, drawn))
+            if drawn is not None:  # one more dimension, for the odds
+                of_items = torch.cat([take_rows(of_items, drawn), -self._expected(drawn).to(of_items).unsqueeze(2)], 2)
+                of_users = F.pad(of_users, (0, 1), value=1.0)
+            total = log_sum_exp(of_users, of_items)
         total = total.gather(1, place)  # [R, B] -> [R, P]
-        if drawn is not None:
-            total = torch.logaddexp(positive, total + math.log(self.target.num_items / drawn.shape[1]))
-        return total - positive
+        return (total if drawn is None else torch.logaddexp(positive, total)) - positive
 
-    def _drawn(self, users: Tensor, most: int) -> Tensor | None:
-        """Items that stand for the catalogue, [R, n]; None: all of it."""
-        number = min(most, self.config.items)
-        if self.target.num_items <= number:
+    def _drawn(self, users: Tensor, most: int | None = None) -> Tensor | None:
+        """Items that stand for the catalogue, [R, n], `most` at most; None: all of it."""
+        every = self.target.num_items
+        number = self.config.items or (every if every <= WHOLE else DRAWN)
+        number = min(number, most or number)
+        if number >= every:
             return None
-        drawn = self.draws.uniform([number] * len(users), users.device) * self.target.num_items
-        return drawn.long().clamp(max=self.target.num_items - 1).view(len(users), number)
+        drawn = self.draws.uniform([number] * len(users), users.device)
+        places = torch.searchsorted(self.odds.cumsum(0), drawn.double(), right=True)
+        return places.clamp(max=every - 1).view(len(users), number)
+
+    def _expected(self, drawn: Tensor) -> Tensor:
+        """The logarithm of how often each item that was drawn, [R, n], is expected among them."""
+        return (self.odds[drawn] * drawn.shape[1]).log()
 
     def _score_pairs(self, owners: Tensor, items: Tensor, users: Tensor, drawn: Tensor | None) -> tuple[Tensor, Tensor]:
         """Scores of the positives [R, P], and of the users with the items of the sum [R, B, n], pair by pair."""

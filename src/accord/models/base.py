@@ -129,6 +129,9 @@ class Model(nn.Module):
         """Solve the model, if that is what it is: `weight` says what each interaction counts for, 1 if not given."""
         raise AssertionError("a solved model says how it is fitted")
 
+    def begin(self, train: Csr) -> None:
+        """Get ready to be learned from these interactions: called once before the training loop, never in loading."""
+
     @classmethod
     def reads(cls, config: Any) -> tuple[str, ...]:
         """Columns of the training interactions that it needs with these options, besides weights."""

@@ -14,9 +14,10 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from accord.data.csr import Csr
 from accord.kernels.lookups import places_of, row_dot, run_offsets
 from accord.models.base import MOST_WIDE, Model, Setup
-from accord.models.mf import START_OF_COSINES, ProductOrCosine
+from accord.models.mf import START_OF_COSINES, ProductOrCosine, start_from_factors
 from accord.nn.layers import Embedding, Linear, Streams, unit
 from accord.protocol import OwnRules, rule
 
@@ -69,7 +70,7 @@ class CDAE(Model):
         dim: int = Field(32, ge=1, le=MOST_WIDE, description="width of the hidden layer")
         dropout: float = Field(0.5, ge=0, lt=1, description="share of the history dropped at the input in training")
         user_vectors: bool = Field(True, description="a vector for each user, added to the sum of the history")
-        omit_when_default: ClassVar[tuple[str, ...]] = ("scores", "user_vectors")
+        omit_when_default: ClassVar[tuple[str, ...]] = (*ProductOrCosine.omit_when_default, "user_vectors")
 
     ptr: Tensor
     items: Tensor
@@ -83,6 +84,7 @@ class CDAE(Model):
         self.scoring_dropout = rules.cdae_scoring_dropout
         # else norms and dropout depend on who else is in a batch
         self.shardable = not (self.norms_of_batch or self.scoring_dropout or rules.penalty == "norm")
+        self.shardable &= config.start == "random"
         if self.norms_of_batch:
             self.user_block = 2048  # the norms depend on who is scored together
         self.cosine, bound = config.scores == "cosine", config.dim**-0.5
@@ -99,6 +101,10 @@ class CDAE(Model):
             self.register_buffer(name, torch.from_numpy(array), persistent=False)
         counts = self.ptr.diff().repeat_interleave(self.ptr.diff())
         self.register_buffer("scales", self._scaled(counts, self.item_counts[self.items.long()]), persistent=False)
+
+    def begin(self, train: Csr) -> None:
+        if self.config.start == "factors":
+            start_from_factors(train, None, self.encoder.weight, self.decoder.weight)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         hidden, place = self.encode_each(users)

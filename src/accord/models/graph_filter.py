@@ -74,13 +74,13 @@ class GraphFilter(WithFactors, DenseItemToItem):
         return Cost(fit, super().cost(config, shape).rank, memory)
 
 
-def right_singular_vectors(x: Any, number: int) -> npt.NDArray[np.float64]:
+def right_singular_vectors(x: Any, number: int, rounds: int = ROUNDS) -> npt.NDArray[Any]:
     """The first right singular vectors of a sparse matrix [U, I], by subspace iteration: [I, number or fewer]."""
     size = min(number + MORE, *x.shape)
-    basis = np.random.default_rng(0).standard_normal((x.shape[1], size))
-    for _ in range(ROUNDS):
+    basis = np.random.default_rng(0).standard_normal((x.shape[1], size)).astype(x.dtype)
+    for _ in range(rounds):
         basis = np.linalg.qr(x.T @ (x @ basis))[0]
     image = x @ basis
     turn = np.linalg.eigh(image.T @ image)[1][:, ::-1]  # the largest first
-    result: npt.NDArray[np.float64] = basis @ turn[:, :number]
+    result: npt.NDArray[Any] = basis @ turn[:, :number]
     return result

@@ -12,7 +12,7 @@ from torch import Tensor
 from accord.data.csr import Csr
 from accord.kernels.lookups import row_dot, take_rows
 from accord.models.base import MOST_WIDE, Model, Setup
-from accord.models.mf import ProductOrCosine
+from accord.models.mf import ProductOrCosine, start_from_factors
 from accord.nn.graph import Graph, propagate
 from accord.nn.layers import Embedding, unit
 
@@ -35,6 +35,11 @@ class LightGCN(Model):
         self.graph = interaction_graph(setup.train)
         self._cached: tuple[tuple[int, int], dict[int | None, Tensor]] | None = None
         self._item_counts = torch.from_numpy(setup.train.popularity())
+        self.shardable = config.start == "random"
+
+    def begin(self, train: Csr) -> None:
+        if self.config.start == "factors":
+            start_from_factors(train, self.user.weight, self.item.weight)
 
     def propagated(self, num_layers: int | None = None) -> Tensor:
         """The vectors of users, then items, after propagation by all layers, or by the first: [R, U + I, dim]."""

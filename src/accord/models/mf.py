@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from accord.config import BaseConfig
+from accord.data.csr import Csr
 from accord.models.base import MOST_WIDE, Model, Setup
+from accord.models.graph_filter import right_singular_vectors
+from accord.models.histories import power_or_zero
 from accord.nn.layers import Embedding, pair_dot, unit
 
 START_OF_COSINES = 0.1  # standard deviation: a cosine's gradient is divided by the length of the vector
+ROUNDS = 3  # of the search for factors to start from, which need not be exact
+RANDOM = 0.1  # what of a vector is random where it starts from factors
 
 
 class FactorConfig(BaseConfig):
@@ -20,7 +29,35 @@ class FactorConfig(BaseConfig):
 
 class ProductOrCosine(BaseConfig):
     scores: Literal["product", "cosine"] = Field("product", description="products of the vectors, or their cosines")
-    omit_when_default: ClassVar[tuple[str, ...]] = ("scores",)
+    start: Literal["random", "factors"] = Field(
+        "random", description="where vectors start: at random, or near the factors of the graph of users and items"
+    )
+    omit_when_default: ClassVar[tuple[str, ...]] = ("scores", "start")
+
+
+def start_from_factors(train: Csr, users: nn.Parameter | None, *items: nn.Parameter) -> None:
+    """Turn tables of users and items, [R, rows, dim], to the first singular vectors of Du^-1/2 X Di^-1/2: half of the
+    epochs that a random start takes. Rows stay as long as they are."""
+    shape = train.num_users, train.num_items
+    x = sp.csr_matrix((np.ones(len(train.items), np.float32), train.items, train.ptr), shape)
+    degrees = (power_or_zero(x.sum(axis, dtype=np.float64).A1, -0.5) for axis in (1, 0))
+    of_users, of_items = (sp.diags_array(each.astype(np.float32)) for each in degrees)
+    scaled = of_users @ x @ of_items
+    right = right_singular_vectors(scaled, items[0].shape[-1], ROUNDS)
+    left = scaled @ right
+    root = np.sqrt(np.linalg.norm(left, axis=0)).clip(min=1e-6)
+    if users is not None:
+        _turn(users, torch.from_numpy(left / root))
+    for table in items:
+        _turn(table, torch.from_numpy(right * root * (train.popularity() > 0)[:, None]))
+
+
+@torch.no_grad()
+def _turn(table: nn.Parameter, vectors: Tensor) -> None:
+    """Give the rows of a table the directions of vectors [rows, dim or fewer], those of 0 none."""
+    lengths = torch.linalg.vector_norm(table, dim=-1, keepdim=True)
+    wide = F.pad(unit(vectors.to(table)), (0, table.shape[-1] - vectors.shape[1]))
+    table.copy_(unit(wide + RANDOM * unit(table)) * lengths)
 
 
 class MFConfig(FactorConfig, ProductOrCosine):
@@ -41,6 +78,11 @@ class MF(Model):
         std = START_OF_COSINES if self.cosine else 0.01
         self.user = Embedding(setup.runs, setup.users, config.dim, std=std)
         self.item = Embedding(setup.runs, setup.items, config.dim, std=std)
+        self.shardable = config.start == "random"
+
+    def begin(self, train: Csr) -> None:
+        if self.config.start == "factors":
+            start_from_factors(train, self.user.weight, self.item.weight)
 
     def _scaled(self, vectors: Tensor) -> Tensor:
         return unit(vectors) if self.cosine else vectors

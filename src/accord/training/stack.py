@@ -57,7 +57,9 @@ def train_stack(
     whole = data.training_csr(run.columns)
     whole = replace(whole, columns={**whole.columns, **columns}) if columns else whole
     train = shard_of(whole, ranks.share(whole.num_users), ranks.item_share(whole.num_items))
-    method = run.build(train).to(device)
+    method = run.build(train)
+    method.target.begin(train)
+    method.to(device)
     method.notes = note(train, method.learns, method.target.name)
     if folder is not None and not resume and ranks.rank == 0:
         # what an earlier training left must not come back when this one is resumed

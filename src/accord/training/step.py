@@ -28,6 +28,7 @@ class Steps:
         self.method, self.optimizer, self.l2, self.ranks = method, optimizer, l2, ranks
         split = shared_out(method)
         self.shared = {name: p for name, p in method.named_parameters() if name not in split}  # held by all processes
+        self.decays = bool(l2.any())
         self.total = torch.zeros_like(l2)  # [R]: sum of the losses since it was last read
         self.records = l2.is_cuda and is_recordable(method) and ranks.recordable
         self.ending = False  # whether few steps are left: too few to record what is not recorded yet
@@ -76,7 +77,7 @@ class Steps:
         losses = self.method.loss(batch)
         torch.autograd.backward(losses, torch.ones_like(losses))
         self.ranks.sum({name: p.grad for name, p in self.shared.items() if p.grad is not None})
-        self.optimizer.step(self.method.decay(self.l2))
+        self.optimizer.step(self.method.decay(self.l2) if self.decays else {})
         self.total += losses.detach()
 
     def _record(self, key: Hashable, batch: Batch) -> None:
