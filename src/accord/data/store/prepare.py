@@ -131,7 +131,7 @@ class _Preparation:
 
     def _chunk(self, number: int, role: str) -> npt.NDArray[Any]:
         """A column of a chunk, in its file; ids are codes."""
-        column: npt.NDArray[Any] = np.load(self._file(number, role), mmap_mode="r")
+        column: npt.NDArray[Any] = np.lib.format.open_memmap(self._file(number, role), mode="r")
         return column
 
     def _read(self) -> None:
