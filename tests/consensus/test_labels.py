@@ -77,9 +77,10 @@ def test_labels_join_the_vote(tmp_path):
     assert any("labels tell real from noise with an AUC of" in note for note in found.metrics["notes"])
     again = Recommender.load(tmp_path / "run")
     assert again.recommend(None, 5).equals(found.recommend(None, 5))
-    history, items = torch.from_numpy(found.train.items[: found.train.ptr[1]]).long(), torch.arange(5)
+    train = found.final.train
+    history, items = torch.from_numpy(train.items[: train.ptr[1]]).long(), torch.arange(5)
     with torch.inference_mode():
-        why = [made.method.target.contributions(history, items, 0) for made in (found, again)]
+        why = [made.final.method.target.contributions(history, items, 0) for made in (found, again)]
     torch.testing.assert_close(*why)
 
 
