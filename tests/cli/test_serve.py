@@ -7,7 +7,6 @@ import importlib.util
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 
@@ -18,20 +17,14 @@ from accord.cli.app import main
 from serving import run  # noqa: F401
 from started import Started
 
-COMMAND = [sys.executable, "-m", "accord", "serve"]
-
 
 @pytest.fixture
 def start():
-    """Starts a server process, as a program or forked, and tells its address; none outlives the test."""
+    """Starts a server process, and tells its address; none outlives the test."""
     processes = []
 
-    def start(*words, forked):
-        words = [*map(str, words), "--port", "0"]
-        if forked:
-            process = Started("accord", "serve", *words)
-        else:
-            process = subprocess.Popen([*COMMAND, *words], stderr=subprocess.PIPE, text=True)
+    def start(*words):
+        process = Started("accord", "serve", *words, "--port", "0")
         processes.append(process)
         said = ""
         while not (found := re.search(r"page (http://\S+)/", said)):
@@ -54,7 +47,7 @@ def ask_for_much(address, headers, answers):
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_requests_at_hand_are_answered_when_the_server_is_stopped(run, start, monkeypatch, stop, code):  # noqa: F811
     monkeypatch.setenv("ACCORD_TOKEN", "from-the-environment")
-    process, address = start(run, "--log-requests", forked=stop == signal.SIGINT)
+    process, address = start(run, "--log-requests")
     headers = {"authorization": "Bearer from-the-environment"}
     assert httpx.get(f"{address}/v1/about").status_code == 401
     answer = httpx.get(f"{address}/v1/history?user=u0002", headers=headers)

@@ -69,6 +69,7 @@ def test_labelled_pairs_are_judged_out_of_sample(log):
     assert np.mean(own) < np.mean(others) + 0.03
 
 
+@pytest.mark.usefixtures("few_penalties")
 def test_the_same_bits_every_time(log):
     train, real = log
     one, other = (estimate(train, some(real, 0.05)) for _ in range(2))
