@@ -106,8 +106,8 @@ def infinite(tensors):
 @pytest.mark.parametrize("harm", [cut, outside, backwards, short, gone, wide, infinite])
 def test_damaged_weights_are_told(saved, harm, tmp_path):
     folder = shutil.copytree(saved[1], tmp_path / "run")
-    tensors = load_file(folder / "model.safetensors")
+    tensors = load_file(folder / "refit.safetensors")
     harm(tensors)
-    save_file(tensors, folder / "model.safetensors")
+    save_file(tensors, folder / "refit.safetensors")
     with pytest.raises(InputError, match="train again"):
         accord.Recommender.load(folder)

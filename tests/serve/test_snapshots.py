@@ -293,7 +293,7 @@ def test_a_watched_folder_that_is_overwritten_file_by_file_is_never_served_mixed
 
 def test_two_runs_are_never_mixed_while_one_is_copied_over_the_other(tmp_path, run):  # noqa: F811
     """File by file, in every order: the old run answers until all of the new one is there."""
-    from accord.recommender.run_folder import FILES, MANIFEST
+    from accord.recommender.run_folder import FILES, MANIFEST, MODEL
 
     folder, other = tmp_path / "run", tmp_path / "other"
     shutil.copytree(run, folder)
@@ -303,8 +303,8 @@ def test_two_runs_are_never_mixed_while_one_is_copied_over_the_other(tmp_path, r
     rec.save(other)
     asks = client(make_holder(folder))
     before = asks.get("/v1/recommendations?user=u0002").json(), asks.get("/v1/about").json()["metrics"]
-    changed = [name for name in (*FILES, MANIFEST) if (other / name).read_bytes() != (run / name).read_bytes()]
-    assert set(changed) == {"metrics.json", "model.safetensors", MANIFEST}
+    changed = [name for name in (*FILES, MODEL, MANIFEST) if (other / name).read_bytes() != (run / name).read_bytes()]
+    assert set(changed) == {"metrics.json", MODEL, MANIFEST}
     for names in itertools.permutations(changed):
         shutil.rmtree(folder)
         shutil.copytree(run, folder)
