@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import typer
 
+from accord.cli.options import with_groups
 from accord_lab.commands.labels import labels
 from accord_lab.commands.leaderboard import injected, leaderboard, partners
 from accord_lab.commands.reproduce import reproduce
@@ -20,4 +21,4 @@ lab = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (reproduce, leaderboard, labels, injected, partners, verify):
-    lab.command()(command)
+    lab.command()(with_groups(command))

@@ -4,39 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from accord.cli.options import Cluster, Device, parse_numbers
 from accord.errors import InputError
-from accord_lab.comparing.command import check_counts, continuing, show
+from accord_lab.comparing.command import Epochs, Seeds, check_counts, continuing, show
 
 if TYPE_CHECKING:
-    from accord.comparing.compare import Request
     from accord.data.interactions import Dataset
-    from accord.report.tables import Table
-    from accord_lab.writing import Figure
-
-    Run = Callable[[Callable[[Dataset], Request]], list[Table | Figure]]
 
 Datasets = Annotated[
     list[str] | None, typer.Argument(help="named datasets, files or folders; those available if not given")
 ]
 Models = Annotated[str | None, typer.Option(help="models, separated by commas")]
 Methods = Annotated[str | None, typer.Option(help="methods, separated by commas; all if not given")]
-Seeds = Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")]
 Tune = Annotated[int, typer.Option(help="tuning trials for each row first, chosen by validation NDCG@20; 0: defaults")]
-Epochs = Annotated[int | None, typer.Option(help="passes over the training data, at most")]
 From = Annotated[
     list[Path] | None, typer.Option("--from", help="reuse finished runs of another --out; may be given more than once")
 ]
-AtOnce = Annotated[int, typer.Option("--processes", min=1, help="rows that train at once, which may share a GPU")]
-Out = Annotated[Path, typer.Option(help="folder of the page and raw results")]
 RenderOnly = Annotated[bool, typer.Option("--render-only", help="only write the page again, from the results")]
-OUT = Path("runs/leaderboard")
+
+
+@dataclass(frozen=True)
+class Making:
+    """How the runs of a page train, and where it is written."""
+
+    epochs: Epochs = None
+    device: Device = "auto"
+    cluster: Cluster = None
+    processes: Annotated[int, typer.Option(min=1, help="rows that train at once, which may share a GPU")] = 1
+    out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard")
+    reuse: From = None
+    render_only: RenderOnly = False
+
+    def show(
+        self,
+        page: Any,
+        datasets: list[str] | None,
+        usual: tuple[str, ...],
+        seeds: int,
+        tune: int,
+        choice: Callable[[], dict[str, Any]],
+    ) -> None:
+        """Make a page and print its tables, with a progress bar; nothing is lost by an interruption."""
+        from accord.cli.display import say, training_progress
+        from accord.comparing.compare import Request
+        from accord.comparing.executor import Processes, workers_on
+
+        if self.render_only:
+            show(page.render(self.out), _is_shown)
+            return
+        check_counts(seeds, tune)
+        chosen, loaded = choice(), _load(datasets, usual)
+        reuse, processes = tuple(self.reuse or ()), self.processes
+        for folder in reuse:
+            if not folder.is_dir():
+                raise InputError(f"--from {folder}: there is no such folder.")
+        if self.cluster is not None and processes > 1:
+            raise InputError("--cluster and --processes each say where rows train; give one of them.")
+        where = workers_on(self.cluster, say) if processes == 1 else nullcontext(Processes(processes, share_gpu=True))
+        with continuing(), where as workers, training_progress() as watch:
+            request = partial(
+                Request, seeds=seeds, epochs=self.epochs, device=self.device, watch=watch, say=say, reuse=reuse,
+                workers=workers,
+            )  # fmt: skip
+            made = page.run(loaded, request, self.out, **chosen)
+        show(made, _is_shown)
 
 
 def leaderboard(
@@ -45,27 +83,14 @@ def leaderboard(
     methods: Methods = None,
     seeds: Seeds = 10,
     tune: Tune = 16,
-    epochs: Epochs = None,
-    device: Device = "auto",
-    cluster: Cluster = None,
-    processes: AtOnce = 1,
-    out: Out = OUT,
-    reuse: From = None,
-    render_only: RenderOnly = False,
+    *,
+    making: Making,
 ) -> None:
     """Every model with every method, equally tuned, tested against Normal and the best row without denoising."""
     from accord_lab.leaderboards import leaderboard as page
 
-    if render_only:
-        show(page.render(out), _is_shown)
-        return
-    check_counts(seeds, tune)
-    names, loaded = _split(models=models, methods=methods), _load(datasets, ("ml-100k", "modcloth", "adressa"))
-
-    def run(request: Callable[[Dataset], Request]) -> list[Table | Figure]:
-        return page.run(loaded, request, out, trials=tune, **names)
-
-    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse), _is_shown)
+    usual = ("ml-100k", "modcloth", "adressa")
+    making.show(page, datasets, usual, seeds, tune, lambda: {"trials": tune, **_split(models=models, methods=methods)})
 
 
 def injected(
@@ -76,28 +101,17 @@ def injected(
     rates: Annotated[str, typer.Option(help="shares of the training pairs that are noise")] = "0.1,0.2,0.3,0.4",
     seeds: Seeds = 5,
     tune: Tune = 16,
-    epochs: Epochs = None,
-    device: Device = "auto",
-    cluster: Cluster = None,
-    processes: AtOnce = 1,
-    out: Out = OUT,
-    reuse: From = None,
-    render_only: RenderOnly = False,
+    *,
+    making: Making,
 ) -> None:
     """Inject noise into training data: how well it is detected, and what it costs the ranking."""
     from accord_lab.leaderboards import injected as page
 
-    if render_only:
-        show(page.render(out), _is_shown)
-        return
-    check_counts(seeds, tune)
-    names, shares = _split(models=models, methods=methods, kinds=kinds), parse_numbers(rates, "--rates", float)
-    loaded = _load(datasets, ("demo", "ml-100k", "modcloth"))
+    def choice() -> dict[str, Any]:
+        names = _split(models=models, methods=methods, kinds=kinds)
+        return {"trials": tune, "rates": parse_numbers(rates, "--rates", float), **names}
 
-    def run(request: Callable[[Dataset], Request]) -> list[Table | Figure]:
-        return page.run(loaded, request, out, trials=tune, rates=shares, **names)
-
-    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse), _is_shown)
+    making.show(page, datasets, ("demo", "ml-100k", "modcloth"), seeds, tune, choice)
 
 
 def partners(
@@ -105,27 +119,14 @@ def partners(
     model: Annotated[str, typer.Option(help="model that is trained with each partner")] = "gmf",
     partners: Annotated[str, typer.Option(help="models of the frozen partner")] = "mf,ease,item-knn,ials",
     seeds: Seeds = 3,
-    epochs: Epochs = None,
-    device: Device = "auto",
-    cluster: Cluster = None,
-    processes: AtOnce = 1,
-    out: Out = OUT,
-    reuse: From = None,
-    render_only: RenderOnly = False,
+    *,
+    making: Making,
 ) -> None:
     """DeCA(p) with frozen partners of other families: whether agreement of different models tells noise."""
     from accord_lab.leaderboards import partners as page
 
-    if render_only:
-        show(page.render(out), _is_shown)
-        return
-    check_counts(seeds)
-    names, loaded = partners.split(","), _load(datasets, ("demo", "ml-100k", "modcloth"))
-
-    def run(request: Callable[[Dataset], Request]) -> list[Table | Figure]:
-        return page.run(loaded, request, out, model, names)
-
-    show(_with_progress(run, seeds, epochs, device, cluster, processes, reuse), _is_shown)
+    usual = ("demo", "ml-100k", "modcloth")
+    making.show(page, datasets, usual, seeds, 0, lambda: {"model": model, "partners": partners.split(",")})
 
 
 def _is_shown(column: str) -> bool:
@@ -144,31 +145,3 @@ def _load(datasets: list[str] | None, default: tuple[str, ...]) -> list[Dataset]
     if not names:
         raise InputError(f"none of {', '.join(default)} is available; set ACCORD_DATA, or name a dataset to fetch it.")
     return [load(name) for name in names]
-
-
-def _with_progress(
-    run: Run,
-    seeds: int,
-    epochs: int | None,
-    device: str,
-    cluster: str | None,
-    processes: int,
-    reuse: list[Path] | None,
-) -> list[Table | Figure]:
-    """Run with a progress bar; nothing is lost by an interruption."""
-    from accord.cli.display import say, training_progress
-    from accord.comparing.compare import Request
-    from accord.comparing.executor import Processes, workers_on
-
-    for folder in reuse or []:
-        if not folder.is_dir():
-            raise InputError(f"--from {folder}: there is no such folder.")
-    if cluster is not None and processes > 1:
-        raise InputError("--cluster and --processes each say where rows train; give one of them.")
-    where = workers_on(cluster, say) if processes == 1 else nullcontext(Processes(processes, share_gpu=True))
-    with continuing(), where as workers, training_progress() as watch:
-        request = partial(
-            Request, seeds=seeds, epochs=epochs, device=device, watch=watch, say=say, reuse=tuple(reuse or ()),
-            workers=workers,
-        )  # fmt: skip
-        return run(request)

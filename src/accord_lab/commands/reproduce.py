@@ -48,13 +48,11 @@ def reproduce(
     if protocol not in PRESETS:
         raise unknown("protocol", protocol, PRESETS)
     if name == "overall" and protocol == "corrected":
-        from accord_lab.commands.leaderboard import leaderboard
+        from accord_lab.commands.leaderboard import Making, leaderboard
 
-        names = dataset.split(",") if dataset else None
-        leaderboard(
-            names, model, method, 10 if seeds is None else seeds,
-            epochs=epochs, device=device, cluster=cluster, out=out / protocol, render_only=render_only,
-        )  # fmt: skip
+        making = Making(epochs, device, cluster, out=out / protocol, render_only=render_only)
+        names, runs = dataset.split(",") if dataset else None, 10 if seeds is None else seeds
+        leaderboard(names, model, method, runs, making=making)
         return
     wanted = {
         what: text.split(",") for what, text in (("dataset", dataset), ("model", model), ("method", method)) if text

@@ -13,6 +13,9 @@ import typer
 from accord.cli import options as o
 from accord.errors import InputError
 
+Seeds = Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")]
+Epochs = Annotated[int | None, typer.Option(help="passes over the training data, at most")]
+
 
 @contextmanager
 def continuing() -> Iterator[None]:
@@ -47,11 +50,11 @@ def compare(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="an option, or several values of it: method.c1=1,10")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")] = 3,
+    seeds: Seeds = 3,
     tune: Annotated[int, typer.Option(help="tuning trials for each row first, chosen by validation NDCG@20")] = 0,
     baseline: Annotated[str | None, typer.Option(help="the row that the others are tested against")] = None,
     protocol: Annotated[str, typer.Option(help="published or corrected")] = "corrected",
-    epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
+    epochs: Epochs = None,
     deterministic: o.Deterministic = False,
     device: o.Device = "auto",
     cluster: o.Cluster = None,
