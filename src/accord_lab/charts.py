@@ -57,10 +57,9 @@ def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], ceil
         fixed[ORACLE] = ceiling
     canvas, (axis,) = drawing.panels(1, width=8, height=1.6 + 0.23 * len(learned))
     for place, (_, method, values) in enumerate(learned):
-        sd = values.std(ddof=1) if len(values) > 1 else 0.0
-        look = {**style(method), "linestyle": "none"}
+        look = {**style(method), "linestyle": "none", "elinewidth": 1.2, "capsize": 2}
         label = display_name(method) if method in STYLES else None  # others are named next to their rows
-        axis.errorbar(values.mean(), place, xerr=sd, label=label, elinewidth=1.2, capsize=2, **look)
+        axis.errorbar(values.mean(), place, xerr=standard_deviation(values), label=label, **look)
     for name, value in fixed.items():
         axis.axvline(value, color=style(name)["color"], linestyle=style(name)["linestyle"], label=display_name(name))
     axis.set_yticks(range(len(learned)), [row[0] for row in learned])
@@ -68,12 +67,8 @@ def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], ceil
     axis.grid(axis="y")
     axis.set_xlabel("NDCG@20 on the clean test, mean and standard deviation over seeds")
     _legend(canvas, axis)
-    return drawing.drawn(
-        canvas,
-        file,
-        f"{title}: NDCG@20 of every row",
-        "The best row is on top. Lines: models without a method.",
-    )
+    caption = "The best row is on top. Lines: models without a method."
+    return drawing.drawn(canvas, file, f"{title}: NDCG@20 of every row", caption)
 
 
 def gains(file: str, title: str, tests: Mapping[tuple[str, str], Mapping[str, float]]) -> Figure:

@@ -1,8 +1,8 @@
-"""Numbers and lists as the pages write them."""
+"""Numbers as the pages write them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +51,3 @@ def span(values: Iterable[float], digits: int = 4) -> str:
 def percent_span(values: Iterable[float]) -> str:
     ordered = sorted(values)
     return f"{percent(ordered[0])} to {percent(ordered[-1])}"
-
-
-def listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

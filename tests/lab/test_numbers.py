@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accord_lab.numbers import listed, mean_sd_or_none, p_value, percent, percent_span, short, span, standard_deviation
+from accord_lab.numbers import mean_sd_or_none, p_value, percent, percent_span, short, span, standard_deviation
 
 
 def test_numbers_are_rounded_and_never_cut():
@@ -16,7 +16,6 @@ def test_numbers_are_rounded_and_never_cut():
     assert [span([0.3, 0.1, 0.2], 1), span([0.1], 1)] == [".1 to .3", ".1"]
     assert percent_span([0.1, -0.2]) == "−20.0% to +10.0%"
     assert [p_value(0.00001), p_value(0.0008), p_value(0.08), p_value(1.0)] == ["< .0001", ".0008", ".08", "1.00"]
-    assert [listed(["a"]), listed(["a", "b", "c"])] == ["a", "a, b and c"]
 
 
 def test_the_spread_of_one_run_is_zero():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +13,7 @@ from accord.cli.options import Cluster, Deterministic, Device
 from accord.errors import InputError
 
 if TYPE_CHECKING:
-    from accord.comparing.executor import Workers
+    from accord.comparing.compare import Request
     from accord_lab.paper.experiment import Experiment
 
 NAMES = "overall, ablation, selection, curves, agreement, posterior, grid, or all"
@@ -58,15 +60,20 @@ def reproduce(
         what: text.split(",") for what, text in (("dataset", dataset), ("model", model), ("method", method)) if text
     }
     from accord.cli.display import say
+    from accord.comparing.compare import Request
     from accord.comparing.executor import workers_on
     from accord_lab.comparing.command import continuing
 
     runs = 3 if seeds is None else seeds
     with continuing(), workers_on(None if render_only else cluster, say) as workers:
+        request = partial(
+            Request, protocol=protocol, seeds=runs, epochs=epochs, device=device, say=say, per_user=False,
+            workers=workers,
+        )  # fmt: skip
         for one in EXPERIMENTS if name == "all" else [name]:
             given = _applicable(EXPERIMENTS, one, wanted) if name == "all" else wanted
             if given is not None:
-                _one(one, given, protocol, runs, epochs, device, workers, out / protocol, render_only)
+                _one(one, given, request, out / protocol, render_only)
 
 
 def _applicable(
@@ -88,18 +95,9 @@ def _applicable(
 
 
 def _one(
-    name: str,
-    wanted: dict[str, list[str]],
-    protocol: str,
-    seeds: int,
-    epochs: int | None,
-    device: str,
-    workers: Workers,
-    folder: Path,
-    render_only: bool,
+    name: str, wanted: dict[str, list[str]], request: Callable[..., Request], folder: Path, render_only: bool
 ) -> None:
     from accord.cli.display import say, training_progress
-    from accord.comparing.compare import Request
     from accord.comparing.results import Results
     from accord.data import catalog
     from accord.data.load import load_named
@@ -129,10 +127,7 @@ def _one(
     with training_progress() as watch:
         parts = run_one(
             name, [load_named(one) for one in available], wanted.get("model"), wanted.get("method"),
-            lambda data: Request(
-                data, protocol, seeds, (), epochs, device, watch, say, per_user=False, workers=workers
-            ),
-            folder, render_only, [load_named(one) for one in others],
+            partial(request, watch=watch), folder, render_only, [load_named(one) for one in others],
         )  # fmt: skip
     for part in parts:
         show([part], lambda column: "@" not in column or "@20" in column or "@50" in column)

@@ -22,6 +22,13 @@ from accord_lab.writing import only_columns, write_all
 
 OTHER_K = re.compile(r"@(?!(10|20)\b)")  # metrics at other K are folded
 
+HOW_TESTED = (
+    "NDCG@20, paired by user and seed: sign-flip permutation test on the users' mean differences; "
+    "interval by bootstrap over users and seeds; effect size: mean over standard deviation of the differences. "
+    "The test is about these runs, the interval also about other seeds: a small p with an interval around 0 "
+    "means that the seeds differ."
+)
+
 
 def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
     """The comparison as tables: mean ± sd over seeds, and paired tests against a baseline."""
@@ -36,7 +43,7 @@ def summarise(request: Request, cells: Sequence[Cell], results: Results, baselin
         raise InputError(Argument("baseline", chosen), f" is not among the rows; give one of {', '.join(names)}.")
     stacked = users_of(request, cells, results, "ndcg@20")
     tests = compare_to(stacked[chosen], {name: values for name, values in stacked.items() if name != chosen})
-    return [_means(names, runs, lines), _tests(names, tests, chosen)]
+    return [_means(names, runs, lines), differences_table(f"Against {chosen}", tests, HOW_TESTED)]
 
 
 def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[str, dict[str, Any]]) -> Table:
@@ -58,23 +65,18 @@ def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[s
     )
 
 
-def _tests(names: Sequence[str], tests: Mapping[str, Comparison], baseline: str) -> Table:
-    rows = [
+def differences_table(title: str, tests: Mapping[str, Comparison], note: str, significant: float = 0.0) -> Table:
+    """Rows against a baseline; differences with a smaller corrected p than `significant` are marked."""
+    rows = tuple(
         (
             *(name, f"{test.difference:+.4f}", f"{test.low:+.4f} to {test.high:+.4f}"),
             *(p_text(test.p), p_text(test.p_holm), f"{test.effect:+.3f}", f"{test.better:+.1%}"),
         )
-        for name in names
-        if (test := tests.get(name))
-    ]
-    columns = ("what", "difference", "95% interval", "p", "p (Holm)", "effect size", "users better − worse")
-    notes = (
-        "NDCG@20, paired by user and seed: sign-flip permutation test on the users' mean differences; "
-        "interval by bootstrap over users and seeds; effect size: mean over standard deviation of the differences. "
-        "The test is about these runs, the interval also about other seeds: a small p with an interval around 0 "
-        "means that the seeds differ.",
+        for name, test in tests.items()
     )
-    return Table(f"Against {baseline}", columns, tuple(rows), notes)
+    marked = frozenset((place, 1) for place, test in enumerate(tests.values()) if test.p_holm < significant)
+    columns = ("what", "difference", "95% interval", "p", "p (Holm)", "effect size", "users better − worse")
+    return Table(title, columns, rows, (note,), marked)
 
 
 def render(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:

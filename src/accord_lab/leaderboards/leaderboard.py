@@ -22,6 +22,7 @@ from accord.io.files import write_json
 from accord.protocol import PRESETS
 from accord.report.tables import Table
 from accord_lab import charts
+from accord_lab.comparing.tables import differences_table
 from accord_lab.comparing.tuning import space_of, tuned
 from accord_lab.leaderboards.noise_conditions import LabelledPairs
 from accord_lab.leaderboards.oracle import oracle_line
@@ -29,7 +30,7 @@ from accord_lab.leaderboards.page_files import Line, read_entries, read_page_fil
 from accord_lab.methods import ALL_METHODS
 from accord_lab.names import ORACLE, display_name
 from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
-from accord_lab.writing import Figure, write_all
+from accord_lab.writing import Figure, only_columns, write_all
 
 NAME, AUTO = "leaderboard", "auto"
 MODELS = ("mf", "gmf", "neumf", "cdae", "lightgcn", "item-knn", "user-knn", "graph-filter", "ials", "auto")
@@ -285,21 +286,9 @@ def _shares(title: str, rows: Sequence[Row], oracle: Row) -> Table:
 
 
 def _tests(title: str, rows: Sequence[Row], tests: Mapping[str, Any], baseline: str, note: str) -> Table:
-    tested = [(row.name, tests[row.name]) for row in rows if row.name in tests]
-    marked = frozenset((place, 1) for place, (_, test) in enumerate(tested) if test["p_holm"] < SIGNIFICANT)
-    body = tuple(
-        (
-            name,
-            f"{test['difference']:+.4f}",
-            f"{test['low']:+.4f} to {test['high']:+.4f}",
-            "< 0.0001" if test["p_holm"] < 1e-4 else f"{test['p_holm']:.4f}",
-            f"{test['effect']:+.3f}",
-            f"{test['better']:+.1%}",
-        )
-        for name, test in tested
-    )
-    heads = ("what", "difference", "95% interval", "p (Holm)", "effect size", "users better − worse")
-    return Table(f"{title}: against {baseline}", heads, body, (note,), marked)
+    tested = {row.name: Comparison(**tests[row.name]) for row in rows if row.name in tests}
+    table = differences_table(f"{title}: against {baseline}", tested, note, SIGNIFICANT)
+    return only_columns(table, lambda column: column != "p")
 
 
 def _noise(title: str, rows: Sequence[Row]) -> Table:

@@ -25,7 +25,7 @@ from accord.methods.partner import SolvedPartner
 from accord.models import is_solved
 from accord.models.base import Setup
 from accord.recommender.recommender import Recommender
-from accord.report.tables import Table
+from accord.report.tables import Table, p_text
 from accord.training.stack import StackTraining
 from accord_lab.leaderboards.leaderboard import KS, SIGNIFICANT
 from accord_lab.leaderboards.noise_conditions import LabelledPairs
@@ -140,8 +140,7 @@ def _table(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, Any])
     for place, (name, lines) in enumerate(rows.items()):
         change = p = None
         if (test := tests.get(name)) is not None:
-            change, p = f"{test['difference']:+.4f}", f"{test['p_holm']:.4f}"
-            p = "< 0.0001" if test["p_holm"] < 0.0001 else p
+            change, p = f"{test['difference']:+.4f}", p_text(test["p_holm"])
             marked |= {(place, 2)} if test["p_holm"] < SIGNIFICANT else set()
         noise = [line["noise"]["auc"] for line in lines] if all("noise" in line for line in lines) else None
         ndcg = mean_sd([line["metrics"]["ndcg@20"] for line in lines])

@@ -14,6 +14,7 @@ from accord_lab.names import METHODS, MODELS
 from accord_lab.numbers import mean_sd, standard_deviation
 from accord_lab.paper.experiment import DECAS, KS, Experiment, FinishedRuns, Part
 from accord_lab.paper.values import figures
+from accord_lab.writing import only_columns
 
 Reference = tuple[float, float]  # mean and standard deviation (0 where none is given)
 RELEASED = ("normal", "deca", "deca-p")  # methods that the paper's authors published code for
@@ -105,16 +106,9 @@ def table(finished: FinishedRuns, title: str, published: Published) -> list[Part
         )
     elif not same_rules:
         notes = ("The paper's values were made under another protocol: differences are expected, and not judged.",)
-    filled = [place for place in range(len(columns)) if any(row[place] is not None for row in rows)]
-    return [
-        Table(
-            f"{title}: {name}",
-            tuple(columns[place] for place in filled),
-            tuple(tuple(row[place] for place in filled) for row in rows),
-            notes,
-            frozenset((row, filled.index(place)) for row, place in marked),
-        )
-    ]
+    whole = Table(f"{title}: {name}", tuple(columns), tuple(rows), notes, frozenset(marked))
+    filled = {column for column, *cells in zip(columns, *rows, strict=True) if any(cell is not None for cell in cells)}
+    return [only_columns(whole, filled.__contains__)]
 
 
 def _shown(reference: Reference | None, digits: int) -> str | None:

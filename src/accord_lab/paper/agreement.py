@@ -20,16 +20,7 @@ from accord_lab.drawing import DARK, LIGHT, drawn, legend_below, panels
 from accord_lab.names import display_name
 from accord_lab.numbers import mean_sd, standard_deviation
 from accord_lab.pair_scores import pair_scores
-from accord_lab.paper.experiment import (
-    CLEAN,
-    DATASETS,
-    NO_LABELS,
-    NOISY,
-    Experiment,
-    FinishedRuns,
-    Part,
-    rated,
-)
+from accord_lab.paper.experiment import CLEAN, NO_LABELS, NOISY, Experiment, FinishedRuns, Part, rated
 from accord_lab.paper.settings import paper_settings
 from accord_lab.writing import Figure
 
@@ -165,7 +156,6 @@ AGREEMENT = Experiment(
     _cells,
     show,
     _prepare,
-    datasets=tuple(name for name in DATASETS if name not in NO_LABELS),
     models=("mf", "gmf", "neumf", "lightgcn"),
     methods=("normal",),
     lacking=NO_LABELS,

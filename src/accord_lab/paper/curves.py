@@ -89,7 +89,7 @@ def _figure(finished: FinishedRuns, curves: dict[Cell, Curve]) -> Figure:
                 continue
             style = STYLES[METHODS.index(cell.method or "")]
             epochs, mean = np.arange(1, values.shape[1] + 1), values.mean(0)
-            sd = values.std(0, ddof=1) if len(values) > 1 else np.zeros_like(mean)
+            sd = values.std(0, ddof=1) if len(values) > 1 else 0.0
             every = max(1, len(epochs) // 10)
             axis.plot(epochs, mean, label=display_name(cell.method or ""), markevery=every, markersize=5, **style)
             axis.fill_between(epochs, mean - sd, mean + sd, color=style["color"], alpha=0.15, linewidth=0)

@@ -49,11 +49,14 @@ class Experiment:
     cells: Callable[[Request, Sequence[str], Sequence[str]], list[Cell]]
     show: Callable[[FinishedRuns], list[Part]]
     prepare: Callable[[Request], Request] = lambda request: request
-    datasets: tuple[str, ...] = DATASETS
     models: tuple[str, ...] = tuple(MODELS)
     methods: tuple[str, ...] = tuple(METHODS)
     lacking: Mapping[str, str] = field(default_factory=dict)  # datasets that it cannot use, and why
     notes: tuple[str, ...] = ()
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        return tuple(name for name in DATASETS if name not in self.lacking)
 
     def choose(self, what: str, wanted: Sequence[str] | None) -> tuple[str, ...]:
         """The datasets, models or methods that are wanted, or the usual ones."""

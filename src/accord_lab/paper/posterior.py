@@ -16,17 +16,7 @@ from accord_lab.drawing import STYLES, drawn, legend_below, panels
 from accord_lab.names import display_name
 from accord_lab.numbers import mean_sd, standard_deviation
 from accord_lab.pair_scores import pair_scores
-from accord_lab.paper.experiment import (
-    CLEAN,
-    DATASETS,
-    DECAS,
-    NO_LABELS,
-    NOISY,
-    Experiment,
-    FinishedRuns,
-    Part,
-    rated,
-)
+from accord_lab.paper.experiment import CLEAN, DECAS, NO_LABELS, NOISY, Experiment, FinishedRuns, Part, rated
 from accord_lab.writing import Figure
 
 KINDS = ("mf", "gmf", "neumf")  # of h and h′
@@ -120,7 +110,6 @@ POSTERIOR = Experiment(
     _cells,
     show,
     _prepare,
-    datasets=tuple(name for name in DATASETS if name not in NO_LABELS),
     models=("gmf",),
     methods=DECAS,
     lacking=NO_LABELS,

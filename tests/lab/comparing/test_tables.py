@@ -53,7 +53,7 @@ def test_means_and_deviations_by_hand():
 
 def test_a_test_is_shown_with_its_interval():
     found = Comparison(0.012, -0.001, 0.025, 0.00004, 0.03, 0.2, 0.05)
-    table = tables_of._tests(["base", "x"], {"x": found}, "base")
+    table = tables_of.differences_table("Against base", {"x": found}, "")
     assert table.title == "Against base"
     assert table.rows == (("x", "+0.0120", "-0.0010 to +0.0250", "< 0.0001", "0.0300", "+0.200", "+5.0%"),)
 
