@@ -42,6 +42,9 @@ LEVELS: tuple[dict[str, Any], ...] = (
     {"color": "#882255", "linestyle": (0, (3, 1, 1, 1))},
 )
 
+RatePanels = dict[tuple[str, str], dict[str, dict[float, float]]]  # by model and kind of noise: a curve per method
+ShareCurves = dict[str, dict[float, list[float]]]  # by way of drawing labels and by share: the values of all draws
+
 
 def style(method: str) -> dict[str, Any]:
     return STYLES.get(method, OTHER)
@@ -122,15 +125,8 @@ def _joined(seeds: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats]:
     return mean.sum(0)[large] / total[large], real.sum(0)[large] / total[large]
 
 
-def by_rate(
-    file: str,
-    title: str,
-    label: str,
-    panels: Mapping[tuple[str, str], Mapping[str, Mapping[float, float]]],
-    level: float,
-    caption: str,
-) -> Figure:
-    """A figure against the rate of noise. `panels`: by model and kind of noise, with one curve per method."""
+def by_rate(file: str, title: str, label: str, panels: RatePanels, level: float, caption: str) -> Figure:
+    """A figure against the rate of noise."""
     kinds = list(dict.fromkeys(kind for _, kind in panels))
     canvas, axes = drawing.panels(len(kinds), len(panels) // len(kinds), width=3.4, height=3.0)
     for axis, ((model, kind), curves) in zip(axes, panels.items(), strict=True):
@@ -146,13 +142,9 @@ def by_rate(
     return drawing.drawn(canvas, file, title, caption)
 
 
-def by_share(
-    file: str,
-    title: str,
-    panels: Mapping[str, tuple[Mapping[str, Mapping[float, Sequence[float]]], Mapping[str, float]]],
-) -> Figure:
-    """What labels are worth, by their share. `panels`: by what is measured, the values of all draws at each share of
-    each way of drawing them, and what is reached without labels or with all of them."""
+def by_share(file: str, title: str, panels: Mapping[str, tuple[ShareCurves, Mapping[str, float]]]) -> Figure:
+    """What labels are worth, by their share. `panels`: by what is measured, the curves, and what is reached without
+    labels or with all of them."""
     canvas, axes = drawing.panels(len(panels), width=4.6, height=3.6)
     for axis, (what, (curves, levels)) in zip(axes, panels.items(), strict=True):
         for look, (way, points) in zip(drawing.STYLES, curves.items(), strict=False):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from accord.comparing.compare import Cell, Request, compare
+from accord.comparing.compare import Cell, Line, Request, compare
 from accord.comparing.results import IDENTITY, Results, read_lines
 from accord.config import imports_allowed
 from accord.data.interactions import Dataset
@@ -33,7 +33,6 @@ SHARE, ELSEWHERE = 0.01, 0.05  # on the kind of device that it was run on, and o
 QUICK = 0.2  # share of the cells, those that took least time, of which one is trained anew
 ROUNDING = 1e-6  # of differences: the raw results have eight digits
 Find = Callable[[str], Dataset | None]  # a dataset by its name, None where it is not available
-Line = dict[str, Any]
 PAGES: dict[str, Callable[[Path], Any]] = {
     page.NAME: page.render for page in (leaderboard, injected, partners, shares, trust, training, chosen)
 }

@@ -80,22 +80,18 @@ def _require_answer(address: str) -> None:
     """Fail fast where nothing or something else answers: Ray itself would try again for a quarter of an hour."""
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # one attempt, of less than a minute
     host, _, port = address.rpartition(":")
+    refused = partial(InputError, Argument("cluster", address))
     if not host or not port.isdigit() or "/" in host:
-        raise InputError(Argument("cluster", address), ": give auto, or the HOST:PORT that 'ray start --head' printed.")
+        raise refused(": give auto, or the HOST:PORT that 'ray start --head' printed.")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER) as line:
             line.sendall(HTTP_2)
             answer = line.recv(len(SETTINGS))
     except (OSError, OverflowError) as error:
-        raise InputError(
-            Argument("cluster", address),
-            f": nothing answers there ({error}); is it the address that 'ray start --head' printed?",
-        ) from None
+        asked = "is it the address that 'ray start --head' printed?"
+        raise refused(f": nothing answers there ({error}); {asked}") from None
     if answer[3:4] != SETTINGS[3:4] and not os.environ.get("RAY_USE_TLS"):
-        raise InputError(
-            Argument("cluster", address),
-            ": what answers there is not Ray; give the HOST:PORT that 'ray start --head' printed.",
-        )
+        raise refused(": what answers there is not Ray; give the HOST:PORT that 'ray start --head' printed.")
 
 
 class Cluster:

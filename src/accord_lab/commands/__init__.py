@@ -16,9 +16,7 @@ if find_spec("matplotlib") is None:
     raise ImportError("matplotlib is not installed; run pip install 'accord[lab]'")
 
 lab = typer.Typer(
-    help="Reproduce the paper, and study denoising, labels and noise.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    help="Reproduce the paper, and study denoising, labels and noise.", no_args_is_help=True, rich_markup_mode=None
 )
 for command in (reproduce, leaderboard, labels, injected, partners, verify):
     lab.command()(with_groups(command))

@@ -60,9 +60,7 @@ def labels(
     source = Log().source(data)
     dataset = load(source, labels=labels, clean=clean)
     if of == "auto":
-        judge = None
-        if truth is not None:
-            judge = of_shares.Truth.of(load(source, labels=truth, clean=clean), truth)
+        judge = None if truth is None else of_shares.Truth.of(load(source, labels=truth, clean=clean), truth)
         of_shares.run(dataset, given, cast(list[By], ways), draws, out, device, budget, say, judge)
     elif of == "training":
         training.run(dataset, draws, out, device, say)

@@ -13,10 +13,12 @@ import typer
 
 from accord.cli.options import Cluster, Device, parse_numbers
 from accord.errors import InputError
-from accord_lab.comparing.command import Epochs, Seeds, check_counts, continuing, show
+from accord_lab.comparing.command import Epochs, Seeds, check_counts, continuing, show, split_names
 
 if TYPE_CHECKING:
     from accord.data.interactions import Dataset
+
+    Options = Callable[[], dict[str, Any]]
 
 Datasets = Annotated[
     list[str] | None, typer.Argument(help="named datasets, files or folders; those available if not given")
@@ -24,10 +26,6 @@ Datasets = Annotated[
 Models = Annotated[str | None, typer.Option(help="models, separated by commas")]
 Methods = Annotated[str | None, typer.Option(help="methods, separated by commas; all if not given")]
 Tune = Annotated[int, typer.Option(help="tuning trials for each row first, chosen by validation NDCG@20; 0: defaults")]
-From = Annotated[
-    list[Path] | None, typer.Option("--from", help="reuse finished runs of another --out; may be given more than once")
-]
-RenderOnly = Annotated[bool, typer.Option("--render-only", help="only write the page again, from the results")]
 
 
 @dataclass(frozen=True)
@@ -39,17 +37,16 @@ class Making:
     cluster: Cluster = None
     processes: Annotated[int, typer.Option(min=1, help="rows that train at once, which may share a GPU")] = 1
     out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard")
-    reuse: From = None
-    render_only: RenderOnly = False
+    reuse: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="reuse finished runs of another --out; may be given more than once"),
+    ] = None
+    render_only: Annotated[bool, typer.Option("--render-only", help="only write the page again, from the results")] = (
+        False
+    )
 
     def show(
-        self,
-        page: Any,
-        datasets: list[str] | None,
-        usual: tuple[str, ...],
-        seeds: int,
-        tune: int,
-        choice: Callable[[], dict[str, Any]],
+        self, page: Any, datasets: list[str] | None, usual: tuple[str, ...], seeds: int, tune: int, choice: Options
     ) -> None:
         """Make a page and print its tables, with a progress bar; nothing is lost by an interruption."""
         from accord.cli.display import say, training_progress
@@ -90,7 +87,9 @@ def leaderboard(
     from accord_lab.leaderboards import leaderboard as page
 
     usual = ("ml-100k", "modcloth", "adressa")
-    making.show(page, datasets, usual, seeds, tune, lambda: {"trials": tune, **_split(models=models, methods=methods)})
+    making.show(
+        page, datasets, usual, seeds, tune, lambda: {"trials": tune, **split_names(models=models, methods=methods)}
+    )
 
 
 def injected(
@@ -108,7 +107,7 @@ def injected(
     from accord_lab.leaderboards import injected as page
 
     def choice() -> dict[str, Any]:
-        names = _split(models=models, methods=methods, kinds=kinds)
+        names = split_names(models=models, methods=methods, kinds=kinds)
         return {"trials": tune, "rates": parse_numbers(rates, "--rates", float), **names}
 
     making.show(page, datasets, ("demo", "ml-100k", "modcloth"), seeds, tune, choice)
@@ -131,10 +130,6 @@ def partners(
 
 def _is_shown(column: str) -> bool:
     return "@5" not in column and "recall" not in column
-
-
-def _split(**options: str | None) -> dict[str, list[str]]:
-    return {name: text.split(",") for name, text in options.items() if text}
 
 
 def _load(datasets: list[str] | None, default: tuple[str, ...]) -> list[Dataset]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accord.cli.options import Cluster, Deterministic, Device
-from accord.errors import InputError
+from accord.errors import InputError, unknown
+from accord_lab.comparing.command import continuing, show, split_names
 
 if TYPE_CHECKING:
     from accord.comparing.compare import Request
@@ -41,7 +42,6 @@ def reproduce(
 
     The overall comparison under the corrected protocol is the leaderboard: all models and methods, equally tuned.
     """
-    from accord.errors import unknown
     from accord.protocol import PRESETS
     from accord_lab.paper.reproduce import EXPERIMENTS
 
@@ -49,20 +49,16 @@ def reproduce(
         raise unknown("table or figure", name, [*EXPERIMENTS, "all"])
     if protocol not in PRESETS:
         raise unknown("protocol", protocol, PRESETS)
+    wanted = split_names(dataset=dataset, model=model, method=method)
     if name == "overall" and protocol == "corrected":
         from accord_lab.commands.leaderboard import Making, leaderboard
 
         making = Making(epochs, device, cluster, out=out / protocol, render_only=render_only)
-        names, runs = dataset.split(",") if dataset else None, 10 if seeds is None else seeds
-        leaderboard(names, model, method, runs, making=making)
+        leaderboard(wanted.get("dataset"), model, method, 10 if seeds is None else seeds, making=making)
         return
-    wanted = {
-        what: text.split(",") for what, text in (("dataset", dataset), ("model", model), ("method", method)) if text
-    }
     from accord.cli.display import say
     from accord.comparing.compare import Request
     from accord.comparing.executor import workers_on
-    from accord_lab.comparing.command import continuing
 
     runs = 3 if seeds is None else seeds
     with continuing(), workers_on(None if render_only else cluster, say) as workers:
@@ -80,8 +76,6 @@ def _applicable(
     experiments: dict[str, Experiment], name: str, wanted: dict[str, list[str]]
 ) -> dict[str, list[str]] | None:
     """The wanted names that this experiment has; None if it has none of them. Names that none has are errors."""
-    from accord.errors import unknown
-
     given = {}
     for what, names in wanted.items():
         valid = {one for each in experiments.values() for one in (*getattr(each, f"{what}s"), *each.lacking)}
@@ -101,7 +95,6 @@ def _one(
     from accord.comparing.results import Results
     from accord.data import catalog
     from accord.data.load import load_named
-    from accord_lab.comparing.command import show
     from accord_lab.paper import electronics
     from accord_lab.paper.reproduce import EXPERIMENTS
     from accord_lab.paper.reproduce import reproduce as run_one

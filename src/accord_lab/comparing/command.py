@@ -32,6 +32,11 @@ def check_counts(seeds: int, tune: int = 0) -> None:
         raise InputError("--seeds must be at least 1 and --tune at least 0.")
 
 
+def split_names(**options: str | None) -> dict[str, list[str]]:
+    """The names that options give, separated by commas; without those that are not given."""
+    return {name: text.split(",") for name, text in options.items() if text}
+
+
 def show(parts: Iterable[Any], wanted: Callable[[str], bool]) -> None:
     """Print the tables among the parts of a page, with the columns that are wanted; the files have all."""
     from accord.cli.display import print_table

@@ -30,8 +30,9 @@ HOW_TESTED = (
 )
 
 
-def summarise(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
-    """The comparison as tables: mean ± sd over seeds, and paired tests against a baseline."""
+def render(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
+    """Mean ± sd over seeds, and paired tests against a baseline, as Markdown, HTML, CSV and LaTeX in the folder of the
+    raw results."""
     lines = results.by_key()
     runs = {cell.name: keys_of(request, cell) for cell in cells}
     missing = [name for name, keys in runs.items() if not set(keys) <= set(lines)]
@@ -43,7 +44,9 @@ def summarise(request: Request, cells: Sequence[Cell], results: Results, baselin
         raise InputError(Argument("baseline", chosen), f" is not among the rows; give one of {', '.join(names)}.")
     stacked = users_of(request, cells, results, "ndcg@20")
     tests = compare_to(stacked[chosen], {name: values for name, values in stacked.items() if name != chosen})
-    return [_means(names, runs, lines), differences_table(f"Against {chosen}", tests, HOW_TESTED)]
+    tables = [_means(names, runs, lines), differences_table(f"Against {chosen}", tests, HOW_TESTED)]
+    write_all(results.folder, "compare", tables, [f"{request.data.name}: {described(request)}"])
+    return tables
 
 
 def _means(names: Sequence[str], runs: Mapping[str, list[str]], lines: Mapping[str, dict[str, Any]]) -> Table:
@@ -77,13 +80,6 @@ def differences_table(title: str, tests: Mapping[str, Comparison], note: str, si
     marked = frozenset((place, 1) for place, test in enumerate(tests.values()) if test.p_holm < significant)
     columns = ("what", "difference", "95% interval", "p", "p (Holm)", "effect size", "users better − worse")
     return Table(title, columns, rows, (note,), marked)
-
-
-def render(request: Request, cells: Sequence[Cell], results: Results, baseline: str | None = None) -> list[Table]:
-    """Write the comparison as Markdown, HTML, CSV and LaTeX to the folder of its raw results."""
-    tables = summarise(request, cells, results, baseline)
-    write_all(results.folder, "compare", tables, [f"{request.data.name}: {described(request)}"])
-    return tables
 
 
 def described(request: Request) -> str:

@@ -16,10 +16,6 @@ from accord_lab.numbers import percent_span, span, standard_deviation
 SHOWN = ("normal", "deca", "deca-p")
 
 
-def _name(row: RowKey) -> str:
-    return row_name({"model": row[0], "method": row[1]})
-
-
 def detected(folder: Path) -> str:
     """The AUC of each kind of noise over its rates: of the best learned row, Normal of GMF, and models alone."""
     rows = []
@@ -30,7 +26,8 @@ def detected(folder: Path) -> str:
                 max((row for row in by_row if bool(row[1]) is learned), key=lambda row: sum(by_row[row]))
                 for learned in (True, False)
             )
-            figures = [f"{_name(row)}, {span(by_row[row], 2)}" for row in (best, alone)]
+            names = [row_name({"model": model, "method": method}) for model, method in (best, alone)]
+            figures = [f"{name}, {span(by_row[row], 2)}" for name, row in zip(names, (best, alone), strict=True)]
             others = [span(by_row[row], 2) for row in (("gmf", "normal"), ("popularity", None), ("ease", None))]
             rates = sorted({rate for name, rate in runs.noises if name == kind})
             share = " to ".join(f"{rate:.0%}" for rate in dict.fromkeys((rates[0], rates[-1])))

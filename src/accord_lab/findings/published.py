@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from accord_lab.paper.accuracy_tables import (
     published_overall,
 )
 from accord_lab.paper.experiment import DECAS, KS
-from accord_lab.paper.grid import ALPHA_GRID, C_GRID
+from accord_lab.paper.grid import ALPHA_GRID, C_GRID, setting
 
 OTHERS = tuple(method for method in METHODS if method not in RELEASED)  # no code was released for them
 SIDES = {"both": "both sides", "dp": "DP alone", "dn": "DN alone"}
@@ -55,8 +55,10 @@ def agreement(folder: Path) -> str:
     for copy, place in copies.items():
         raw = Raw(folder / place, "overall")
         for dataset in raw.datasets:
-            either, alone, number = _agreeing(raw, dataset, RELEASED)
-            each = [_agreeing(raw, dataset, (method,)) for method in OTHERS]
+            (either, alone, number), *each = (
+                _agreeing(raw, dataset, [cell for cell in raw.cells(dataset) if cell.method in some], published_overall)
+                for some in (RELEASED, *((method,) for method in OTHERS))
+            )
             released = f"{either} of {number}", f"{alone} of {number}"
             others = [f"{good} of {values}" if values else "not run" for good, _, values in each]
             rows.append((copy, display_name(dataset), *released, *others))
@@ -64,16 +66,15 @@ def agreement(folder: Path) -> str:
     return table(("runs", "data", *heads), rows)
 
 
-def _agreeing(raw: Raw, dataset: str, methods: Sequence[str]) -> tuple[int, int, int]:
+def _agreeing(raw: Raw, dataset: str, cells: Iterable[Cell], published: Published) -> tuple[int, int, int]:
     """How many values agree with the paper or the released code, how many with the paper alone, and of how many."""
     either = alone = number = 0
-    cells = set(raw.cells(dataset))
-    for cell, metric in itertools.product((Cell(m, d) for m in MODELS for d in methods), metrics(dataset)):
-        paper, released = _references(dataset, cell, metric)
-        if paper is not None and cell in cells:
+    for cell, metric in itertools.product(cells, metrics(dataset)):
+        paper = published(dataset, cell, metric)
+        if paper is not None:
             ours = raw.mean(dataset, cell, metric)
             number += 1
-            either += is_close(ours, (paper, released))
+            either += is_close(ours, (paper, measured(dataset, cell, metric)))
             alone += is_close(ours, (paper,))
     return either, alone, number
 
@@ -214,10 +215,7 @@ def grid(folder: Path) -> str:
     rows, moved, within = [], [], []
     for dataset, method in itertools.product(raw.datasets, DECAS):
         by_setting = {
-            (c1, c2): [
-                raw.values(dataset, Cell("gmf", method, (("method.c1", c1), ("method.c2", c2), ("method.alpha", a))))
-                for a in ALPHA_GRID
-            ]
+            (c1, c2): [raw.values(dataset, Cell("gmf", method, setting(alpha, c1, c2))) for alpha in ALPHA_GRID]
             for c1, c2 in itertools.product(C_GRID, C_GRID)
         }
         means = {key: [float(values.mean()) for values in per_alpha] for key, per_alpha in by_setting.items()}
@@ -244,7 +242,8 @@ def ablation(folder: Path) -> str:
     raw = Raw(folder / "published", "ablation")
     rows = []
     for method, side in itertools.product(DECAS, SIDES):
-        on_modcloth = _agrees(raw, "modcloth", (_ablated(m, method, side) for m in MODELS), published_ablation)
+        ablated = [_ablated(model, method, side) for model in MODELS]
+        _, alone, number = _agreeing(raw, "modcloth", ablated, published_ablation)
         falls = better = None
         if side != "both":
             pairs = [
@@ -254,23 +253,14 @@ def ablation(folder: Path) -> str:
             ]
             falls = f"{sum(one.mean() < 0.75 * both.mean() for one, both in pairs)} of {len(pairs)}"
             better = sum(one.mean() > both.mean() + standard_deviation(both) for one, both in pairs)
-        rows.append((display_name(method), SIDES[side], on_modcloth, falls, None if better is None else str(better)))
+        on_modcloth, above = f"{alone} of {number}", None if better is None else str(better)
+        rows.append((display_name(method), SIDES[side], on_modcloth, falls, above))
     heads = ("method", "side", "agree with the paper (Modcloth)", "below ¾ of both sides", "above both sides by an sd")
     return table(heads, rows)
 
 
 def _ablated(model: str, method: str, only: str) -> Cell:
     return Cell(model, method, (("method.only", only),))
-
-
-def _agrees(raw: Raw, dataset: str, cells: Iterable[Cell], published: Published) -> str:
-    close = [
-        is_close(raw.mean(dataset, cell, metric), (paper,))
-        for cell in cells
-        for metric in metrics(dataset)
-        if (paper := published(dataset, cell, metric)) is not None
-    ]
-    return f"{sum(close)} of {len(close)}"
 
 
 def curve_ends(folder: Path) -> str:

@@ -16,7 +16,7 @@ from accord.evaluation.noise import auc
 from accord.posteriors.estimate import Estimate, estimate, next_labels, uncertainty
 from accord.report.tables import Table
 from accord_lab.labels.draws import FIRST_DRAW
-from accord_lab.labels.study import Line, add_missing, require_labels
+from accord_lab.labels.study import Line, add_missing, grouped, require_labels, spread
 from accord_lab.numbers import mean_sd
 from accord_lab.writing import write_all
 
@@ -75,9 +75,9 @@ def table(lines: Sequence[Line]) -> Table:
     """Mean ± sd over draws, for every dataset."""
     rows: list[tuple[str, ...]] = []
     marked = set()
-    for name in dict.fromkeys(line["dataset"] for line in lines):
-        draws = [line for line in lines if line["dataset"] == name]
-        rows.append((name, str(START), "", mean_sd([line["start"] for line in draws]), "", ""))
+    for draws in grouped(lines, "dataset"):
+        name = draws[0]["dataset"]
+        rows.append((name, str(START), "", spread(draws, "start"), "", ""))
         for number in (AT_ONCE, MOST):
             chosen, random = (np.array([line[f"{way} {number}"] for line in draws]) for way in ("chosen", "random"))
             gains = chosen - random

@@ -26,10 +26,10 @@ from accord.recommender.recommender import Recommender
 from accord.report.tables import Table
 from accord_lab import charts
 from accord_lab.labels.draws import DESCRIPTIONS, By, drawn_labels, with_train_labels, without_labels
-from accord_lab.labels.study import Line, add_missing, require_labels
+from accord_lab.labels.study import Line, add_missing, grouped, require_labels, spread
 from accord_lab.leaderboards.oracle import evaluate_weighted_ease
 from accord_lab.names import display_name
-from accord_lab.numbers import Floats, mean_sd
+from accord_lab.numbers import Floats
 from accord_lab.writing import Figure, write_all
 
 NAME, TITLE = "labels", "What a few labels are worth"
@@ -86,11 +86,6 @@ class Baselines:
     ease: Recommender
     ease_on_real: Evaluation
     penalty_on_real: float
-
-    @property
-    def penalties(self) -> list[float]:
-        """Of EASE and of EASE on the real ones: the validation chose them."""
-        return [float(self.ease.run.config.model_options["l2"]), self.penalty_on_real]
 
 
 def run(
@@ -166,7 +161,9 @@ def _judged_draw(
         "labels": int((~np.isnan(estimated.label)).sum()), "used": estimated.used,
         **dict(zip(JUDGED, judge(data.train.column("label")), strict=True)),
         "ndcg@20": ndcg_of(with_labels), "consensus": ndcg_of(without), "ease": ndcg_of(ease),
-        "ease_told": ndcg_of(baselines.ease_on_real), "penalties": baselines.penalties, "p_ease": _p(with_labels, ease),
+        "ease_told": ndcg_of(baselines.ease_on_real),
+        "penalties": [float(baselines.ease.run.config.model_options["l2"]), baselines.penalty_on_real],
+        "p_ease": _p(with_labels, ease),
         "p_consensus": _p(with_labels, without),
         "device": "cpu" if voting.device.type == "cpu" else torch.cuda.get_device_name(voting.device),
     }  # fmt: skip
@@ -211,11 +208,8 @@ def _p(one: Evaluation | None, other: Evaluation | None) -> float:
 
 def tables(lines: Sequence[Line]) -> list[Table]:
     """Mean ± sd over draws, for every dataset, way and share: labels drawn at random, then in harder ways."""
-    groups: dict[tuple[str, str, float], list[Line]] = {}
-    for line in lines:
-        groups.setdefault((_data(line), line["by"], line["share"]), []).append(line)
-    fair = [draws for (_, by, _), draws in groups.items() if by == FAIR]
-    hard = [draws for (_, by, _), draws in groups.items() if by != FAIR]
+    groups = grouped(lines, "dataset", "budget", "by", "share")
+    fair, hard = ([draws for draws in groups if (draws[0]["by"] == FAIR) is wanted] for wanted in (True, False))
     by_rule: dict[str, list[tuple[str, ...]]] = {}
     for draws in fair:
         if judged := [line for line in draws if "truth" in line]:
@@ -240,13 +234,13 @@ def _row(draws: Sequence[Line]) -> tuple[str, ...]:
     room = first["ease_told"] - first["ease"]
     share = f"{fmean(line['ndcg@20'] - line['ease'] for line in draws) / room:.0%}" if room > 0 else ""
     return (
-        *(_data(first), _labelled(first), _spread(draws, "auc"), *means, _spread(used, "ece") if used else ""),
-        *(_spread(draws, "ndcg@20"), *fixed, share, f"{better} of {len(draws)}"),
+        *(_data(first), _labelled(first), spread(draws, "auc"), *means, spread(used, "ece") if used else ""),
+        *(spread(draws, "ndcg@20"), *fixed, share, f"{better} of {len(draws)}"),
     )
 
 
 def _truth_row(draws: Sequence[Line]) -> tuple[str, ...]:
-    spreads = (_spread(draws, f"truth_{key}") for key in JUDGED[:3])
+    spreads = (spread(draws, f"truth_{key}") for key in JUDGED[:3])
     return _data(draws[0]), _labelled(draws[0]), str(len(draws)), *spreads
 
 
@@ -255,8 +249,8 @@ def _hard_row(draws: Sequence[Line]) -> tuple[str, ...]:
     worse = sum(line["p_consensus"] < 0.05 and line["ndcg@20"] < line["consensus"] for line in draws)
     free, without = (f"{fmean(line[key] for line in draws):.4f}" for key in ("label_free_auc", "consensus"))
     return (
-        *(_data(draws[0]), _labelled(draws[0]), f"{used} of {len(draws)}", _spread(draws, "auc"), free),
-        *(_spread(draws, "ndcg@20"), without, f"{worse} of {len(draws)}"),
+        *(_data(draws[0]), _labelled(draws[0]), f"{used} of {len(draws)}", spread(draws, "auc"), free),
+        *(spread(draws, "ndcg@20"), without, f"{worse} of {len(draws)}"),
     )
 
 
@@ -268,10 +262,6 @@ def _data(line: Line) -> str:
 
 def _labelled(line: Line) -> str:
     return DESCRIPTIONS[line["by"]].format(share=line["share"])
-
-
-def _spread(lines: Sequence[Line], key: str) -> str:
-    return mean_sd([line[key] for line in lines])
 
 
 def figures(lines: Sequence[Line]) -> list[Figure]:
@@ -293,11 +283,8 @@ def figures(lines: Sequence[Line]) -> list[Figure]:
 
 
 def _by_share(lines: Sequence[Line], by: str, key: str) -> dict[float, list[float]]:
-    values: dict[float, list[float]] = {}
-    for line in lines:
-        if line["by"] == by:
-            values.setdefault(line["share"], []).append(line[key])
-    return values
+    groups = grouped((line for line in lines if line["by"] == by), "share")
+    return {draws[0]["share"]: [line[key] for line in draws] for draws in groups}
 
 
 def render(folder: Path) -> list[Table]:

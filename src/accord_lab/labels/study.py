@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from accord.comparing.results import keep_lines, read_lines
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.io.files import only_writer
+from accord_lab.numbers import mean_sd
 
 Line = dict[str, Any]
 
@@ -29,3 +30,15 @@ def add_missing(file: Path, keys: Sequence[Line], make: Callable[[list[Line]], I
             lines.append(line)
             keep_lines(file, lines)
     return lines
+
+
+def grouped(lines: Iterable[Line], *fields: str) -> list[list[Line]]:
+    """The lines that have the same values of some fields, in the order of the first of each."""
+    groups: dict[tuple[object, ...], list[Line]] = {}
+    for line in lines:
+        groups.setdefault(tuple(line[name] for name in fields), []).append(line)
+    return list(groups.values())
+
+
+def spread(lines: Iterable[Line], field: str) -> str:
+    return mean_sd([line[field] for line in lines])

@@ -19,8 +19,8 @@ from accord.report.tables import Table
 from accord.training.plan import FIRST_SEED
 from accord_lab.labels.draws import drawn_labels, with_train_labels
 from accord_lab.labels.graded import GradedDeCA
-from accord_lab.labels.study import Line, add_missing, require_labels
-from accord_lab.numbers import Floats, mean_sd
+from accord_lab.labels.study import Line, add_missing, require_labels, spread
+from accord_lab.numbers import Floats
 from accord_lab.pair_scores import pair_scores
 from accord_lab.writing import write_all
 
@@ -113,7 +113,9 @@ def tables(lines: Sequence[Line]) -> list[Table]:
         if {"none", "binary"} <= {*runs}:
             difference, change, p, significant = _differences(runs["none"], runs["binary"])
             marked |= {(len(rows), 5)} if significant else set()
-            ndcg, noise = ([_spread(runs[kind], name) for kind in ("none", "binary")] for name in ("ndcg@20", "auc"))
+            ndcg, noise = (
+                [spread(runs[kind].values(), name) for kind in ("none", "binary")] for name in ("ndcg@20", "auc")
+            )
             rows.append((*key, *ndcg, difference, change, p, *noise))
     made = [Table(TITLE, HEADS, tuple(rows), (), frozenset(marked))]
     return [*made, graded] if (graded := _graded_table(cells)).rows else made
@@ -129,7 +131,7 @@ def _graded_table(cells: Cells) -> Table:
                 base = cells[key[0], key[1], "deca"]["binary"]
                 difference, change, p, significant = _differences(base, runs) if runs is not base else ("", "", "", 0)
                 marked |= {(len(rows), 5)} if significant else set()
-                spreads = _spread(runs, "ndcg@20"), difference, change, p, _spread(runs, "auc")
+                spreads = spread(runs.values(), "ndcg@20"), difference, change, p, spread(runs.values(), "auc")
                 rows.append((*key, KINDS[labels], *spreads))
     return Table("Labels of one to five stars", GRADED_HEADS, tuple(rows), (), frozenset(marked))
 
@@ -141,10 +143,6 @@ def _differences(before: Runs, after: Runs) -> tuple[str, str, str, bool]:
     p = float(ttest_1samp(gains, 0).pvalue) if len(gains) > 1 else 1.0
     change = fmean(gains) / fmean(before[seed]["ndcg@20"] for seed in seeds)
     return f"{fmean(gains):+.4f}", f"{change:+.1%}", f"{p:.3f}", p < SIGNIFICANT
-
-
-def _spread(runs: Runs, key: str) -> str:
-    return mean_sd([line[key] for line in runs.values()])
 
 
 def render(folder: Path) -> list[Table]:

@@ -28,7 +28,7 @@ from accord.recommender.recommender import Recommender
 from accord.report.tables import Table
 from accord_lab.labels.draws import FIRST_DRAW, drawn_labels, with_train_labels, without_labels
 from accord_lab.labels.shares import BUDGET, add_label_members, ndcg_of
-from accord_lab.labels.study import Line, add_missing, require_labels
+from accord_lab.labels.study import Line, add_missing, grouped, require_labels
 from accord_lab.numbers import mean_sd
 from accord_lab.writing import write_all
 
@@ -116,14 +116,12 @@ def _ndcg(
 
 
 def tables(lines: Sequence[Line]) -> list[Table]:
-    groups: dict[tuple[str, float], list[Line]] = {}
-    for line in lines:
-        groups.setdefault((line["dataset"], line["share"]), []).append(line)
+    groups = grouped(lines, "dataset", "share")
     best = {
         (row, 3 + int(np.argmax([fmean(line["ndcg@20"][n] for line in draws) for n in ORDER])))
-        for row, draws in enumerate(groups.values())
+        for row, draws in enumerate(groups)
     }
-    on_validation, on_test = (tuple(map(row, groups.values())) for row in (_validation_row, _test_row))
+    on_validation, on_test = (tuple(map(row, groups)) for row in (_validation_row, _test_row))
     return [
         Table("What labelled validation pairs say, in standard errors", VALIDATION_HEADS, on_validation),
         Table("NDCG@20 on the test", TEST_HEADS, on_test, (), frozenset(best)),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from accord.comparing.compare import ALWAYS, Request, cells_of, compare, keys_of
+from accord.comparing.compare import ALWAYS, Line, Request, cells_of, compare, keys_of
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset
 from accord.errors import InputError, unknown
@@ -24,7 +24,7 @@ from accord_lab.comparing.tuning import tuned
 from accord_lab.injection import KINDS
 from accord_lab.leaderboards.leaderboard import KS, TRIALS, row_name
 from accord_lab.leaderboards.noise_conditions import BUILT_IN, CLEAN, Condition, conditions
-from accord_lab.leaderboards.page_files import Line, read_entries, read_page_files
+from accord_lab.leaderboards.page_files import read_entries, read_page_files
 from accord_lab.methods import ALL_METHODS
 from accord_lab.names import display_name
 from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
@@ -181,24 +181,12 @@ def _parts(dataset: str, runs: NoiseRuns) -> list[Table | Figure]:
         ),
     ]
     if len({rate for _, rate in runs.noises}) > 1:
-        parts += [
-            charts.by_rate(
-                f"{NAME}-{dataset}-auc.svg",
-                f"{runs.title}: how well the injected noise is detected",
-                "AUC",
-                _panels(runs, lambda row, where: runs.noise(row, where, "auc")),
-                0.5,
-                "The grey line is chance.",
-            ),
-            charts.by_rate(
-                f"{NAME}-{dataset}-loss.svg",
-                f"{runs.title}: what the injected noise costs",
-                "change of NDCG@20, %",
-                _panels(runs, lambda row, where: 100 * runs.loss(row, where)),
-                0.0,
-                "Relative to the same model and method trained without the noise.",
-            ),
-        ]
+        file, panels = f"{NAME}-{dataset}", _panels(runs, lambda row, where: runs.noise(row, where, "auc"))
+        title = f"{runs.title}: how well the injected noise is detected"
+        parts.append(charts.by_rate(f"{file}-auc.svg", title, "AUC", panels, 0.5, "The grey line is chance."))
+        title, panels = f"{runs.title}: what the injected noise costs", _panels(runs, lambda *at: 100 * runs.loss(*at))
+        caption = "Relative to the same model and method trained without the noise."
+        parts.append(charts.by_rate(f"{file}-loss.svg", title, "change of NDCG@20, %", panels, 0.0, caption))
     return parts
 
 
@@ -223,11 +211,9 @@ def _percent(values: Floats) -> str:
     return f"{values.mean():+.1%}{sd}"
 
 
-def _panels(
-    runs: NoiseRuns, figure: Callable[[RowKey, Where], Floats | None]
-) -> dict[tuple[str, str], dict[str, dict[float, float]]]:
+def _panels(runs: NoiseRuns, figure: Callable[[RowKey, Where], Floats | None]) -> charts.RatePanels:
     """Curves over the rate, by model and kind: popularity and EASE in every panel, other solved models in one."""
-    panels: dict[tuple[str, str], dict[str, dict[float, float]]] = {}
+    panels: charts.RatePanels = {}
     learned = {model: [row for row in runs.rows if row[0] == model] for model, method in runs.rows if method}
     always = [row for row in runs.rows if row[0] in ALWAYS]
     solved = [row for row in runs.rows if not row[1] and row not in always]

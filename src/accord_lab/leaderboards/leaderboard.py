@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from accord.comparing.compare import ALWAYS, Cell, Request, cells_of, compare, keys_of
+from accord.comparing.compare import ALWAYS, Cell, Line, Request, cells_of, compare, keys_of
 from accord.comparing.results import Results, run_key
 from accord.data.interactions import Dataset
 from accord.evaluation.evaluate import Relevant
@@ -26,7 +26,7 @@ from accord_lab.comparing.tables import differences_table
 from accord_lab.comparing.tuning import space_of, tuned
 from accord_lab.leaderboards.noise_conditions import LabelledPairs
 from accord_lab.leaderboards.oracle import oracle_line
-from accord_lab.leaderboards.page_files import Line, read_entries, read_page_files
+from accord_lab.leaderboards.page_files import read_entries, read_page_files
 from accord_lab.methods import ALL_METHODS
 from accord_lab.names import ORACLE, display_name
 from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
@@ -208,10 +208,7 @@ def _parts(board: Board) -> list[Table | Figure]:
     tests, best = board.entry["tests"], board.entry["best"]
     ranked = [(row.name, row.method or row.model, row.values("ndcg@20")) for row in rows]
     ceiling = None if oracle is None else float(oracle.values("ndcg@20")[0])
-    parts: list[Table | Figure] = [
-        _ranking(title, rows, oracle),
-        charts.ranking(f"{file}.svg", title, ranked, ceiling),
-    ]
+    parts: list[Table | Figure] = [_ranking(title, rows, oracle), charts.ranking(f"{file}.svg", title, ranked, ceiling)]
     if oracle is not None:
         parts.append(_shares(title, rows, oracle))
     if tests["normal"]:

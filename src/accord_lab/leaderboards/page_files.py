@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from accord.comparing.compare import Line
 from accord.comparing.results import Results
 from accord.errors import InputError
 from accord.io.files import read_json
-
-Line = dict[str, Any]
 
 
 def read_entries(folder: Path, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from scipy.stats import rankdata
 
-from accord.comparing.compare import Cell, Request, compare, keys_of
+from accord.comparing.compare import Cell, Line, Request, compare, keys_of, users_of
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset
 from accord.evaluation.noise import auc
@@ -29,7 +29,7 @@ from accord.report.tables import Table, p_text
 from accord.training.stack import StackTraining
 from accord_lab.leaderboards.leaderboard import KS, SIGNIFICANT
 from accord_lab.leaderboards.noise_conditions import LabelledPairs
-from accord_lab.leaderboards.page_files import Line, read_entries, read_page_files
+from accord_lab.leaderboards.page_files import read_entries, read_page_files
 from accord_lab.names import display_name
 from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
 from accord_lab.writing import Figure, write_all
@@ -53,9 +53,9 @@ def run(
         request.say(f"{data.name}: {model} with {len(partners)} partners")
         rows = cells(model, partners)
         compare(request, list(rows.values()), results)
-        per_user = results.per_user("ndcg@20")
-        values = {name: np.stack([per_user[key] for key in keys_of(request, cell)]) for name, cell in rows.items()}
-        denoised = {name: users for name, users in values.items() if rows[name].method == "deca-p"}
+        users = users_of(request, list(rows.values()), results, "ndcg@20")
+        values = {name: users[cell.name] for name, cell in rows.items()}
+        denoised = {name: one for name, one in values.items() if rows[name].method == "deca-p"}
         entries[data.name] = {
             "model": model,
             "epochs": request.epochs,

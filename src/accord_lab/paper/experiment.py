@@ -72,14 +72,9 @@ class Experiment:
 
 def finished_runs(request: Request, cells: Sequence[Cell], by_key: Mapping[str, dict[str, Any]]) -> FinishedRuns:
     """The cells whose every seed is finished."""
-    lines, missing = {}, []
-    for cell in cells:
-        keys = keys_of(request, cell)
-        if set(keys) <= set(by_key):
-            lines[cell] = [by_key[key] for key in keys]
-        else:
-            missing.append(cell)
-    return FinishedRuns(request, lines, missing)
+    keys = {cell: keys_of(request, cell) for cell in cells}
+    lines = {cell: [by_key[key] for key in runs] for cell, runs in keys.items() if by_key.keys() >= {*runs}}
+    return FinishedRuns(request, lines, [cell for cell in cells if cell not in lines])
 
 
 def deep(dataset: str) -> str:

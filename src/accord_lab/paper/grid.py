@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,19 +21,13 @@ ALPHA_GRID = (0.0, 0.5, 1.0)
 Maps = dict[tuple[str, str], npt.NDArray[np.float64]]  # by model and method: [α, C₁, C₂]
 
 
-def _options(alpha: float, c1: float, c2: float) -> tuple[tuple[str, float], ...]:
+def setting(alpha: float, c1: float, c2: float) -> tuple[tuple[str, float], ...]:
     return (("method.c1", c1), ("method.c2", c2), ("method.alpha", alpha))
 
 
 def _cells(_: Request, models: Sequence[str], methods: Sequence[str]) -> list[Cell]:
-    return [
-        Cell(model, method, _options(alpha, c1, c2))
-        for model in models
-        for method in methods
-        for alpha in ALPHA_GRID
-        for c1 in C_GRID
-        for c2 in C_GRID
-    ]
+    settings = product(ALPHA_GRID, C_GRID, C_GRID)
+    return [Cell(model, method, setting(*one)) for model, method, one in product(models, methods, settings)]
 
 
 def maps(finished: FinishedRuns) -> Maps:
@@ -40,7 +35,7 @@ def maps(finished: FinishedRuns) -> Maps:
     metric = deep(finished.data.name)
     by_method = {}
     for model, method in {(cell.model, cell.method or ""): None for cell in finished.lines}:
-        cells = [[[Cell(model, method, _options(a, c1, c2)) for c2 in C_GRID] for c1 in C_GRID] for a in ALPHA_GRID]
+        cells = [[[Cell(model, method, setting(a, c1, c2)) for c2 in C_GRID] for c1 in C_GRID] for a in ALPHA_GRID]
         if all(cell in finished.lines for plane in cells for row in plane for cell in row):
             values = [[[finished.values(cell, metric).mean() for cell in row] for row in plane] for plane in cells]
             by_method[model, method] = np.array(values)

@@ -57,7 +57,7 @@ def reproduce(
     by_key = results.by_key()
     parts: dict[str, list[Part]] = {}
     missing: list[str] = []
-    for dataset in sorted(requests, key=_place(experiment)):
+    for dataset in sorted(requests, key=lambda name: (*experiment.datasets, name).index(name)):
         request_of = requests[dataset]
         finished = finished_runs(request_of, experiment.cells(request_of, *every), by_key)
         if finished.lines:
@@ -73,11 +73,6 @@ def reproduce(
     intro = _intro(experiment, next(iter(requests.values())), list(parts), missing, devices)
     write_all(folder, name, [part for of_dataset in parts.values() for part in of_dataset], intro, experiment.title)
     return [part for data in datasets for part in parts[data.name]]
-
-
-def _place(experiment: Experiment) -> Callable[[str], int]:
-    order = experiment.datasets
-    return lambda dataset: order.index(dataset) if dataset in order else len(order)
 
 
 def _intro(
