@@ -58,6 +58,19 @@ class Range:
         return self.low + (self.high - self.low) * share
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Values of which one is taken."""
+
+    values: tuple[Any, ...]
+
+    def at(self, share: float) -> Any:
+        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+
+    def share(self, value: Any) -> float:
+        return (self.values.index(value) + 0.5) / len(self.values)
+
+
 def halton(number: int, base: int) -> float:
     """Term `number` of a sequence that fills 0 to 1 evenly however far it goes."""
     share, unit = 0.0, 1.0
@@ -73,7 +86,9 @@ class Family:
     """A model, with the method that trains it, and what is tried of its options."""
 
     model: str
-    ranges: Mapping[str, Range] = field(default_factory=dict)  # by full names, as model.l2 or method.temperature
+    ranges: Mapping[str, Range | Choice] = field(
+        default_factory=dict
+    )  # by full names, as model.l2 or method.temperature
     method: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # of all its trials
     seeds: int = 1
@@ -87,7 +102,7 @@ class Family:
     def name(self) -> str:
         return self.called or full_name(self.model, self.method)
 
-    def member(self, values: Mapping[str, float] | None = None) -> Member:
+    def member(self, values: Mapping[str, Any] | None = None) -> Member:
         options = {**self.options, **(values or {})}
         return Member(model=self.model, method=self.method, options=options, seeds=self.seeds)
 
@@ -107,7 +122,7 @@ class Family:
         middle = {name: span.share(self._value(best, name)) for name, span in self.ranges.items()}
         return [self.member(self._point(number, middle)) for number in range(1, MOST_TRIALS if self.ranges else 1)]
 
-    def _point(self, number: int, middle: Mapping[str, float], names: Sequence[str] = ()) -> dict[str, float]:
+    def _point(self, number: int, middle: Mapping[str, float], names: Sequence[str] = ()) -> dict[str, Any]:
         shares = zip(self.ranges.items(), (halton(number, base) for base in (2, 3, 5, 7)), strict=False)
         return {
             name: span.at(min(1.0, max(0.0, middle[name] + (share - 0.5) / 3)) if middle else share)
@@ -115,11 +130,11 @@ class Family:
             if name in names or not names
         }
 
-    def _value(self, member: Member, name: str) -> float:
+    def _value(self, member: Member, name: str) -> Any:
         room, _, option = name.partition(".")
         kind = own_class(self.model) if room == "model" else METHODS[self.method or ""]
         assert kind is not None
-        return float(member.options.get(name, kind.Config.model_fields[option].default))
+        return member.options.get(name, kind.Config.model_fields[option].default)
 
     def faded(self, best: Member) -> list[Member]:
         """The best of its trials with histories that fade, which is fitted already; none where they cannot."""
@@ -200,8 +215,12 @@ QUICK = {"train.lr": 0.01, "train.patience": 3}
 COSINE = {"model.scores": "cosine", "model.start": "factors", "train.lr": 0.01, "train.l2": 0.0, "train.patience": 3}
 FACTORS = {**COSINE, "model.dim": 64, "train.epochs": 14}
 GRAPH = {**COSINE, "model.dim": 64, "model.num_layers": 2, "train.epochs": 10}
-HISTORY = {**COSINE, "model.dim": 128, "model.user_vectors": False, "train.lr": 0.005, "train.epochs": 16}
-SOFTMAX = {"method.temperature": _log(0.1, 0.4), "model.dim": _log(48, 192, whole=True)}
+HISTORY = {**COSINE, "model.dim": 128, "model.user_vectors": False, "train.lr": 0.005, "train.epochs": 18}
+SOFTMAX: dict[str, Range | Choice] = {
+    "method.temperature": _log(0.1, 0.4),
+    "model.dim": _log(48, 192, whole=True),
+    "model.start": Choice(("factors", "random")),  # factors take fewer epochs; at random is better on some small logs
+}
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
 FEWER = {"method.items": 512}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}

@@ -84,7 +84,7 @@ class CDAE(Model):
         self.scoring_dropout = rules.cdae_scoring_dropout
         # else norms and dropout depend on who else is in a batch
         self.shardable = not (self.norms_of_batch or self.scoring_dropout or rules.penalty == "norm")
-        self.shardable &= config.start == "random"
+        self.shardable &= config.start == "random"  # factors are of all users
         if self.norms_of_batch:
             self.user_block = 2048  # the norms depend on who is scored together
         self.cosine, bound = config.scores == "cosine", config.dim**-0.5

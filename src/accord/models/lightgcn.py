@@ -35,7 +35,7 @@ class LightGCN(Model):
         self.graph = interaction_graph(setup.train)
         self._cached: tuple[tuple[int, int], dict[int | None, Tensor]] | None = None
         self._item_counts = torch.from_numpy(setup.train.popularity())
-        self.shardable = config.start == "random"
+        self.shardable &= config.start == "random"  # factors are of all users
 
     def begin(self, train: Csr) -> None:
         if self.config.start == "factors":

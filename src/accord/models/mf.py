@@ -78,7 +78,7 @@ class MF(Model):
         std = START_OF_COSINES if self.cosine else 0.01
         self.user = Embedding(setup.runs, setup.users, config.dim, std=std)
         self.item = Embedding(setup.runs, setup.items, config.dim, std=std)
-        self.shardable = config.start == "random"
+        self.shardable &= config.start == "random"  # factors are of all users
 
     def begin(self, train: Csr) -> None:
         if self.config.start == "factors":
