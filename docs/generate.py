@@ -13,7 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from accord.cli.app import app
-from accord.consensus.families import FAMILIES, SEEDS, Choice, Range
+from accord.consensus.families import FAMILIES, SEEDS, Range
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
 from accord.models import own_class
@@ -80,9 +80,7 @@ def families_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def _between(own: Range | Choice) -> str:
-    if isinstance(own, Choice):
-        return " or ".join(map(str, own.values))
+def _between(own: Range) -> str:
     return f"{own.low:g} to {own.high:g}{' (log)' if own.by_logarithm else ''}"
 
 

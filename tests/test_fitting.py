@@ -179,7 +179,7 @@ def test_what_recommends_is_fitted_on_everything_and_the_figures_are_those_of_be
     made, before = fit(data, "ease", device="cpu", out=tmp_path / "run"), fit(data, "ease", device="cpu", refit=False)
     assert made.metrics["mean"] == before.metrics["mean"]
     whole = data.everything()
-    assert made.metrics["refit"] == {"interactions": len(whole.training_csr().items)}
+    assert made.metrics["refit"] == {"interactions": len(whole.training_csr().items), "alone": True}
     users = torch.arange(5)
     on_all = made.run.build(whole.training_csr())
     on_all.target.fit(whole.training_csr())

@@ -53,6 +53,13 @@ def test_ease_is_tried_with_plain_penalties_first():
     assert all(len(options) == 3 for options in others[5:])
 
 
+def test_a_softmax_starts_from_factors_where_its_epochs_are_dear():
+    large = Shape(17_000, 16_000, 58_000, 4_700_000, 1_700_000, 4_300)
+    for shape, start in (SMALL, None), (large, "factors"):
+        families = [family for family in plan_search(shape, 120).families if family.method == "softmax"]
+        assert {family.options.get("model.start") for family in families} == {start}
+
+
 def test_a_softmax_sums_over_fewer_items_where_all_would_take_too_long():
     for shape, items in (SMALL, None), (Shape(200_000, 6_600, 420_000, 2_000_000, 10**9), 512):
         (family,) = (family for family in plan_search(shape, 120).families if family.name == "cdae + softmax")

@@ -58,19 +58,6 @@ class Range:
         return self.low + (self.high - self.low) * share
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Values of which one is taken."""
-
-    values: tuple[Any, ...]
-
-    def at(self, share: float) -> Any:
-        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
-
-    def share(self, value: Any) -> float:
-        return (self.values.index(value) + 0.5) / len(self.values)
-
-
 def halton(number: int, base: int) -> float:
     """Term `number` of a sequence that fills 0 to 1 evenly however far it goes."""
     share, unit = 0.0, 1.0
@@ -86,15 +73,14 @@ class Family:
     """A model, with the method that trains it, and what is tried of its options."""
 
     model: str
-    ranges: Mapping[str, Range | Choice] = field(
-        default_factory=dict
-    )  # by full names, as model.l2 or method.temperature
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # by full names, as model.l2 or method.temperature
     method: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # of all its trials
     seeds: int = 1
     plain: int = 0  # trials that vary the first option alone, before those that vary all
     share: float = ONE_FAMILY  # of the budget, at most, for one trial and its last fit
-    cheaper: Mapping[str, Any] = field(default_factory=dict)  # options of all its trials where it would take too long
+    cheaper: Mapping[float, Mapping[str, Any]] = field(default_factory=dict)  # options of all its trials where one and
+    # its last fit would take more than so much of the budget
     learning: Callable[[Shape, Mapping[str, Any]], float] | None = None  # seconds that a run of a learned one takes
     called: str = ""  # where there is another family of its model and method
 
@@ -102,7 +88,7 @@ class Family:
     def name(self) -> str:
         return self.called or full_name(self.model, self.method)
 
-    def member(self, values: Mapping[str, Any] | None = None) -> Member:
+    def member(self, values: Mapping[str, float] | None = None) -> Member:
         options = {**self.options, **(values or {})}
         return Member(model=self.model, method=self.method, options=options, seeds=self.seeds)
 
@@ -122,7 +108,7 @@ class Family:
         middle = {name: span.share(self._value(best, name)) for name, span in self.ranges.items()}
         return [self.member(self._point(number, middle)) for number in range(1, MOST_TRIALS if self.ranges else 1)]
 
-    def _point(self, number: int, middle: Mapping[str, float], names: Sequence[str] = ()) -> dict[str, Any]:
+    def _point(self, number: int, middle: Mapping[str, float], names: Sequence[str] = ()) -> dict[str, float]:
         shares = zip(self.ranges.items(), (halton(number, base) for base in (2, 3, 5, 7)), strict=False)
         return {
             name: span.at(min(1.0, max(0.0, middle[name] + (share - 0.5) / 3)) if middle else share)
@@ -130,11 +116,11 @@ class Family:
             if name in names or not names
         }
 
-    def _value(self, member: Member, name: str) -> Any:
+    def _value(self, member: Member, name: str) -> float:
         room, _, option = name.partition(".")
         kind = own_class(self.model) if room == "model" else METHODS[self.method or ""]
         assert kind is not None
-        return member.options.get(name, kind.Config.model_fields[option].default)
+        return float(member.options.get(name, kind.Config.model_fields[option].default))
 
     def faded(self, best: Member) -> list[Member]:
         """The best of its trials with histories that fade, which is fitted already; none where they cannot."""
@@ -195,34 +181,36 @@ def _by_pairs(seconds: float) -> Callable[[Shape, Mapping[str, Any]], float]:
     return lambda shape, _: seconds * shape.num_interactions
 
 
-def _by_softmax(shape: Shape, options: Mapping[str, Any]) -> float:
-    """What all epochs take: products of all users with the items that are summed over, and in every step the tables
-    that it changes; of a graph, messages along its edges besides."""
-    dim, layers, pairs = int(options["model.dim"]), int(options.get("model.num_layers", 0)), shape.num_interactions
-    steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
-    summed = shape.num_items if shape.num_items <= WHOLE else DRAWN
-    cells = shape.num_users * min(summed, int(options.get("method.items", summed)))
-    users = shape.num_users if options.get("model.user_vectors", True) else shape.num_items
-    rows = 2.5e-9 * (1 + layers) * (users + shape.num_items) + 5e-10 * layers * pairs
-    start = 4e-9 * dim * (4 * pairs + (shape.num_users + shape.num_items) * dim / 10)
-    epoch = cells * (2.8e-9 + 2.8e-11 * dim) + dim * (steps * rows + 6e-9 * pairs) + (1 + steps) * STEP
-    return start + int(options["train.epochs"]) * (epoch + JUDGE_SECONDS * _judged(shape) * shape.num_items)
+def _by_softmax(epochs: int) -> Callable[[Shape, Mapping[str, Any]], float]:
+    """What so many epochs take, or as many as there are at most: products of all users with the items that are summed
+    over, and in every step the tables that it changes; of a graph, messages along its edges besides."""
+
+    def seconds(shape: Shape, options: Mapping[str, Any]) -> float:
+        dim, layers, pairs = int(options["model.dim"]), int(options.get("model.num_layers", 0)), shape.num_interactions
+        steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
+        summed = shape.num_items if shape.num_items <= WHOLE else DRAWN
+        cells = shape.num_users * min(summed, int(options.get("method.items", summed)))
+        users = shape.num_users if options.get("model.user_vectors", True) else shape.num_items
+        rows = 2.5e-9 * (1 + layers) * (users + shape.num_items) + 5e-10 * layers * pairs
+        start = 4e-9 * dim * (4 * pairs + (shape.num_users + shape.num_items) * dim / 10)
+        epoch = cells * (2.8e-9 + 2.8e-11 * dim) + dim * (steps * rows + 6e-9 * pairs) + (1 + steps) * STEP
+        most = int(options.get("train.epochs", epochs))
+        return start + most * (epoch + JUDGE_SECONDS * _judged(shape) * shape.num_items)
+
+    return seconds
 
 
 STEP = 1e-3  # seconds of a step, however small
 EASE = {"model.l2": _log(10, 2000), "model.dropout": Range(0, 0.6), "model.user_norm": Range(0, 0.5)}
 QUICK = {"train.lr": 0.01, "train.patience": 3}
-COSINE = {"model.scores": "cosine", "model.start": "factors", "train.lr": 0.01, "train.l2": 0.0, "train.patience": 3}
-FACTORS = {**COSINE, "model.dim": 64, "train.epochs": 14}
-GRAPH = {**COSINE, "model.dim": 64, "model.num_layers": 2, "train.epochs": 10}
-HISTORY = {**COSINE, "model.dim": 128, "model.user_vectors": False, "train.lr": 0.005, "train.epochs": 18}
-SOFTMAX: dict[str, Range | Choice] = {
-    "method.temperature": _log(0.1, 0.4),
-    "model.dim": _log(48, 192, whole=True),
-    "model.start": Choice(("factors", "random")),  # factors take fewer epochs; at random is better on some small logs
-}
+COSINE = {"model.scores": "cosine", "train.lr": 0.02, "train.patience": 3, "model.dim": 64}
+HISTORY = {**COSINE, "model.user_vectors": False, "train.lr": 0.005, "model.dim": 128}
+FACTORS = {"model.start": "factors", "train.l2": 0.0}  # where a trial takes a tenth of a budget: fewer epochs
+FROM_HISTORY: dict[float, dict[str, Any]] = {0.2: {**FACTORS, "train.epochs": 18}, ONE_FAMILY: {"method.items": 512}}
+FROM_PAIRS = {0.2: {**FACTORS, "train.lr": 0.01, "train.epochs": 14}}
+FROM_GRAPH = {0.2: {**FACTORS, "train.lr": 0.01, "train.epochs": 10}}
+SOFTMAX = {"method.temperature": _log(0.1, 0.4), "model.dim": _log(48, 192, whole=True)}
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
-FEWER = {"method.items": 512}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
 
 # In the order in which a budget is given to them.
@@ -230,17 +218,25 @@ FAMILIES: tuple[Family, ...] = (
     Family("popularity"),
     Family("ease", EASE, plain=5, share=0.2),
     Family("sparse-ease", EASE, plain=5),
-    Family("cdae", SOFTMAX, "softmax", HISTORY, cheaper=FEWER, learning=_by_softmax),
+    Family("cdae", SOFTMAX, "softmax", HISTORY, cheaper=FROM_HISTORY, learning=_by_softmax(18)),
     Family(
         "item-knn",
         {"model.k": _log(30, 1000, whole=True), "model.balance": Range(0.3, 1), "model.shrink": _log(1, 300)},
     ),
     Family("ials", IALS, options={"model.dim": 64, "model.alpha": 0.1, "model.penalty": 0.01}),
-    Family("mf", SOFTMAX, "softmax", FACTORS, share=0.3, learning=_by_softmax),
+    Family("mf", SOFTMAX, "softmax", COSINE, share=0.3, cheaper=FROM_PAIRS, learning=_by_softmax(24)),
     Family("user-knn", {"model.k": _log(50, 1000, whole=True), "model.shrink": _log(1, 300)}, share=0.2),
     Family("graph-filter", {"model.power": Range(0.1, 1.5)}),
     Family("graph-filter", GF_CF, options={"model.power": 1.0, "model.factors": 256}, called="gf-cf"),
-    Family("lightgcn", SOFTMAX, "softmax", GRAPH, share=0.25, learning=_by_softmax),
+    Family(
+        "lightgcn",
+        SOFTMAX,
+        "softmax",
+        {**COSINE, "model.num_layers": 2},
+        share=0.25,
+        cheaper=FROM_GRAPH,
+        learning=_by_softmax(16),
+    ),
     Family("mf", method="normal", options=QUICK, seeds=SEEDS, share=0.1, learning=_by_pairs(1.3e-5)),
     Family("gmf", method="deca-p", options=QUICK, seeds=SEEDS, share=0.1, learning=_by_pairs(2.8e-5)),
 )
@@ -276,9 +272,10 @@ def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILI
             left_out.append(f"{family.name} is not tried: {why}.")
             continue
         seconds = family.seconds(shape, 1, has_times)
-        if family.cheaper and seconds > family.share * budget:
-            family = replace(family, options={**family.options, **family.cheaper})
-            seconds = family.seconds(shape, 1, has_times)
+        for share, options in family.cheaper.items():
+            if seconds > share * budget:
+                family = replace(family, options={**family.options, **options})
+                seconds = family.seconds(shape, 1, has_times)
         if tried and (total + seconds > budget or seconds > family.share * budget):
             why = f"it would take about {seconds:,.0f} s of a budget of {budget:g} s"
             left_out.append(f"{family.name} is not tried: {why}.")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from accord.comparing.compare import ALWAYS, Cell, Request, compare, has_option, keys_of
 from accord.comparing.results import Results
-from accord.consensus.families import FAMILIES, Choice, Range
+from accord.consensus.families import FAMILIES, Range
 from accord.errors import Argument, InputError
 
 TUNING_SEED = 1
@@ -24,6 +25,14 @@ class LogRange:
 
     def at(self, share: float) -> float:
         return float(f"{self.low * (self.high / self.low) ** share:.2g}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    values: tuple[Any, ...]
+
+    def at(self, share: float) -> Any:
+        return self.values[int(share * len(self.values))]
 
 
 # What tuning chooses from: for DeCA the paper's grid. The penalty is a range, so that a method without options has as
