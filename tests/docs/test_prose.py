@@ -62,7 +62,9 @@ def test_what_is_said_of_the_search() -> None:
     assert f"others within {1 - families.NEAR:.0%} of the best of all families" in text
     assert {family.plain for family in families.FAMILIES if "ease" in family.name} == {5}
     assert "`ease` and `sparse-ease` then with five plain penalties" in text
-    assert f"sums over {families.FEWER['method.items']} drawn items" in text
+    (fewer,) = (each["method.items"] for each in families.FROM_HISTORY.values() if "method.items" in each)
+    assert f"sums over {fewer} drawn items" in text
+    assert all(0.2 in family.cheaper for family in families.FAMILIES if family.method == "softmax")
     assert families.COARSE == 0.5
     assert "an equal share of half the budget" in text
     assert f"by at most {evaluate.MOST_SAMPLED:,} of its users" in text
