@@ -20,7 +20,7 @@ DECIMAL = re.compile(r"-?\d+\.\d+")
 
 
 def run(language: str, code: str, folder: Path, started: bool = False) -> str:
-    """Everything that is printed, without blank lines and progress. `started`: by the programs of this environment themselves."""
+    """What is printed, without blank lines and progress. `started`: by the programs of this environment themselves."""
     found = Path(sys.executable).parent if started else programs()
     path = f"{found}{os.pathsep}{os.environ['PATH']}"
     command = ["bash", "-euo", "pipefail", "-c", code] if language == "bash" else [str(found / "python"), "-c", code]
