@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from accord.auditing.page import sided, write_page
+from accord.auditing.page import write_page
 from audit_logs import HARM
 from browser import chromium, opened
 
@@ -29,11 +29,6 @@ def test_the_page_opens_from_disk(made, browser):
             assert HARM in seen.page.locator("main").text_content()
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
             assert seen.page.locator("figure svg, figure canvas").count() >= 7
-
-
-def test_the_histogram_says_which_side_a_bin_is_on():
-    bins = [{"from": low, "to": low + 0.25, "interactions": 1} for low in (0.0, 0.25, 0.5, 0.75)]
-    assert [row["what"] for row in sided(bins)] == ["probably noise"] * 2 + ["probably real"] * 2
 
 
 def test_it_takes_less_than_three_screens(made, browser):

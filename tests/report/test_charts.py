@@ -40,10 +40,13 @@ def test_more_names_than_colours_begin_again():
 
 
 def test_noise_and_real_have_colours_of_their_own():
-    rows = [{"what": name, "from": 0.0, "to": 0.5, "height": 1.0} for name in ("0", "1")]
-    words = "p_real", "share", ".1%"
-    assert scale_of(charts.histogram(rows, ["0", "1"], *words).to_dict()) == {"0": NOISE, "1": REAL}
-    assert scale_of(charts.histogram(rows[:1], ["all"], *words).to_dict()) == {"all": REAL}
+    bins = [{"from": 0.0, "to": 0.5, "interactions": 3}, {"from": 0.5, "to": 1.0, "interactions": 4}]
+    drawn = charts.histogram(bins).to_dict()
+    assert scale_of(drawn) == {"probably noise": NOISE, "probably real": REAL}
+    assert [(row["what"], row["interactions"]) for row in rows_of(drawn)] == [
+        ("probably noise", 3),
+        ("probably real", 4),
+    ]
 
 
 @pytest.mark.parametrize("names", [["mf"], ["mf", "gmf"]])
@@ -51,10 +54,6 @@ def test_one_run_needs_no_legend(names):
     learned = [{"run": name, "epoch": 1, **INTERVAL} for name in names]
     legend = charts.learning(learned, "loss", names).to_dict()["layer"][1]["encoding"]["color"]["legend"]
     assert legend == (None if len(names) == 1 else {"symbolType": "stroke", "symbolSize": 400})  # shows the dashes too
-    by_value = [{"run": name, "group": "1", "mean": 0.5} for name in names]
-    drawn = charts.groups(by_value, "mean", "stars", ["1"], names).to_dict()
-    assert (drawn["encoding"]["color"]["legend"] is None) == (len(names) == 1)
-    assert "layer" not in drawn, "a mean without an interval"
 
 
 RATE = {"label": "1 to 3", "noise_rate": 0.25, "low": 0.2, "high": 0.3, "interactions": 40}

@@ -24,7 +24,6 @@ TWO_SENSES = (
     "An item that was chosen and then disliked is not noise in the first sense. p_calibrated answers the second."
 )
 LEVELS: dict[str, Level] = {"serious": "bad", "notice": "warning"}
-SIDES = ("probably noise", "probably real")
 SHOWN = 10  # rows of a table
 UNFOLDED = 2  # charts of the noise that are always shown
 USEFUL = 0.7  # an AUC below this tells too little about a single interaction to be called a success
@@ -110,8 +109,7 @@ def _noise(section: Section, summary: Summary, log: Log) -> None:
             "popularity says something about these (basis: popularity)."
         )
     text = f"{noise['suspects'] / total:.1%} of the interactions are more probably noise than not."
-    bins = charts.histogram(sided(noise["histogram"]), SIDES, "p_real", "interactions", ",.0f")
-    drawn = [Chart("How sure the audit is", bins, text)]
+    drawn = [Chart("How sure the audit is", charts.histogram(noise["histogram"]), text)]
     for name, title, axis in (
         ("by_popularity", "Noise by popularity", "interactions of the item"),
         ("by_activity", "Noise by activity", "interactions of the user"),
@@ -137,11 +135,6 @@ def _noise(section: Section, summary: Summary, log: Log) -> None:
     for side in ("user", "item"):
         title = f"{side.capitalize()}s with most noise"
         section.table(_noisiest(title, noise[f"noisiest_{side}s"], side, titles if side == "item" else {}), title)
-
-
-def sided(bins: Sequence[Summary]) -> list[Summary]:
-    """The bins of a histogram, with the side that each is on."""
-    return [{**row, "what": SIDES[row["to"] > 0.5], "height": row["interactions"]} for row in bins]
 
 
 def _rate(row: Summary) -> str:

@@ -20,7 +20,7 @@ def report(
     ] = None,
     opening: o.Opening,
 ) -> None:
-    """Write a page about one or several runs: metrics, users, noise, recommendations, settings."""
+    """Write a page about one or several runs of the same data: metrics, users, recommendations, settings."""
     if output is not None and output.is_dir():
         raise InputError(f"-o {output} is a folder; name a file in it, as {output / 'report.html'}.")
     if len({run.resolve() for run in runs}) < len(runs):

@@ -10,7 +10,7 @@ import numpy as np
 from accord.evaluation.significance import Comparison
 from accord.report import charts
 from accord.report.page import Chart, Fact, Level, Section
-from accord.report.runs import EASE, MOST_SECONDS, Entry, Interval, Runs, intervals
+from accord.report.runs import EASE, MOST_SECONDS, Interval, Runs, intervals
 from accord.report.tables import Cell, Table, p_text, signed
 
 HISTORY = "interactions in training"
@@ -23,9 +23,6 @@ MATTERS = 0.02  # a smaller relative difference is called slight, even if it is 
 
 def summary(runs: Runs, section: Section) -> None:
     """The best metrics and the runs that reach them; for a single run, their intervals."""
-    if not runs.comparable:
-        section.callout("The runs have different data or tests, so their metrics cannot be compared.", "warning")
-        return
     if runs.testable:
         best = runs.best(runs.runs)
         other = runs.best([one for one in runs.entries if one is not best])
@@ -39,11 +36,6 @@ def summary(runs: Runs, section: Section) -> None:
         best = max(runs.runs, key=lambda one: one.metrics[metric].mean)
         note = best.name if several else f"95%: {best.metrics[metric].ends}"
         facts.append(Fact(metric, f"{best.metrics[metric].mean:.4f}", note))
-    aucs = [(one.detection["auc"], one.name) for one in runs.runs if one.detection is not None]
-    if aucs:
-        popularity = runs.runs[0].detection_by_popularity()
-        chance = "0.5 is chance" + (f", popularity {popularity['auc']:.3f}" if popularity else "")
-        facts.append(Fact("noise detection (AUC)", f"{max(aucs)[0]:.3f}", max(aucs)[1] if several else chance))
     widest = max(runs.runs, key=lambda one: one.coverage)
     note = widest.name if several else f"of all items, in lists of {runs.k}"
     facts.append(Fact("items recommended", f"{widest.coverage:.0%}", note))
@@ -72,7 +64,7 @@ def verdict(
 
 
 def metrics(runs: Runs, section: Section) -> None:
-    if runs.comparable and len(runs.entries) > 1:
+    if len(runs.entries) > 1:
         section.charts(
             [
                 dots(metric, {one.name: one.metrics[metric] for one in runs.entries}, runs.grey)
@@ -110,12 +102,12 @@ def _means(runs: Runs) -> Table:
     if any(one.spread for one in runs.entries):
         columns["± over seeds"] = [one.spread.get(runs.ndcg) for one in runs.entries]
         notes[0] += f" ±: standard deviation of {runs.ndcg} over the seeds."
-    if runs.comparable and len(runs.entries) > 1:
+    if len(runs.entries) > 1:
         notes[0] += " The best of each column is marked."
     else:
         marked.clear()
     models = {one.recommender.run.config.model for one in runs.entries}
-    if runs.comparable and len(runs.runs) == 1 and EASE[0] not in models:
+    if len(runs.runs) == 1 and EASE[0] not in models:
         stand_in = f"{EASE[1]} stands for it" if EASE[1] in models else "it is left out"
         notes.append(f"Dense EASE takes too much memory or more than {MOST_SECONDS} seconds on this data: {stand_in}.")
     if runs.testable:
@@ -139,11 +131,7 @@ Group = tuple[str, int, list[Interval]]  # name, number of users, NDCG of each r
 
 def users(runs: Runs, section: Section) -> None:
     section.text("Users by their number of training interactions. Users without any are cold.")
-    if not runs.comparable:
-        for one in runs.entries:
-            section.table(_by_history(f"{runs.ndcg} by history: {one.name}", [one], _groups(runs, [one])))
-        return
-    groups = _groups(runs, runs.entries)
+    groups = _groups(runs)
     rows = [
         {"group": group, "run": name, **vars(interval)}
         for group, _, means in groups
@@ -151,14 +139,16 @@ def users(runs: Runs, section: Section) -> None:
     ]
     chart = charts.groups(rows, runs.ndcg, HISTORY, [group for group, *_ in groups], runs.names, runs.grey)
     means = [f"{means[0].mean:.4f} for users with {group} interactions" for group, _, means in groups]
-    table = _by_history(f"{runs.ndcg} by history", runs.entries, groups)
+    cells = tuple((group, f"{number:,}", *map(str, means)) for group, number, means in groups)
+    table = Table(f"{runs.ndcg} by history", (HISTORY, "users", *runs.names), cells)
     title = f"{runs.ndcg} by history, with 95% intervals"
     section.chart(Chart(title, chart, f"{runs.names[0]}: {', '.join(means)}.", table))
 
 
-def _groups(runs: Runs, entries: Sequence[Entry]) -> list[Group]:
+def _groups(runs: Runs) -> list[Group]:
     """The users of the test by history: the cold ones, and the others in four groups of about equal size."""
-    counts = entries[0].recommender.train.counts[entries[0].evaluation.users]
+    first = runs.runs[0]
+    counts = first.recommender.train.counts[first.evaluation.users]
     masks = {"0 (cold)": counts == 0}
     if counts.any():
         edges = np.unique(np.quantile(counts[counts > 0], [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf"))
@@ -167,12 +157,7 @@ def _groups(runs: Runs, entries: Sequence[Entry]) -> list[Group]:
             name = f"{start:,}" if start == end else f"{start:,} to {end:,}"
             masks[name] = (counts >= start) & (counts <= end)
     return [
-        (name, int(keep.sum()), [intervals(one.evaluation, keep, [runs.ndcg])[runs.ndcg] for one in entries])
+        (name, int(keep.sum()), [intervals(one.evaluation, keep, [runs.ndcg])[runs.ndcg] for one in runs.entries])
         for name, keep in masks.items()
         if keep.any()
     ]
-
-
-def _by_history(title: str, entries: Sequence[Entry], groups: Sequence[Group]) -> Table:
-    rows = tuple((group, f"{number:,}", *map(str, means)) for group, number, means in groups)
-    return Table(title, (HISTORY, "users", *(one.name for one in entries)), rows)

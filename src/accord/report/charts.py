@@ -68,18 +68,15 @@ def dots(rows: Sequence[Row], metric: str, names: Sequence[str], grey: Sequence[
 def groups(
     rows: Sequence[Row], metric: str, title: str, order: Sequence[str], names: Sequence[str], grey: Sequence[str] = ()
 ) -> Drawing:
-    """A metric of each run in each group. Rows: group, run, mean and, for an interval, low and high."""
-    interval = "low" in rows[0]
+    """A metric of each run in each group with its interval. Rows: group, run, mean, low, high."""
     base = _chart(rows).encode(
         x=alt.X("group:N", sort=list(order), title=title, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
         xOffset=alt.XOffset("run:N", sort=list(names)),
         color=alt.Color("run:N", scale=_colours(names, grey), sort=list(names), legend=_legend(names)),
-        tooltip=[*_tooltips("group", "run"), *_mean_tooltips(metric, interval)],
+        tooltip=[*_tooltips("group", "run"), *_mean_tooltips(metric)],
     )
     points = base.mark_point(filled=True, size=60, opacity=1)
-    if not interval:
-        return points
     return alt.layer(base.mark_rule(strokeWidth=2).encode(y="low:Q", y2="high:Q"), points)
 
 
@@ -99,22 +96,24 @@ def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
     return alt.layer(band, base.mark_line(strokeWidth=2).encode(y="mean:Q", strokeDash=dash))
 
 
-def histogram(rows: Sequence[Row], names: Sequence[str], title: str, axis: str, form: str) -> Drawing:
-    """Interactions by their probability of being real, one histogram for each name. Rows: what, from, to, height."""
-    colours = [NOISE, REAL] if len(names) == 2 else [REAL]
-    overlap = len({row["from"] for row in rows}) < len(rows)
-    bars = _chart(rows).mark_bar(opacity=0.55 if overlap else 1, binSpacing=0 if overlap else 1, stroke=None)
-    numbers = alt.Axis(format="%" if form.endswith("%") else form)  # altair gives shares the digits that they need
-    return bars.encode(
-        x=alt.X("from:Q", bin="binned", title=title, axis=alt.Axis(values=TENTHS, format=".1f"), **PROBABILITY),
-        x2="to:Q",
-        y=alt.Y("height:Q", stack=None, title=axis, axis=numbers),
-        color=alt.Color("what:N", scale=alt.Scale(domain=list(names), range=colours), legend=_legend(names)),
-        tooltip=[*_tooltips("what", **{"from": ".2f", "to": ".2f"}), alt.Tooltip("height:Q", title=axis, format=form)],
-    )
-
-
 # --- audits: of pieces of the summary
+
+
+def histogram(bins: Sequence[Row]) -> Drawing:
+    """Interactions by p_real, in the colours of noise and of real preferences. Rows: from, to, interactions."""
+    sides = ["probably noise", "probably real"]
+    rows = [{"what": sides[row["to"] > 0.5], **row} for row in bins]
+    return (
+        _chart(rows)
+        .mark_bar(binSpacing=1, stroke=None)
+        .encode(
+            x=alt.X("from:Q", bin="binned", title="p_real", axis=alt.Axis(values=TENTHS, format=".1f"), **PROBABILITY),
+            x2="to:Q",
+            y=alt.Y("interactions:Q", stack=None, axis=alt.Axis(format=",.0f")),
+            color=alt.Color("what:N", scale=alt.Scale(domain=sides, range=[NOISE, REAL]), legend=alt.Legend()),
+            tooltip=_tooltips("what", **{"from": ".2f", "to": ".2f"}, interactions=",.0f"),
+        )
+    )
 
 
 def lorenz(curve: Mapping[str, Sequence[float]]) -> Drawing:

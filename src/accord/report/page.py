@@ -1,24 +1,8 @@
 """HTML reports: one file that opens from disk, with its charts inside.
 
-A page is a title, a lead and sections; a section is a list of blocks, shown in the order in which they were added:
-
-    page = Page("Audit of clicks.csv", "8,000 interactions of 400 users.")
-    section = page.section("Health of the log", "Checks of the log itself.")
-    section.callout("Denoising does not help here.", "info")
-    section.facts([Fact("interactions", "8,000", "duplicates merged"), Fact("users", "400")])
-    section.findings([Finding("warning", "17 duplicate pairs", "The same user and item …", ["u1 · i7"], "Merge them.")])
-    section.table(Table("Noise by user", ("user", "share"), rows, ("A note.",)))
-    section.chart(Chart("Lorenz curve", alt.Chart(table)…, "Half of the items have 92% of all clicks.", data))
-    section.charts([Chart(…), Chart(…)], folded="Over time")  # side by side, folded under this title
-    page.section("How to reproduce", folded=True).code("accord audit clicks.csv")
-    page.write(Path("report.html"))
-
-All text is escaped. The contents at the top link to the sections by title.
-
-Charts are altair charts or layers of them; use `charts` instead of facets or concatenations, whose width cannot follow
-the screen. `charts.js` sets their width and look. Leave colours out, or use `REAL`, `NOISE`, `SOFT` and `SERIES[n]`:
-these are CSS variables, so one chart works in light, dark and print. `summary` is one sentence that says what the chart
-shows, for screen readers too; `data` is a table of its numbers, folded below it.
+A page is a title, a lead and sections; a section is a list of blocks, shown in the order in which they were added.
+All text is escaped. Charts are altair charts or layers of them, without facets or concatenations, whose width cannot
+follow the screen; their colours are `REAL`, `NOISE`, `SOFT` and `SERIES[n]`, CSS variables for light, dark and print.
 
 The page loads nothing: its content security policy allows only the scripts and styles inside the file. Vega, about
 0.9 MB, is included only if there are charts.

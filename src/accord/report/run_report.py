@@ -12,7 +12,7 @@ from accord.recommender.recommender import Recommender
 from accord.report.accuracy import metrics, summary, users
 from accord.report.page import Fact, Page, Section
 from accord.report.runs import Entry, Runs
-from accord.report.sections import beliefs, members, recommendations, training
+from accord.report.sections import members, recommendations, training
 from accord.report.tables import Cell, Table
 
 PARTS = ("users", "items", "train", "valid", "test")
@@ -30,13 +30,15 @@ def _page(runs: Runs) -> Page:
     first = runs.runs[0]
     data = first.recommender.metrics["dataset"]
     name = first.name if len(runs.runs) == 1 else f"{len(runs.runs)} runs"
-    page = Page(f"{name} on {data['name'] if runs.comparable else 'different data'}", _lead(runs, data))
+    lead = (
+        f"{data['users']:,} users, {data['items']:,} items, {data['train']:,} training interactions; "
+        f"evaluated on {data['test']:,} held-out pairs of {len(first.evaluation.users):,} users."
+    )
+    page = Page(f"{name} on {data['name']}", lead)
     summary(runs, page.section("Summary"))
     metrics(runs, page.section("Metrics"))
     if any(one.recommender.metrics.get("members") for one in runs.runs):
         members(runs, page.section("Members and votes"))
-    if any(one.beliefs is not None for one in runs.runs):
-        beliefs(runs, page.section("Which interactions are real"))
     recommendations(runs, page.section("Recommendations"))
     users(runs, page.section("Accuracy by user history", folded=True))
     if any(one.recommender.history for one in runs.runs):
@@ -46,20 +48,10 @@ def _page(runs: Runs) -> Page:
     return page
 
 
-def _lead(runs: Runs, data: Mapping[str, Any]) -> str:
-    if not runs.comparable:
-        return ", ".join(f"{one.name} on {one.recommender.metrics['dataset']['name']}" for one in runs.runs) + "."
-    return (
-        f"{data['users']:,} users, {data['items']:,} items, {data['train']:,} training interactions; "
-        f"evaluated on {data['test']:,} held-out pairs of {len(runs.runs[0].evaluation.users):,} users."
-    )
-
-
 def _data_and_settings(runs: Runs, section: Section) -> None:
     details = [one.recommender.metrics for one in runs.runs]
-    if runs.comparable:
-        section.facts([Fact(part, f"{details[0]['dataset'][part]:,}") for part in PARTS])
-    rows = [_about(one, not runs.comparable) for one in runs.runs]
+    section.facts([Fact(part, f"{details[0]['dataset'][part]:,}") for part in PARTS])
+    rows = [_about(one) for one in runs.runs]
     section.table(Table("Runs", tuple(rows[0]), tuple(tuple(row.values()) for row in rows)))
     for note in dict.fromkeys(note for one in details for note in one["dataset"]["notes"]):
         section.note(note)
@@ -76,12 +68,11 @@ def _data_and_settings(runs: Runs, section: Section) -> None:
     section.table(Table("All settings", ("setting", *configs), every), "All settings")
 
 
-def _about(one: Entry, with_data: bool) -> dict[str, Cell]:
+def _about(one: Entry) -> dict[str, Cell]:
     metrics = one.recommender.metrics
-    data, entries = metrics["dataset"], metrics["runs"]
+    entries = metrics["runs"]
     return {
         "run": one.name,
-        **({"data": data["name"], **{part: f"{data[part]:,}" for part in PARTS}} if with_data else {}),
         "protocol": metrics["protocol"]["name"],
         "seeds": ", ".join(str(entry["seed"]) for entry in entries),
         "epochs": ", ".join(str(entry["epochs"]) for entry in entries),

@@ -10,15 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.data.csr import IntArray
-from accord.data.interactions import Interactions
+from accord.errors import InputError
 from accord.evaluation.evaluate import Evaluation
-from accord.evaluation.noise import detection, labels
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
 from accord.models import can_hold, cost_of
 from accord.models.base import Shape
 from accord.recommender.recommender import Recommender
 
-MOST_JUDGED = 2_000_000  # interactions; more give the same numbers
 SAMPLE = 5_000  # users whose recommendations are counted: enough for shares to the percent
 MOST_SECONDS = 30  # EASE is fitted as a baseline if it takes no longer
 EASE = ("ease", "sparse-ease")  # the second where the first is too large
@@ -74,36 +72,6 @@ class Entry:
         runs = self.evaluation.mean()
         names = runs[0] if len(runs) > 1 else {}
         return {name: float(np.std([run[name] for run in runs], ddof=1)) for name in names}
-
-    @cached_property
-    def interactions(self) -> Interactions:
-        """The training interactions, or a random sample if there are very many."""
-        every = self.recommender.trained_on
-        if len(every) <= MOST_JUDGED:
-            return every
-        return every.take(np.sort(np.random.default_rng(0).choice(len(every), MOST_JUDGED, False, shuffle=False)))
-
-    @cached_property
-    def beliefs(self) -> Floats | None:
-        """How probable the method holds it that each of these interactions is real; None without a method."""
-        if self.recommender.run.config.method is None:
-            return None
-        recommender = self.recommender
-        return recommender.beliefs_of_rows(*self.interactions.rows_in(recommender.users, recommender.items))
-
-    @cached_property
-    def detection(self) -> dict[str, float] | None:
-        """How well the beliefs separate real interactions from noise, if values label them."""
-        return None if self.beliefs is None else self._detection(self.beliefs)
-
-    def detection_by_popularity(self) -> dict[str, float] | None:
-        """How well the popularity of the items alone separates them."""
-        _, items = self.interactions.rows_in(self.recommender.users, self.recommender.items)
-        return self._detection(self.recommender.train.popularity()[items].astype(np.float64))
-
-    def _detection(self, scores: Floats) -> dict[str, float] | None:
-        masks = labels(self.interactions)
-        return None if masks is None else detection(scores[masks[0]], masks[1])
 
     @cached_property
     def recommended(self) -> IntArray:
@@ -163,22 +131,26 @@ def baselines(runs: Sequence[Entry], ks: Sequence[int]) -> list[Entry]:
     return [fit_baseline(name, first, ks) for name in names if name not in models]
 
 
-def have_same_data(entries: Sequence[Entry]) -> bool:
-    """Whether all have the same ids, history and test, so that their metrics can be compared."""
+def require_same_data(entries: Sequence[Entry]) -> None:
+    """Refuse runs with other ids, histories or tests than the first, whose metrics cannot be compared."""
     first, *others = (entry.recommender for entry in entries)
     test = first.relevant()
-    return all(
-        first.users.ids.equals(other.users.ids)
-        and first.items.ids.equals(other.items.ids)
-        and np.array_equal(first.train.keys, other.train.keys)
-        and np.array_equal(first.seen.keys, other.seen.keys)
-        and np.array_equal(test.pairs.keys, other.relevant().pairs.keys)
-        for other in others
-    )
+    for entry, other in zip(entries[1:], others, strict=True):
+        if not (
+            first.users.ids.equals(other.users.ids)
+            and first.items.ids.equals(other.items.ids)
+            and np.array_equal(first.train.keys, other.train.keys)
+            and np.array_equal(first.seen.keys, other.seen.keys)
+            and np.array_equal(test.pairs.keys, other.relevant().pairs.keys)
+        ):
+            raise InputError(
+                f"{entry.folder} has other data or another test than {entries[0].folder}, so they cannot be compared; "
+                "give runs of the same data and split, or make a report of each."
+            )
 
 
 class Runs:
-    """The runs of a report, and their baselines if all have the same data."""
+    """The runs of a report, which all have the same data, and their baselines."""
 
     def __init__(self, runs: Sequence[tuple[str, Recommender]]) -> None:
         """Each run with its folder."""
@@ -187,15 +159,15 @@ class Runs:
             Entry(name, recommender, _evaluate(recommender, ks), folder)
             for name, (folder, recommender) in zip(_names(runs), runs, strict=True)
         ]
-        self.comparable = have_same_data(self.runs)
-        self.baselines = baselines(self.runs, ks) if self.comparable else []
+        require_same_data(self.runs)
+        self.baselines = baselines(self.runs, ks)
         self.entries = [*self.runs, *self.baselines]
         self.names = [one.name for one in self.entries]
         self.grey = [one.name for one in self.baselines[:1]]  # in charts
         self.ks = shown_ks(self.runs[0].evaluation)
         self.k = self.ks[-1]
         self.recall, self.ndcg = f"recall@{self.k}", f"ndcg@{self.k}"
-        self.testable = self.comparable and len(self.entries) > 1 and len(self.runs[0].evaluation.users) > 1
+        self.testable = len(self.entries) > 1 and len(self.runs[0].evaluation.users) > 1
 
     def best(self, entries: Sequence[Entry]) -> Entry:
         """The one with the highest NDCG."""
