@@ -51,10 +51,7 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "significance": (("evaluation/significance.py",), ("evaluation/test_significance.py",)),
     "files": (("io/files.py",), ("io/test_files.py", "io/test_parquet.py")),
     "guard": (("serve/guard.py",), ("serve/test_guard.py",)),
-    "sampling": (
-        ("data/sampling.py",),
-        ("data/test_sampling.py", "data/test_sampling_draws.py", "data/test_user_shard.py"),
-    ),
+    "sampling": (("data/sampling.py",), ("data/test_sampling.py", "data/test_sampling_draws.py")),
     "splits": (("data/split.py",), ("data/test_split.py",)),
     "checkpoints": (("training/checkpoints.py",), ("training/test_checkpoints.py",)),
     "fitting": (("fitting.py",), ("test_fitting.py",)),

@@ -1,8 +1,8 @@
 """`accord` and `python` that start in a moment: forked from a process that has imported all of it already.
 
 The examples of the docs are hundreds of commands, and two thirds of the time of a short one goes on imports. Commands
-run by the real programs are in tests/cli, in `make heavy` and in `make wheel-check`. Tests that kill a command, or
-run one on several ranks, start it with `started.Started`.
+run by the real programs are in tests/cli, in `make heavy` and in `make wheel-check`. Tests that kill a command
+start it with `started.Started`.
 
 As a script: the process to fork from (`serve SOCKET`), or what stands for a program (`ask SOCKET PROGRAM WORDS`; with
 `start PIPE SOCKET PROGRAM WORDS` it writes the forked process's id into the pipe).

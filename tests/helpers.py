@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -32,7 +30,7 @@ from accord.training.plan import plan
 from accord.training.run import RunSpec
 from accord.training.stack import train_stack
 from accord.training.trainer import TrainState
-from started import Started, environment, programs
+from started import environment, programs
 
 torch.set_num_threads(1)  # threads that wait for each other make tiny steps fifty times slower on a busy machine
 
@@ -202,35 +200,10 @@ def assert_same_run(stack: dict[str, Tensor], run: int, alone: dict[str, Tensor]
         torch.testing.assert_close(tensor, other[name], rtol=1e-4, atol=1e-6, msg=lambda m, name=name: f"{name}: {m}")
 
 
-def start_ranks(size: int, program: str, *words: Any, forked: bool = True) -> list[subprocess.Popen[str]]:
-    """Processes of `accord`, or of `python` and a script, with the environment variables of torchrun. `forked` from one
-    that has imported everything, which a process that uses CUDA cannot be."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
-    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    own = [{**environment(), **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(size)]
-    if forked:
-        return [Started(program, *words, env=env) for env in own]
-    command = [sys.executable, *(["-m", "accord"] if program == "accord" else []), *map(str, words)]
-    return [subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) for env in own]
-
-
 def run_python(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
     """Python with a script, or with `-c` and code, run to its end. What tests how Python starts needs a real one."""
     more = {"capture_output": True, "text": True, "env": environment()} | more
     return subprocess.run([str(programs() / "python"), *map(str, words)], check=False, **more)
-
-
-def finish(processes: Sequence[subprocess.Popen[str]], seconds: float = 300) -> list[tuple[int, str]]:
-    """Their codes and what they said; none outlives the test."""
-    try:
-        said = [process.communicate(timeout=seconds)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    return [(process.returncode, text) for process, text in zip(processes, said, strict=True)]
 
 
 def script(path: Path, name: str) -> ModuleType:

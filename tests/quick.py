@@ -19,7 +19,6 @@ STARTERS = {
     "documents",
     "multiprocessing",
     "postgres",
-    "rank_worker",
     "ray",
     "serving",
     "started",

@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "config": {"errors"},
     "io": {"errors"},
     "protocol": {"errors"},
-    "nn": {"errors", "kernels", "random"},
+    "nn": {"kernels", "random"},
     "data": {"errors", "io", "kernels", "random"},
     "evaluation": {"data", "errors", "kernels", "protocol"},
     "models": {"config", "data", "errors", "kernels", "nn", "protocol", "random"},  # a model only scores
@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "posteriors": {"config", "data", "evaluation", "models"},
     "consensus": {
-        *("config", "data", "errors", "evaluation", "kernels", "methods", "models", "nn", "posteriors", "training"),
+        *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "posteriors", "training"),
     },
     "recommender": {
         "consensus",
@@ -54,7 +54,6 @@ ROOMS: dict[str, set[str]] = {
         "io",
         "methods",
         "models",
-        "nn",
         "protocol",
         "recommender",
         "training",
@@ -70,7 +69,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "cli": {
         *("auditing", "config", "data", "errors", "comparing", "evaluation", "fitting", "io", "methods"),
-        *("models", "nn", "posteriors", "recommender", "report", "serve", "training", "version"),
+        *("models", "posteriors", "recommender", "report", "serve", "training", "version"),
     },
 }
 LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab imports; the product is open to all

@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,15 @@ from accord.data.columns import Columns
 from accord.data.interactions import Dataset
 from accord.data.load import load
 from accord.errors import Argument, InputError
-from accord.evaluation.evaluate import Evaluation, Relevant, validation_part
+from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, validation_part
+from accord.evaluation.ranking import Ranker
 from accord.io.files import only_writer
 from accord.methods import MethodSpec
 from accord.models import ModelSpec
-from accord.nn.ranks import ALONE, Ranks
 from accord.protocol import Protocol
 from accord.recommender.recommender import Recommender
 from accord.training.callbacks import Callback, watched_by
 from accord.training.plan import find_device, model_and_method, plan
-from accord.training.processes import evaluate_together, gathered, require_shardable
 from accord.training.run import RunSpec
 from accord.training.trainer import Diverged, Progress
 
@@ -81,7 +80,6 @@ def fit(
     recommender = fit_run(
         dataset, run, device=device, out=out, resume=resume, refit=refit, watch=watch, context=context
     )
-    assert recommender is not None  # one process is the first
     for callback in callbacks:
         callback.on_metrics(recommender.metrics["mean"])
     return recommender
@@ -104,23 +102,16 @@ def fit_run(
     resume: bool = False,
     refit: bool | None = None,
     watch: Callable[[Progress], None] | None = None,
-    ranks: Ranks = ALONE,
     context: RunContext = RunContext(),  # noqa: B008  # it is frozen
-) -> Recommender | None:
-    """Train, evaluate and save a run that was planned. Several processes call it with the same arguments and the whole
-    data: the recommender comes back in the first, which writes it where all can write, and None elsewhere.
-    """
-    place, folder, first = find_device(device), None if out is None else Path(out), ranks.rank == 0
-    watch = watch if first else None
-    require_shardable(ranks, run, data)
-    with only_writer(folder if first else None):
+) -> Recommender:
+    """Train, evaluate and save a run that was planned."""
+    place, folder = find_device(device), None if out is None else Path(out)
+    with only_writer(folder):
         times = [time.perf_counter()]
-        trained, diverged = _search(data, run, place, folder, resume, watch, ranks)
+        trained, diverged = _search(data, run, place, folder, resume, watch)
         times.append(time.perf_counter())
-        recommender = _evaluate(trained, data, place, watch, ranks)
+        recommender = _evaluate(trained, data, place, watch)
         times.append(time.perf_counter())
-        if recommender is None:
-            return None
         usual = not run.kind.learns and run.config.protocol.name == "corrected"
         if (usual if refit is None else refit) and recommender.holds_out:
             _refit(recommender, trained, place, watch)
@@ -130,7 +121,7 @@ def fit_run(
         took = zip(("train", "evaluate", "refit"), np.diff(times), strict=False)
         seconds = {"read": context.read_seconds, **{name: float(value) for name, value in took}, **trained.seconds}
         recommender.metrics["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
-        more = {"ranks": ranks.size if ranks.size > 1 else None, "diverged": diverged, "command": context.command}
+        more = {"diverged": diverged, "command": context.command}
         recommender.metrics |= {name: value for name, value in more.items() if value is not None}
         if folder is not None:
             recommender.save(folder, overwrite=True)
@@ -139,11 +130,11 @@ def fit_run(
 
 def _search(
     data: Dataset, run: RunSpec, device: torch.device, folder: Path | None, resume: bool,
-    watch: Callable[[Progress], None] | None, ranks: Ranks,
+    watch: Callable[[Progress], None] | None,
 ) -> tuple[Trained, str | None]:  # fmt: skip
     """The trained run, the recipe of a consensus chosen on the validation; and a sentence on runs that diverged."""
     try:
-        return train_run(data, run, device, folder=folder, resume=resume, watch=watch, ranks=ranks), None
+        return train_run(data, run, device, folder=folder, resume=resume, watch=watch), None
     except Diverged as error:
         if error.rest is None:
             raise
@@ -153,23 +144,18 @@ def _search(
 
 
 def _evaluate(
-    trained: Trained, data: Dataset, device: torch.device, watch: Callable[[Progress], None] | None, ranks: Ranks
-) -> Recommender | None:
-    """The recommender with its metrics on the test; None in all processes but the first.
+    trained: Trained, data: Dataset, device: torch.device, watch: Callable[[Progress], None] | None
+) -> Recommender:
+    """The recommender with its metrics on the test.
 
     A log with times asks for one more fit: the recipe on train and validation, which both came before the test.
     """
     run, rules = trained.run, trained.run.config.protocol
     relevant, held_out = Relevant.of_test(data, rules), bool(data.test_noisy or data.test)
-    evaluation = (
-        evaluate_together(ranks, run, data, trained.method, relevant, device, watch)
-        if held_out
-        else Evaluation.none(len(run.config.seeds))
-    )
-    method = gathered(ranks, run, data, trained.method)
-    if method is None or evaluation is None:
-        return None
-    recommender = Recommender.of_training(replace(trained, method=method), data, relevant, evaluation)
+    evaluation = Evaluation.none(len(run.config.seeds))
+    if held_out:
+        evaluation = _on_test(trained, data, relevant, device, watch)
+    recommender = Recommender.of_training(trained, data, relevant, evaluation)
     recommender.evaluate_members(trained, relevant)
     if rules.test_history != "train+valid" or not held_out:
         return recommender
@@ -180,6 +166,25 @@ def _evaluate(
     newer = {name: again.metrics[name] for name in ("runs", "mean", "std", "groups")}
     again.metrics = recommender.metrics | newer | {"before_validation": {"mean": recommender.metrics["mean"]}}
     return again
+
+
+def _on_test(
+    trained: Trained, data: Dataset, relevant: Relevant, device: torch.device,
+    watch: Callable[[Progress], None] | None,
+) -> Evaluation:  # fmt: skip
+    if not len(relevant.users):
+        raise InputError("the test holds no pair to evaluate on; give more data, another split or another clean rule.")
+    config, method, train = trained.run.config, trained.method, data.training_csr()
+    ranker = Ranker.of(
+        method.target, method.score_all, len(config.seeds), relevant.seen, train, config.protocol, device
+    )
+
+    def on_progress(done: int) -> None:
+        if watch is not None:
+            watch(Progress("the test", done, len(relevant.users), unit="users"))
+
+    with torch.no_grad():
+        return evaluate(ranker, relevant, config.ks, on_progress)
 
 
 def _refit(

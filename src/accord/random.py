@@ -1,9 +1,9 @@
-"""Every stream of random numbers: a seed for each purpose, a stream for each run, and draws of which a part is kept."""
+"""Every stream of random numbers: a seed for each purpose, a stream for each run."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -19,25 +19,6 @@ def derive_seed(seed: int, purpose: str) -> int:
 def generators(seeds: Sequence[int], purpose: str, device: torch.device | str = "cpu") -> list[torch.Generator]:
     """One random stream for each run: what a run draws never depends on the other runs of its stack."""
     return [torch.Generator(device).manual_seed(derive_seed(seed, purpose)) for seed in seeds]
-
-
-def drawn_part(
-    draw: Callable[[int], Tensor], whole: int, begin: int, end: int, at_once: int = DRAWN_AT_ONCE, last: int = 1
-) -> Tensor:
-    """Numbers begin..end of `whole` that are drawn, `at_once` of them at a time; `last`: at least so many at the end.
-
-    On a CPU any pieces give the same numbers; on CUDA only the same pieces do.
-    """
-    parts = [draw(0)]
-    start = 0
-    while start < whole:
-        size = min(at_once, whole - start)
-        if whole - start - size < last:
-            size = whole - start
-        piece = draw(size)
-        parts.append(piece[max(0, begin - start) : max(0, end - start)].clone())
-        start += size
-    return torch.cat(parts)
 
 
 def random_numbers(size: int, stream: torch.Generator) -> Tensor:

@@ -270,15 +270,14 @@ def test_runs_of_one_seed_are_drawn_once(seeds, drawing):
 
 def test_the_batch_of_runs_has_all_that_their_rows_have():
     row = torch.tensor([[1, 2], [3, 4]])
-    batch = Batch(row, row + 10, 1, row.float(), torch.tensor([7.0, 8.0]), {"weight": torch.tensor([[0.5], [0.25]])})
+    batch = Batch(row, row + 10, 1, row.float(), {"weight": torch.tensor([[0.5], [0.25]])})
     found = batch.map(lambda tensor: tensor[[1, 0, 1]])
     assert found.users.tolist() == [[3, 4], [1, 2], [3, 4]]
     assert found.items.tolist() == [[13, 14], [11, 12], [13, 14]]
     assert found.mask.tolist() == [[3, 4], [1, 2], [3, 4]]
-    assert found.whole.tolist() == [8, 7, 8]
     assert found.columns["weight"].tolist() == [[0.25], [0.5], [0.25]]
     bare = Batch(row, row, 1).map(lambda tensor: tensor[[0]])
-    assert (bare.mask, bare.whole, bare.columns) == (None, None, {})
+    assert (bare.mask, bare.columns) == (None, {})
 
 
 def test_means_and_sums_of_a_batch():
@@ -292,7 +291,6 @@ def test_means_and_sums_of_a_batch():
     assert padded.sum(values).tolist() == [66, 33]
     alone = Batch(values[:1].long(), values[:1].long(), 3, torch.tensor([[1.0, 0, 0, 1, 0, 0]]))
     assert alone.mean(values[:1]).tolist() == [1 + 10]
-    assert alone._replace(whole=torch.tensor([4.0])).mean(values[:1]).tolist() == [11 / 4], "a part of a batch of four"
 
 
 def test_a_weight_counts_for_a_positive_and_not_for_its_negative():

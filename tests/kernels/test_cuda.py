@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import replace
 
@@ -10,10 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-import rank_worker
 from accord.data.interactions import Interactions
 from accord.data.sampling import Batch
-from accord.io.tensors import read_tensors
 from accord.kernels import agreement, cuda
 from accord.kernels.lookups import row_dot
 from accord.nn import adam
@@ -22,7 +19,7 @@ from accord.training import step
 from accord.training.stack import train_stack
 from accord.training.trainer import Trainer
 from accord_lab.methods import ALL_METHODS
-from helpers import assert_same_training, finish, make_method, plan_small, random_csr, small_data, spread, start_ranks
+from helpers import assert_same_training, make_method, plan_small, random_csr, small_data, spread
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 CUDA = torch.device("cuda")
@@ -198,29 +195,6 @@ def test_the_same_loss_and_gradients_as_on_the_cpu(model, method):
     torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-4, atol=1e-4)
     for one, other in zip(found[0][1], found[1][1], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("size", [1, 2])
-def test_ranks_on_gpus_give_what_one_process_gives(size, tmp_path):
-    """A rank to a GPU exchanges by NCCL, ranks that share one by gloo."""
-    cases = [
-        *({"model": model, "method": "deca", "device": "cuda"} for model in MODELS),
-        {"model": "gmf", "method": "deca-p", "seeds": 2, "batch": 43, "large": 10, "device": "cuda"},
-    ]
-    (tmp_path / "cases.json").write_text(json.dumps(cases))
-    for code, said in finish(start_ranks(size, "python", rank_worker.__file__, tmp_path, forked=False)):
-        assert code == 0, said
-    torch.set_default_dtype(torch.float64)  # as in the ranks
-    try:
-        for number, case in enumerate(cases):
-            alone = rank_worker.trained(case)
-            found = json.loads((tmp_path / f"{size}-{number}.json").read_text())
-            assert found["test"] == pytest.approx(alone.metrics["mean"], abs=1e-9)
-            weights, _ = read_tensors(tmp_path / f"{size}-{number}.safetensors")
-            for key, tensor in alone.method.state_dict().items():
-                torch.testing.assert_close(weights[key], tensor.cpu(), rtol=1e-7, atol=1e-9)
-    finally:
-        torch.set_default_dtype(torch.float32)
 
 
 LENGTHS = (0, 3, cuda.LONGEST, 1, cuda.LONGEST + 1, 4 * cuda.LONGEST + 7, cuda.SHORT + 1, cuda.SHORT, 0)

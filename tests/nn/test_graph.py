@@ -8,7 +8,6 @@ import torch
 from accord.kernels import cuda
 from accord.models.lightgcn import interaction_graph
 from accord.nn.graph import propagate
-from accord.nn.ranks import ALONE, Ranks
 from helpers import csr
 from propagation import oracle, with_strangers
 
@@ -39,24 +38,6 @@ def test_a_path_of_three_nodes_by_hand():
     for num_layers, expected in ((0, [[1, 10, 100]]), (1, [[1, 10, 100], first]), (2, [[1, 10, 100], first, second])):
         found = propagate(interaction_graph(train), nodes, num_layers).flatten()
         torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float32).mean(0))
-
-
-class Doubles(Ranks):
-    """Two processes with the same users, of which this is one: what is summed over them doubles."""
-
-    def sum(self, named):
-        for tensor in named.values():
-            tensor *= 2
-
-
-def test_what_users_send_to_items_is_summed_over_processes():
-    train = csr(2, 1, [(0, 0), (1, 0)])
-    nodes = torch.tensor([[[1.0], [1.0], [0.0]]])
-    one, two = (
-        propagate(interaction_graph(train), nodes, 1, ranks, num_users=2).flatten() for ranks in (ALONE, Doubles())
-    )
-    torch.testing.assert_close(two[2], 2 * one[2])
-    assert torch.equal(two[:2], one[:2])
 
 
 @pytest.mark.parametrize("many", [True, False])

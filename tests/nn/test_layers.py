@@ -9,23 +9,7 @@ from torch import nn
 from accord.kernels import cpu
 from accord.nn import layers
 from accord.nn.layers import Embedding, Linear, Streams, Trainable, initialise, pair_dot, unit
-from accord.nn.ranks import Ranks, SeveralRanks, Share
-from accord.random import generators
 from helpers import CPU
-
-
-@pytest.mark.parametrize("bound", [None, 0.3])
-@pytest.mark.parametrize("rows", [5, 64, 1001])
-def test_parts_of_a_table_start_as_the_table(rows, bound, monkeypatch):
-    monkeypatch.setattr("accord.nn.layers.DRAWN_AT_ONCE", 48)
-    whole = Embedding(1, rows, 3, bound=bound)
-    with torch.no_grad():
-        whole.initialise(0, generators([7], "start")[0])
-        for rank in range(3):
-            first, size = SeveralRanks(rank, 3).share(rows)
-            part = Embedding(1, Share(first, size, rows), 3, bound=bound)
-            part.initialise(0, generators([7], "start")[0])
-            assert torch.equal(part.weight, whole.weight[:, first : first + size])
 
 
 def table(rows, dim=5, runs=2, seed=0):
@@ -122,35 +106,6 @@ def test_streams_draw_for_each_run_what_it_draws_alone():
     assert torch.equal(first[4:], alone.uniform([6], CPU))
     assert not torch.equal(stack.uniform([4, 6], CPU), first)
     assert not list(stack.state_dict()), "their states are in the checkpoint, not among the weights"
-
-
-def test_a_share_of_a_table_is_known_by_its_name():
-    module = nn.ModuleDict({"user": Embedding(1, Share(4, 2, 9), 3), "item": Embedding(1, 5, 3)})
-    assert module["user"].weight.shape == (1, 2, 3)
-    assert layers.shared_out(module) == {"user.weight": Share(4, 2, 9)}
-
-
-class Whole(Ranks):
-    """Processes of which this one has rows 2 and 3 of a table, whose rows are their own numbers."""
-
-    def joined(self, own, whole, name):
-        assert own[0, :, 0].tolist() == [2, 3]
-        return torch.arange(float(whole)).view(1, whole, 1)
-
-
-def test_tables_that_are_fetched_are_whole_for_a_time():
-    table, other = Embedding(1, Share(2, 2, 5, fetched=True), 1), Embedding(1, 5, 1)
-    with torch.no_grad():
-        table.weight.copy_(torch.tensor([[[2.0], [3.0]]]))
-    module = nn.ModuleList([table, other])
-    layers.join(module, Whole())
-    with layers.whole_tables(module):
-        assert table.whole.flatten().tolist() == [0, 1, 2, 3, 4]
-        assert other.whole is other.weight
-    assert table.whole is table.weight
-    with pytest.raises(KeyError), layers.whole_tables(module):
-        raise KeyError
-    assert table.every is None, "whatever happened"
 
 
 def test_a_step_is_recordable_if_every_part_promises_it():

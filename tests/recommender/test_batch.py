@@ -17,8 +17,8 @@ from accord.recommender.batch import Part, write_lists
 from accord.recommender.recommender import Recommender
 
 
-def invoke(*arguments: str | Path, **environment: str) -> Any:
-    return CliRunner().invoke(app, ["recommend", *map(str, arguments)], env=environment)
+def invoke(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(app, ["recommend", *map(str, arguments)])
 
 
 def test_a_file_holds_what_is_recommended(tmp_path: Path, recommender: Recommender, monkeypatch: Any) -> None:
@@ -39,18 +39,6 @@ def test_parts_in_order_are_everybody(tmp_path: Path, run: Path) -> None:
     parts = [pq.read_table(tmp_path / f"{number}.parquet") for number in range(1, 8)]
     assert pa.concat_tables(parts).combine_chunks().equals(pq.read_table(whole).combine_chunks())
     assert {part.num_rows for part in parts} == {40, 45}
-
-
-def test_ranks_write_a_folder_of_parts(tmp_path: Path, run: Path) -> None:
-    for rank in range(2):
-        done = invoke(run, "--all", "--k", "5", "--out", tmp_path / "lists.parquet", RANK=str(rank), WORLD_SIZE="2")
-        assert done.exit_code == 0, done.output
-    assert sorted(path.name for path in (tmp_path / "lists.parquet").iterdir()) == [
-        "part-00001-of-00002.parquet",
-        "part-00002-of-00002.parquet",
-    ]
-    invoke(run, "--all", "--k", "5", "--out", tmp_path / "whole.parquet")
-    assert pq.read_table(tmp_path / "lists.parquet").equals(pq.read_table(tmp_path / "whole.parquet"))
 
 
 def test_a_file_is_whole_or_not_there(tmp_path: Path, recommender: Recommender, monkeypatch: Any) -> None:
@@ -83,9 +71,3 @@ def test_mistakes(run: Path, arguments: list[str], told: str) -> None:
     assert isinstance(done.exception, InputError)
     assert told in str(done.exception)
     assert not Path("x.parquet").exists()
-
-
-def test_a_file_where_ranks_need_a_folder(tmp_path: Path, run: Path) -> None:
-    (tmp_path / "lists.parquet").touch()
-    done = invoke(run, "--all", "--out", tmp_path / "lists.parquet", RANK="0", WORLD_SIZE="2")
-    assert "several processes write a folder" in str(done.exception)

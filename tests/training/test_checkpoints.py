@@ -1,21 +1,15 @@
-"""Checkpoints of one process and of several, and a training that was interrupted, resumed, refused or damaged."""
+"""Checkpoints, and a training that was interrupted, resumed, refused or damaged."""
 
 from __future__ import annotations
 
 import functools
-import os
-import signal
-import traceback
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 import torch
-import torch.distributed as dist
 
 from accord.errors import InputError
 from accord.io.tensors import read_tensors, write_tensors
-from accord.nn.ranks import ALONE, SeveralRanks, Share
 from accord.training import checkpoints, validation
 from accord.training.stack import StackTraining, train_stack
 from accord.training.stopping import Stopping
@@ -26,81 +20,8 @@ from helpers import CPU, assert_same_weights, plan_small, small_data
 EPOCHS = 3
 
 
-# --- the files themselves
-
-
-USERS = torch.arange(2 * 5 * 3, dtype=torch.float32).view(2, 5, 3)  # a table whose rows may be split
-OTHERS_TOO = {"item": torch.rand(2, 4, 3), "stream": torch.arange(7, dtype=torch.uint8), "step": torch.tensor(9)}
-HEADER = {"stage": "1/1", "state": "{}"}
-
-
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-def assert_stored(found, tensors, header=HEADER):
-    assert found[1] == header
-    assert_same_weights(found[0], tensors)
-    assert {name: tensor.dtype for name, tensor in found[0].items()} == {name: t.dtype for name, t in tensors.items()}
-
-
-def together(folder, work):
-    """What `work` gives rank 0, which is this process, where a fork of it is rank 1."""
-    child = os.fork()
-    rank = 0 if child else 1
-    try:
-        torch.set_num_threads(1)
-        place, patience = f"file://{folder}/meeting", timedelta(seconds=60)
-        dist.init_process_group("gloo", init_method=place, rank=rank, world_size=2, timeout=patience)
-        found = work(SeveralRanks(rank, 2))
-        dist.destroy_process_group()
-    except BaseException:
-        if child:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            if dist.is_initialized():
-                dist.destroy_process_group()
-            raise
-        traceback.print_exc()
-        os._exit(1)
-    if not child:
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    return found
-
-
-def test_one_process_reads_what_it_wrote_and_each_of_several_its_rows(tmp_path):
-    path, tensors = tmp_path / "checkpoint-1.safetensors", {"user": USERS, **OTHERS_TOO}
-    assert checkpoints.read(path, {}) is None
-    checkpoints.write(path, {"user": USERS + 1}, {"stage": "0"}, {}, ALONE)
-    checkpoints.write(path, tensors, HEADER, {"user": Share(0, 5, 5)}, ALONE)
-    assert names(tmp_path) == [path.name]
-    assert_stored(checkpoints.read(path, {}), tensors)
-    found = checkpoints.read(path, {"user": Share(3, 2, 5)})
-    assert_stored(found, tensors | {"user": USERS[:, 3:]})
-    other = checkpoints.read(path, {"user": Share(3, 2, 6), "lost": Share(0, 1, 2)})
-    assert_stored(other, tensors)  # a table of another size: who asked refuses it
-
-
-def test_several_processes_write_a_file_that_any_number_reads(tmp_path, monkeypatch):
-    path, tensors = tmp_path / "runs" / "checkpoint-1.safetensors", {"user": USERS, **OTHERS_TOO}
-    path.parent.mkdir()
-    path.write_bytes(b"of one process, before")
-
-    def write_and_read(ranks):
-        if ranks.rank:
-            monkeypatch.setattr(checkpoints, "write_tensors", None)  # the first writes
-        share = Share(*ranks.share(5), 5)
-        rows = USERS[:, share.first : share.first + share.size]
-        for times in (2, 1):
-            checkpoints.write(path, OTHERS_TOO | {"user": rows * times}, HEADER, {"user": share}, ranks)
-        dist.barrier()
-        assert_stored(checkpoints.read(path, {"user": share}), tensors | {"user": rows})
-        assert_stored(checkpoints.read(path, {"lost": share}), tensors)  # all of what it does not split
-
-    together(tmp_path, write_and_read)
-    assert names(path.parent) == [path.name]
-    assert_stored(checkpoints.read(path, {"user": Share(0, 5, 5)}), tensors)
 
 
 def test_checkpoints_are_found_and_removed_and_nothing_else(tmp_path):
@@ -111,9 +32,6 @@ def test_checkpoints_are_found_and_removed_and_nothing_else(tmp_path):
     for _ in range(2):  # another process may have been quicker
         checkpoints.remove(tmp_path)
         assert names(tmp_path) == sorted(others)
-
-
-# --- trainings
 
 
 class Interrupted(Exception):

@@ -14,14 +14,12 @@ import torch
 import accord
 from accord.data.columns import Columns
 from accord.data.read import read_table
-from accord.data.sampling import TrainingPairs
+from accord.data.sampling import Sampler, TrainingPairs
 from accord.data.store.prepare import prepare
-from accord.data.user_shard import sampler_of, shard_of
 from accord.errors import InputError
 from accord.methods.base import Method
 from accord.methods.normal import Normal
 from accord.models import MODELS, OF_MEMBERS
-from accord.nn.ranks import SeveralRanks
 from accord.random import generators
 from accord.training.stack import train_stack
 from accord.training.trainer import Diverged
@@ -93,21 +91,16 @@ def test_an_interaction_of_weight_zero_is_not_learned_from():
 
 
 @pytest.mark.parametrize("batching", ["pairs", "users"])
-@pytest.mark.parametrize("size", [1, 3])
-def test_columns_stay_beside_their_pairs(batching, size):
-    """In every batch, of one process or of several."""
+def test_columns_stay_beside_their_pairs(batching):
     train = weighted_data().training_csr()
-    found = 0
-    for rank in range(size):
-        shard = shard_of(train, SeveralRanks(rank, size).share(train.num_users))
-        pairs = TrainingPairs.of(shard, CPU, ("weight",))
-        for batch in sampler_of(shard, pairs, generators([1, 2], "test"), 16, "unseen", batching).epoch():
-            real = torch.ones_like(batch.users) if batch.mask is None else batch.mask
-            real = real[:, : batch.num_positives] > 0
-            users, items = (x[:, : batch.num_positives][real].numpy() for x in (batch.users, batch.items))
-            expected = coded(users + shard.first, items)
-            assert np.array_equal(batch.column("weight")[real].numpy(), expected)
-            found += len(expected)
+    found, pairs = 0, TrainingPairs.of(train, CPU, ("weight",))
+    for batch in Sampler(pairs, generators([1, 2], "test"), 16, "unseen", batching).epoch():
+        real = torch.ones_like(batch.users) if batch.mask is None else batch.mask
+        real = real[:, : batch.num_positives] > 0
+        users, items = (x[:, : batch.num_positives][real].numpy() for x in (batch.users, batch.items))
+        expected = coded(users, items)
+        assert np.array_equal(batch.column("weight")[real].numpy(), expected)
+        found += len(expected)
     assert found == 2 * len(train.items), "every pair of both runs"
 
 

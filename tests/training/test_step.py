@@ -1,4 +1,4 @@
-"""A training step: the loss of each run is added up, gradients are summed over processes, the optimiser moves."""
+"""A training step: the loss of each run is added up, the optimiser moves."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from torch import nn
 
 from accord.data.sampling import Batch
 from accord.nn.adam import Adam
-from accord.nn.layers import Embedding, Trainable
-from accord.nn.ranks import Ranks, Share
+from accord.nn.layers import Trainable
 from accord.training.step import Steps
 
 BATCH = Batch(torch.zeros(2, 4, dtype=torch.long), torch.zeros(2, 4, dtype=torch.long), 2)
@@ -35,8 +34,8 @@ class Pull(Trainable):
         return {self.weight: l2}
 
 
-def steps_of(method, l2=(0.0, 0.0), **more):
-    return Steps(method, Adam(method.parameters(), 0.5), torch.tensor(l2), **more)
+def steps_of(method, l2=(0.0, 0.0)):
+    return Steps(method, Adam(method.parameters(), 0.5), torch.tensor(l2))
 
 
 def test_losses_of_each_run_are_summed_over_steps():
@@ -72,22 +71,18 @@ def test_on_a_cpu_nothing_is_recorded():
     assert not steps.seen
 
 
-@pytest.mark.parametrize(
-    ("recordable", "alone", "records"), [(True, True, True), (False, True, False), (True, False, False)]
-)
-def test_what_does_not_promise_it_is_not_recorded(recordable, alone, records, monkeypatch):
-    """As it would be on a GPU: decided by the method, the models in it and the processes."""
+@pytest.mark.parametrize("recordable", [True, False])
+def test_what_does_not_promise_it_is_not_recorded(recordable, monkeypatch):
+    """As it would be on a GPU: decided by the method and the models in it."""
 
     class Some(Pull):
         pass
 
     Some.recordable = recordable
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _tensor: True))
-    ranks = Ranks()
-    ranks.recordable = alone
     method = Some()
     optimizer = Adam.__new__(Adam)  # it would ask for a GPU
-    assert Steps(method, optimizer, torch.zeros(2), ranks).records == records
+    assert Steps(method, optimizer, torch.zeros(2)).records == recordable
 
 
 def test_the_second_step_of_a_kind_is_recorded_unless_the_training_ends(monkeypatch):
@@ -104,48 +99,3 @@ def test_the_second_step_of_a_kind_is_recorded_unless_the_training_ends(monkeypa
     steps.ending = True
     steps.take(short, 0)
     assert asked[3:] == [("taken", 1)]
-
-
-class Noted(Ranks):
-    """Another process that has the very same gradients."""
-
-    recordable = False
-
-    def __init__(self):
-        self.summed, self.masks = [], []
-
-    def sum(self, named):
-        self.summed.append(sorted(named))
-        for tensor in named.values():
-            tensor *= 2
-
-    def note_batch(self, mask):
-        self.masks.append(mask)
-
-
-class Tables(Trainable):
-    def __init__(self):
-        super().__init__()
-        self.user, self.item = Embedding(1, Share(0, 2, 4), 1), Embedding(1, 3, 1)
-        self.unused = nn.Parameter(torch.zeros(1, 1))
-        for table in (self.user, self.item):
-            nn.init.ones_(table.weight)
-
-    def loss(self, batch):
-        return (self.user.weight.sum() + self.item.weight.sum()).view(1)
-
-    def decay(self, l2):
-        return {}
-
-
-def test_gradients_of_what_all_processes_hold_are_summed():
-    method, ranks = Tables(), Noted()
-    optimizer = torch.optim.SGD(method.parameters(), 1.0)
-    steps = Steps(method, optimizer, torch.zeros(1), ranks)
-    optimizer.step = lambda _decay, step=optimizer.step: step()
-    optimizer.taken = lambda: None
-    steps.take(BATCH._replace(mask=torch.ones(2, 4)), 0)
-    assert ranks.summed == [["item.weight"]], "not the rows of its own users, nor what has no gradient"
-    assert method.item.weight.flatten().tolist() == [-1, -1, -1]
-    assert method.user.weight.flatten().tolist() == [0, 0]
-    assert len(ranks.masks) == 1

@@ -8,10 +8,8 @@ import pytest
 import torch
 
 from accord.data.sampling import TrainingPairs
-from accord.data.user_shard import shard_of
 from accord.evaluation.evaluate import Relevant, evaluate, validation_part
 from accord.evaluation.ranking import Ranker
-from accord.nn.ranks import ALONE, SeveralRanks
 from accord.protocol import CORRECTED
 from accord.training.validation import by_loss, by_ndcg
 from helpers import CPU, one_run, plan_small, small_data, spread, train_small
@@ -65,39 +63,23 @@ def stage_of(model="mf", method="normal", seeds=(3, 5), protocol="corrected"):
 @torch.no_grad()
 def test_ndcg_is_checked_after_every_epoch():
     rules, train, stage = stage_of()
-    stopping = by_ndcg(small_data(), train, rules, stage, 7, 4, CPU, ALONE)
+    stopping = by_ndcg(small_data(), train, rules, stage, 7, 4, CPU)
     assert (stopping.rule, stopping.every, stopping.offset, stopping.patience) == ("best-ndcg", 7, 7, 4)
     assert stopping.check().tolist() == pytest.approx(validation_ndcg(stage, 2), abs=1e-12)
-
-
-@torch.no_grad()
-def test_the_checks_of_shards_add_up_to_the_check():
-    """Each process ranks for its own users; what they sum is the mean over all."""
-    data = small_data()
-    rules, whole, stage = stage_of()
-    scores = stage.target.score_all(torch.arange(whole.num_users))
-    found = []
-    for rank in range(3):
-        first, size = SeveralRanks(rank, 3).share(whole.num_users)
-        shard = shard_of(whole, (first, size))
-        own = plan_small("mf", "normal", (3, 5)).build(shard).eval()
-        own.target.score_all = lambda users, first=first: scores[:, users + first].clone()
-        found.append(by_ndcg(data, shard, rules, own, 1, 1, CPU, ALONE).check())
-    torch.testing.assert_close(sum(found), by_ndcg(data, whole, rules, stage, 1, 1, CPU, ALONE).check())
 
 
 def test_without_validation_pairs_of_known_users_nothing_is_checked():
     rules, train, stage = stage_of()
     data = small_data()
     nothing = replace(data, valid=data.valid.slice(0, 0), valid_clean=None)
-    assert by_ndcg(nothing, train, rules, stage, 1, 1, CPU, ALONE) is None
+    assert by_ndcg(nothing, train, rules, stage, 1, 1, CPU) is None
 
 
 @torch.no_grad()
 def test_loss_is_bce_with_fresh_negatives_that_were_not_seen_in_training():
     rules, train, stage = stage_of(protocol="published")
     data = small_data()
-    stopping = by_loss(data, train, rules, stage, TrainingPairs.of(train, CPU), CPU, ALONE)
+    stopping = by_loss(data, rules, stage, TrainingPairs.of(train, CPU), CPU)
     assert (stopping.rule, stopping.every, stopping.offset, stopping.patience) == ("loss-rise", 500, 501, 2)
     asked = []
     forward = stage.target.forward
@@ -119,5 +101,5 @@ def test_a_run_is_checked_with_its_own_negatives_whatever_its_neighbours():
     _, _, alone = stage_of(seeds=(5,), protocol="published")
     alone.load_state_dict({name: tensor[1:] for name, tensor in stage.state_dict().items()})
     pairs = TrainingPairs.of(train, CPU)
-    values = [by_loss(small_data(), train, rules, made, pairs, CPU, ALONE).check() for made in (stage, alone)]
+    values = [by_loss(small_data(), rules, made, pairs, CPU).check() for made in (stage, alone)]
     torch.testing.assert_close(values[0][1:], values[1])

@@ -116,9 +116,8 @@ def main() -> None:
     except InputError as error:
         sys.exit(_fail(error.for_command))
     except (KeyboardInterrupt, typer.Abort):
-        if _prints_errors():
-            again = "; the same command with --resume continues" if _command() in RESUMABLE else ""
-            print(f"\naccord: stopped{again}.", file=sys.stderr)
+        again = "; the same command with --resume continues" if _command() in RESUMABLE else ""
+        print(f"\naccord: stopped{again}.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)
@@ -170,15 +169,5 @@ def _usage_error(error: Exception) -> str | None:
 
 
 def _fail(sentence: str) -> int:
-    if _prints_errors():
-        print(f"accord: {printable(sentence)}", file=sys.stderr)
+    print(f"accord: {printable(sentence)}", file=sys.stderr)
     return 2
-
-
-def _prints_errors() -> bool:
-    """Of several processes that train one model, only one prints why all of them end."""
-    if "RANK" not in os.environ:
-        return True
-    from accord.nn.ranks import reports_failure
-
-    return reports_failure()

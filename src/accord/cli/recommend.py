@@ -29,9 +29,7 @@ def recommend(
     if_exists: Annotated[
         str, typer.Option(help="with --to: fail, replace or append where the table exists already")
     ] = "fail",
-    part: Annotated[
-        str | None, typer.Option(help="with --all: one of several parts of the users, as 2/8; torchrun sets it")
-    ] = None,
+    part: Annotated[str | None, typer.Option(help="with --all: one of several parts of the users, as 2/8")] = None,
     agreement: Annotated[
         bool, typer.Option("--agreement", help="how each member of a consensus places an item, and how many agree")
     ] = False,
@@ -101,16 +99,11 @@ def _for_all(
     from accord.cli.display import say, step_progress
     from accord.recommender.batch import Part, write_lists
 
-    to_file, of_process = isinstance(target, Path), Part.of_process()
-    share = Part.parse(part) if part is not None else of_process or Part()
-    if part is None and of_process is not None:
-        if not to_file:
-            raise InputError("--to is written by one process; give --part, or start it without torchrun.")
-        target = of_process.file_in(target)  # each process writes a file, all in one folder
+    share = Part() if part is None else Part.parse(part)
     recommender = opening.open(run)
     barred = recommender.barred(**chosen)
     with step_progress() as watch:
         on_progress = partial(watch, "ranking for users")
         users = write_lists(recommender, target, k, share, on_progress, barred, if_exists)
-    place = target if to_file else f"{target.database.label}, table {target.table}"
+    place = target if isinstance(target, Path) else f"{target.database.label}, table {target.table}"
     say(f"recommendations for {users:,} users: {place}")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -43,10 +40,6 @@ def train(
     all_metrics: o.AllMetrics = False,
     deterministic: o.Deterministic = False,
     device: o.Device = "auto",
-    cluster: o.Cluster = None,
-    num_ranks: Annotated[
-        int | None, typer.Option("--ranks", help="with --cluster: processes that train one model together")
-    ] = None,
     log: o.WeightedLog,
     labelling: o.Labelling,
     splitting: o.Splitting,
@@ -60,12 +53,6 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished run in --out")] = False,
 ) -> None:
     """Train, evaluate and save a recommender."""
-    if cluster is not None and "RANK" not in os.environ:  # which a process on the cluster has
-        from accord.config import from_package
-
-        raise typer.Exit(from_package("executors", "ray").train_on(cluster, num_ranks or 1, device, sys.argv[1:]))
-    if num_ranks is not None and cluster is None:
-        raise InputError("--ranks goes with --cluster; without a cluster, start the processes with torchrun.")
     if seeds is not None and seed is not None:
         raise InputError("give --seeds or --seed, not both.")
     if recipe is not None and any((model, method, budget, seeds, seed, set_, epochs, k)):
@@ -84,36 +71,29 @@ def train(
     began = time.perf_counter()
     dataset = o.load_data(data, log, splitting, labelling, items)
     read_seconds = time.perf_counter() - began
-    say_notes(dataset.notes if os.environ.get("RANK", "0") == "0" else ())  # of several processes one prints
+    say_notes(dataset.notes)
 
     # only now what loads torch: the notes need not wait for it
     from accord.fitting import RunContext, fit_run
-    from accord.nn.ranks import joined
     from accord.training.plan import find_device, model_and_method, plan
     from accord.training.run import RunSpec
 
-    with joined() as ranks:
-        chosen = [seed] if seed is not None else 1 if seeds is None else seeds
-        ks = o.parse_numbers(k, "--k") if k else None
-        # mistakes are found before a folder is made
-        if config is not None:
-            run = RunSpec.read(config)
-        else:
-            run = plan(dataset, *model_and_method(model, method), protocol, chosen, options, epochs, ks)
-        find_device(device)
-        parts = (run.config.model, run.config.method)
-        name = "-".join([dataset.name, *(part.replace(":", ".") for part in parts if part)])
-        first = ranks.rank == 0  # of several processes one decides
-        folder = o.run_folder(out, Path("runs") / name, resume, overwrite) if first else Path()
-        folder = Path(ranks.from_first(str(folder)))
-        context = RunContext(command=o.typed(), read_seconds=read_seconds)
-        with training_progress() if first else nullcontext() as watch:
-            recommender = fit_run(
-                *(dataset, run), device=device, out=folder, resume=resume, refit=refit, watch=watch, ranks=ranks,
-                context=context,
-            )  # fmt: skip
-    if recommender is None:
-        return
+    chosen = [seed] if seed is not None else 1 if seeds is None else seeds
+    ks = o.parse_numbers(k, "--k") if k else None
+    # mistakes are found before a folder is made
+    if config is not None:
+        run = RunSpec.read(config)
+    else:
+        run = plan(dataset, *model_and_method(model, method), protocol, chosen, options, epochs, ks)
+    find_device(device)
+    parts = (run.config.model, run.config.method)
+    name = "-".join([dataset.name, *(part.replace(":", ".") for part in parts if part)])
+    folder = o.run_folder(out, Path("runs") / name, resume, overwrite)
+    context = RunContext(command=o.typed(), read_seconds=read_seconds)
+    with training_progress() as watch:
+        recommender = fit_run(
+            dataset, run, device=device, out=folder, resume=resume, refit=refit, watch=watch, context=context
+        )
     members_table(recommender.metrics)
     metrics_table(recommender.metrics, all_metrics, ks)
     say_seconds(recommender.metrics["seconds"])

@@ -21,10 +21,10 @@ from accord.data.interactions import Dataset, Interactions
 from accord.errors import InputError
 from accord.evaluation.evaluate import Relevant, evaluate, validation_part
 from accord.evaluation.ranking import Ranker
+from accord.io.tensors import write_tensors
 from accord.methods.base import Method
 from accord.models.base import Model
 from accord.models.consensus import Member, as_run
-from accord.nn.ranks import ALONE
 from accord.training import checkpoints, stack
 from accord.training.run import RunSpec
 from accord.training.trainer import Diverged, Progress
@@ -93,17 +93,17 @@ class MemberTraining:
         result = self.evaluated(member.model_copy(update={"epochs": epochs or member.epochs}), method)
         if self.folder is not None:
             header = {"identity": self._identity, "trial": json.dumps([result.member.epochs, result.ndcg])}
-            checkpoints.write(self._file(member), method.state_dict(), header, {}, ALONE)
+            write_tensors(self._file(member), method.state_dict(), header)
         return result
 
     def drop(self, candidate: Candidate) -> None:
         """Keep of a trial what it reached and no weights: others are better."""
-        if self.folder is not None and (trial := checkpoints.read(self._file(candidate.member), {})) is not None:
-            checkpoints.write(self._file(candidate.member), {}, trial[1], {}, ALONE)
+        if self.folder is not None and (trial := checkpoints.read(self._file(candidate.member))) is not None:
+            write_tensors(self._file(candidate.member), {}, trial[1])
 
     def _stored(self, member: Member) -> Candidate | None:
         """A trial of the search that this one resumes; without weights if it was dropped."""
-        trial = None if self.folder is None else checkpoints.read(self._file(member), {})
+        trial = None if self.folder is None else checkpoints.read(self._file(member))
         if trial is None or trial[1].get("identity") != self._identity:
             return None
         tensors, header = trial

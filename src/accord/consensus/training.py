@@ -21,7 +21,6 @@ from accord.models import own_class
 from accord.models.auto import Auto
 from accord.models.base import compact
 from accord.models.consensus import Consensus, Member
-from accord.nn.ranks import ALONE, Ranks
 from accord.posteriors.estimate import Estimate
 from accord.training.run import RunSpec, is_of_members
 from accord.training.stack import train_stack
@@ -51,14 +50,13 @@ def train_run(
     resume: bool = False,
     watch: Callable[[Progress], None] | None = None,
     each_epoch: Callable[[Method, int], None] | None = None,
-    ranks: Ranks = ALONE,
 ) -> Trained:
     """Train a run, whatever its model is; see `train_stack`."""
     if is_of_members(run.model):
         trained = _train_consensus(MemberTraining(data, run, device, watch, folder, resume))
     else:
         method, states = train_stack(
-            data, run, device, folder=folder, resume=resume, watch=watch, each_epoch=each_epoch, ranks=ranks
+            data, run, device, folder=folder, resume=resume, watch=watch, each_epoch=each_epoch
         )
         trained = Trained(run, method, states, method.notes)
     if not run.kind.learns:

@@ -39,8 +39,6 @@ class Csr:
     num_items: int
     stored_users: Rows | None = None
     columns: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
-    first: int = field(default=0, kw_only=True)  # row of the first user among all users
-    item_share: tuple[int, int] | None = field(default=None, kw_only=True)  # rows of large tables by item; None: all
 
     @classmethod
     def of(
@@ -65,16 +63,6 @@ class Csr:
     @property
     def num_users(self) -> int:
         return len(self.ptr) - 1
-
-    @property
-    def all_ptr(self) -> IntArray:
-        """`ptr` of all users, wherever their pairs are."""
-        return self.ptr
-
-    @property
-    def all_users(self) -> int:
-        """How many users there are, wherever their pairs are."""
-        return len(self.all_ptr) - 1
 
     @property
     def counts(self) -> IntArray:

@@ -41,7 +41,6 @@ class Batch(NamedTuple):
     items: Tensor  # [R, P + N]
     num_positives: int  # P
     mask: Tensor | None = None  # [R, P + N]
-    whole: Tensor | None = None  # [R]: positives of the whole batch, where this is a part of it
     columns: Mapping[str, Tensor] = NO_COLUMNS  # of the positives: [R, P] each
 
     def column(self, name: str) -> Tensor:
@@ -57,8 +56,6 @@ class Batch(NamedTuple):
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean over positives plus mean over negatives, of which there are as many: [R, P + N] -> [R]."""
-        if self.whole is not None:
-            return self.sum(values) / self.whole
         values = self.weighted(values)
         if self.mask is None:
             return sums(values) / self.num_positives
@@ -71,9 +68,9 @@ class Batch(NamedTuple):
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with each of its tensors changed."""
-        mask, whole = (None if tensor is None else change(tensor) for tensor in (self.mask, self.whole))
+        mask = None if self.mask is None else change(self.mask)
         columns = {name: change(values) for name, values in self.columns.items()}
-        return Batch(change(self.users), change(self.items), self.num_positives, mask, whole, columns)
+        return Batch(change(self.users), change(self.items), self.num_positives, mask, columns)
 
     def copy_(self, other: Batch) -> None:
         """Take over the pairs of a batch of the same shape."""
@@ -94,8 +91,6 @@ class TrainingPairs:
     items: Tensor  # [n]
     counts: Tensor  # [U]
     num_items: int
-    popularity: Tensor | None = None  # [I] among all users, where these are the pairs of some
-    all_users: int | None = None  # how many these are
     columns: Mapping[str, Tensor] = field(default_factory=dict)  # [n] each
 
     @classmethod

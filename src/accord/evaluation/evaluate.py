@@ -14,7 +14,6 @@ import torch
 
 from accord.data.csr import Csr, IntArray, Rows
 from accord.data.interactions import Dataset, Interactions
-from accord.data.user_shard import rows_of
 from accord.errors import Argument, InputError
 from accord.evaluation.metrics import at_each_k
 from accord.evaluation.ranking import Ranker
@@ -50,12 +49,6 @@ class Relevant:
         train, pairs = data.csr(data.train), data.csr(validation_part(data, protocol))
         warm = train.counts[pairs.users] > 0
         return cls.of_pairs(Csr.of(pairs.users[warm], pairs.items[warm], pairs.num_users, pairs.num_items), train)
-
-    def of_users(self, first: int, size: int) -> Relevant:
-        """Only users first to first + size - 1, numbered from 0."""
-        keep = (self.users >= first) & (self.users < first + size)
-        pairs, seen = rows_of(self.pairs, first, size), rows_of(self.seen, first, size)
-        return Relevant(self.users[keep] - first, pairs, self.counts[keep], seen)
 
     def sampled(self) -> Relevant:
         """A fixed random sample of the users if there are many, otherwise all of them."""

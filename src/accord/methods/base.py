@@ -89,7 +89,6 @@ class Method(Trainable):
     columns: ClassVar[tuple[str, ...]] = ()  # of the interactions, that its batches carry besides weights and labels
     batching: ClassVar[Literal["pairs", "users"] | None] = None  # what batches are made of; None: as the target asks
     negatives: Callable[[TrainingPairs], Negatives] | None = None  # what draws them, if not the protocol's rule
-    shardable: bool = False  # whether its loss is a sum over pairs, so that processes can share a batch
     learns: ClassVar[bool] = True  # by a training loop: it has seeds, epochs and something to stop by
     notes: Sequence[str] = ()  # what a user should know of how it was trained
 
@@ -112,7 +111,7 @@ class Method(Trainable):
         parameters = self.target.parameters()
         if self.rules.penalty == "norm":  # l2 * |theta|
             return {p: l2 / sums(p.detach().flatten(1).square()).sqrt().clamp(min=1e-12) for p in parameters}
-        return dict.fromkeys(parameters, l2 / self.target.all_users)  # l2 / 2 * sum(theta^2) / users
+        return dict.fromkeys(parameters, l2 / self.target.num_users)  # l2 / 2 * sum(theta^2) / users
 
     def reduced(self, batch: Batch, losses: Tensor) -> Tensor:
         """The plain loss of a batch, [R, P + N] -> [R]: as the rules of the target have it."""

@@ -52,7 +52,6 @@ class DeCA(Method):
     name = "deca"
     summary = "denoising by agreement with an auxiliary model trained beside the target"
     recordable = True
-    shardable = True
     Rules = DeCARules
 
     class Config(AgreementConfig):

@@ -15,7 +15,6 @@ class Normal(Method):
     name = "normal"
     summary = "plain binary cross-entropy: every interaction is believed"
     recordable = True
-    shardable = True
 
     def loss(self, batch: Batch) -> Tensor:
         return self.reduced(batch, cross_entropy(self.target(batch.users, batch.items), batch))

@@ -45,8 +45,6 @@ class SolvedPartner(nn.Module):
     """Logits of pairs by a solved model: its scores, standardised within each user, on the scale that tells held-out
     interactions from as many pairs that were not observed. No part of a method's weights: solved where it trains."""
 
-    shardable = False  # it is solved on all users
-
     def __init__(self, spec: str, build: Build) -> None:
         super().__init__()
         self.name, self.build, self.spec = spec, build, spec

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from accord.config import BaseConfig
 from accord.data.csr import Csr
-from accord.nn.ranks import Share
 from accord.protocol import OwnRules, Protocol
 
 MOST_WIDE = 2**14  # an embedding
@@ -43,18 +42,6 @@ class Setup:
     @property
     def num_items(self) -> int:
         return self.train.num_items
-
-    @property
-    def users(self) -> Share:
-        """The rows of a table by user: of the users that are here, if others are elsewhere."""
-        return Share(self.train.first, self.num_users, self.train.all_users)
-
-    @property
-    def items(self) -> int | Share:
-        """The rows of a table by item that is only looked up in training and read by `Embedding.whole` in scoring."""
-        if self.train.item_share is None:
-            return self.num_items
-        return Share(*self.train.item_share, self.num_items, fetched=True)
 
 
 @dataclass(frozen=True)
@@ -108,7 +95,6 @@ class Model(nn.Module):
     Rules: ClassVar[type[OwnRules]] = OwnRules  # what it alone obeys of the protocol
     recordable: bool = False  # see layers.is_recordable
     only_looks_up: ClassVar[bool] = False  # see layers.tables_by_rows
-    shardable: bool = False  # whether a pair's score depends on its user's own rows alone, so users may be apart
     solved: ClassVar[bool] = False  # by `fit`; else it is learned with a method
     seeded: ClassVar[bool] = False  # whether a solved model draws random numbers: it then has a run for each seed
     own_scale: ClassVar[bool] = False  # whether a vote takes its scores as they are, not standardised within a user
@@ -123,7 +109,6 @@ class Model(nn.Module):
         super().__init__()
         self.config = config
         self.num_users, self.num_items, self.seeds = setup.num_users, setup.num_items, setup.seeds
-        self.all_users = setup.users.whole
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         """Solve the model, if that is what it is: `weight` says what each interaction counts for, 1 if not given."""
@@ -188,9 +173,6 @@ class Model(nn.Module):
     def for_newcomers(self) -> Tensor | None:
         """Scores of the items for users without history: [I]; None: their popularity."""
         return None
-
-    def ready_to_score(self) -> None:
-        """Do what scoring does once and processes do together: they score different numbers of users."""
 
     @property
     def in_order(self) -> bool:

@@ -82,14 +82,11 @@ class CDAE(Model):
         rules, train = setup.protocol.own(CDAERules), setup.train
         self.norms_of_batch = rules.cdae_item_norm == "batch"
         self.scoring_dropout = rules.cdae_scoring_dropout
-        # else norms and dropout depend on who else is in a batch
-        self.shardable = not (self.norms_of_batch or self.scoring_dropout or rules.penalty == "norm")
-        self.shardable &= config.start == "random"  # factors are of all users
         if self.norms_of_batch:
             self.user_block = 2048  # the norms depend on who is scored together
         self.cosine, bound = config.scores == "cosine", config.dim**-0.5
         self.encoder = Linear(setup.runs, setup.num_items, config.dim, START_OF_COSINES if self.cosine else "torch")
-        self.user = Embedding(setup.runs, setup.users, config.dim, std=1.0) if config.user_vectors else None
+        self.user = Embedding(setup.runs, setup.num_users, config.dim, std=1.0) if config.user_vectors else None
         # the decoder is a linear layer whose rows are looked up by item
         self.decoder = Embedding(
             setup.runs, setup.num_items, config.dim, START_OF_COSINES, None if self.cosine else bound

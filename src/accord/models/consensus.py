@@ -180,7 +180,3 @@ class Consensus(Model):
     def for_newcomers(self) -> Tensor | None:
         result = (member.target.for_newcomers() for member in self.members)  # type: ignore[union-attr,operator]
         return next((scores for scores in result if scores is not None), None)
-
-    def ready_to_score(self) -> None:
-        for member in self.members:
-            member.target.ready_to_score()  # type: ignore[union-attr,operator]

@@ -16,13 +16,12 @@ class GMF(Model):
     summary = "generalised matrix factorisation: a linear layer on the element-wise product"
     recordable = True
     only_looks_up = True
-    shardable = True
     Config = FactorConfig
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
-        self.user = Embedding(setup.runs, setup.users, config.dim)
-        self.item = Embedding(setup.runs, setup.items, config.dim)
+        self.user = Embedding(setup.runs, setup.num_users, config.dim)
+        self.item = Embedding(setup.runs, setup.num_items, config.dim)
         self.out = Linear(setup.runs, config.dim, 1, start="kaiming")
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
@@ -30,10 +29,10 @@ class GMF(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         weighted = self.user.weight[:, users] * self.out.weight.mT  # the output weights fold into the users
-        return (weighted @ self.item.whole.mT).add_(self.out.bias.unsqueeze(-1))  # in place: it may be large
+        return (weighted @ self.item.weight.mT).add_(self.out.bias.unsqueeze(-1))  # in place: it may be large
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        return self.user(users) * self.out.weight.mT, self.item.whole
+        return self.user(users) * self.out.weight.mT, self.item.weight
 
     def item_vectors(self) -> Tensor:
         # a dimension counts as much as the output layer makes of it

@@ -21,7 +21,6 @@ class LightGCN(Model):
     name = "lightgcn"
     summary = "embeddings averaged over the layers of a linear graph convolution"
     recordable = True
-    shardable = True
     reads_history = True
 
     class Config(ProductOrCosine):
@@ -30,12 +29,11 @@ class LightGCN(Model):
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
-        self.user = Embedding(setup.runs, setup.users, config.dim, std=0.1)
+        self.user = Embedding(setup.runs, setup.num_users, config.dim, std=0.1)
         self.item = Embedding(setup.runs, setup.num_items, config.dim, std=0.1)
         self.graph = interaction_graph(setup.train)
         self._cached: tuple[tuple[int, int], dict[int | None, Tensor]] | None = None
         self._item_counts = torch.from_numpy(setup.train.popularity())
-        self.shardable &= config.start == "random"  # factors are of all users
 
     def begin(self, train: Csr) -> None:
         if self.config.start == "factors":
@@ -45,14 +43,11 @@ class LightGCN(Model):
         """The vectors of users, then items, after propagation by all layers, or by the first: [R, U + I, dim]."""
         nodes = torch.cat([self.user.weight, self.item.weight], 1)
         layers = self.config.num_layers if num_layers is None else num_layers
-        vectors = propagate(self.graph, nodes, layers, self.user.ranks, self.num_users)
+        vectors = propagate(self.graph, nodes, layers)
         return self._scaled(vectors) if num_layers is None else vectors
 
     def _scaled(self, vectors: Tensor) -> Tensor:
         return unit(vectors) if self.config.scores == "cosine" else vectors
-
-    def ready_to_score(self) -> None:
-        self._vectors()
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         vectors = self._current()

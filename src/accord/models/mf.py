@@ -69,16 +69,14 @@ class MF(Model):
     summary = "matrix factorisation: the dot product or cosine of a user and an item vector"
     recordable = True
     only_looks_up = True
-    shardable = True
     Config = MFConfig
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         self.cosine = config.scores == "cosine"
         std = START_OF_COSINES if self.cosine else 0.01
-        self.user = Embedding(setup.runs, setup.users, config.dim, std=std)
-        self.item = Embedding(setup.runs, setup.items, config.dim, std=std)
-        self.shardable &= config.start == "random"  # factors are of all users
+        self.user = Embedding(setup.runs, setup.num_users, config.dim, std=std)
+        self.item = Embedding(setup.runs, setup.num_items, config.dim, std=std)
 
     def begin(self, train: Csr) -> None:
         if self.config.start == "factors":
@@ -93,10 +91,10 @@ class MF(Model):
         return pair_dot(self.user, self.item, users, items)
 
     def score_all(self, users: Tensor) -> Tensor:
-        return self._scaled(self.user.weight[:, users]) @ self._scaled(self.item.whole).mT
+        return self._scaled(self.user.weight[:, users]) @ self._scaled(self.item.weight).mT
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        return self._scaled(self.user(users)), self._scaled(self.item.whole)
+        return self._scaled(self.user(users)), self._scaled(self.item.weight)
 
     def item_vectors(self) -> Tensor:
         return self.item.weight[0]

@@ -1,1 +1,1 @@
-"""Layers with a leading run dimension, their optimiser, and the processes that train them together."""
+"""Layers with a leading run dimension, and their optimiser."""

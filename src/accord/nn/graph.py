@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.kernels import cuda
-from accord.nn.ranks import ALONE, Ranks
 
 
 class Graph(nn.Module):
@@ -45,41 +44,31 @@ class _Propagate(torch.autograd.Function):
     """Mean of E, AE, A²E, … in Horner form. A is symmetric, so the gradient is the same function of the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, graph: Graph, nodes: Tensor, num_layers: int, ranks: Ranks, num_users: int) -> Tensor:
-        ctx.graph, ctx.settings = graph, (num_layers, ranks, num_users)
-        return _horner(graph, nodes, num_layers, ranks, num_users)
+    def forward(ctx: Any, graph: Graph, nodes: Tensor, num_layers: int) -> Tensor:
+        ctx.settings = graph, num_layers
+        return _horner(graph, nodes, num_layers)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None, None, None]:
-        _, ranks, num_users = ctx.settings
-        gradient = ranks.sum_rows(gradients[0].contiguous(), num_users, "gradients of items")
-        gradient = _horner(ctx.graph, gradient, *ctx.settings)
-        ranks.divide_rows(gradient, num_users)
-        return None, gradient, None, None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
+        graph, num_layers = ctx.settings
+        return None, _horner(graph, gradient.contiguous(), num_layers), None
 
 
-def _horner(graph: Graph, nodes: Tensor, num_layers: int, ranks: Ranks, num_users: int) -> Tensor:
+def _horner(graph: Graph, nodes: Tensor, num_layers: int) -> Tensor:
     z = nodes
     for layer in range(num_layers):
-        divisor = num_layers + 1 if layer == num_layers - 1 else 1
-        if ranks is ALONE:
-            z = graph.times(z, nodes, divisor)
-        else:
-            z = graph.times(z)
-            ranks.sum({"items of a layer": z[:, num_users:]})  # what the users of each process send to the items
-            z.add_(nodes).div_(divisor)
+        z = graph.times(z, nodes, num_layers + 1 if layer == num_layers - 1 else 1)
     return z
 
 
-def propagate(graph: Graph, nodes: Tensor, num_layers: int, ranks: Ranks = ALONE, num_users: int = 0) -> Tensor:
+def propagate(graph: Graph, nodes: Tensor, num_layers: int) -> Tensor:
     """LightGCN's propagation over a symmetric graph: nodes [R, N, dim] -> [R, N, dim].
 
-    On a CPU each run's vectors stay in the cache if they go alone. The first `num_users` nodes belong to this process;
-    what is sent to the others, the items, is summed over all.
+    On a CPU each run's vectors stay in the cache if they go alone.
     """
     parts = [nodes] if nodes.is_cuda else torch.split(nodes, 1)
     vectors: list[Tensor] = [
-        _Propagate.apply(graph, part, num_layers, ranks, num_users)  # type: ignore[no-untyped-call]
+        _Propagate.apply(graph, part, num_layers)  # type: ignore[no-untyped-call]
         for part in parts
     ]
     return vectors[0] if len(vectors) == 1 else torch.cat(vectors)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -12,10 +10,8 @@ from torch import Tensor, nn
 
 from accord.kernels import cpu, cuda
 from accord.kernels.lookups import row_dot, take_rows
-from accord.nn.ranks import ALONE, Ranks, Share
-from accord.nn.remote_rows import fetch
 from accord.nn.row_adam import Rows
-from accord.random import DRAWN_AT_ONCE, drawn_part, generators
+from accord.random import generators
 
 WORTH_ROWS = 2  # times the pairs of a step: a table of more rows is trained row by row
 WORTH_ROWS_ON_CUDA = 8  # where a table is passed over at the speed of memory, and rows are not
@@ -51,46 +47,21 @@ class RunLayer(nn.Module):
 
 
 class Embedding(RunLayer):
-    """`weight` [R, rows, dim]; ids [R, B] -> [R, B, dim]. Starts as N(0, std), or uniform within +-bound.
+    """`weight` [R, rows, dim]; ids [R, B] -> [R, B, dim]. Starts as N(0, std), or uniform within +-bound."""
 
-    A table by user is given the users' `Share`: each process has the rows of its own users, and no other sees them.
-    A large table by item may be split as well; what a batch looks up is then fetched from the process that has it.
-    """
-
-    def __init__(self, runs: int, rows: int | Share, dim: int, std: float = 0.01, bound: float | None = None) -> None:
+    def __init__(self, runs: int, rows: int, dim: int, std: float = 0.01, bound: float | None = None) -> None:
         super().__init__()
-        self.share = None if isinstance(rows, int) else rows
-        self.weight = nn.Parameter(torch.empty(runs, rows if isinstance(rows, int) else rows.size, dim))
+        self.weight = nn.Parameter(torch.empty(runs, rows, dim))
         self.std, self.bound = std, bound
         self.rows: Rows | None = None  # while it is trained row by row
-        self.ranks = ALONE  # the processes that have the other rows, where these are fetched
-        self.every: Tensor | None = None  # see `whole_tables`
-
-    @property
-    def fetches(self) -> bool:
-        return self.share is not None and self.share.fetched
-
-    @property
-    def whole(self) -> Tensor:
-        """All rows, to score with."""
-        return self.weight if self.every is None else self.every
 
     def initialise(self, run: int, generator: torch.Generator) -> None:
-        start: Callable[[Tensor], Tensor] = partial(nn.init.normal_, std=self.std, generator=generator)
-        if self.bound is not None:
-            start = partial(nn.init.uniform_, a=-self.bound, b=self.bound, generator=generator)
-        if self.share is None or self.share.size == self.share.whole:
-            start(self.weight[run])
-            return
-        dim = self.weight.shape[-1]
-        first, size, whole = (rows * dim for rows in self.share[:3])
-        # torch draws normal numbers by sixteens
-        drawn = drawn_part(lambda n: start(torch.empty(n)), whole, first, first + size, DRAWN_AT_ONCE, last=16)
-        self.weight[run] = drawn.view(-1, dim)
+        if self.bound is None:
+            nn.init.normal_(self.weight[run], std=self.std, generator=generator)
+        else:
+            nn.init.uniform_(self.weight[run], -self.bound, self.bound, generator=generator)
 
     def forward(self, ids: Tensor) -> Tensor:
-        if self.share is not None and self.share.fetched:
-            return fetch(self.weight, ids, self.share.first, self.share.whole, self.ranks, "items")
         return take_rows(self.weight, ids, self._looked_up(ids))
 
     def _looked_up(self, ids: Tensor) -> Tensor | None:
@@ -100,9 +71,6 @@ class Embedding(RunLayer):
 
 def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, weight: Tensor | None = None) -> Tensor:
     """Dot products of user and item vectors, each dimension weighted by [R, dim] if given: ids [R, B] -> [R, B]."""
-    if item.fetches:
-        product: Tensor = user(users) * item(items)
-        return product.sum(-1) if weight is None else (product @ weight.unsqueeze(-1)).squeeze(-1)
     into = user._looked_up(users), item._looked_up(items)
     return row_dot(user.weight, item.weight, users, items, weight, into)
 
@@ -164,13 +132,11 @@ class Streams(nn.Module):
         super().__init__()
         self.seeds, self.purpose = list(seeds), purpose
         self.streams = generators(self.seeds, purpose)
-        self.ranks = ALONE  # the processes that draw from the same streams, each for its own users
 
     def uniform(self, counts: list[int], device: torch.device) -> Tensor:
         """Numbers from 0 to 1, as many as each run needs, end to end."""
-        return self.ranks.draw(
-            [partial(torch.rand, generator=stream, device=device) for stream in self.on(device)], counts, device
-        )
+        drawn = zip(self.on(device), counts, strict=True)
+        return torch.cat([torch.rand(count, generator=stream, device=device) for stream, count in drawn])
 
     def on(self, device: torch.device) -> list[torch.Generator]:
         if self.streams[0].device.type != device.type:
@@ -189,36 +155,6 @@ def tables_by_rows(module: nn.Module, pairs: int) -> list[Embedding]:
         if (cpu.usable(table.weight) and table.weight.shape[1] >= WORTH_ROWS * pairs)
         or (cuda.usable(table.weight) and table.weight.shape[1] >= WORTH_ROWS_ON_CUDA * pairs)
     ]
-
-
-def join(module: nn.Module, ranks: Ranks) -> None:
-    """Tell the layers that exchange something which processes train with them."""
-    for layer in module.modules():
-        if isinstance(layer, Streams | Embedding):
-            layer.ranks = ranks
-
-
-def shared_out(module: nn.Module) -> dict[str, Share]:
-    """Names of the tables whose rows are split between processes, and the rows of them that are here."""
-    return {
-        f"{name}.weight": layer.share
-        for name, layer in module.named_modules()
-        if isinstance(layer, Embedding) and layer.share is not None
-    }
-
-
-@contextmanager
-def whole_tables(module: nn.Module) -> Iterator[None]:
-    """A time in which all items can be scored: tables that are fetched by rows are held whole, for reading."""
-    tables = [layer for layer in module.modules() if isinstance(layer, Embedding) and layer.fetches]
-    for table in tables:
-        assert table.share is not None
-        table.every = table.ranks.joined(table.weight, table.share.whole, "item table")
-    try:
-        yield
-    finally:
-        for table in tables:
-            table.every = None
 
 
 def is_recordable(module: nn.Module) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,25 +34,9 @@ class Part:
             raise InputError(Argument("part", text), ": write it as 2/8, the second of eight parts.")
         return cls(int(match[1]), int(match[2]))
 
-    @classmethod
-    def of_process(cls) -> Part | None:
-        """The part of this process, if torchrun started several."""
-        if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) < 2:
-            return None
-        return cls(int(os.environ["RANK"]) + 1, int(os.environ["WORLD_SIZE"]))
-
     def select(self, users: pa.Array) -> pa.Array:
         first, last = (self.number - 1) * len(users) // self.of, self.number * len(users) // self.of
         return users.slice(first, last - first)
-
-    def file_in(self, folder: Path) -> Path:
-        if folder.is_file():
-            raise InputError(
-                f"{folder} is a file, and several processes write a folder of parts; give another ",
-                Argument("out"),
-                ".",
-            )
-        return folder / f"part-{self.number:05}-of-{self.of:05}.parquet"
 
 
 def write_lists(

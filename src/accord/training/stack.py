@@ -18,14 +18,12 @@ import torch
 from accord.data.columns import BATCHED
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset
-from accord.data.sampling import TrainingPairs
-from accord.data.user_shard import sampler_of, shard_of
+from accord.data.sampling import Sampler, TrainingPairs
 from accord.errors import InputError
 from accord.evaluation.evaluate import validation_part
 from accord.methods.base import Method
 from accord.methods.known import note
 from accord.models.base import Model
-from accord.nn.ranks import ALONE, Ranks
 from accord.random import generators
 from accord.training import checkpoints
 from accord.training.run import RunSpec, in_a_batch
@@ -43,28 +41,26 @@ def train_stack(
     resume: bool = False,
     watch: Callable[[Progress], None] | None = None,
     each_epoch: Callable[[Method, int], None] | None = None,
-    ranks: Ranks = ALONE,
     columns: Mapping[str, npt.NDArray[np.float64]] | None = None,
 ) -> tuple[Method, list[TrainState]]:
     """The trained method of a run, and the state in which each of its stages ended.
 
     Checkpoints go to `folder`, and `resume` continues from there. `each_epoch` sees the method, ready to score, after
-    each epoch of the last stage. With several processes, what comes back has this one's users alone.
+    each epoch of the last stage.
     `columns`: more of what is known of each training interaction, in the order of the matrix.
     """
     if device.type == "cpu":
         ready_cpu()
-    whole = data.training_csr(run.columns)
-    whole = replace(whole, columns={**whole.columns, **columns}) if columns else whole
-    train = shard_of(whole, ranks.share(whole.num_users), ranks.item_share(whole.num_items))
+    train = data.training_csr(run.columns)
+    train = replace(train, columns={**train.columns, **columns}) if columns else train
     method = run.build(train)
     method.target.begin(train)
     method.to(device)
     method.notes = note(train, method.learns, method.target.name)
-    if folder is not None and not resume and ranks.rank == 0:
+    if folder is not None and not resume:
         # what an earlier training left must not come back when this one is resumed
         checkpoints.remove(folder)
-    context = StackTraining(data, run, train, method, device, folder, resume, watch, each_epoch, ranks)
+    context = StackTraining(data, run, train, method, device, folder, resume, watch, each_epoch)
     method.stages(context)
     lost = {row % len(run.config.seeds) for state in context.states for row in state.diverged}
     if lost:
@@ -78,10 +74,10 @@ class StackTraining:
     def __init__(
         self, data: Dataset, run: RunSpec, train: Csr, method: Method, device: torch.device, folder: Path | None = None,
         resume: bool = False, watch: Callable[[Progress], None] | None = None,
-        each_epoch: Callable[[Method, int], None] | None = None, ranks: Ranks = ALONE,
+        each_epoch: Callable[[Method, int], None] | None = None,
     ) -> None:  # fmt: skip
         self.data, self.run, self.train_pairs, self.method, self.device = data, run, train, method, device
-        self.folder, self.resume, self.watch, self.each_epoch, self.ranks = folder, resume, watch, each_epoch, ranks
+        self.folder, self.resume, self.watch, self.each_epoch = folder, resume, watch, each_epoch
         self.states: list[TrainState] = []
 
     def train(self, stage: Method) -> None:
@@ -122,11 +118,9 @@ class StackTraining:
         config, train, device = self.run.config, self.train_pairs, self.device
         rules, settings, seeds = config.protocol, config.train, stage.target.seeds
         pairs = TrainingPairs.of(train, device, (*BATCHED, *stage.columns))
-        ptr = train.all_ptr
         batching = stage.batching or stage.target.batching
-        size = int(ptr[-1]) if batching == "pairs" else int((np.diff(ptr) > 0).sum())
-        sampler = sampler_of(
-            train,
+        size = len(train.items) if batching == "pairs" else int((train.counts > 0).sum())
+        sampler = Sampler(
             pairs,
             generators(seeds, f"sampling {name}", device),
             in_a_batch(settings, size),
@@ -147,7 +141,6 @@ class StackTraining:
             each_epoch=partial(self.each_epoch, stage) if self.each_epoch is not None and last else None,
             checkpoint=None if self.folder is None else self.folder / f"checkpoint-{number}.safetensors",
             identity=self.identity,
-            ranks=self.ranks,
             decoupled=rules.optimiser == "decoupled",
         )
 
@@ -160,9 +153,9 @@ class StackTraining:
         if not len(validation_part(data, rules)):
             return None
         if rules.early_stop == "loss-rise":
-            return by_loss(data, self.train_pairs, rules, stage, pairs, self.device, self.ranks)
+            return by_loss(data, rules, stage, pairs, self.device)
         patience = self.run.config.train.patience
-        return by_ndcg(data, self.train_pairs, rules, stage, steps, patience, self.device, self.ranks)
+        return by_ndcg(data, self.train_pairs, rules, stage, steps, patience, self.device)
 
 
 def identity_of(data: Dataset, run: RunSpec) -> str:
@@ -187,7 +180,7 @@ def _diverged(run: RunSpec, train: Csr, method: Method, states: Sequence[TrainSt
         f"infinite, so that run is left out; {STEADIER}."
     )
     keep = [number for number in range(runs) if number not in lost]
-    if keep and train.num_users == train.all_users:
+    if keep:
         rest_of = {
             name: tuple(getattr(config, name)[n] for n in keep) for name in ("seeds", "varied") if getattr(config, name)
         }

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from accord.data.sampling import Batch
 from accord.nn.adam import Adam
-from accord.nn.layers import Streams, Trainable, is_recordable, shared_out
-from accord.nn.ranks import ALONE, Ranks
+from accord.nn.layers import Streams, Trainable, is_recordable
 
 log = logging.getLogger("accord")
 MOST_GRAPHS = 16  # shapes beyond these are taken as usual
@@ -24,18 +23,16 @@ class Steps:
     as a graph, and all others replay that. What cannot be recorded is taken as usual, always.
     """
 
-    def __init__(self, method: Trainable, optimizer: Adam, l2: Tensor, ranks: Ranks = ALONE) -> None:
-        self.method, self.optimizer, self.l2, self.ranks = method, optimizer, l2, ranks
-        split = shared_out(method)
-        self.shared = {name: p for name, p in method.named_parameters() if name not in split}  # held by all processes
+    def __init__(self, method: Trainable, optimizer: Adam, l2: Tensor) -> None:
+        self.method, self.optimizer, self.l2 = method, optimizer, l2
         self.decays = bool(l2.any())
         self.total = torch.zeros_like(l2)  # [R]: sum of the losses since it was last read
-        self.records = l2.is_cuda and is_recordable(method) and ranks.recordable
+        self.records = l2.is_cuda and is_recordable(method)
         self.ending = False  # whether few steps are left: too few to record what is not recorded yet
         self.seen: set[Hashable] = set()
         self.graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Batch]] = {}
         self.pool: Any = None
-        if l2.is_cuda and not self.records and ranks.recordable:
+        if l2.is_cuda and not self.records:
             log.info("steps are not recorded: %s or a model of it does not promise that they can be", type(method))
 
     @contextmanager
@@ -73,15 +70,13 @@ class Steps:
 
     def _take(self, batch: Batch) -> None:
         self.optimizer.zero_grad()
-        self.ranks.note_batch(batch.mask)
         losses = self.method.loss(batch)
         torch.autograd.backward(losses, torch.ones_like(losses))
-        self.ranks.sum({name: p.grad for name, p in self.shared.items() if p.grad is not None})
         self.optimizer.step(self.method.decay(self.l2) if self.decays else {})
         self.total += losses.detach()
 
     def _record(self, key: Hashable, batch: Batch) -> None:
-        place = batch.map(torch.clone)._replace(whole=None)
+        place = batch.map(torch.clone)
         graph = torch.cuda.CUDAGraph()
         for part in self.method.modules():
             if isinstance(part, Streams):

@@ -16,10 +16,9 @@ from torch import Tensor
 
 from accord.data.sampling import Sampler
 from accord.errors import Argument, InputError
-from accord.io.tensors import not_finite
+from accord.io.tensors import not_finite, write_tensors
 from accord.nn.adam import Adam
-from accord.nn.layers import Streams, Trainable, join, shared_out, tables_by_rows
-from accord.nn.ranks import ALONE, Ranks, Share
+from accord.nn.layers import Streams, Trainable, tables_by_rows
 from accord.training import checkpoints
 from accord.training.step import Steps
 from accord.training.stopping import Stopping
@@ -120,26 +119,19 @@ class Trainer:
         each_epoch: Callable[[int], None] | None = None,
         checkpoint: Path | None = None,
         identity: str = "",
-        ranks: Ranks = ALONE,
         decoupled: bool = False,
     ) -> None:
         """`l2` [R] is of the penalty, in the gradient or decoupled (see `Adam`). `each_epoch` is called with the epoch,
-        the method ready to score. `identity` says what is trained: a checkpoint of anything else is refused. `ranks`:
-        the processes that train the same, each with its own users; what all of them hold stays the same in all.
+        the method ready to score. `identity` says what is trained: a checkpoint of anything else is refused.
         """
-        self.ranks = ranks
-        self.shares = shared_out(method)
         self.method, self.sampler, self.config, self.l2 = method, sampler, config, l2
         self.stopping, self.stage, self.watch, self.each_epoch = stopping, stage, watch, each_epoch
         self.checkpoint, self.identity = checkpoint, identity
         self.parameters = dict(method.named_parameters())
         pairs = 2 * -(-len(sampler.pairs) // sampler.num_batches)
-        # the gradient of a table that several processes hold is summed as a whole
-        tables = tables_by_rows(method, pairs) if decoupled else []
-        by_rows = [table for table in tables if ranks.owns(table.share)]
-        join(method, ranks)
+        by_rows = tables_by_rows(method, pairs) if decoupled else []
         self.optimizer = Adam(self.parameters.values(), config.lr, by_rows, decoupled)
-        self.steps = Steps(method, self.optimizer, l2, ranks)
+        self.steps = Steps(method, self.optimizer, l2)
         self.threads = Threads(l2.device)
         self.best_weights: dict[str, Tensor] = {}  # weights to give back, run by run
         runs = len(l2)
@@ -159,7 +151,7 @@ class Trainer:
             while state.epoch < self.config.epochs and not all(state.stopped_at):
                 self._epoch()
                 late = time.perf_counter() - saved_at > self.config.checkpoint_seconds
-                if self.checkpoint and self.ranks.from_first(late):  # clocks may differ
+                if self.checkpoint and late:
                     self.save()
                     saved_at = time.perf_counter()
             self.optimizer.release()
@@ -186,7 +178,6 @@ class Trainer:
                     break
         self.optimizer.settle()
         state.epoch += 1
-        self.ranks.sum({"loss": self.steps.total})
         loss = self.steps.total / max(1, steps)
         self._leave_out_diverged(loss)
         seconds = time.perf_counter() - began
@@ -206,8 +197,7 @@ class Trainer:
         """Stop runs that have diverged; where no run is left, it ends here, before a good checkpoint is replaced."""
         state = self.state
         sums = [parameter.detach().flatten(1).sum(1) for parameter in self.parameters.values()]
-        bad = (~torch.isfinite(torch.stack([loss, *sums])).all(0)).float()
-        self.ranks.sum({"diverged": bad})
+        bad = ~torch.isfinite(torch.stack([loss, *sums])).all(0)
         for run in bad.nonzero().flatten().tolist():
             if not state.stopped_at[run]:  # the weights of a stopped run are stored already
                 state.stopped_at[run] = state.epoch
@@ -292,17 +282,12 @@ class Trainer:
         tensors |= {f"memory/{name}": getattr(self.method, name) for name in self.method.remembers}
         tensors |= {f"stream/{name}": stream.get_state() for name, stream in self._streams().items()}
         header = {"stage": self.stage, "identity": self.identity, "state": json.dumps(self.state.__dict__)}
-        checkpoints.write(self.checkpoint, tensors, header, self._shares(), self.ranks)
-
-    def _shares(self) -> dict[str, Share]:
-        """Those of a checkpoint's tensors of which a rank has only some rows."""
-        kinds = ("weight", "kept", "adam/exp_avg", "adam/exp_avg_sq")
-        return {f"{kind}/{name}": share for name, share in self.shares.items() for kind in kinds}
+        write_tensors(self.checkpoint, tensors, header)
 
     def resume(self) -> bool:
         """Continue from the checkpoint if it is this stage's; False if there is none."""
         assert self.checkpoint is not None
-        stored = checkpoints.read(self.checkpoint, self._shares())
+        stored = checkpoints.read(self.checkpoint)
         if stored is None:
             return False
         tensors, header = stored

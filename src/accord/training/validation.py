@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,60 +9,42 @@ from torch import Tensor
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset
 from accord.data.sampling import Negatives, TrainingPairs
-from accord.data.user_shard import rows_of
 from accord.evaluation.evaluate import Relevant, evaluate, validation_part
 from accord.evaluation.ranking import Ranker
 from accord.methods.base import Method
-from accord.nn.layers import whole_tables
-from accord.nn.ranks import Ranks
 from accord.protocol import Protocol
-from accord.random import drawn_part, generators, random_numbers
+from accord.random import generators, random_numbers
 from accord.training.stopping import Stopping
 
 
 def by_ndcg(
-    data: Dataset, train: Csr, rules: Protocol, stage: Method, steps: int, patience: int, device: torch.device,
-    ranks: Ranks,
-) -> Stopping | None:  # fmt: skip
+    data: Dataset, train: Csr, rules: Protocol, stage: Method, steps: int, patience: int, device: torch.device
+) -> Stopping | None:
     """Validation NDCG@20 after every epoch of so many steps."""
     relevant = Relevant.of_validation(data, rules)
-    all_users = len(relevant.users)
-    if not all_users:
+    if not len(relevant.users):
         return None
-    relevant = relevant.of_users(train.first, train.num_users)
     runs = len(stage.target.seeds)
     ranker = Ranker.of(stage.target, stage.target.score_all, runs, relevant.seen, train, rules, device)
 
     def check() -> Tensor:
-        with whole_tables(stage.target):
-            stage.target.ready_to_score()
-            total = torch.from_numpy(evaluate(ranker, relevant, [20]).per_user["ndcg@20"].sum(1))
-        ranks.sum({"validation": total})
-        return total / all_users
+        return torch.from_numpy(evaluate(ranker, relevant, [20]).per_user["ndcg@20"].mean(1))
 
     return Stopping("best-ndcg", check, every=steps, offset=steps, patience=patience)
 
 
-def by_loss(
-    data: Dataset, train: Csr, rules: Protocol, stage: Method, pairs: TrainingPairs, device: torch.device, ranks: Ranks
-) -> Stopping:
+def by_loss(data: Dataset, rules: Protocol, stage: Method, pairs: TrainingPairs, device: torch.device) -> Stopping:
     """Validation BCE with fresh negatives, as the released code has it: every 500 steps, first after 501."""
     valid = data.csr(validation_part(data, rules))
-    whole, begin = len(valid.items), int(valid.ptr[train.first])
-    local = rows_of(valid, train.first, train.num_users)
-    users, items = (torch.from_numpy(part).to(device) for part in (local.users, local.items))
+    users, items = (torch.from_numpy(part).to(device) for part in (valid.users, valid.items))
     negatives = Negatives(pairs)
     streams = generators(stage.target.seeds, f"validation of {stage.name}", device)
 
     def check() -> Tensor:
-        span = whole, begin, begin + len(users)
-        numbers = [drawn_part(partial(random_numbers, stream=stream), *span) for stream in streams]
-        drawn = negatives.at(users, torch.stack(numbers))
+        drawn = negatives.at(users, torch.stack([random_numbers(len(users), stream) for stream in streams]))
         owners = users.expand(len(streams), -1)
         positive = F.softplus(-stage.target(owners, items.expand(len(streams), -1)))
         negative = F.softplus(stage.target(owners, drawn))
-        losses = torch.stack([positive.sum(1), negative.sum(1)])  # [2, R]
-        ranks.sum({"validation": losses})
-        return (losses / whole).sum(0)
+        return positive.sum(1) / len(users) + negative.sum(1) / len(users)
 
     return Stopping("loss-rise", check, every=500, offset=501, patience=2, streams=streams)

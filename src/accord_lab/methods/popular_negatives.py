@@ -18,11 +18,9 @@ class PopularNegatives(Negatives):
 
     def __init__(self, pairs: TrainingPairs, added: float) -> None:
         """`added`: what is added to the share of users who took an item, its weight."""
-        self.weight = (  # [I]
-            torch.bincount(pairs.items, minlength=pairs.num_items) if pairs.popularity is None else pairs.popularity
-        )
+        self.weight = torch.bincount(pairs.items, minlength=pairs.num_items)  # [I]
         if added:
-            shares = self.weight.double() / (pairs.all_users or pairs.num_users)
+            shares = self.weight.double() / pairs.num_users
             self.weight = (WEIGHT_OF_ONE * (1 + shares / added)).round().long()
         self.ends = self.weight.cumsum(0)  # [I]
         super().__init__(pairs)
@@ -36,8 +34,6 @@ class PopularNegatives(Negatives):
     def _laid_out(self, users: Tensor, items: Tensor, ptr: Tensor) -> tuple[Tensor, ...]:
         """Of the pairs of a CSR: the cut positions, and the length of the user's items up to each, itself too: [n]."""
         length = self.weight[items]
-        if not len(length):  # a process may have users without a pair
-            return users.long(), length.new_zeros(1)
         before = length.cumsum(0) - length
         within = before - before[ptr[:-1].clamp(max=len(length) - 1)][users]  # length of the user's earlier items
         starts = (self.ends - self.weight)[items]

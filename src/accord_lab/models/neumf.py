@@ -23,7 +23,6 @@ class NeuMF(Model):
     summary = "GMF joined by a linear layer with an MLP on wider embeddings"
     recordable = True
     only_looks_up = True
-    shardable = True
 
     class Config(BaseConfig):
         dim: int = Field(32, ge=1, le=MOST_WIDE, description="width of the GMF embeddings and of the MLP's last layer")
@@ -32,10 +31,10 @@ class NeuMF(Model):
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
         wide = config.dim * 2 ** (config.num_layers - 1)
-        self.user = Embedding(setup.runs, setup.users, config.dim)
-        self.item = Embedding(setup.runs, setup.items, config.dim)
-        self.wide_user = Embedding(setup.runs, setup.users, wide)
-        self.wide_item = Embedding(setup.runs, setup.items, wide)
+        self.user = Embedding(setup.runs, setup.num_users, config.dim)
+        self.item = Embedding(setup.runs, setup.num_items, config.dim)
+        self.wide_user = Embedding(setup.runs, setup.num_users, wide)
+        self.wide_item = Embedding(setup.runs, setup.num_items, wide)
         widths = [2 * wide // 2**layer for layer in range(config.num_layers + 1)]
         self.layers = nn.ModuleList(Linear(setup.runs, num_in, num_out) for num_in, num_out in pairwise(widths))
         self.out = Linear(setup.runs, 2 * config.dim, 1, start="kaiming")
@@ -59,9 +58,9 @@ class NeuMF(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         from_users, of_item = self._first(self.wide_user.weight[:, users])
-        from_items = self.wide_item.whole @ of_item
+        from_items = self.wide_item.weight @ of_item
         of_product = self.out.weight[:, : self.user.weight.shape[-1]]
-        product = (self.user.weight[:, users] * of_product.mT) @ self.item.whole.mT
+        product = (self.user.weight[:, users] * of_product.mT) @ self.item.weight.mT
         return product.add_(self._mlp_of_all(from_users, from_items)).add_(self.out.bias.unsqueeze(-1))
 
     def _mlp_of_all(self, from_users: Tensor, from_items: Tensor) -> Tensor:

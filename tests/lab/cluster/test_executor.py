@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from subprocess import PIPE
 from threading import Thread
 from typing import Any
 
@@ -21,14 +19,11 @@ import pytest
 import torch
 import yaml
 
-import accord
 from accord.cli.app import main
 from accord.comparing.compare import Request, cells_of, compare
 from accord.comparing.executor import Job, Workers, workers_on
 from accord.comparing.results import Results
 from accord.errors import InputError
-from accord_lab.cluster import launcher
-from started import Started
 
 ROOT = Path(__file__).parents[3]
 CPU = torch.device("cpu")
@@ -148,25 +143,6 @@ def test_errors_of_workers_are_our_own(workers: Workers) -> None:
         workers.device("cuda:1")
 
 
-def test_more_ranks_than_there_is_room_for(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "SECONDS_FOR_ROOM", 1.0)
-    with pytest.raises(InputError, match=r"^--ranks 9: the cluster has no free CPU for every process"):
-        launcher._start(workers.ray, 9, {"num_cpus": 1, "num_gpus": 0})
-
-
-def test_one_run_in_ranks_on_both_nodes(address: str, tmp_path: Path) -> None:
-    """As torchrun would start them: the same run folder as of one process."""
-    words = "train demo --model mf --method deca --epochs 2 --device cpu --set train.early_stop=false --out two"
-    with Started("accord", *words.split(), "--cluster", address, "--ranks", 2, cwd=tmp_path, stdout=PIPE) as job:
-        printed, said = job.communicate()
-    assert job.returncode == 0, said
-    assert "recall@20" in printed
-    one = accord.fit("demo", "mf", "deca", epochs=2, device="cpu", options={"train.early_stop": False}).metrics
-    two = json.loads((tmp_path / "two" / "metrics.json").read_text())
-    assert two["ranks"] == 2
-    assert two["mean"] == pytest.approx(one["mean"], abs=1e-4)
-
-
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[Any, str]:
     monkeypatch.setattr(sys, "argv", ["accord", *words])
     with pytest.raises(SystemExit) as stop:
@@ -201,12 +177,6 @@ def test_a_port_of_somebody_else_is_said(monkeypatch: pytest.MonkeyPatch, capsys
         server.shutdown()
     assert code == 2
     assert "what answers there is not Ray" in err
-
-
-def test_ranks_go_with_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code, err = command(monkeypatch, capsys, "train", "demo", "--ranks", "2")
-    assert code == 2
-    assert "--ranks goes with --cluster" in err
 
 
 def test_ray_is_asked_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,16 +214,3 @@ def test_the_cluster_file_is_one() -> None:
     assert "--cluster auto" in job["spec"]["entrypoint"]
     pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
     assert job["spec"]["rayClusterSpec"]["rayVersion"] == pinned["ray"]
-
-
-@pytest.mark.heavy
-def test_ray_train_gives_what_one_process_gives(tmp_path: Path) -> None:
-    """The example of the docs, on a Ray of its own."""
-    environment = {**os.environ, "RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "docs" / "examples" / "ray_train.py"), "demo", str(tmp_path / "run")]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    found = accord.Recommender.load(tmp_path / "run")
-    assert found.metrics["ranks"] == 2
-    alone = accord.fit("demo", "gmf", "deca", epochs=10, device="cpu")
-    assert found.metrics["mean"] == pytest.approx(alone.metrics["mean"], abs=2e-3)
