@@ -122,8 +122,8 @@ class Client:
         return self.request("POST", path, **options)
 
 
-def make_holder(run: Path, audit: Path | None = None) -> Holder:
-    return Holder(run, Meters(), audit)
+def make_holder(run: Path, audit: Path | None = None, refusals: Path | None = None) -> Holder:
+    return Holder(run, Meters(), audit, refusals=refusals)
 
 
 @contextmanager

@@ -93,6 +93,27 @@ def test_a_file_beside_the_log_by_its_own_ids(tmp_path):
     assert labels_of(accord.load(log(), labels=pa.table({"user": [0], "item": [0], "label": [0.4]}))) == {(0, 0): 0.4}
 
 
+def test_pairs_that_the_log_does_not_have_are_refused_or_liked():
+    beside = pa.table({"user": [0, 0, 0, 99], "item": [0, 11, 12, 0], "label": [1.0, 0.0, 0.8, 0.0]})
+    data = accord.load(log(), labels=beside)
+    rows = [(row["user"], row["item"], row["label"]) for row in data.outside.table.to_pylist()]
+    assert rows == [(0, 11, 0.0), (0, 12, 0.8)]
+    assert labels_of(data) == {(0, 0): 1.0}
+    assert any(
+        "2 pairs are not in the log: 1 are refused, which are never recommended, and 1 liked" in n for n in data.notes
+    )
+    assert any("1 are of users or items that the log does not have" in note for note in data.notes)
+    only = accord.load(log(), labels=beside.slice(1, 2))  # of the log itself nothing is known
+    assert "label" not in only.train.names
+    assert only.everything().outside is only.outside
+    assert described(summary(only)) == [
+        "2 pairs outside the log have a label: 1 are refused, which are never recommended, and 1 liked."
+    ]
+    assert check(only).findings[0] == described(summary(only))[0]
+    rated = log(rating=ratings(0.0))
+    assert accord.load(rated, labels="rating>=4").outside is None
+
+
 def test_a_test_goes_without_what_is_labelled_as_noise():
     table = log(rating=ratings())
     whole, data = accord.load(table), accord.load(table, labels="rating>=4")
@@ -140,7 +161,7 @@ def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
         ({"labels": "rating"}, "no label: they go from 0"),
         ({"labels": "word"}, "column 'word' has 'x' in row 1, .* or give other labels\\.$"),
         ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label"),
-        ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "no interaction of the data gets a label"),
+        ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "are the ids the same\\?"),
         ({"labels": pa.table({"user": [0], "item": [0], "why": [1]})}, "no column 'label'"),
         ({"events": "view=?"}, "before a colon"),
     ],

@@ -110,6 +110,7 @@ def test_a_run_is_reloaded_through_a_proxy_only_with_a_token(header):
     headers = [(header, b"10.0.0.1")]
     needed = (403, "token_needed", "reloading through a proxy needs a server with a token.")
     assert asks(made(), "/reload", "POST", headers, parts(b"")).error == needed
+    assert asks(made(), "/v1/refusals", "POST", headers, parts(b"")).error[:2] == needed[:2]
     assert asks(made(), "/v1/about", headers=headers).status == 200
     with_token = [*headers, (b"authorization", b"Bearer secret")]
     assert asks(made(token="secret"), "/reload", "POST", with_token, parts(b"")).status == 200

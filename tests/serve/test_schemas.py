@@ -12,7 +12,7 @@ from accord.serve.guard import Rules
 from serving import audit, make_holder, run  # noqa: F401
 
 EXAMPLES = 8  # of each operation and mode
-OPERATIONS = 16
+OPERATIONS = 17
 
 
 @pytest.fixture(scope="module")

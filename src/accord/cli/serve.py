@@ -23,6 +23,9 @@ def serve(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="reload when a new run is written to the folder")] = False,
     audit: Annotated[Path | None, typer.Option(help="folder of `accord audit`, for the page's second view")] = None,
+    refusals: Annotated[
+        Path | None, typer.Option(help="file that keeps what users refuse, for later servers and trainings")
+    ] = None,
     log_requests: Annotated[
         bool, typer.Option("--log-requests", help="print every request, with the ids in it")
     ] = False,
@@ -37,4 +40,4 @@ def serve(
         raise InputError("--token must be visible ASCII characters, at least one.")
     from accord.serve.server import serve as run_server
 
-    raise SystemExit(run_server(run, host, port, token, watch, audit, log_requests, allow_imports))
+    raise SystemExit(run_server(run, host, port, token, watch, audit, log_requests, allow_imports, refusals))

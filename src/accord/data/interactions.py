@@ -241,6 +241,7 @@ class Dataset:
     test_noisy: Interactions | None = None
     notes: tuple[str, ...] = field(default=())  # what the reader decided, one sentence each
     item_info: pa.Table | None = None  # a row for each row of `items`: title and any other columns
+    outside: Interactions | None = None  # pairs that are in none of these parts and have a label
     _matrices: dict[Any, Csr] = field(default_factory=dict, init=False, repr=False, compare=False)  # made once
 
     @classmethod

@@ -47,31 +47,54 @@ def with_labels(
     by_events = events is not None and labels is None
     given = events if by_events else labels if isinstance(labels, str | Path) else f"the {type(labels).__name__}"
     what = f"labels {shown(str(given))}"
-    keys, label = np.zeros(0, dtype=np.int64), np.zeros(0)
+    keys, label, unknown = np.zeros(0, dtype=np.int64), np.zeros(0), 0
     for user, item, some in _labels_of(dataset, source, labels, events, columns):
-        usable = ~np.isnan(some) & (user >= 0) & (item >= 0)
-        keys = np.append(keys, pair_keys(user[usable], item[usable], len(dataset.items)))
-        label = np.append(label, some[usable])
+        given_one, known = ~np.isnan(some), (user >= 0) & (item >= 0)
+        unknown += int((given_one & ~known).sum())
+        keys = np.append(keys, pair_keys(user[given_one & known], item[given_one & known], len(dataset.items)))
+        label = np.append(label, some[given_one & known])
     if not len(label):
-        raise InputError(f"{what}: no interaction of the data gets a label; check the rule or file.")
+        why = "it knows none of their users and items: are the ids the same?" if unknown else "check the rule or file."
+        raise InputError(f"{what}: no interaction of the data gets a label; {why}")
     keys, label, conflicts = _one_a_pair(keys, label, by_events)
     parts: dict[str, Any] = {}
     matched = np.zeros(len(keys), dtype=bool)
     for name in PARTS:
         if (part := getattr(dataset, name)) is not None:
             parts[name] = _with_label(dataset, part, keys, label, matched)
-    if not matched.any():
-        raise InputError(f"{what}: none of its pairs is in the data; are the ids the same?")
-    notes = [f"{what}: {matched.sum():,} interactions have one."]
-    if lost := int((~matched).sum()):
+    notes = []
+    if matched.any():
+        notes.append(f"{what}: {matched.sum():,} interactions have one.")
+    else:
+        parts = {}
+    lost = int((~matched).sum())
+    if lost and not _is_beside(labels):
         notes.append(f"{what}: {lost:,} labelled pairs are not in the data and were left out.")
+    elif lost:
+        parts["outside"] = _pairs(dataset, keys[~matched], label[~matched])
+        refused = int((label[~matched] < 0.5).sum())
+        notes.append(
+            f"{what}: {lost:,} pairs are not in the log: {refused:,} are refused, which are never recommended, and "
+            f"{lost - refused:,} liked."
+        )
+    if unknown:
+        notes.append(f"{what}: {unknown:,} are of users or items that the log does not have, and were left out.")
     if conflicts:
         notes.append(f"{conflicts:,} pairs have labels that contradict each other; each has their mean.")
     return _clean_test(replace(dataset, **parts, notes=(*dataset.notes, *notes)))
 
 
+def _pairs(dataset: Dataset, keys: IntArray, label: Floats) -> Interactions:
+    """Pairs with labels, in the id maps of the dataset."""
+    rows = (pa.array(rows, pa.int32()) for rows in np.divmod(keys, len(dataset.items)))
+    columns = dict(zip(("user", "item"), rows, strict=True))
+    return Interactions(pa.table({**columns, "label": label}), (dataset.users, dataset.items))
+
+
 def _clean_test(dataset: Dataset) -> Dataset:
     """What is labelled as noise is no preference: a test that no rule has cleaned goes without it."""
+    if "label" not in dataset.test.names:
+        return dataset
     noise = dataset.test.column("label") < 0.5
     if dataset.test_noisy is not None or not noise.any() or noise.all():
         return dataset
@@ -110,11 +133,10 @@ def _labels_of(
     """The labels in blocks."""
     event_rule = None if events is None else EventRule.parse(events)
     rule: LabelRule | str | None = LabelRule.parse(labels) if isinstance(labels, str) else None
-    if labels is not None and rule is None:
-        if isinstance(labels, str) and not Path(labels).expanduser().is_file():
-            rule = labels
-        else:
-            yield from _of_file(dataset, labels)
+    if _is_beside(labels):
+        yield from _of_file(dataset, labels)
+    elif rule is None:
+        rule = labels
     if rule is None and event_rule is None:
         return
     if source is not None:
@@ -124,6 +146,13 @@ def _labels_of(
         names = {role: part.source_name(role) for role in part.names}
         table = part.table.rename_columns(list(names.values()))
         yield from _of_table(dataset, Opened.of_table(table, dataset.name), Columns(**names), rule, event_rule)
+
+
+def _is_beside(labels: Any) -> bool:
+    """Whether labels are a file or frame of their own, and no rule on the log or column of it."""
+    if not isinstance(labels, str):
+        return labels is not None
+    return LabelRule.parse(labels) is None and Path(labels).expanduser().is_file()
 
 
 def columns_read(labels: Any, events: str | None) -> set[str]:
@@ -261,13 +290,15 @@ def summary(dataset: Dataset) -> dict[str, Any]:
     `more_popular`: the chance that a labelled interaction has a more popular item than one without a label;
     `more_active`: the same of the activity of its user. Both are .5 where labels were given at random.
     """
+    outside = np.zeros(0) if dataset.outside is None else dataset.outside.column("label")
+    more = {"refused": int((outside < 0.5).sum()), "liked": int((outside >= 0.5).sum())} if len(outside) else {}
     if "label" not in dataset.train.names:
-        return {}
+        return more
     train = dataset.csr(dataset.train, columns=("label",))
     label = train.columns["label"]
     has_label = ~np.isnan(label)
     if not has_label.any():
-        return {}
+        return more
     users, items = train.users, train.items
     counts = train.counts[users], train.popularity()[items]
     return {
@@ -283,6 +314,7 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "of_items": int((train.popularity() > 0).sum()),
         "more_active": _chance_of_more(counts[0], has_label),
         "more_popular": _chance_of_more(counts[1], has_label),
+        **more,
     }
 
 
@@ -297,8 +329,14 @@ def _chance_of_more(values: npt.NDArray[Any], of: npt.NDArray[np.bool_]) -> floa
 
 def described(counts: Mapping[str, Any]) -> list[str]:
     """The summary in sentences."""
-    if not counts:
-        return []
+    outside = []
+    if "refused" in counts:
+        outside.append(
+            f"{counts['refused'] + counts['liked']:,} pairs outside the log have a label: {counts['refused']:,} are "
+            f"refused, which are never recommended, and {counts['liked']:,} liked."
+        )
+    if "labels" not in counts:
+        return outside
     between = f", {counts['between']:,} between" if counts["between"] else ""
     sentences = [
         f"{counts['labels']:,} of {counts['interactions']:,} training interactions have a label: {counts['real']:,} "
@@ -321,4 +359,4 @@ def described(counts: Mapping[str, Any]) -> list[str]:
                 f"labelled interactions are unlike the others: their {more}"
                 f" (in {max(counts[name], 1 - counts[name]):.0%} of comparisons)."
             )
-    return sentences
+    return [*sentences, *outside]

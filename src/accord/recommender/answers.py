@@ -31,6 +31,7 @@ class Answers:
     users: IdMap
     items: IdMap
     owned: Csr
+    outside: Interactions | None
     item_info: pa.Table | None  # one row per row of `items`: the title and other columns of the items file
 
     @property
@@ -107,9 +108,27 @@ class Answers:
         if len(unknown := ids.take(pa.array(np.flatnonzero((rows < 0) & ~with_history)))):
             others.append((unknown, np.empty(0, dtype=np.int64)))
         for owners, past in others:
-            *best, source = self.lists.of_history(past, k, barred)
+            left_out = self._besides_refused(barred, int(self.users.rows(owners[:1])[0]))
+            *best, source = self.lists.of_history(past, k, left_out)
             top, scores = (x.cpu().numpy()[None].repeat(len(owners), 0) for x in best)
             yield of_lists(owners, self.items, top, scores, source)
+
+    @cached_property
+    def refused(self) -> Csr | None:
+        """The pairs outside the log that are no preferences; None where none are known."""
+        if self.outside is None:
+            return None
+        pairs = self.outside.filter(self.outside.column("label") < 0.5)
+        return Csr.of(*pairs.rows_in(self.users, self.items), len(self.users), len(self.items))
+
+    def _besides_refused(self, barred: Tensor | None, user: int) -> Tensor | None:
+        """Marks [I] of what is barred and of what a user has refused; `user` is -1 for one who is unknown."""
+        if self.refused is None or user < 0:
+            return barred
+        device = self.lists.ranker.device
+        marks = torch.zeros(len(self.items), dtype=torch.bool, device=device) if barred is None else barred.clone()
+        marks[torch.from_numpy(self.refused.items[slice(*self.refused.ptr[user : user + 2])]).long().to(device)] = True
+        return marks
 
     def _users(self, users: Ids | None) -> pa.Array:
         return self.users.ids if users is None else as_ids("users", users, self.users)

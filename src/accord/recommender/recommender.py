@@ -63,6 +63,7 @@ class Recommender(Answers):
         self.run, self.method = run, method.eval()
         self.users, self.items, self.train, self.seen = users, items, train, seen
         self.owned = seen  # what is never recommended: `seen`, and whatever else a user has in any part of the log
+        self.outside: Interactions | None = None  # pairs that are not in the log and have a label
         self.final: Recommender | None = None  # what recommends, if the run was fitted again on the whole log
         self.metrics = metrics  # what metrics.json holds
         self.history: list[dict[str, Any]] = []  # what log.jsonl holds
@@ -107,9 +108,8 @@ class Recommender(Answers):
         recommender.history = [entry for state in trained.states for entry in state.history]
         judged = {"user": data.users.take(relevant.pairs.users), "item": data.items.take(relevant.pairs.items)}
         valid = validation_part(data, config.protocol)
-        test = Interactions(pa.table(judged))  # what the protocol made of the test
-        parts = {"train": data.train, "valid": valid, "rest": data.held_out_besides(valid), "test": test}
-        recommender._set_parts(data, parts)
+        parts = {"train": data.train, "valid": valid, "rest": data.held_out_besides(valid)}
+        recommender._set_parts(data, parts | {"test": Interactions(pa.table(judged))})  # which the protocol made
         evaluation = recommender.evaluation = evaluation or recommender.evaluate(relevant, config.ks)
         sizes = data.counts() | {"valid": len(valid), "test": len(relevant.pairs.items)}
         recommender.metrics = {
@@ -129,7 +129,7 @@ class Recommender(Answers):
 
     def _set_parts(self, data: Dataset, parts: dict[str, Interactions]) -> None:
         """Store the parts of the log; what users have in neither training nor validation is not recommended either."""
-        self._parts, self.owned = parts, self.seen.merge(data.csr(parts["rest"]))
+        self._parts, self.owned, self.outside = parts, self.seen.merge(data.csr(parts["rest"])), data.outside
 
     def evaluate_members(self, trained: Trained, relevant: Relevant) -> None:
         """Add to the metrics how well each candidate of a consensus recommends alone, also those without a vote: their
@@ -153,11 +153,13 @@ class Recommender(Answers):
     def everything(self) -> Dataset:
         """The whole log as training data."""
         train, valid, rest = (self._parts[name] for name in ("train", "valid", "rest"))
-        return Dataset("everything", train, valid, rest, self.users, self.items).everything()
+        log = Dataset("everything", train, valid, rest, self.users, self.items, outside=self.outside)
+        return log.everything()
 
     def take_over(self, run: RunSpec, method: Method, train: Csr) -> None:
         """Let a method recommend that was fitted again on the whole log."""
         self.final = Recommender(run, method, self.users, self.items, train, self.owned, self.metrics)
+        self.final.outside = self.outside
         self.metrics.setdefault("refit", {})["interactions"] = len(train.items)
 
     def _validated(self, data: Dataset) -> list[float] | None:
@@ -194,8 +196,7 @@ class Recommender(Answers):
             if "updates" in self.metrics:
                 raise InputError("an updated run has no test of its own; evaluate the run that it was before.")
             if not self.metrics.get("mean"):
-                everything = Argument("ratios", (1, 0, 0))
-                raise InputError("nothing was held out to evaluate on; train without ", everything, ".")
+                raise InputError("nothing was held out to evaluate; train without ", Argument("ratios", (1, 0, 0)), ".")
             raise InputError("the test holds no pair to evaluate on; give more data, another split or clean rule.")
         return self.ranked(relevant, ks)
 
@@ -253,7 +254,7 @@ class Recommender(Answers):
         """What ranks for the chosen run, by row numbers: unseen is what a user has in no part of the log."""
         if self.final is not None:
             return self.final.lists
-        return Lists(self._chosen_method, replace(self._ranker(self._chosen_method, 1), seen=self.owned))
+        return Lists(self._chosen_method, replace(self._ranker(self._chosen_method, 1), seen=self.owned), self.refused)
 
     @cached_property
     def opinions(self) -> Agreement:
@@ -324,14 +325,13 @@ class Recommender(Answers):
         folder = Path(folder)
         if not overwrite and (folder / "metrics.json").exists():
             raise InputError(f"{folder} holds a run; give another folder, or ", Argument("overwrite", True), ".")
-        popularity = pa.array(self.train.popularity())
         info = {} if self.item_info is None else {name: self.item_info[name] for name in self.item_info.column_names}
         pair = pa.schema([("user", self.users.ids.type), ("item", self.items.ids.type)])
         parts = {
             "users": pa.table({"user": self.users.ids}),
-            "items": pa.table({"item": self.items.ids, "train_count": popularity, **info}),
+            "items": pa.table({"item": self.items.ids, "train_count": self.train.popularity(), **info}),
             "test": self._parts["test"].table.select(pair.names).cast(pair),
-        }
+        } | ({} if self.outside is None else {"outside": self.outside.table})
         with staged(folder, last="metrics.json") as place:
             write_json(place / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
             run_folder.write_methods(place, self.method, self.final.method if self.final else None, self.metrics)
@@ -369,7 +369,7 @@ class Recommender(Answers):
         run_folder.require_finished(folder)
         with run_folder.as_sentences(folder):
             place = find_device(device)
-            run_folder.check_manifest(folder)
+            listed = run_folder.check_manifest(folder)
             run = RunSpec.read(folder / "config.json", model, method, allow_imports)
             metrics = run_folder.read_metrics(folder / "metrics.json", run.config)
             users, _ = run_folder.read_ids(folder / "users.parquet", "user")
@@ -377,7 +377,8 @@ class Recommender(Answers):
             parts = run_folder.read_seen(folder / "seen.parquet", users, items)
             run_folder.require_pairs(folder / "seen.parquet", parts["train"], metrics)
             parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
-            data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items)
+            outside = run_folder.read_outside(folder / run_folder.OUTSIDE, listed, users, items)
+            data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items, outside=outside)
             train, valid = data.training_csr(run.columns), data.csr(data.valid)
             whole, alone = train, run_folder.refit_alone(metrics)
             if "refit" in metrics:

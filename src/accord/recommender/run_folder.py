@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -35,6 +35,8 @@ Figures = dict[str, Annotated[float, Field(allow_inf_nan=False)]]
 MODEL = "model.safetensors"  # weights of what was evaluated
 REFIT = "refit.safetensors"  # weights of the run fitted again on the whole log
 EVALUATION = "evaluation.parquet"  # metrics of every user, where the weights that they are of are not stored
+OUTSIDE = "outside.parquet"  # pairs that are not in the log and have a label
+MORE = (MODEL, REFIT, EVALUATION, OUTSIDE)  # files that a run may have besides those of all
 MANIFEST = "manifest.json"  # 0.1.0 wrote none
 FILES = (
     *("config.json", "metrics.json", "log.jsonl"),
@@ -140,24 +142,25 @@ def require_finished(folder: Path) -> None:
 
 def write_manifest(folder: Path) -> None:
     """The size and sha256 of every file of a run, so that parts of two runs are never taken for one."""
-    there = [name for name in (*FILES, MODEL, REFIT, EVALUATION) if (folder / name).exists()]
+    there = [name for name in (*FILES, *MORE) if (folder / name).exists()]
     write_json(folder / MANIFEST, {"files": {name: _sum(folder / name) for name in there}})
 
 
-def check_manifest(folder: Path) -> None:
-    """Whether the files are those that were saved together."""
+def check_manifest(folder: Path) -> Collection[str]:
+    """The files, which are those that were saved together; none where a folder does not tell."""
     if not (folder / MANIFEST).exists():
-        return
+        return ()
     content = read_json(folder / MANIFEST)
     listed = content.get("files") if isinstance(content, dict) else None
     if not isinstance(listed, dict) or not set(FILES) <= set(listed) or not {MODEL, EVALUATION} & set(listed):
         raise damaged(folder / MANIFEST, "it does not name every file of a run")
-    for name in (name for name in (*FILES, MODEL, REFIT, EVALUATION) if name in listed):
+    for name in (name for name in (*FILES, *MORE) if name in listed):
         if _sum(own_file(folder / name)) != listed[name]:
             raise InputError(
                 f"{folder / name} is not the file that this run was saved with, as {MANIFEST} tells: it is of "
                 "another run, or was changed or only partly copied; copy the whole folder again, or train again."
             )
+    return listed.keys()
 
 
 def _sum(path: Path) -> dict[str, Any]:
@@ -180,7 +183,7 @@ def write_methods(folder: Path, method: Method, final: Method | None, metrics: M
 def remove_others(folder: Path) -> None:
     """Remove the files of a run that was here before."""
     listed = read_json(folder / MANIFEST)["files"]
-    for name in {MODEL, REFIT, EVALUATION} - set(listed):
+    for name in set(MORE) - set(listed):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -222,6 +225,17 @@ def read_pairs(path: Path, users: IdMap, items: IdMap) -> Interactions:
     pairs = Interactions(table)
     if any(len(rows) and rows.min() < 0 for rows in pairs.rows_in(users, items)):
         raise damaged(path, "it has ids that the run has no rows for")
+    return pairs
+
+
+def read_outside(path: Path, listed: Collection[str], users: IdMap, items: IdMap) -> Interactions | None:
+    """Pairs outside the log and their labels, if the file is of the run."""
+    if path.name not in listed:
+        return None
+    pairs = read_pairs(path, users, items)
+    label = pairs.column("label") if "label" in pairs.names else np.full(1, np.nan)
+    if not ((label >= 0) & (label <= 1)).all():
+        raise damaged(path, "its labels are not all from 0 to 1")
     return pairs
 
 

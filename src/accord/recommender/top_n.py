@@ -4,6 +4,7 @@ members of a consensus."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -48,7 +49,11 @@ class Reasons(NamedTuple):
 class Lists:
     """The rankings that the recommender and the server share, so that they give the same lists."""
 
-    def __init__(self, method: Method, ranker: Ranker) -> None:
+    def __init__(self, method: Method, ranker: Ranker, refused: Csr | None = None) -> None:
+        """`refused`: pairs that no list has, whether the protocol masks what users have or not."""
+        if refused is not None:
+            left_out = ranker.seen.merge(refused) if ranker.masks_seen else refused
+            ranker = replace(ranker, seen=left_out, masks_seen=True)
         self.method, self.ranker, self.train = method, ranker, ranker.train
         popularity = self.train.popularity()
         self._popular = ranker.tables.newcomers

@@ -47,7 +47,7 @@ def grown(log: Dataset, new: Interactions, run: RunSpec, items: Any = None) -> D
     if info is not None:
         info = info.take(pa.array(rows, mask=rows < 0))
     none = merged.slice(0, 0)
-    data = Dataset(log.name, merged, none, none, users, all_items, item_info=info)
+    data = Dataset(log.name, merged, none, none, users, all_items, item_info=info, outside=log.outside)
     return data if items is None else with_items(data, items)
 
 

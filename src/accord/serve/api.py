@@ -94,8 +94,8 @@ def _add_lists(app: FastAPI, holder: Holder) -> None:
         why: s.Why = False,
     ) -> Response:
         """The best unseen items of a user. An unknown user gets the popular items, and the answer says so."""
-        now = holder.snapshot
-        return as_json(now.recommend(user, k, now.barred(exclude, allow or None, where), why))
+        now, refused = holder.snapshot, holder.refusals.of(user)
+        return as_json(now.recommend(user, k, now.barred([*exclude, *refused], allow or None, where), why))
 
     @app.post("/v1/recommendations", response_model=s.ManyRecommendations)
     async def recommendations_for_users(request: s.UsersRequest) -> Response:
@@ -105,7 +105,9 @@ def _add_lists(app: FastAPI, holder: Holder) -> None:
         async with turn:
             for user in request.users:
                 await asyncio.sleep(0)  # other requests get their turn
-                lists.append(as_json(now.recommend(user, request.k, barred, request.why)).body)
+                refused = holder.refusals.of(user)
+                own = now.barred([*request.exclude, *refused], request.allow, request.where) if refused else barred
+                lists.append(as_json(now.recommend(user, request.k, own, request.why)).body)
         return Response(b'{"lists":[' + b",".join(lists) + b"]}", media_type="application/json")
 
     @app.post("/v1/recommendations/history", response_model=s.HistoryRecommendations)
@@ -114,6 +116,13 @@ def _add_lists(app: FastAPI, holder: Holder) -> None:
         now = holder.snapshot
         barred = now.barred(request.exclude, request.allow, request.where)
         return as_json(now.from_history(request.history, request.k, barred, request.why))
+
+    @app.post("/v1/refusals", response_model=s.Refused)
+    async def refuse(request: s.Refusal) -> Response:
+        """Never recommend an item to a user again."""
+        holder.snapshot.item_row(request.item)
+        holder.refusals.add(request.user, request.item)
+        return as_json({**request.model_dump(), "kept": holder.refusals.file is not None})
 
 
 def _add_lookups(app: FastAPI, holder: Holder) -> None:

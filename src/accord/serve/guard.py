@@ -18,6 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+CHANGES = {"/reload": "reloading", "/v1/refusals": "refusing"}  # requests that change what others get
 PROBES = ("/healthz", "/readyz")
 OPEN = (*PROBES, "/", "/docs")  # need no token: they reveal nothing about the data
 SECURITY_HEADERS = {
@@ -147,8 +148,8 @@ class Guard:
             # otherwise another site could point its name here, and read answers through the user's browser
             if re.sub(r":\d*$", "", host) not in self.rules.hosts:
                 raise ApiError(400, "wrong_host", "this server answers only to its own name or address.")
-            if path == "/reload" and ("forwarded" in headers or "x-forwarded-for" in headers):
-                raise ApiError(403, "token_needed", "reloading through a proxy needs a server with a token.")
+            if path in CHANGES and ("forwarded" in headers or "x-forwarded-for" in headers):
+                raise ApiError(403, "token_needed", f"{CHANGES[path]} through a proxy needs a server with a token.")
         elif path not in OPEN and not path.startswith("/static/"):
             given = headers.get("authorization", "").encode("latin-1")
             if not hmac.compare_digest(given, f"Bearer {self.rules.token}".encode()):

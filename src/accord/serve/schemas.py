@@ -91,7 +91,14 @@ class HistoryRequest(Options):
     history: list[Id] = Field(max_length=MAX_HISTORY, description="items that the user interacted with, latest last")
 
 
-FIELDS = {*UsersRequest.model_fields, *HistoryRequest.model_fields}
+class Refusal(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    user: Id
+    item: Id
+
+
+FIELDS = {*UsersRequest.model_fields, *HistoryRequest.model_fields, *Refusal.model_fields}
 
 # --- answers
 
@@ -142,6 +149,10 @@ class ManyRecommendations(BaseModel):
 class HistoryRecommendations(Listed[Recommended]):
     unknown: list[Id] = Field(description="items of the history that are not in the training data; they were ignored")
     source: Source
+
+
+class Refused(Refusal):
+    kept: bool = Field(description="whether it outlives the server, which was started with --refusals then")
 
 
 class SimilarItem(Item):

@@ -92,6 +92,7 @@ def serve(
     audit: Path | None = None,
     log_requests: bool = False,
     allow_imports: bool = False,
+    refusals: Path | None = None,
 ) -> int:
     """Serve until a signal arrives; the exit code is 0, or 130 after Ctrl-C."""
     if not is_loopback(host):
@@ -113,7 +114,7 @@ def serve(
         logging.getLogger(library).setLevel(logging.ERROR)
     torch.set_num_threads(1)  # a request is too small for several threads
     Connection.limit = connections_allowed()
-    holder = Holder(run, Meters(), audit, allow_imports)
+    holder = Holder(run, Meters(), audit, allow_imports, refusals)
     name = f"[{host}]" if ":" in host else host.lower()
     rules = Rules(token, Rules().hosts | {name}, log_requests=log_requests)
     with listen(host, port) as listener:

@@ -26,6 +26,7 @@ from accord.recommender.recommender import Recommender
 from accord.recommender.run_folder import FILES, MANIFEST, as_sentences
 from accord.recommender.top_n import List, Reasons, latest_last
 from accord.serve.guard import ApiError, Meters
+from accord.serve.refusals import Refusals
 
 EXACT_IN_JSON = 2**53  # JavaScript rounds larger integers
 IDS_AT_ONCE = 10_000  # converted to Python before other threads get their turn
@@ -319,10 +320,14 @@ class Audited:
 class Holder:
     """A request reads `snapshot` once and uses it to its end, so replacing it is one assignment."""
 
-    def __init__(self, folder: Path, meters: Meters, audit: Path | None = None, allow_imports: bool = False) -> None:
+    def __init__(
+        self, folder: Path, meters: Meters, audit: Path | None = None, allow_imports: bool = False,
+        refusals: Path | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.meters, self._audit, self._allow_imports = folder, meters, audit, allow_imports
         self._lock = asyncio.Lock()
         self.snapshot = self._load()
+        self.refusals = Refusals(refusals)  # whatever run is served
         self.meters.loaded.set(self.snapshot.loaded_at)
 
     def _load(self) -> Snapshot:
