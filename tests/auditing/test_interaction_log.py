@@ -12,7 +12,7 @@ import pytest
 
 import accord
 from accord.auditing.health import health
-from accord.auditing.interaction_log import format_time, gaps, is_date, open_log
+from accord.auditing.interaction_log import format_time, is_date, open_log
 from accord.data import sources
 from audit_logs import random_frame
 from helpers import dataset, small_data
@@ -108,10 +108,3 @@ def test_a_time_is_written_as_finely_as_the_log_is_long():
     assert format_time(5.0, np.arange(10.0)) == "5"
     assert format_time(12_345.6, np.arange(10.0)) == "12,346"
     assert format_time(0, month) == "0"  # not a date, though the others are
-
-
-def test_gaps_come_longest_first():
-    assert gaps(np.arange(1000.0)) == []
-    assert gaps(np.array([0.0, 1.0, 100.0])) == []  # too few times to say what a gap is
-    times = np.concatenate([np.arange(200), 400 + np.arange(200), 1200 + np.arange(200)]).astype(float)
-    assert gaps(times) == [(599.0, 1200.0), (199.0, 400.0)]

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from accord.auditing.interaction_log import Log, format_time, gaps, is_date
+from accord.auditing.interaction_log import Log, is_date
 from accord.data.check import Report, check, look_alikes
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
@@ -28,7 +27,6 @@ FAR_OUT = 3.0  # interquartile ranges above the third quartile, in logarithms
 MANY_TIMES = 10  # times the median: fewer is no bot, however similar the other users are
 NOT_MANY = 100  # interactions: nor is a user who has fewer
 UNEQUAL = 0.8  # Gini coefficient from which popularity decides nearly everything
-LORENZ_POINTS = 100
 
 
 @dataclass(frozen=True)
@@ -67,18 +65,9 @@ def health(log: Log) -> dict[str, Any]:
     return {
         "findings": [asdict(finding) for finding in sorted(findings, key=lambda one: order[one.level])],
         "gini": gini(popular),
-        "lorenz": lorenz(popular),
         "activity": {"least": int(active.min()), "median": float(np.median(active)), "mean": float(active.mean()),
                      "most": int(active.max())},
-        "time": _time_line(log),
     }  # fmt: skip
-
-
-def lorenz(counts: IntArray) -> dict[str, list[float]]:
-    """Share of the interactions that the least popular share of the items have."""
-    shares = np.concatenate([[0.0], np.cumsum(np.sort(counts)) / counts.sum()])
-    places = np.unique(np.round(np.linspace(0, len(counts), LORENZ_POINTS + 1)).astype(np.int64))
-    return {"items": (places / len(counts)).tolist(), "interactions": shares[places].tolist()}
 
 
 # --- examples
@@ -277,11 +266,7 @@ def _look_alikes(log: Log) -> Iterable[Finding]:
 def _times(log: Log) -> Iterable[Finding]:
     if not log.raw.has_time:
         return
-    raw = _raw_times(log)
-    backwards = int(np.sum(np.diff(raw) < 0))
-    if backwards:
-        title = f"The rows are not in order of time ({backwards:,} steps back)"
-        yield Finding("order", "fine", title, backwards, len(raw))
+    raw = np.asarray(log.raw.table.column("time").drop_null().to_numpy())
     odd = raw[(raw <= 0) | (raw > time.time() + 86400)] if is_date(raw) or (raw > 1e11).any() else raw[:0]
     if len(odd):
         yield Finding(
@@ -297,35 +282,3 @@ def _times(log: Log) -> Iterable[Finding]:
             len(log), (), "Their order is unknown, so a test on the last of them is partly chance: the times may "
             "be those of an upload, not of the events.",
         )  # fmt: skip
-    long = gaps(np.sort(raw))
-    if not long:
-        yield Finding("gaps", "fine", "No long gap in time", 0, len(raw))
-        return
-    yield Finding(
-        "gaps", "notice", f"Long gaps in which nothing happened: {len(long):,}", len(long), len(raw),
-        tuple(f"{format_time(a, raw)} to {format_time(b, raw)}" for a, b in long[:EXAMPLES]),
-        "Events may be missing there (an outage, a changed tracker); do not let a split fall into a gap.",
-    )  # fmt: skip
-
-
-def _raw_times(log: Log) -> npt.NDArray[Any]:
-    return np.asarray(log.raw.table.column("time").drop_null().to_numpy())
-
-
-def _time_line(log: Log) -> dict[str, Any] | None:
-    if not log.raw.has_time:
-        return None
-    times = np.sort(_raw_times(log).astype(np.float64))
-    counts, edges = np.histogram(times, bins=40)
-    bins = [
-        {"from": float(a), "to": float(b), "interactions": int(n)}
-        for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)
-    ]
-    between = [{"from": a, "to": b} for a, b in gaps(times)]
-    return {
-        "first": float(times[0]),
-        "last": float(times[-1]),
-        "is_date": is_date(times),
-        "bins": bins,
-        "gaps": between,
-    }

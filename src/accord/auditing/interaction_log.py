@@ -29,9 +29,6 @@ PARTS = ("train", "valid", "test")
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 FIRST, LAST = 631_152_000, 4_102_444_800  # 1990 and 2100: numbers in between are taken for dates
-MANY_TIMES = 50  # a gap is longer than this many mean distances of two interactions
-SHARE = 0.02  # of the time from first to last: anything shorter is not a gap
-SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -192,14 +189,3 @@ def format_time(time: float, times: npt.NDArray[Any]) -> str:
         return f"{time:,.0f}"
     form = "%Y-%m-%d %H:%M" if float(times.max() - times.min()) < 14 * 86400 else "%Y-%m-%d"
     return datetime.fromtimestamp(time, UTC).strftime(form)
-
-
-def gaps(times: npt.NDArray[Any]) -> list[tuple[float, float]]:
-    """Sorted times -> the long gaps between them, longest first."""
-    if len(times) < 100:
-        return []
-    apart = np.diff(times)
-    span = float(times[-1] - times[0])
-    long = np.flatnonzero(apart > max(SHARE * span, MANY_TIMES * span / len(times)))
-    long = long[np.argsort(-apart[long], kind="stable")][:SHOWN]
-    return [(float(times[place]), float(times[place + 1])) for place in long]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from accord.auditing.interaction_log import Log, format_time
+from accord.auditing.interaction_log import Log
 from accord.auditing.verdict import DENOISERS, SIMPLE
 from accord.report import charts
 from accord.report.page import Chart, Fact, Finding, Level, Page, Section
@@ -86,17 +86,6 @@ def _health(section: Section, health: Summary) -> None:
     section.findings(findings or [Finding("good", "Nothing stands out")])
     if fine := [one["title"] for one in health["findings"] if one["level"] not in LEVELS]:
         section.note(f"Also checked, and fine: {'; '.join(fine)}.")
-    curve, line = health["lorenz"], health["time"]
-    half = next(share for items, share in zip(curve["items"], curve["interactions"], strict=True) if items >= 0.5)
-    text = f"The less popular half of the items have {half:.1%} of the interactions; Gini {health['gini']:.2f}."
-    drawn = [Chart("Popularity (Lorenz curve)", charts.lorenz(curve), text)]
-    if line is not None:
-        ends = np.array([line["first"], line["last"]])
-        busiest = max(line["bins"], key=lambda one: one["interactions"])["from"]
-        first, last, busy = (format_time(one, ends) for one in (*ends, busiest))
-        text = f"From {first} to {last}, most of them around {busy}."
-        drawn.append(Chart("Interactions over time", charts.over_time(line), text))
-    section.charts(drawn, "How interactions are spread over items" + (" and time" if line else ""))
 
 
 def _noise(section: Section, summary: Summary, log: Log) -> None:

@@ -116,26 +116,6 @@ def histogram(bins: Sequence[Row]) -> Drawing:
     )
 
 
-def lorenz(curve: Mapping[str, Sequence[float]]) -> Drawing:
-    names = ("items", "interactions")
-    x = alt.X("items:Q", title="share of the items, the least popular first", axis=alt.Axis(format="%"))
-    y = alt.Y("interactions:Q", title="share of the interactions", axis=alt.Axis(format="%"))
-    base = alt.Chart(pa.table(dict(curve))).encode(x=x, y=y, tooltip=_tooltips(**dict.fromkeys(names, ".1%")))
-    return alt.layer(_diagonal(x, y, names), base.mark_area(opacity=0.2), base.mark_line(strokeWidth=2))
-
-
-def over_time(line: Mapping[str, Any]) -> Drawing:
-    unit = 1000 if line["is_date"] else 1  # Vega's dates are milliseconds
-    rows = [
-        {"at": unit * row["from"], "until": unit * row["to"], "interactions": row["interactions"]}
-        for row in line["bins"]
-    ]
-    x = alt.X("at:T", title=None, axis=alt.Axis(tickCount=6)) if line["is_date"] else alt.X("at:Q", title="time")
-    bars = _chart(rows).mark_rect(stroke=None)
-    y, tooltip = alt.Y("interactions:Q", title=None), _tooltips(interactions=",")
-    return bars.encode(x=x, x2="until", y=y, y2=alt.Y2Datum(0), tooltip=tooltip)
-
-
 def intervals(rows: Sequence[Row], field: str, axis: str) -> Drawing:
     """`noise_rate` or `p_real` of each group, with its interval."""
     noise = field == "noise_rate"
