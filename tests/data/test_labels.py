@@ -302,3 +302,37 @@ def test_labels_of_popular_items_look_unlike_the_rest():
     sentences = described(summary(accord.load(table, labels="liked")))
     assert any("items are more popular" in sentence for sentence in sentences)
     assert not any("active" in sentence for sentence in sentences)
+
+
+def test_values_that_are_unknown_and_what_is_noticed_of_them():
+    table = coded(-1)
+    wanted = expected(table, "rating", lambda rating: float(rating >= 7))
+    wanted = {pair: label for pair, label in wanted.items() if pair not in expected_codes(table, -1)}
+    data = accord.load(table, labels="rating>=7; unknown -1")
+    assert labels_of(data) == wanted
+    noted = [str(note) for note in accord.load(table).notes if "not rated" in str(note)]
+    assert len(noted) == 1
+    assert "column 'rating' is -1 in" in noted[0]
+    assert "labels='rating>=7; unknown -1'" in noted[0]
+    with pytest.raises(InputError, match="unknown -9: no row has it as its rating"):
+        accord.load(table, labels="rating>=7; unknown -9")
+    with pytest.raises(InputError, match="write a rule like"):
+        accord.load(table, labels="rating>=7; unknown x")
+    thumbs = log(rating=np.arange(200) % 3 - 1.0)
+    assert any("labels='rating>0; rating<0'" in str(note) for note in accord.load(thumbs).notes)
+    with pytest.raises(InputError, match="give a rule instead, like 'rating>0'"):
+        accord.load(thumbs, labels="rating")
+
+
+def expected_codes(table, code):
+    return {(row["user"], row["item"]) for row in table.to_pylist() if row["rating"] == code}
+
+
+def test_labels_of_several_sources_and_of_real_ones_alone():
+    table, beside = log(rating=ratings(0.0)), pa.table({"user": [0, 1], "item": [12, 1], "label": [0.0, 1.0]})
+    data = accord.load(table, labels=["rating>=4", beside])
+    assert data.outside.table.to_pylist() == [{"user": 0, "item": 12, "label": 0.0}]
+    assert len(labels_of(data)) == 200
+    only_real = accord.load(log(event=["view", "buy"] * 100), events="view=?,buy=1")
+    assert any("none says noise" in note for note in only_real.notes)
+    assert not any("none says noise" in note for note in data.notes)

@@ -144,7 +144,7 @@ def test_where_all_are_labelled_real_there_is_nothing_to_learn(log):
     train, real = log
     found = estimate(train, np.ones(len(real)))
     assert not found.used
-    assert "0 of the rarer class, are too few" in found.why
+    assert "all of real ones, with 0 interactions that have none, are too few" in found.why
 
 
 def test_labels_that_mean_nothing_are_not_used(log):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,7 +49,7 @@ def audit(
 
         check_target(write_clean, drop_below, weights)
     source = log.source(data)
-    reading = {"columns": log.columns, "items": items, **asdict(labelling), **splitting.settings}
+    reading = {"columns": log.columns, "items": items, **labelling.settings, **splitting.settings}
     least = HALF if drop_below is None else drop_below
 
     from accord.cli.display import say

@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -27,10 +27,8 @@ DataArgument = Annotated[
     typer.Argument(help="files, a folder, a store, a database, or a named dataset (see 'accord data list')"),
 ]
 Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
-Labels = Annotated[
-    str | None,
-    typer.Option(help="which interactions are real: 'rating>=4', a column of 0 and 1, or a file of user, item, label"),
-]
+LABELS = "which interactions are real: 'rating>=4', a column of 0 and 1, or a file of user, item, label"
+Labels = Annotated[str | None, typer.Option(help=LABELS)]
 ItemsFile = Annotated[Path | None, typer.Option("--items", help="file of item titles: id, title and any other columns")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Cluster = Annotated[
@@ -112,8 +110,28 @@ class WeightedLog(Log):
 class Labelling:
     """Which interactions are real."""
 
-    labels: Labels = None
+    labels: Annotated[list[str] | None, typer.Option(help=f"{LABELS}; may be given more than once")] = None
     events: Annotated[str | None, typer.Option(help="what kinds of events say: 'view=?,cart=0.7,buy=1'")] = None
+    unknown: Annotated[str | None, typer.Option(help="values that mean not rated in a rule of --labels: '-1'")] = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As `accord.load` takes them."""
+        labels: Any = self.labels or None
+        if self.unknown is not None:
+            from accord.data.rules import UNKNOWN, LabelRule
+
+            rules = [bool(LabelRule.parse(one)) for one in self.labels or ()]
+            if not any(rules):
+                raise InputError(
+                    f"--unknown {shown(self.unknown)} goes with a rule: give --labels 'rating>=4' or the like, too."
+                )
+            parse_numbers(self.unknown, "--unknown", float)
+            labels = [
+                one + UNKNOWN + self.unknown if rule else one
+                for one, rule in zip(self.labels or (), rules, strict=True)
+            ]
+        return {"labels": labels[0] if labels and len(labels) == 1 else labels, "events": self.events}
 
 
 @dataclass(frozen=True)
@@ -318,7 +336,7 @@ def load_data(
 ) -> Dataset:
     from accord.data.load import load
 
-    labels = {} if labelling is None else asdict(labelling)
+    labels = {} if labelling is None else labelling.settings
     return load(
         log.source(data), columns=log.columns, seed=splitting.split_seed, items=items, **splitting.settings, **labels
     )

@@ -11,6 +11,6 @@ def weights(data: o.DataArgument, *, printed: o.Printed, labelling: o.Labelling,
     from accord.posteriors.estimate import posterior
 
     printed.format()
-    result = posterior(log.source(data), columns=log.columns, labels=labelling.labels, events=labelling.events)
+    result = posterior(log.source(data), columns=log.columns, **labelling.settings)
     say_notes(result.notes)
     printed.put(result.table)

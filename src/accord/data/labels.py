@@ -16,11 +16,24 @@ from accord.data import columns as col
 from accord.data.columns import ColumnError, Columns
 from accord.data.csr import IntArray, pair_keys
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.rules import EVENT_NAMES, EventRule, Floats, LabelRule, require_column
+from accord.data.rules import (
+    EVENT_NAMES,
+    LEAST_SHARE,
+    UNKNOWN,
+    EventRule,
+    Floats,
+    LabelRule,
+    code_in,
+    require_column,
+)
 from accord.data.sources import Opened, frame, open_source
 from accord.errors import Argument, InputError, Note, shown
 
-LIKE_NAMES = "label liked like isliked islike isreal real relevant isrelevant click isclick clicked longview isvalid"
+LIKE_NAMES = (
+    "label liked like isliked islike isreal real relevant isrelevant click isclick clicked longview isvalid thumb "
+    "thumbs"
+)
+LIKED = 0.65  # of a scale of ratings, from where a note proposes to call them real
 UNLIKE = 0.05  # from an even chance, beyond which labels were not given at random
 PARTS = ("train", "valid", "test", "valid_clean", "test_noisy")
 
@@ -45,8 +58,9 @@ def with_labels(
     """The dataset with a column `label` in every part: of `source`, the table it was split from, or None where it came
     split. `labels`: a rule, the name of a column, or a file or frame of user, item and label."""
     by_events = events is not None and labels is None
-    given = events if by_events else labels if isinstance(labels, str | Path) else f"the {type(labels).__name__}"
-    what = f"labels {shown(str(given))}"
+    several = labels if isinstance(labels, list | tuple) else [events if by_events else labels]
+    given = [str(one) if isinstance(one, str | Path) else f"the {type(one).__name__}" for one in several]
+    what = f"labels {' and '.join(map(shown, given))}"
     keys, label, unknown = np.zeros(0, dtype=np.int64), np.zeros(0), 0
     for user, item, some in _labels_of(dataset, source, labels, events, columns):
         given_one, known = ~np.isnan(some), (user >= 0) & (item >= 0)
@@ -79,6 +93,11 @@ def with_labels(
         )
     if unknown:
         notes.append(f"{what}: {unknown:,} are of users or items that the log does not have, and were left out.")
+    if (label > 0.5).all():
+        notes.append(
+            f"{what}: none says noise. What is real is learned by comparison with interactions without a label, and "
+            "how many of these are real remains unknown."
+        )
     if conflicts:
         notes.append(f"{conflicts:,} pairs have labels that contradict each other; each has their mean.")
     return _clean_test(replace(dataset, **parts, notes=(*dataset.notes, *notes)))
@@ -131,6 +150,10 @@ def _labels_of(
     dataset: Dataset, source: Any, labels: Any, events: str | None, columns: Columns | None
 ) -> Iterator[Labelled]:
     """The labels in blocks."""
+    if isinstance(labels, list | tuple):
+        for one in labels:
+            yield from _labels_of(dataset, source, one, None, columns)
+        labels = None
     event_rule = None if events is None else EventRule.parse(events)
     rule: LabelRule | str | None = LabelRule.parse(labels) if isinstance(labels, str) else None
     if _is_beside(labels):
@@ -150,6 +173,8 @@ def _labels_of(
 
 def _is_beside(labels: Any) -> bool:
     """Whether labels are a file or frame of their own, and no rule on the log or column of it."""
+    if isinstance(labels, list | tuple):
+        return any(map(_is_beside, labels))
     if not isinstance(labels, str):
         return labels is not None
     return LabelRule.parse(labels) is None and Path(labels).expanduser().is_file()
@@ -158,6 +183,8 @@ def _is_beside(labels: Any) -> bool:
 def columns_read(labels: Any, events: str | None) -> set[str]:
     """The simplified names of the columns of a log that labels may be read from."""
     names = []
+    if isinstance(labels, list | tuple):
+        return set().union(*(columns_read(one, None) for one in (*labels, None)), columns_read(None, events))
     if isinstance(labels, str):
         rule = LabelRule.parse(labels)
         names += [labels] if rule is None else rule.names
@@ -238,7 +265,7 @@ def _checked(source: str, name: str, labels: Floats) -> Floats:
     if len(bad := np.flatnonzero((labels < 0) | (labels > 1))):
         raise InputError(
             f"{source}: column '{name}' has {labels[bad[0]]:g}, which is no label: they go from 0 (noise) to 1 (real);"
-            f" give a rule instead, like '{name}>=4'."
+            f" give a rule instead, like '{name}>{'0' if np.nanmax(labels) <= 1 else '=4'}'."
         )
     return labels
 
@@ -269,6 +296,16 @@ def look_like_labels(train: Interactions, source: Any) -> list[str]:
             share = f"column '{name}' is 0 in {np.mean(values == 0):.0%} of the training rows and 1 in the others"
             meaning = ", as labels are, but every row counts as an interaction; if 0 means noise, give "
             return [Note(share, meaning, Argument("labels", name), ".")]
+        scale = np.unique(values[~np.isnan(values)])
+        code, _ = code_in(scale)
+        if code >= -1 and (rows := np.mean(values == code)) >= LEAST_SHARE:
+            rated = scale[scale != code]
+            least = rated[rated >= rated[0] + LIKED * (rated[-1] - rated[0])][0]
+            share = f"column '{name}' is {code:g} in {rows:.0%} of the training rows; if that means not rated, give "
+            return [Note(share, Argument("labels", f"{name}>={least:g}{UNKNOWN}{code:g}"), ".")]
+        if set(scale) == {-1, 0, 1}:
+            share = f"column '{name}' is -1, 0 or 1, as thumbs are, and every row counts as an interaction; give "
+            return [Note(share, Argument("labels", f"{name}>0; {name}<0"), " if a row of 0 says nothing.")]
         if below := np.mean(values < 0):
             share = f"column '{name}' is below 0 in {below:.2%} of the training rows, which count as interactions"
             return [

@@ -31,6 +31,7 @@ CONDITION = re.compile(r"\s*(?P<name>[^=!<>]+?)\s*(?P<op>>=|<=|!=|==?|>|<)\s*(?P
 OPPOSITE = {">=": "<", "<": ">=", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
 MOST_LEVELS = 20  # of a scale of ratings below which 0 stands for no rating; counts and seconds have more
 LEAST_SHARE = 0.01  # of the rows, for a value that may be a code
+UNKNOWN = "; unknown "  # what stands in a rule before the values that say nothing
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 EVENT_NAMES = "event eventtype eventname type action actiontype behavior behaviour behaviortype interactiontype kind"
 
@@ -84,14 +85,19 @@ class LabelRule:
     text: str
     real: tuple[Condition, ...]
     noise: tuple[Condition, ...] = ()
+    unknown: tuple[float, ...] = ()  # values that say nothing, as an empty cell
 
     @classmethod
     def parse(cls, text: str) -> LabelRule | None:
-        """`rating>=4`, or `rating>=4; rating<=2` where what lies between is unknown. None: this is no rule."""
-        sides = [parse_conditions(side) for side in text.split(";")]
+        """`rating>=4`, or `rating>=4; rating<=2` where what lies between is unknown; `rating>=4; unknown -1` where a
+        rating of -1 says nothing. None: this is no rule."""
+        conditions, said, unknown = text.partition(UNKNOWN)
+        values = [float(value) for value in unknown.split(",") if NUMBER.fullmatch(value.strip())]
+        sides = [parse_conditions(side) for side in conditions.split(";")]
         rules = [side for side in sides if not isinstance(side, str)]
-        if len(rules) == len(sides) <= 2:
-            return cls(text, *rules)
+        if len(rules) == len(sides) <= 2 and len(values) == len(unknown.split(",")) * bool(said):
+            real, noise = (*rules, ())[:2]
+            return cls(text, real, noise, tuple(values))
         if re.search(r"[<>=]", text):
             raise InputError(f"labels {shown(text)}: write a rule like 'rating>=4' or 'rating>=4; rating<=2'.")
         return None
@@ -102,6 +108,7 @@ class LabelRule:
 
     def labels(self, columns: Mapping[str, Floats]) -> Floats:
         """1, 0 or NaN for every row."""
+        columns = {name: np.where(np.isin(values, self.unknown), np.nan, values) for name, values in columns.items()}
         real = _all_hold(self.real, columns)
         if not self.noise:
             return real
@@ -111,7 +118,11 @@ class LabelRule:
     def refuse_codes(self, name: str, values: Floats, labels: Floats) -> None:
         """Ask about a value that may stand for "not rated", if the rule gives it a label and has no bound near it."""
         scale, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-        code, nearest = _code_in(scale)
+        if len(self.names) == 1 and (absent := [one for one in self.unknown if one not in scale]):
+            raise InputError(
+                f"unknown {absent[0]:g}: no row has it as its {name}; give a value that some have, or leave it out."
+            )
+        code, nearest = code_in(scale)
         rows = int(counts[scale == code].sum())
         given = labels[(values == code) & ~np.isnan(labels)]
         bounds = [float(one.value) for one in (*self.real, *self.noise) if one.name == name]
@@ -140,7 +151,7 @@ class LabelRule:
         )  # fmt: skip
 
 
-def _code_in(scale: Floats) -> tuple[float, float]:
+def code_in(scale: Floats) -> tuple[float, float]:
     """A value that stands apart from a scale of ratings, as codes for "not rated" do, and the nearest rating; NaN where
     there is none. 0 or less before ratings above it, or 9, 99, … as far beyond the scale as it is long."""
     if len(scale) < 4:  # thumbs are no scale

@@ -129,6 +129,12 @@ def _too_few(labels: Floats) -> str:
     others = noise or len(labels) - number  # where no label says noise, those without a label stand for it
     if number >= LEAST_LABELS and min(real, others) >= LEAST_OF_A_CLASS:
         return ""
+    if not noise:
+        return (
+            f"{number} labels, all of real ones, with {others} interactions that have none, are too few to learn from: "
+            f"give at least {LEAST_LABELS}, and {LEAST_OF_A_CLASS} without. They are not used, and p_real follows from "
+            "the log alone."
+        )
     return (
         f"{number} labels, {min(real, noise)} of the rarer class, are too few to learn from: give at least "
         f"{LEAST_LABELS}, {LEAST_OF_A_CLASS} of each class. They are not used, and p_real follows from the log alone."
