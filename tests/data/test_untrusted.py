@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from accord.data import untrusted
-from accord.data.columns import Columns
-from accord.data.read import read_all_columns, read_table
+from accord.data.read import read_table
 from accord.errors import InputError
 from accord.io import parquet
 
@@ -44,39 +43,12 @@ def test_text_is_unpacked_by_its_name(tmp_path: Path) -> None:
             assert stream.read(10) == b"text"
 
 
-def test_a_short_file_that_stands_for_much_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One string of 1 MB, 3,000 times, in a file of some hundred bytes: as text it would be 3 GB."""
-    path = tmp_path / "bomb.parquet"
-    entries = pa.array(["x" * 2**20, "y" * 2**20])
-    codes = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 1500, pa.int32()), entries)
-    columns = {"user": codes, "item": pa.array(range(3000)), "rating": codes}
-    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False, write_statistics=False)
-    assert path.stat().st_size < 2**15
-    before = pa.total_allocated_bytes()
-    peak = pa.default_memory_pool().max_memory() or 0
-    found, _ = read_table(path, Columns(value="item", item="rating"))
-    assert len(found.user_ids) == 2  # ids are read without being decoded
-    with pytest.raises(InputError, match="decompresses to more than 100 times its size, which no log does"):
-        read_table(path)
-    with pytest.raises(InputError, match="decompresses to more than 100 times its size"):
-        read_all_columns(path)
-    with pytest.raises(InputError, match="decompresses to more than 100 times its size"):
-        parquet.read_table(path)
-    assert (pa.default_memory_pool().max_memory() or 0) - max(before, peak) < 2**28
-
-
-def test_text_that_arrow_cannot_read_as_dictionaries(tmp_path: Path) -> None:
+def test_text_in_delta_encodings(tmp_path: Path) -> None:
     path, delta = tmp_path / "delta.parquet", {"user": "DELTA_BYTE_ARRAY", "item": "DELTA_LENGTH_BYTE_ARRAY"}
     log = pa.table({"user": [f"user-{n % 7}" for n in range(2000)], "item": [f"item-{n}" for n in range(2000)]})
     pq.write_table(log, path, use_dictionary=False, column_encoding=delta)
-    found, _ = read_table(path)
-    assert found.table.equals(log)
+    assert read_table(path)[0].table.equals(log)
     assert parquet.read_table(path).equals(log)
-    prefix = "x" * 2**18
-    bomb = pa.table({"user": [f"{prefix}{n % 2}" for n in range(2000)], "item": log.column("item")})
-    pq.write_table(bomb, path, use_dictionary=False, column_encoding=delta, compression="zstd", write_statistics=False)
-    with pytest.raises(InputError, match="decompresses to more than 100 times its size"):
-        read_table(path)
 
 
 def test_a_page_that_is_mostly_air(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,8 +102,6 @@ def test_ids_come_back_as_they_were_before_a_spreadsheet() -> None:
     assert [one.column(0).to_pylist() for one in found] == [["ann", "bob"], ["=1+1", "ann"]]
     assert len(notes) == 1
     assert "column 'user'" in notes[0]
-    with pytest.raises(InputError, match="column 'user' has both '=2' and \"'=1\""):
-        list(untrusted.as_written("log", [batch("'=1"), batch("=2")], ["user"], []))
 
 
 def test_zeros_left_by_a_crash_are_refused() -> None:

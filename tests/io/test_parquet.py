@@ -11,7 +11,7 @@ import pytest
 from accord.data.load import load
 from accord.errors import InputError
 from accord.io import parquet
-from accord.io.parquet import DecompressionGuard, check_footer, delta_columns, read_batches, read_table
+from accord.io.parquet import check_footer, read_batches, read_table
 
 
 def test_parquet_whole_and_in_parts(tmp_path, monkeypatch):
@@ -141,72 +141,17 @@ def test_a_damaged_page_of_any_row_group_is_found_before_it_is_used(tmp_path):
         read_table(path)
 
 
-def test_which_columns_cannot_be_read_as_dictionaries(tmp_path):
+def test_dictionaries_are_read_as_what_they_stand_for(tmp_path):
     path = tmp_path / "log.parquet"
-    columns = {"user": ["a", "b"], "item": ["x", "y"], "title": ["t", "u"]}
-    pq.write_table(
-        pa.table(columns),
-        path,
-        use_dictionary=["title"],
-        column_encoding={"item": "DELTA_BYTE_ARRAY"},
-        row_group_size=1,
-    )
-    assert delta_columns(pq.ParquetFile(path)) == {"item"}
-    assert read_table(path).to_pydict() == columns
-    assert [batch.to_pydict() for batch in read_batches(path, set())][-1] == {
-        name: values[-1:] for name, values in columns.items()
-    }
-
-
-def codes(*texts, **more):
-    return pa.array(texts, **more).dictionary_encode()
-
-
-def test_text_is_decoded_up_to_a_size_of_all_batches_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "SMALL", 10)
-    monkeypatch.setattr(parquet, "MOST_TIMES", 2)
-    (tmp_path / "a").write_bytes(b"123")
-    (tmp_path / "b").write_bytes(b"1234")
-    batch = pa.record_batch({"item": codes("xyz", "xyz", "z", "z"), "user": codes("ab", "c", "ab", None)})
-    guard = DecompressionGuard([tmp_path / "a"])
-    decoded = guard.decoded(batch, but={"item"})
-    assert decoded.schema.types == [batch.schema.field("item").type, pa.string()]
-    assert decoded.to_pydict() == batch.to_pydict()
-    assert guard.size == 5
-    guard.decoded(batch, but={"item"})
-    assert guard.size == 10, "as much as may be"
-    sentence = r"decompresses to more than 2 times its size, which no log does; write it again\.$"
-    with pytest.raises(InputError, match=rf"^{tmp_path}/a {sentence}"):
-        guard.decoded(pa.record_batch({"user": codes("a")}))
-    folder = DecompressionGuard([tmp_path / "a", tmp_path / "b"])
-    folder.decoded(batch)
-    assert folder.size == 13
-    folder.decoded(pa.record_batch({"user": codes("a")}))
-    with pytest.raises(InputError, match=rf"^{tmp_path} {sentence}"):
-        folder.decoded(pa.record_batch({"user": codes("a")}))
-
-
-def test_what_counts_as_text_that_is_decoded(tmp_path):
-    (tmp_path / "a").touch()
     field = pa.field("user", pa.dictionary(pa.int32(), pa.string()), metadata={"kept": "yes"})
     table = pa.table(
-        [pa.chunked_array([codes("ab", None), codes("c", "c")]), codes(1, 2, 2, 1), codes(b"ab", b"", None, b"c"),
-         pa.array([1.0, 2.0, 3.0, 4.0]), pa.array(["abcd", "", "", ""])],
-        schema=pa.schema([field, ("number", pa.dictionary(pa.int32(), pa.int64())),
-                          ("bytes", pa.dictionary(pa.int32(), pa.binary())), ("value", pa.float64()),
-                          ("text", pa.string())]),
-    )  # fmt: skip
-    guard = DecompressionGuard([tmp_path / "a"])
-    decoded = guard.decoded(table)
-    assert guard.size == 4 + 0 + 3 + table.column("text").nbytes
-    assert decoded.to_pydict() == table.to_pydict()
-    assert decoded.schema.types == [pa.string(), pa.int64(), pa.binary(), pa.float64(), pa.string()]
-    assert decoded.schema.field("user").metadata == {b"kept": b"yes"}
-    before = guard.size
-    nothing = pa.DictionaryArray.from_arrays(pa.array([0, None]), pa.array([None], pa.string()))
-    for empty in (codes(None, None, type=pa.string()), nothing):
-        assert guard.decoded(pa.record_batch({"user": empty})).to_pydict() == {"user": [None, None]}
-    assert guard.size == before
+        [pa.array(["ab", None, "ab"]).dictionary_encode(), [1, 2, 3]], schema=pa.schema([field, ("n", pa.int64())])
+    )
+    pq.write_table(table, path)
+    for found in (read_table(path), list(read_batches(path, {"user"}))[-1]):
+        assert found.to_pydict() == {"user": ["ab", None, "ab"], "n": [1, 2, 3]}
+        assert found.schema.types == [pa.string(), pa.int64()]
+        assert found.schema.field("user").metadata[b"kept"] == b"yes"
 
 
 def test_text_that_is_no_text_is_found(tmp_path):

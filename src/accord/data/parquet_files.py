@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from accord.data.columns import refuse_repeated
-from accord.io.parquet import DecompressionGuard, batch_rows, open_parquet
+from accord.io.parquet import BATCH_ROWS, open_parquet
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -41,22 +41,18 @@ class ParquetFiles:
     def names(self) -> list[str]:
         return [*self.types, *self.partitions]
 
-    def batches(self, names: Sequence[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        """The named columns, text of `ids` as dictionaries."""
-        guard = DecompressionGuard(self.files)
+    def batches(self, names: Sequence[str], _ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+        """The named columns."""
         values = {name: _typed(self.partitions[name]) for name in names if name in self.partitions}
         for number, path in enumerate(self.files):
             with open_parquet(path) as file:
                 present = [name for name in names if name in file.schema_arrow.names]
-                for batch in file.iter_batches(batch_rows(file, present), columns=present):
+                for batch in file.iter_batches(BATCH_ROWS, columns=present):
                     batch.validate(full=True)  # Arrow does not check that text is UTF-8
-                    batch = guard.decoded(batch, ids)
                     columns = []
                     for name in names:
                         if name in present:
-                            column = batch.column(name)
-                            same = pa.types.is_dictionary(column.type) or name not in self.types
-                            columns.append(column if same else column.cast(self.types[name]))
+                            columns.append(batch.column(name).cast(self.types[name]))
                         elif name in values:
                             columns.append(pa.repeat(values[name][number], batch.num_rows))
                         else:

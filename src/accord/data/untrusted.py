@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accord.errors import InputError, shown
-from accord.io.csv_safety import is_bare, is_guarded, suspects, unguarded
+from accord.io.csv_safety import is_guarded, unguarded
 from accord.io.parquet import MOST_TIMES
 
 SMALL_TEXT = 2**26  # a compressed log may be MOST_TIMES its size, or this large
@@ -112,12 +112,8 @@ class _Decompressed(io.RawIOBase):
 def as_written(
     label: str, batches: Iterable[pa.RecordBatch], ids: Collection[str], notes: list[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of text with the ids as they were before they went into a CSV file; InputError where that is unclear.
-
-    What was removed is added to `notes`.
-    """
-    bare, guarded = dict[str, str](), dict[str, str]()  # by column, the first id of either kind
-    before = 0
+    """Batches of text with the ids as they were before they went into a CSV file; `notes` gets what was removed."""
+    before, marked = 0, set[str]()  # rows, and the columns in which something was removed
     for batch in batches:
         for name in ids:
             column = batch.column(name)
@@ -127,22 +123,13 @@ def as_written(
                 row = before + pc.index(column.indices, place).as_py() + 1
                 bad = shown(texts[place].as_py())
                 raise InputError(f"{label}: column '{name}' has a NUL byte in {bad}, row {row:,}; {REMOVE_NUL}.")
-            odd = suspects(texts)
-            for first, mask in ((bare, is_bare(odd)), (guarded, is_guarded(odd))):
-                if name not in first and len(some := odd.filter(mask)):
-                    first[name] = shown(some[0].as_py())
-                    if first is guarded:
-                        notes.append(
-                            f"{label}: the leading ' of ids such as {first[name]} in column '{name}' was taken for a"
-                            " spreadsheet's text mark and removed."
-                        )
-            if name in bare and name in guarded:
-                raise InputError(
-                    f"{label}: column '{name}' has both {bare[name]} and {guarded[name]}, where a ' may be a"
-                    " spreadsheet's text mark or part of the id; write all such ids the same way."
-                )
-            if name in guarded:
+            quoted = texts.filter(pc.starts_with(texts, "'"))  # usually none
+            if len(guarded := quoted.filter(is_guarded(quoted))):
                 texts = pa.DictionaryArray.from_arrays(column.indices, unguarded(texts))
                 batch = batch.set_column(batch.schema.get_field_index(name), name, texts)
+                if name not in marked:
+                    marked.add(name)
+                    like = f"{label}: the leading ' of ids such as {shown(guarded[0].as_py())} in column '{name}'"
+                    notes.append(f"{like} was taken for a spreadsheet's text mark and removed.")
         before += batch.num_rows
         yield batch

@@ -17,16 +17,6 @@ RUNS = r"(?:[\s\pZ\pC]*[=+\-@＝＋－＠]|[\t\r\n])"
 NUMBER = r"^[+-]?(?:(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?%?(?: ± [0-9.]+%?)?|(?i:inf|nan))$"
 
 
-def suspects(column: Any) -> Any:
-    """The texts of a column that need a closer look: usually few."""
-    return column.filter(pc.match_substring_regex(column, r"^['\s\pZ\pC=+\-@＝＋－＠]"))
-
-
-def is_bare(column: Any) -> Any:
-    """Which texts of a column a spreadsheet would run."""
-    return _matches(column, f"^{RUNS}", column)
-
-
 def is_guarded(column: Any) -> Any:
     """Which texts of a column have a ' that keeps them from being run."""
     return _matches(column, f"^'+{RUNS}", pc.utf8_slice_codeunits(column, 1))
