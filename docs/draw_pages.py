@@ -1,8 +1,7 @@
 """Take the pictures of the report and of the server's page:
 
     accord demo
-    accord audit demo
-    python docs/draw_pages.py runs/demo runs/demo-audit
+    python docs/draw_pages.py runs/demo
 
 The report: a screen in light colours, and beside it a phone in dark ones. The server: a user whose history was changed.
 Needs Chromium, and what the tests need.
@@ -27,7 +26,7 @@ SCREEN, PHONE, GAP = (1060, 1000), (420, 1000), 16
 BELIEVED = "section[aria-labelledby='which-interactions-are-real']"
 
 
-def main(demo: Path, audit: Path) -> None:
+def main(demo: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         screen = _report(browser, demo / "report.html", SCREEN, "light", "")
@@ -36,7 +35,7 @@ def main(demo: Path, audit: Path) -> None:
         both.paste(screen, (0, 0))
         both.paste(phone, (SCREEN[0] + GAP, 0))
         _save(both, "report.png")
-        with _served(demo / "auto", audit) as address:
+        with _served(demo / "auto") as address:
             _save(_server(browser, address), "serve.png")
         browser.close()
 
@@ -52,11 +51,11 @@ def _report(browser: Browser, page: Path, size: tuple[int, int], scheme: str, se
 
 
 @contextmanager
-def _served(run: Path, audit: Path) -> Iterator[str]:
+def _served(run: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ["serve", str(run), "--audit", str(audit), "--port", str(port)]
+    words = ["serve", str(run), "--port", str(port)]
     server = subprocess.Popen([sys.executable, "-m", "accord", *words])
     try:
         yield f"http://127.0.0.1:{port}/"
@@ -98,4 +97,4 @@ def _save(picture: Image.Image, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

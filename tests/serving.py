@@ -1,9 +1,8 @@
-"""A small run folder to serve, an audit folder that belongs to it, and a server on a port of its own."""
+"""A small run folder to serve, and a server on a port of its own."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -12,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 import uvicorn
@@ -52,55 +49,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(tmp_path_factory.mktemp("serve") / "run")
 
 
-@pytest.fixture(scope="session")
-def audit(run: Path) -> Path:
-    """An audit folder of the same data, as docs/audit.md describes it."""
-    seen = pq.read_table(run / "seen.parquet")
-    drawn = np.random.default_rng(0).random(len(seen))
-    low, high = np.clip(drawn - 0.1, 0, 1), np.clip(drawn + 0.1, 0, 1)
-    judged = pa.table(
-        {
-            "user": seen["user"],
-            "item": seen["item"],
-            "p_real": drawn,
-            "low": low,
-            "high": high,
-            "basis": ["models"] * len(seen),
-        }
-    )
-    order = np.argsort(drawn)
-    pick = ["user", "item", "p_real", "low", "high"]
-    group = {"label": "1 to 5", "from": 1, "to": 5, "interactions": 100, "noise_rate": 0.4, "low": 0.3, "high": 0.5}
-    finding = {
-        "name": "bots",
-        "count": 1,
-        "of": 60,
-        "title": f"1 user of 60 {SCRIPT}",
-        "examples": [SCRIPT],
-        "advice": "Look.",
-    }
-    summary = {
-        "accord": accord.__version__,
-        "kind": "audit",
-        "data": {"name": "clicks", "users": 60, "items": 40, "interactions": len(seen)},
-        "health": {"findings": [{**finding, "level": level} for level in ("serious", "notice", "fine")]},
-        "noise": {
-            "rate": 0.4, "low": 0.3, "high": 0.5, "suspects": int((drawn < 0.5).sum()),
-            "by_popularity": [group], "by_activity": [group], "by_time": None,
-            "noisiest": judged.take(order[:20]).select(pick).to_pylist(),
-            "surest": judged.take(order[::-1][:20]).select(pick).to_pylist(),
-            "noisiest_users": [], "noisiest_items": [],
-        },
-        "detection": None,
-        "verdict": {"sentence": "Denoising does not help here.", "helps": False},
-    }  # fmt: skip
-    folder = run.parent / "audit"
-    folder.mkdir()
-    pq.write_table(judged, folder / "interactions.parquet")
-    (folder / "summary.json").write_text(json.dumps(summary))
-    return folder
-
-
 class Client:
     """Asks an application without a network, one request after another."""
 
@@ -122,8 +70,8 @@ class Client:
         return self.request("POST", path, **options)
 
 
-def make_holder(run: Path, audit: Path | None = None, refusals: Path | None = None) -> Holder:
-    return Holder(run, Meters(), audit, refusals=refusals)
+def make_holder(run: Path, refusals: Path | None = None) -> Holder:
+    return Holder(run, Meters(), refusals=refusals)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ ROOMS: dict[str, set[str]] = {
         "recommender",
         "training",
     },
-    "serve": {"config", "data", "errors", "io", "recommender"},
+    "serve": {"config", "data", "errors", "recommender"},
     "comparing": {
         "consensus",
         *("config", "data", "errors", "io", "methods", "models", "recommender", "training"),

@@ -272,7 +272,6 @@ ASKED: dict[str, dict[str, Any]] = {
     "/v1/why": {"user": "u1", "items": "i1"},
     "/v1/items": {"q": "i1", "limit": 3},
     "/v1/users": {"q": "u", "limit": 3},
-    "/v1/audit/interactions": {"user": "u1", "offset": 1, "limit": 2},
     "/v1/about": {},
 }
 BODIES: dict[str, dict[str, Any]] = {

@@ -211,7 +211,7 @@ class Checkpoint(Target):
 class Api(Target):
     what = "requests to the server: method, path, query, headers and body"
     paths = ("/v1/recommendations", "/v1/recommendations/history", "/v1/history", "/v1/similar", "/v1/items",
-             "/v1/users", "/v1/audit", "/v1/audit/interactions", "/v1/about", "/healthz", "/static/page.js", "/metrics",
+             "/v1/users", "/v1/about", "/healthz", "/static/page.js", "/metrics",
              "/openapi.json", "/", "/v1/scores", "/v1/why")  # fmt: skip
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from accord import Recommender
 from accord.serve.api import as_json, make_app
 from accord.serve.guard import Rules
-from serving import SCRIPT, Client, audit, make_holder, run  # noqa: F401
+from serving import SCRIPT, Client, make_holder, run  # noqa: F401
 
 JSON = {"content-type": "application/json"}
 
@@ -18,8 +18,8 @@ def rec(run):  # noqa: F811
 
 
 @pytest.fixture(scope="module")
-def client(run, audit):  # noqa: F811
-    return Client(make_app(make_holder(run, audit), Rules()))
+def client(run):  # noqa: F811
+    return Client(make_app(make_holder(run), Rules()))
 
 
 def listed(answer):
@@ -76,14 +76,13 @@ def test_a_history_is_folded_in(client, rec):
     assert nothing["source"] == "popularity"
 
 
-def test_a_history_comes_with_the_probabilities_of_the_run_and_of_the_audit(client, rec):
+def test_a_history_comes_with_probabilities(client, rec):
     answer = client.get("/v1/history", params={"user": "u0002"}).json()
     noise = {row["item"]: row["belief"] for row in rec.beliefs(rec.trained_on).to_pylist() if row["user"] == "u0002"}
     given = {entry["item"]: entry["p_real"] for entry in answer["items"]}
     assert noise.keys() <= given.keys()
     assert all(abs(given[item] - value) < 1e-4 for item, value in noise.items())
     assert list(given.values()) == sorted(given.values(), reverse=True)
-    assert all(entry["audit"]["low"] <= entry["audit"]["p_real"] <= entry["audit"]["high"] for entry in answer["items"])
 
 
 def test_items_and_users_are_found(client):
@@ -98,23 +97,6 @@ def test_items_and_users_are_found(client):
     users = client.get("/v1/users", params={"q": "bold", "limit": 5}).json()["users"]
     assert [entry["user"] for entry in users] == ["<b>bold</b>"]
     assert users[0]["interactions"] > 0
-
-
-def test_the_audit_is_served(client, run, audit):  # noqa: F811
-    answer = client.get("/v1/audit").json()
-    assert answer["summary"]["verdict"]["helps"] is False
-    assert all(title.startswith("Film") for title in answer["titles"].values())
-    rows = client.get("/v1/audit/interactions", params={"limit": 200}).json()
-    assert [row["p_real"] for row in rows["interactions"]] == sorted(row["p_real"] for row in rows["interactions"])
-    surest = client.get("/v1/audit/interactions", params={"surest": True, "limit": 1}).json()
-    assert surest["interactions"][0]["p_real"] > 0.99
-    mine = client.get("/v1/audit/interactions", params={"user": "u0002", "limit": 200}).json()
-    assert {row["user"] for row in mine["interactions"]} == {"u0002"}
-    item = mine["interactions"][3]["item"]
-    one = client.get("/v1/audit/interactions", params={"user": "u0002", "item": item}).json()
-    assert one["interactions"] == [mine["interactions"][3]]
-    without = Client(make_app(make_holder(run), Rules()))
-    assert without.get("/v1/audit").json()["error"]["code"] == "no_audit"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The page in a real browser: find, look, change; the audit; nothing from elsewhere, nothing that is not text."""
+"""The page in a real browser: find, look, change; nothing from elsewhere, nothing that is not text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import accord
 from accord.serve.guard import Rules
 from browser import blank, chromium, harms
-from serving import SCRIPT, audit, clicks, make_holder, run, serving  # noqa: F401
+from serving import SCRIPT, clicks, make_holder, run, serving  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,8 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def address(run, audit):  # noqa: F811
-    with serving(make_holder(run, audit)) as served:
+def address(run):  # noqa: F811
+    with serving(make_holder(run)) as served:
         yield served
 
 
@@ -65,7 +65,7 @@ def test_find_a_user_look_and_change(browser, address, width, scheme):
         assert page.locator("#person-heading").text_content() == "User u0002"
         assert "the model recommends" in page.locator("#source").text_content()
         assert page.locator("#recommended .why").first.text_content().startswith("because of ")
-        assert " to " in page.locator("#history .figure").first.text_content()  # the audit's, with its interval
+        assert "% real" in page.locator("#history .figure").first.text_content()
         before = titles(page)
 
         page.locator("#history input").first.uncheck()
@@ -192,27 +192,6 @@ def test_somebody_new_gets_a_list_of_the_items_they_name(browser, address):
             page.locator("#recommended .title", has_text=f"Film {item}").wait_for(state="detached")
         page.locator("#source", has_text="Recommendations for this history").wait_for()
         assert titles(page) != popular
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
-def test_the_audit(browser, address, width, scheme):
-    with visit(browser, address, "/#audit", width, scheme) as page:
-        page.locator(".verdict", has_text="Denoising does not help here.").wait_for()
-        assert page.locator(".finding").count() == 2
-        assert "Also checked, and fine: 1 user of 60" in page.locator(".fine").text_content()
-        assert SCRIPT in page.locator(".finding").first.text_content()
-        assert page.locator("main img, main script").count() == 0
-        assert page.locator("caption", has_text="Most probably noise").count() == 1
-        assert width < 500 or page.evaluate("document.documentElement.scrollHeight") <= 3 * 900
-        for one in page.locator("details").all():
-            one.locator("summary").click()
-        assert page.locator(".bar").first.is_visible()
-        page.locator("#audit-user").fill("u0002")
-        page.keyboard.press("Enter")
-        page.locator("caption", has_text="Interactions of user u0002").wait_for()
-        assert page.title() == "Audit · Accord"
-        page.locator("#to-lists").click()
-        page.locator("#user-query").wait_for()
 
 
 def test_the_api_is_described_without_a_network(browser, address):

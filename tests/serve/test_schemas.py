@@ -9,15 +9,15 @@ from schemathesis import GenerationMode
 
 from accord.serve.api import make_app
 from accord.serve.guard import Rules
-from serving import audit, make_holder, run  # noqa: F401
+from serving import make_holder, run  # noqa: F401
 
 EXAMPLES = 8  # of each operation and mode
-OPERATIONS = 17
+OPERATIONS = 15
 
 
 @pytest.fixture(scope="module")
-def schema(run, audit):  # noqa: F811
-    app = make_app(make_holder(run, audit), Rules(hosts=frozenset({"testserver"}), max_body_bytes=2**30))
+def schema(run):  # noqa: F811
+    app = make_app(make_holder(run), Rules(hosts=frozenset({"testserver"}), max_body_bytes=2**30))
     return schemathesis.openapi.from_asgi("/openapi.json", app)
 
 

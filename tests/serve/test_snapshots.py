@@ -10,7 +10,6 @@ import time
 import httpx
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import accord
@@ -19,10 +18,9 @@ from accord.errors import InputError
 from accord.serve import snapshots
 from accord.serve.api import as_json, make_app
 from accord.serve.guard import Rules
-from accord.serve.snapshots import Audited, Search, Snapshot, fold
+from accord.serve.snapshots import Search, Snapshot, fold
 from serving import (  # noqa: F401  # noqa: F401
     Client,
-    audit,
     make_holder,
     run,
     serving,
@@ -99,39 +97,6 @@ def test_every_word_must_be_in_the_id_or_the_title():
     assert found.find("2001", 10) == [2, 0]  # the more frequent first
     assert found.find("a", 2) == [1, 2]
     assert found.find("2001 nothing", 10) == []
-
-
-def test_audit_folders_that_do_not_belong(tmp_path, run, audit):  # noqa: F811
-    rec = Recommender.load(run)
-    with pytest.raises(InputError, match=r"there is no summary.json; give the folder that `accord audit` wrote"):
-        Audited(tmp_path, rec)
-    shutil.copytree(audit, tmp_path / "other")
-    (tmp_path / "other" / "summary.json").write_text('{"kind": "run"}')
-    with pytest.raises(InputError, match="is not the folder of an audit"):
-        Audited(tmp_path / "other", rec)
-
-
-def test_an_audit_of_other_data_does_not_belong(tmp_path, run, audit):  # noqa: F811
-    shutil.copytree(audit, tmp_path / "other")
-    path = tmp_path / "other" / "interactions.parquet"
-    table = pq.read_table(path)
-    pq.write_table(table.set_column(0, "user", pa.array([f"x{row}" for row in range(len(table))])), path)
-    with pytest.raises(InputError, match="other data than the run"):
-        Audited(tmp_path / "other", Recommender.load(run))
-
-
-def test_interactions_by_user_and_by_item(run, audit):  # noqa: F811
-    rec = Recommender.load(run)
-    audited = Audited(audit, rec)
-    table = pq.read_table(audit / "interactions.parquet")
-    rows = table.to_pylist()
-    mine = {row["item"]: round(row["p_real"], 4) for row in rows if row["user"] == "u0002"}
-    of_user = audited.find(user=int(rec.users.rows(["u0002"])[0])).to_pylist()
-    assert {rec.items.ids[row["item"]].as_py(): row["p_real"] for row in of_user} == pytest.approx(mine)
-    everything = audited.find(user=None, item=None)
-    assert everything["p_real"].to_pylist() == pytest.approx(sorted(row["p_real"] for row in rows), abs=1e-4)
-    last = everything.to_pylist()[-1]
-    assert audited.find(user=last["user"], item=last["item"]).to_pylist() == [last]
 
 
 @pytest.fixture(scope="module")

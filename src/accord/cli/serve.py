@@ -22,7 +22,6 @@ def serve(
         str | None, typer.Option(envvar="ACCORD_TOKEN", help="what clients must send as 'Authorization: Bearer TOKEN'")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="reload when a new run is written to the folder")] = False,
-    audit: Annotated[Path | None, typer.Option(help="folder of `accord audit`, for the page's second view")] = None,
     refusals: Annotated[
         Path | None, typer.Option(help="file that keeps what users refuse, for later servers and trainings")
     ] = None,
@@ -40,4 +39,4 @@ def serve(
         raise InputError("--token must be visible ASCII characters, at least one.")
     from accord.serve.server import serve as run_server
 
-    raise SystemExit(run_server(run, host, port, token, watch, audit, log_requests, allow_imports, refusals))
+    raise SystemExit(run_server(run, host, port, token, watch, log_requests, allow_imports, refusals))

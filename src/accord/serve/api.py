@@ -164,22 +164,6 @@ def _add_lookups(app: FastAPI, holder: Holder) -> None:
         """The run that is served."""
         return as_json(holder.snapshot.about)
 
-    @app.get("/v1/audit", response_model=s.Audit)
-    async def audit() -> Response:
-        """The summary of the audit."""
-        return as_json(holder.snapshot.audit_summary())
-
-    @app.get("/v1/audit/interactions", response_model=s.AuditedInteractions)
-    async def audited_interactions(
-        user: s.UserParameter = "",
-        item: s.ItemParameter = "",
-        surest: s.Surest = False,
-        limit: s.Limit = 20,
-        offset: s.Offset = 0,
-    ) -> Response:
-        """Interactions of the log, or of one user or item of it, the most probable noise first."""
-        return as_json(holder.snapshot.audited_interactions(user, item, surest, limit, offset))
-
 
 def _add_operations(app: FastAPI, holder: Holder) -> None:
     @app.get("/healthz", response_model=dict[str, str])

@@ -59,8 +59,6 @@ Words = Annotated[
     str, Query(max_length=200, description="words of the id or title; empty: the most frequent items, ordinary users")
 ]
 Limit = Annotated[int, Query(ge=1, le=200, description="answers to give")]
-Offset = Annotated[int, Query(ge=0, le=10**9, description="answers to skip")]
-Surest = Annotated[bool, Query(description="most probably real first, instead of most probably noise")]
 
 # --- bodies of requests
 
@@ -172,15 +170,8 @@ class ExplainedItem(Item):
     why: list[Reason]
 
 
-class Probability(BaseModel):
-    p_real: float | None
-    low: float | None
-    high: float | None
-
-
 class HistoryItem(Item):
     p_real: float | None = Field(description="probability of a real preference; null if the model gives none")
-    audit: Probability | None = Field(description="the same according to the audit, if one is served")
 
 
 class CountedItem(Item):
@@ -206,22 +197,7 @@ class About(BaseModel):
     metrics: dict[str, float] = Field(description="on the test data, mean over the runs")
     has_titles: bool
     has_p_real: bool
-    has_audit: bool
     loaded_at: float = Field(description="seconds since 1970")
-
-
-class Audit(BaseModel):
-    summary: dict[str, Any] = Field(description="the audit's summary.json")
-    titles: dict[str, str] = Field(description="titles of the items that it names")
-
-
-class AuditedInteraction(Item, Probability):
-    user: Id
-
-
-class AuditedInteractions(BaseModel):
-    count: int = Field(description="how many there are in total")
-    interactions: list[AuditedInteraction]
 
 
 class Problem(BaseModel):

@@ -89,7 +89,6 @@ def serve(
     port: int,
     token: str | None = None,
     watch: bool = False,
-    audit: Path | None = None,
     log_requests: bool = False,
     allow_imports: bool = False,
     refusals: Path | None = None,
@@ -114,7 +113,7 @@ def serve(
         logging.getLogger(library).setLevel(logging.ERROR)
     torch.set_num_threads(1)  # a request is too small for several threads
     Connection.limit = connections_allowed()
-    holder = Holder(run, Meters(), audit, allow_imports, refusals)
+    holder = Holder(run, Meters(), allow_imports, refusals)
     name = f"[{host}]" if ":" in host else host.lower()
     rules = Rules(token, Rules().hosts | {name}, log_requests=log_requests)
     with listen(host, port) as listener:

@@ -18,9 +18,7 @@ from torch import Tensor
 
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
-from accord.errors import Argument, InputError
-from accord.io.files import read_json
-from accord.io.parquet import read_table
+from accord.errors import InputError
 from accord.recommender.choice import Where
 from accord.recommender.recommender import Recommender
 from accord.recommender.run_folder import FILES, MANIFEST, as_sentences
@@ -35,7 +33,6 @@ OPTIONAL = ("log.jsonl", MANIFEST)
 Identity = tuple[tuple[str, int, int, int], ...]
 Answer = dict[str, Any]
 Id = int | str
-COLUMNS = ("p_real", "low", "high")
 WATCH_SECONDS = 1.0
 RETRY_SECONDS = 60.0  # after which a run that could not be loaded is tried again
 log = logging.getLogger("accord.serve")
@@ -54,7 +51,7 @@ def identity_of(folder: Path) -> Identity | None:
 class Snapshot:
     """Answers requests that give ids as text; answers are dictionaries that JSON can hold."""
 
-    def __init__(self, recommender: Recommender, identity: Identity | None, audit: Path | None = None) -> None:
+    def __init__(self, recommender: Recommender, identity: Identity | None) -> None:
         self.identity, self.loaded_at = identity, time.time()
         self.lists = recommender.lists
         self.opinions = recommender.opinions if recommender.run.members else None
@@ -69,7 +66,6 @@ class Snapshot:
             self.p_real: Any = recommender.beliefs_of_rows(self.seen.users, self.seen.items).round(4)
         except InputError:  # a solved model gives no probability
             self.p_real = None
-        self.audited = Audited(audit, recommender) if audit is not None else None
         self._choices = recommender.choices
         usual = np.median(self.user_counts[self.user_counts > 0]) if self.user_counts.any() else 0
         self._users = Search(recommender.users.ids, None, -np.abs(self.user_counts - usual))  # ordinary users first
@@ -79,12 +75,12 @@ class Snapshot:
         self.lists.similar.to_all(0)
 
     @classmethod
-    def load(cls, folder: Path, audit: Path | None = None, allow_imports: bool = False) -> Snapshot:
+    def load(cls, folder: Path, allow_imports: bool = False) -> Snapshot:
         """Read a run folder; if it changes meanwhile, read it again, so that two runs are never mixed."""
         for _ in range(TRIES):
             identity = identity_of(folder)
             with as_sentences(folder):
-                snapshot = cls(Recommender.load(folder, allow_imports=allow_imports), identity, audit)
+                snapshot = cls(Recommender.load(folder, allow_imports=allow_imports), identity)
             if identity_of(folder) == identity:
                 return snapshot
         raise InputError(f"{folder} changed again and again while it was read; try again when training has ended.")
@@ -184,10 +180,8 @@ class Snapshot:
         row = self.user_row(user)
         part = slice(self.seen.ptr[row], self.seen.ptr[row + 1])
         p_real = [None] * len(self.seen.items[part]) if self.p_real is None else self.p_real[part].tolist()
-        audited = self.audited.find(user=row).drop_columns(["user"]).to_pylist() if self.audited else []
-        audit = {entry.pop("item"): entry for entry in audited}
         entries = [
-            {**self.item(item), "p_real": value, "audit": audit.get(item)}
+            {**self.item(item), "p_real": value}
             for item, value in zip(self.seen.items[part].tolist(), p_real, strict=True)
         ]
         entries.sort(key=lambda entry: -(entry["p_real"] or 0.0))
@@ -201,28 +195,7 @@ class Snapshot:
         rows = self._items.find(query, limit)
         return {"items": [{**self.item(row), "interactions": int(self.item_counts[row])} for row in rows]}
 
-    # --- the audit and the run
-
-    def _audited(self) -> Audited:
-        if self.audited is None:
-            raise ApiError(404, "no_audit", "no audit is served here; start the server with --audit DIR.")
-        return self.audited
-
-    def audited_interactions(self, user: str, item: str, surest: bool, limit: int, offset: int) -> Answer:
-        """Interactions with their audit, of a user and an item if they are given."""
-        audited = self._audited()
-        rows = audited.find(user=self.user_row(user) if user else None, item=self.item_row(item) if item else None)
-        part = rows.take(np.arange(len(rows))[:: -1 if surest else 1][offset : offset + limit]).to_pylist()
-        entries = [{**row, "user": self.user_ids[row["user"]], **self.item(row["item"])} for row in part]
-        return {"count": len(rows), "interactions": entries}
-
-    def audit_summary(self) -> Answer:
-        """The audit's summary, and the titles of the items that it names."""
-        summary = self._audited().summary
-        noise = summary.get("noise") or {}
-        items = [str(row["item"]) for name in ("noisiest", "surest", "noisiest_items") for row in noise.get(name) or ()]
-        titles = {item: self.titles[self.item_rows[item]] for item in items if item in self.item_rows}
-        return {"summary": summary, "titles": {item: title for item, title in titles.items() if title}}
+    # --- the run
 
     def _about(self, metrics: Answer) -> Answer:
         data = metrics["dataset"]
@@ -236,7 +209,6 @@ class Snapshot:
             "metrics": metrics["mean"],
             "has_titles": self.has_titles,
             "has_p_real": self.p_real is not None,
-            "has_audit": self.audited is not None,
             "loaded_at": round(self.loaded_at, 3),
         }
 
@@ -285,53 +257,18 @@ class Search:
         return [int(row) for row in self._order[places[:limit]]]
 
 
-class Audited:
-    """The audit's summary, and its interactions by row numbers of the run, the most probable noise first."""
-
-    def __init__(self, folder: Path, recommender: Recommender) -> None:
-        if not (folder / "summary.json").is_file():
-            raise InputError(
-                Argument("audit", folder), ": there is no summary.json; give the folder that `accord audit` wrote."
-            )
-        self.summary: dict[str, Any] = read_json(folder / "summary.json")
-        table = read_table(folder / "interactions.parquet")
-        if self.summary.get("kind") != "audit" or not {"user", "item", *COLUMNS} <= set(table.column_names):
-            raise InputError(
-                Argument("audit", folder), " is not the folder of an audit; give the one that `accord audit` wrote."
-            )
-        rows = {"user": recommender.users.rows(table["user"]), "item": recommender.items.rows(table["item"])}
-        figures = {name: np.round(table[name].to_numpy().astype(np.float64), 4) for name in COLUMNS}
-        in_run = (pc.field("user") >= 0) & (pc.field("item") >= 0)
-        self.table = pa.table(rows | figures).filter(in_run).sort_by("p_real")
-        if not len(self.table):
-            raise InputError(
-                Argument("audit", folder), " is of other data than the run: they have no users or no items in common."
-            )
-
-    def find(self, **rows: int | None) -> pa.Table:
-        """The interactions of a user and an item, by row number (None: any user, any item)."""
-        table = self.table
-        for name, row in rows.items():
-            if row is not None:
-                table = table.filter(pc.field(name) == row)
-        return table
-
-
 class Holder:
     """A request reads `snapshot` once and uses it to its end, so replacing it is one assignment."""
 
-    def __init__(
-        self, folder: Path, meters: Meters, audit: Path | None = None, allow_imports: bool = False,
-        refusals: Path | None = None,
-    ) -> None:  # fmt: skip
-        self.folder, self.meters, self._audit, self._allow_imports = folder, meters, audit, allow_imports
+    def __init__(self, folder: Path, meters: Meters, allow_imports: bool = False, refusals: Path | None = None) -> None:
+        self.folder, self.meters, self._allow_imports = folder, meters, allow_imports
         self._lock = asyncio.Lock()
         self.snapshot = self._load()
         self.refusals = Refusals(refusals)  # whatever run is served
         self.meters.loaded.set(self.snapshot.loaded_at)
 
     def _load(self) -> Snapshot:
-        return Snapshot.load(self.folder, self._audit, self._allow_imports)
+        return Snapshot.load(self.folder, self._allow_imports)
 
     @property
     def is_reloading(self) -> bool:

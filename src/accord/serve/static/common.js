@@ -1,4 +1,4 @@
-// Shared by both views: requests to the API, and elements. Ids and titles only ever become text.
+// Shared by both pages: requests to the API, and elements. Ids and titles only ever become text.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -53,24 +53,13 @@ const chance = (share) => (share > 0.99 && share < 1 ? "over 99%" : share < 0.01
 const thousands = (number) => number.toLocaleString("en");
 
 // A bar next to its figure. A screen reader reads the figure.
-function bar(share, low = null, high = null) {
+function bar(share) {
   const track = make("span", { class: "bar", "aria-hidden": "true" });
   const fill = make("span", { class: "fill" });
   fill.style.width = percent(share);
   track.append(fill);
-  if (low !== null && high !== null) {
-    const span = make("span", { class: "interval" });
-    span.style.left = percent(low);
-    span.style.width = percent(Math.max(0, high - low));
-    track.append(span);
-  }
   return track;
 }
-
-// A table that is wider than its container says that it scrolls.
-const measure = new ResizeObserver((entries) => {
-  for (const { target } of entries) target.classList.toggle("scrolls", target.scrollWidth > target.clientWidth);
-});
 
 // Waits until typing stops; answers to earlier queries are dropped.
 function lookup(input, find, show, onProblem) {

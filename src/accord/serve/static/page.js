@@ -57,7 +57,6 @@ async function open(user) {
   hideProblem();
   try {
     const { user: id, items } = await ask("/v1/history", { user });
-    items.sort((one, other) => (judged(other).p_real || 0) - (judged(one).p_real || 0));
     await start(id, items);
   } catch (problem) {
     if (problem.code === "unknown_user") await start(user, [], true);
@@ -86,14 +85,9 @@ const usedItems = () => [
   ...person.added,
 ];
 
-// The audit's probability if there is one, else the model's.
-const judged = (entry) => (entry.audit && entry.audit.p_real !== null ? entry.audit : { p_real: entry.p_real, low: null, high: null });
-
-function sureness(entry) {
-  const { p_real: sure, low, high } = judged(entry);
-  if (sure === null || sure === undefined) return [];
-  const spread = low !== null && high !== null && percent(low) !== percent(high) ? `, ${percent(low)} to ${percent(high)}` : "";
-  return [make("span", { class: "sure" }, bar(sure, low, high), make("span", { class: "figure", text: `${chance(sure)} real${spread}` }))];
+function sureness({ p_real: sure }) {
+  if (sure === null) return [];
+  return [make("span", { class: "sure" }, bar(sure), make("span", { class: "figure", text: `${chance(sure)} real` }))];
 }
 
 function showHistory() {
@@ -132,8 +126,7 @@ function showHistory() {
   if (!person.history.length) notes.push("Nothing yet. Add items to see what would be recommended.");
   else {
     notes.push(`${thousands(person.history.length)} items. Untick one to leave it out.`);
-    if (person.history.some((entry) => entry.audit)) notes.push("Percentages: the audit’s probability of a real preference, from runs that did not see the item, and the range over these runs.");
-    else if (about.has_p_real) notes.push("Percentages: the model’s probability of a real preference.");
+    if (about.has_p_real) notes.push("Percentages: the model’s probability of a real preference.");
     else notes.push("This model gives no probability of a real preference.");
   }
   $("history-note").textContent = notes.join(" ");
@@ -289,18 +282,9 @@ async function showExample() {
   $("example").hidden = false;
 }
 
-// --- views
+// --- the address
 
 function route() {
-  const audit = location.hash === "#audit" && about && about.has_audit;
-  $("lists-view").hidden = audit;
-  $("audit-view").hidden = !audit;
-  for (const [id, on] of [["to-lists", !audit], ["to-audit", audit]]) {
-    if (on) $(id).setAttribute("aria-current", "page");
-    else $(id).removeAttribute("aria-current");
-  }
-  document.title = audit ? "Audit · Accord" : "Recommendations · Accord";
-  if (audit) showAudit($("audit-view"), showProblem);
   const user = new URLSearchParams(location.hash.slice(1)).get("user");
   if (about && user && user !== String(person?.user)) open(user);
 }
@@ -323,7 +307,6 @@ async function begin() {
   $("about").textContent =
     `${about.dataset} · ${about.model}${about.method === "none" ? "" : ` + ${about.method}`} · ` +
     `${thousands(about.users)} users, ${thousands(about.items)} items`;
-  $("to-audit").hidden = !about.has_audit;
   route();
   await showUsers();
   await showExample().catch(showProblem);
