@@ -7,7 +7,6 @@ import pytest
 from accord.auditing.interaction_log import open_log
 from accord.auditing.verdict import auto_in_words, in_words, verdict
 from accord.evaluation.significance import Comparison
-from accord.models.ease import EASE
 from helpers import dataset
 
 
@@ -50,7 +49,7 @@ def test_auto_is_what_to_train_unless_it_is_worse(low, high, p, words):
 
 
 def test_where_ease_is_too_large_sparse_ease_stands_for_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(EASE, "most_items", 3)
+    monkeypatch.setattr("accord.auditing.verdict.MOST_ITEMS", 3)
     asked = []
 
     def compared(request, cells, results):

@@ -93,6 +93,13 @@ def test_ease_refuses_more_items_than_it_can_invert(monkeypatch):
         make_model("ease", PLAIN)
 
 
+@pytest.mark.parametrize("name", ["ease", "graph-filter"])
+def test_a_matrix_that_no_memory_holds_is_told_before_it_is_made(monkeypatch, name):
+    monkeypatch.setattr("accord.models.histories.memory_of", lambda device: 4 * PLAIN.num_items**2 - 1)
+    with pytest.raises(InputError, match="GiB of memory; choose another model"):
+        make_model(name, PLAIN)
+
+
 @each_case
 def test_large_catalogues_are_solved_by_blocks(monkeypatch, train):
     options = {"l2": 2.0, "dropout": 0.3, "user_norm": 0.5}
@@ -204,9 +211,15 @@ def test_a_gpu_that_cannot_solve_it_says_what_the_cpu_says():
         ease.weights_on(torch.device("cpu"), sp.csr_matrix(np.ones((3, 3))), 0.0)
 
 
-def test_a_matrix_that_is_too_large_for_a_gpu_is_solved_by_the_cpu(monkeypatch):
+def test_a_matrix_that_is_too_large_for_a_gpu_is_of_single_precision_or_solved_by_the_cpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=8 * 2**30))
-    cuda, fits = torch.device("cuda"), 8 * 2**30 // 48
-    assert ease.fits_on(cuda, int(fits**0.5))
-    assert not ease.fits_on(cuda, int(fits**0.5) + 1)
-    assert not ease.fits_on(torch.device("cpu"), 10)
+    cuda, most = torch.device("cuda"), 8 * 2**30
+
+    def kind(numbers, l2=500.0):
+        return ease.kind_on(cuda, sp.csr_matrix(([100.0], ([0], [0])), shape=(1, numbers)), l2)
+
+    assert kind(int((most / 48) ** 0.5)) is torch.float64
+    assert kind(int((most / 48) ** 0.5) + 1) is kind(int((most / 24) ** 0.5)) is torch.float32
+    assert kind(int((most / 48) ** 0.5) + 1, l2=1e-3) is None  # it would be lost in rounding
+    assert kind(int((most / 24) ** 0.5) + 1) is None
+    assert ease.kind_on(torch.device("cpu"), sp.csr_matrix((1, 10)), 500.0) is None

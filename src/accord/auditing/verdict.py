@@ -13,7 +13,7 @@ from accord.comparing.executor import Here, Workers
 from accord.comparing.results import Results
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
-from accord.models import can_hold, is_solved
+from accord.models import is_solved
 from accord.protocol import CORRECTED
 from accord.training.trainer import Progress
 
@@ -22,7 +22,7 @@ DENOISERS = {f"{MODEL} + deca": "DeCA", f"{MODEL} + deca-p": "DeCA(p)"}
 PLAIN = f"{MODEL} + normal"
 METRIC = "ndcg@20"
 AUTO = "auto"  # the default model
-SPARSE = "sparse-ease"  # in the place of EASE where that is too large
+SPARSE, MOST_ITEMS = "sparse-ease", 30_000  # in the place of EASE, of more items: it takes minutes
 SIMPLE = {"ease": "EASE", SPARSE: "EASE", "popularity": "popularity"}
 BUDGET = ("model.budget", 20.0)  # seconds that it may search here
 
@@ -42,7 +42,7 @@ def verdict(
     if len(relevant.users) < 2:
         return None
     cells = [
-        cell if can_hold(cell.model, len(log.data.items)) else replace(cell, model=SPARSE)
+        cell if cell.model != "ease" or len(log.data.items) <= MOST_ITEMS else replace(cell, model=SPARSE)
         for cell in cells_of([MODEL], ["normal", "deca", "deca-p"], {})
     ]
     cells.sort(key=lambda cell: not is_solved(cell.model))  # popularity and EASE are the first rows

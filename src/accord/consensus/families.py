@@ -33,7 +33,7 @@ RECENCIES = (30, 10, 3)  # tried of what is best of a family that scores from hi
 PAYS = 1.01  # times the NDCG that a weaker fading reaches: validation has noise, and what is next is not what is liked
 JUDGE_SECONDS = 2e-9  # to rank the scores of one item and one user with the others
 ORDER_SECONDS = 3e-7  # to put an interaction in the order of time
-MOST_BYTES = 6 * 2**30  # in fitting a member
+MOST_BYTES = 6 * 2**30  # in fitting a member; a third of the memory where that is more
 
 
 @dataclass(frozen=True)
@@ -158,12 +158,12 @@ class Family:
         options = {name.removeprefix("model."): value for name, value in member.options.items()}
         return cost_of(self.model, options, shape)
 
-    def too_large(self, shape: Shape) -> str | None:
+    def too_large(self, shape: Shape, most_bytes: int = MOST_BYTES) -> str | None:
         """Why the log is too large for it, None if it is not."""
         if not can_hold(self.model, shape.num_items):
             return f"{shape.num_items:,} items are too many for it"
-        if self.method is None and (memory := self.cost(shape, Member(model=self.model))[2]) > MOST_BYTES:
-            return f"it would take {memory / 2**30:.1f} GiB, and {MOST_BYTES / 2**30:.0f} are allowed"
+        if self.method is None and (memory := self.cost(shape, Member(model=self.model))[2]) > most_bytes:
+            return f"it would take {memory / 2**30:.1f} GiB, and {most_bytes / 2**30:.0f} are allowed"
         return None
 
 
@@ -261,14 +261,16 @@ class Search:
         return f"auto tries {names}: {tried}, estimated {seconds:,} s of {budget:,g} s, then more of the best"
 
 
-def plan_search(shape: Shape, budget: float, families: Sequence[Family] = FAMILIES, has_times: bool = False) -> Search:
-    """The families that fit into a budget with their usual options, in their order; then of each as many trials as fit
-    into its share of it."""
+def plan_search(
+    shape: Shape, budget: float, families: Sequence[Family] = FAMILIES, has_times: bool = False, memory: int = 0
+) -> Search:
+    """The families that fit into a budget, and into so much memory, with their usual options, in their order; then of
+    each as many trials as fit into its share of it."""
     tried: list[Family] = []
     left_out = []
     total = 0.0
     for family in families:
-        if (why := family.too_large(shape)) is not None:
+        if (why := family.too_large(shape, max(MOST_BYTES, memory // 3))) is not None:
             left_out.append(f"{family.name} is not tried: {why}.")
             continue
         seconds = family.seconds(shape, 1, has_times)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from accord.consensus.families import LARGE, NEAR, PAYS, REFINED, VOTERS, Family, Search, plan_search
 from accord.consensus.members import Candidate, MemberTraining
-from accord.models.base import Shape
+from accord.models.base import Shape, memory_of
 from accord.models.consensus import Member, vote
 
 FAR_OVER = 3.0  # times the budget, and a minute: then the clock ends the search
@@ -28,7 +28,7 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
     shape = Shape.of(training.train)
     if training.relevant is not None:
         shape = replace(shape, num_judged=len(training.relevant.users))
-    plan = plan_search(shape, budget, has_times=fades)
+    plan = plan_search(shape, budget, has_times=fades, memory=memory_of(training.device))
     training.notes[:0] = plan.left_out
     search = _Search(training, plan, shape, budget)
     members = plan.trials()

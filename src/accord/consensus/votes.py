@@ -53,29 +53,32 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
     """What members say of the users of a validation; `ranker` says how many users are scored at once."""
     blocks: list[tuple[Tensor, Tensor, Tensor]] = []
     with_hits, done = [], 0
-    seen_ptr, seen_items = (torch.from_numpy(part) for part in (relevant.seen.ptr, relevant.seen.items))
-    keys, num_items = torch.from_numpy(relevant.pairs.keys), relevant.seen.num_items
+    place, num_items = ranker.device, relevant.seen.num_items
+    tables = relevant.seen.ptr, relevant.seen.items, relevant.pairs.keys
+    seen_ptr, seen_items, keys = (torch.from_numpy(part).to(place) for part in tables)
     for block in ranker.blocks(relevant.users):
-        users = torch.from_numpy(block)
+        users = torch.from_numpy(block).to(place)
         owner, items, _ = entries_of(seen_ptr, seen_items, users)
         with torch.inference_mode():
-            scores = torch.stack([member(users.to(ranker.device)).cpu() for member in members])  # [M, B, I]
+            scores = torch.stack([member(users) for member in members])  # [M, B, I]
         masked = scores.clone()
         masked[:, owner, items.long()] = -torch.inf
         high = masked.topk(min(DEPTH, num_items)).indices.transpose(0, 1).flatten(1)
-        pool = torch.zeros(len(users), num_items, dtype=torch.bool).scatter_(1, high, True)
+        pool = torch.zeros(len(users), num_items, dtype=torch.bool, device=place).scatter_(1, high, True)
         pool[owner, items.long()] = False
         counts = pool.sum(1)
-        present = torch.arange(int(counts.max())) < counts[:, None]
-        places = torch.zeros(present.shape, dtype=torch.long).masked_scatter_(present, pool.nonzero()[:, 1])
+        present = torch.arange(int(counts.max()), device=place) < counts[:, None]
+        places = torch.zeros(present.shape, dtype=torch.long, device=place).masked_scatter_(
+            present, pool.nonzero()[:, 1]
+        )
         wanted = users[:, None] * num_items + places
         result = keys[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)] == wanted
         hits = result & present
         rows = hits.any(1).nonzero().squeeze(1)
-        with_hits.append(done + rows)
+        with_hits.append(done + rows.cpu())
         done += len(users)
         values = scores[:, rows].gather(2, places[rows].expand(len(members), -1, -1))
-        blocks.append((values, present[rows], hits[rows]))
+        blocks.append((values.cpu(), present[rows].cpu(), hits[rows].cpu()))
     width = max(present.shape[1] for _, present, _ in blocks)
     said, there, right = ([pad(block[part], (0, width - block[1].shape[1])) for block in blocks] for part in range(3))
     counts = torch.from_numpy(relevant.counts)

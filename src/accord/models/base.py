@@ -5,6 +5,7 @@ It is built (shapes), and then learned by a training loop or solved by its own `
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -127,7 +128,7 @@ class Model(nn.Module):
         """What one run of a solved model takes with these options: here, of an inverse of items by items."""
         items, cells = shape.num_items, shape.num_users * shape.num_items
         fit = (2e-11 if items <= 4096 else 6.5e-12) * items**3 + 2e-9 * shape.by_user + 0.08  # float64, then float32
-        return Cost(fit, 1e-9 * cells + 1e-10 * shape.num_interactions * items, 16 * items**2)
+        return Cost(fit, 1e-9 * cells + 1e-10 * shape.num_interactions * items, 12 * items**2)
 
     @classmethod
     def least_numbers(cls, options: Mapping[str, Any], runs: int, num_users: int, num_items: int) -> int:
@@ -187,6 +188,13 @@ class Model(nn.Module):
     def fold_in(self, history: Tensor) -> Tensor | None:
         """Logits of every item of a new user with this history [n] of item rows: [R, I]; None if the model cannot."""
         return None
+
+
+def memory_of(device: torch.device) -> int:
+    """How many bytes a device has."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63
 
 
 @torch.no_grad()

@@ -17,12 +17,14 @@ from accord.errors import InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.inverse import BLOCK, sweep
 from accord.kernels.neighbour_loops import Doubles, Floats
+from accord.models.base import memory_of
 from accord.models.histories import (
     DenseItemToItem,
     HistoryConfig,
     by_blocks_of_gram,
     clean_target,
     interaction_matrix,
+    lay_out,
     power_or_zero,
 )
 
@@ -45,8 +47,7 @@ def item_weights(
     row of G, and with that beside its largest eigenvalue: then rounding cannot grow.
     """
     size = x.shape[1]
-    largest = (x.T @ x.sum(1)).max() + l2 if size else l2
-    single = size > SMALL and largest * np.finfo(np.float32).eps < ROUNDED * l2
+    single = size > SMALL and _rounds_little(x, l2)
     matrix = _swept(np.empty((size, size), dtype=np.float32 if single else np.float64), x, l2, dropout, on_progress)
     if target is not None:
         return _towards(matrix, x, target)
@@ -55,6 +56,12 @@ def item_weights(
     matrix[diagonal] = 0
     matrix /= norms
     return matrix
+
+
+def _rounds_little(x: Any, l2: float) -> bool:
+    """Whether an inverse in float32 is near enough."""
+    largest = (x.T @ x.sum(1)).max() + l2 if x.shape[1] else l2
+    return bool(largest * np.finfo(np.float32).eps < ROUNDED * l2)
 
 
 def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> Doubles:
@@ -69,11 +76,8 @@ def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> Doubles:
 def _fill_with_gram(matrix: M, x: Any, y: Any = None) -> M:
     """Lay x'x, or x'y, out in a matrix."""
 
-    def fill(rows: slice, own: Any) -> None:
-        dense = own.toarray()
-        matrix[rows] = torch.from_numpy(dense).to(matrix.device) if isinstance(matrix, Tensor) else dense
-
-    by_blocks_of_gram(x, fill, BLOCK, y=y)
+    table = matrix if isinstance(matrix, Tensor) else torch.from_numpy(matrix)
+    by_blocks_of_gram(x, lambda rows, own: lay_out(table[rows], own), BLOCK, y=y)
     return matrix
 
 
@@ -113,18 +117,23 @@ def _towards(matrix: Array, x: Any, target: Any) -> Array:
     return result
 
 
-def fits_on(device: torch.device, size: int) -> bool:
-    """Whether it is a GPU whose memory holds twice what `weights_on` takes."""
+def kind_on(device: torch.device, x: Any, l2: float) -> torch.dtype | None:
+    """The numbers by which a GPU fits these weights: of float64 if its memory holds twice what `weights_on` takes of
+    them, of float32 if that rounds little and it holds these; None if it is no GPU, or too small."""
     if device.type != "cuda":
-        return False
-    most: int = torch.cuda.get_device_properties(device).total_memory
-    return 2 * 3 * 8 * size**2 <= most
+        return None
+    most, numbers = memory_of(device), 2 * 3 * x.shape[1] ** 2
+    if 8 * numbers <= most:
+        return torch.float64
+    return torch.float32 if 4 * numbers <= most and _rounds_little(x, l2) else None
 
 
-def weights_on(device: torch.device, x: Any, l2: float, dropout: float = 0.0, target: Any = None) -> Tensor:
-    """What `item_weights` gives, but for rounding, by a GPU, in the memory of three matrices of float64: [I, I]."""
+def weights_on(
+    device: torch.device, x: Any, l2: float, dropout: float = 0.0, target: Any = None, kind: Any = torch.float64
+) -> Tensor:
+    """What `item_weights` gives, but for rounding, by a GPU, in the memory of three matrices: [I, I]."""
     size = x.shape[1]
-    matrix = _fill_with_gram(torch.empty(size, size, dtype=torch.float64, device=device), x)
+    matrix = _fill_with_gram(torch.empty(size, size, dtype=kind, device=device), x)
     matrix.diagonal().mul_(1 / (1 - dropout)).add_(l2)
     try:
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(matrix, out=matrix))
@@ -142,7 +151,6 @@ class EASE(DenseItemToItem):
 
     name = "ease"
     summary = "linear item-to-item model, solved in one step"
-    most_items = 30_000  # the inverse is dense: 30,000 items are 7 GB in float64
     needs = "inverts an items x items matrix"
     left_out = 0.001  # by which NDCG@20 falls by less than .1% (docs/files.md)
 
@@ -154,13 +162,14 @@ class EASE(DenseItemToItem):
         omit_when_default = ("recency", "dropout", "user_norm", "clean")
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
+        self.require_memory()
         x = interaction_matrix(train, weight)
         target = clean_target(train, x) if self.config.clean else None
         if self.config.user_norm:
             scale = sp.diags_array(power_or_zero(x.sum(1).A1, -self.config.user_norm))
             x, target = scale @ x, None if target is None else scale @ target
-        if fits_on(self.place, self.num_items):
-            self.weight = weights_on(self.place, x, self.config.l2, self.config.dropout, target)
+        if (kind := kind_on(self.place, x, self.config.l2)) is not None:
+            self.weight = weights_on(self.place, x, self.config.l2, self.config.dropout, target, kind)
             return
         weights = item_weights(x, self.config.l2, self.config.dropout, target, self.on_progress)
-        self.weight = torch.from_numpy(weights.astype(np.float32, order="C"))  # rows, as scoring reads them
+        self.weight = torch.from_numpy(weights.astype(np.float32, order="C", copy=False))  # rows, as scoring reads them

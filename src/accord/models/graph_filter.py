@@ -18,6 +18,7 @@ from accord.models.histories import (
     DenseItemToItem,
     WithFactors,
     by_blocks_of_gram,
+    lay_out,
     power_or_zero,
 )
 
@@ -34,7 +35,6 @@ class GraphFilter(WithFactors, DenseItemToItem):
 
     name = "graph-filter"
     summary = "a low-pass filter on the graph of users and items, in closed form"
-    most_items = 30_000  # 3.6 GB
 
     class Config(CleanConfig):
         power: float = Field(0.25, gt=0, le=10, description="exponent of every weight between two items")
@@ -46,14 +46,15 @@ class GraphFilter(WithFactors, DenseItemToItem):
         super().__init__(config, setup, min(config.factors, setup.num_items, setup.num_users))
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
+        self.require_memory()
         x = self.to_fit(train, weight)
         degrees = [x.sum(axis).A1 for axis in (1, 0)]
         users, items = (sp.diags_array(power_or_zero(sums, -0.5)) for sums in degrees)
-        result = np.empty((self.num_items, self.num_items), dtype=np.float32)
+        result = torch.empty(self.num_items, self.num_items, device=self.place)
 
         def take(rows: slice, tied: Any) -> None:
             tied.data **= self.config.power
-            result[rows] = tied.toarray()
+            lay_out(result[rows], tied)
 
         at_once = max(1, ROWS_AT_ONCE // torch.get_num_threads())  # by all threads together
         scaled = users @ x @ items
@@ -62,7 +63,7 @@ class GraphFilter(WithFactors, DenseItemToItem):
             vectors = right_singular_vectors(scaled, self.config.factors)
             left, right = (vectors * power_or_zero(degrees[1], power)[:, None] for power in (-0.5, 0.5))
             self.basis, self.spread = (torch.from_numpy(x).float() for x in (self.config.share * left, right))
-        self.weight = torch.from_numpy(result)
+        self.weight = result
 
     @classmethod
     def cost(cls, config: Any, shape: Shape) -> Cost:

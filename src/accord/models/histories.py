@@ -21,7 +21,7 @@ from accord.errors import ColumnArgument, InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.lookups import places_of
 from accord.kernels.neighbours import history_scores
-from accord.models.base import EXACT, Model, Setup
+from accord.models.base import EXACT, Model, Setup, memory_of
 
 MOST_DENSE = 10_000  # items up to which sparse weights can be laid out as one dense matrix
 SPARSE = 0.4  # share of dense weights up to which those that are not left out are stored as sparse ones
@@ -76,6 +76,15 @@ def by_blocks_of_gram(
             on_progress(next(finished) / len(starts))
 
     in_threads(multiply, [(start,) for start in starts])
+
+
+def lay_out(rows: Tensor, sparse: Any) -> None:
+    """Fill dense rows [n, I] with sparse ones, of which no more than there is goes to a GPU."""
+    if not rows.is_cuda:
+        rows.copy_(torch.from_numpy(sparse.toarray()))
+        return
+    places = np.repeat(np.arange(len(rows)) * rows.shape[1], np.diff(sparse.indptr)) + sparse.indices
+    rows.zero_().view(-1)[torch.from_numpy(places).to(rows.device)] = torch.from_numpy(sparse.data).to(rows)
 
 
 @contextmanager
@@ -278,7 +287,7 @@ class DenseItemToItem(SparseWeights):
     """Scores X W with weights W [I, I] that are solved as a dense matrix, and stay one unless leaving out the smallest
     makes them sparse. The histories are on the device, end to end."""
 
-    most_items = 30_000
+    most_items = 60_000  # 14 GB of float32
     needs: ClassVar[str] = "keeps an items x items matrix"
     left_out: ClassVar[float] = 0.0  # share of the sum of squares that the smallest weights may have which are left out
 
@@ -304,6 +313,15 @@ class DenseItemToItem(SparseWeights):
         self.register_buffer("history_weight", weight, persistent=self.keeps_counts)
         self.register_buffer("weight", torch.empty(0, 0))
         self.ends = self.columns = self.values = None  # a buffer of None is not stored
+
+    def require_memory(self) -> None:
+        """Refuse weights that cannot be held while they are dense."""
+        bytes_, most = 4 * self.num_items**2, memory_of(self.place)
+        if bytes_ > most:
+            raise InputError(
+                f"{self.name} {self.needs}: {bytes_ / 2**30:.1f} GiB for {self.num_items:,} items, and there are "
+                f"{most / 2**30:.1f} GiB of memory; choose another model, for example sparse-ease."
+            )
 
     def leave_out_smallest(self) -> None:
         if self.weight is None or self.weight.numel() <= EXACT:

@@ -18,7 +18,6 @@ from accord.methods import MethodSpec, method_name
 from accord.report.tables import Table
 from accord.training.plan import FIRST_SEED
 from accord_lab.labels.draws import drawn_labels, with_train_labels
-from accord_lab.labels.graded import GradedDeCA
 from accord_lab.labels.study import Line, add_missing, require_labels, spread
 from accord_lab.numbers import Floats
 from accord_lab.pair_scores import pair_scores
@@ -50,17 +49,12 @@ def run(
 ) -> list[Line]:  # fmt: skip
     """One line per run; finished runs are not repeated.
 
-    Each seed is trained without labels, and with another draw of a share of them. Where values go from 1 to 5, DeCA is
-    also given these as grades."""
+    Each seed is trained without labels, and with another draw of a share of them."""
     require_labels(data, "train")
     file, seeds = folder / f"{NAME}.jsonl", range(FIRST_SEED, FIRST_SEED + draws)
-    stars = data.train.has_value and set(np.unique(data.train.column("value"))) == {1, 2, 3, 4, 5}
     trainings: list[tuple[str, MethodSpec, str]] = [
         (model, method, labels) for model in models for method in methods for labels in ("none", "binary")
     ]
-    if stars and "deca" in methods:
-        for model in models:
-            trainings += [(model, "deca", "graded"), (model, GradedDeCA, "graded"), (model, GradedDeCA, "binary")]
     lines = []
     for model, method, labels in trainings:
         cell = {"dataset": data.name, "model": model, "method": method_name(method), "labels": labels}
@@ -83,11 +77,7 @@ def _trained(data: Dataset, method: MethodSpec, keys: Sequence[Line], device: st
     """The lines of runs that are trained at once: several seeds without labels, or one seed with its draw of them."""
     model, labels = keys[0]["model"], keys[0]["labels"]
     draw, truth = keys[0]["seed"] - FIRST_SEED, data.train.column("label")
-    if labels == "none":
-        given = replace(data, train=data.train.without("label"))
-    else:
-        grades = (data.train.column("value").astype(float) - 1) / 4 if labels == "graded" else truth
-        given = labelled(data, grades, draw)
+    given = replace(data, train=data.train.without("label")) if labels == "none" else labelled(data, truth, draw)
     made = fit(given, model, method, seeds=[key["seed"] for key in keys], device=device, refit=False)
     label = data.training_csr().columns["label"]
     p_real = pair_scores(made, made.train.users, made.train.items)

@@ -1,0 +1,142 @@
+"""Public tables that anybody can check: BARS' fixed splits of Gowalla and Yelp2018, ranked over all items.
+
+Everything is chosen on a tenth of each user's training pairs; what was chosen is fitted again on all of them, and ranks
+what the user has not in training. Of the test nothing is seen before that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from accord.comparing.executor import Watch
+from accord.comparing.results import keep_lines, read_lines
+from accord.data.interactions import Dataset
+from accord.data.read import read_part
+from accord.errors import InputError
+from accord.fitting import fit_run
+from accord.io.files import only_writer
+from accord.models.consensus import Member
+from accord.report.tables import Table
+from accord.training.plan import plan
+from accord_lab.writing import write_all
+
+NAME, TITLE = "bars", "Public tables: Gowalla and Yelp2018"
+METRICS = ("recall@20", "ndcg@20")
+SHARE, SEED = 0.1, 0  # of a user's training pairs that everything is chosen by
+PUBLISHED = {
+    "gowalla": {
+        "SimpleX": (0.1872, 0.1557),
+        "UltraGCN": (0.1862, 0.1580),
+        "LightGCN": (0.1830, 0.1554),
+        "EASE": (0.1765, 0.1467),
+    },
+    "yelp2018": {
+        "SimpleX": (0.0701, 0.0575),
+        "UltraGCN": (0.0683, 0.0561),
+        "EASE": (0.0657, 0.0552),
+        "LightGCN": (0.0649, 0.0530),
+    },
+}
+HEADS = ("data", "model", "recall@20", "NDCG@20", "minutes", "where")
+NOTE = (
+    "All items but those of the user's training pairs are ranked; means over the users of the test. Accord: accord lab "
+    "bars, which chooses everything on a tenth of each user's training pairs, fits that again on all of them, and "
+    "measures once. A family alone: its best trial by that tenth, fitted without it. Other rows: as published, by BARS "
+    "or by UltraGCN's authors."
+)
+
+
+def read(folder: Path) -> Dataset:
+    """NAME.train.rating and NAME.test.negative of a folder, a tenth of each user's training pairs as validation."""
+    files = [next(iter(folder.glob(f"*.{part}")), None) for part in ("train.rating", "test.negative")]
+    if None in files:
+        raise InputError(
+            f"{folder} has no NAME.train.rating and NAME.test.negative; give the folder of a split of BARS, with user "
+            "and item of a pair on each line, tab-separated."
+        )
+    train, test = (read_part(file).merged() for file in files if file is not None)
+    users, rng = train.column("user"), np.random.default_rng(SEED)
+    order, counts = np.lexsort((rng.random(len(users)), users)), np.bincount(users)
+    place = np.empty(len(users), dtype=np.int64)  # of each pair among its user's, shuffled
+    place[order] = np.arange(len(users)) - np.repeat(counts.cumsum() - counts, counts)
+    held_out = place < np.round(SHARE * counts)[users]
+    return Dataset.of(folder.name, train.filter(~held_out), train.filter(held_out), test)
+
+
+def run(folder: Path, out: Path, budget: float, device: str, watch: Watch, say: Callable[[str], None]) -> None:
+    """Choose, fit again on all training pairs, measure, and add a line to the results."""
+    began, data = time.perf_counter(), read(folder)
+    say(repr(data))
+    asked = plan(data, "auto", options={"model.budget": budget}, ks=[20])
+    chosen = fit_run(data, asked, device=device, refit=False, watch=watch)
+    assert chosen is not None
+    searched = time.perf_counter()
+    say(f"chosen in {searched - began:.0f} s: {[member.label for member in chosen.run.members]}; fitting it again")
+    again = fit_run(data.before_test(data.valid), chosen.run, device=device, refit=False, watch=watch)
+    assert again is not None
+    line = {
+        "dataset": data.name,
+        "train": len(data.train) + len(data.valid),
+        **{name: again.metrics["mean"][name] for name in METRICS},
+        "before": {name: chosen.metrics["mean"][name] for name in METRICS},
+        "budget": budget,
+        "seconds": round(time.perf_counter() - began, 1),
+        "search_seconds": round(searched - began, 1),
+        "device": torch.cuda.get_device_name() if again.device.type == "cuda" else "CPU",
+        "recipe": [member.model_dump(mode="json", exclude_defaults=True) for member in chosen.run.members],
+        "members": chosen.metrics["members"],
+        "search": chosen.metrics["search"],
+        "notes": chosen.metrics.get("notes", []),
+    }
+    with only_writer(out):
+        keep_lines(out / f"{NAME}.jsonl", [*read_lines(out / f"{NAME}.jsonl"), line])
+
+
+def tables(lines: Sequence[dict[str, Any]]) -> list[Table]:
+    """Of every log the published rows and ours, the best first; then the members of ours."""
+    rows, members = [], []
+    for name in dict.fromkeys(line["dataset"] for line in lines):
+        own = [line for line in lines if line["dataset"] == name]
+        found = [(*values, model, "", "published") for model, values in PUBLISHED.get(name, {}).items()]
+        found += [
+            (line[METRICS[0]], line[METRICS[1]], "Accord", f"{line['seconds'] / 60:.1f}", line["device"])
+            for line in own
+        ]
+        rows += [
+            (name, row[2], f"{row[0]:.4f}", f"{row[1]:.4f}", *row[3:]) for row in sorted(found, key=lambda r: -r[1])
+        ]
+        for one in own[-1]["members"]:
+            label = Member(**{key: value for key, value in one.items() if key in Member.model_fields}).label
+            options = ", ".join(f"{key.partition('.')[2]} {value}" for key, value in one.get("options", {}).items())
+            weight = one.get("weight")
+            members.append(
+                (
+                    name,
+                    label,
+                    options,
+                    f"{weight:.2f}" if weight else "",
+                    f"{one['valid_ndcg@20']:.4f}",
+                    f"{one['test_ndcg@20']:.4f}",
+                )
+            )
+    return [
+        Table(TITLE, HEADS, tuple(rows)),
+        Table(
+            "The members of the last run",
+            ("data", "member", "options", "vote", "NDCG@20, validation", "NDCG@20, test"),
+            tuple(members),
+        ),
+    ]
+
+
+def render(folder: Path) -> list[Table]:
+    """Write the page from the raw results alone."""
+    made = tables(read_lines(folder / f"{NAME}.jsonl"))
+    write_all(folder, NAME, made, [NOTE], TITLE)
+    return made

@@ -1,0 +1,39 @@
+"""`accord lab bars`: public tables that anybody can check."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from accord.cli.options import Device
+from accord.errors import InputError
+
+
+def bars(
+    data: Annotated[str, typer.Argument(help="gowalla, yelp2018 or another: a folder, or one in $ACCORD_DATA")],
+    budget: Annotated[
+        float, typer.Option(min=1, help="seconds for what auto tries, of the GPU where there is one")
+    ] = 600.0,
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/bars"),
+    render_only: Annotated[bool, typer.Option("--render-only", help="only write the page again")] = False,
+) -> None:
+    """BARS' fixed splits: recall@20 and NDCG@20 of auto beside the published rows."""
+    from accord.cli.display import print_table, say, training_progress
+    from accord_lab import bars as page
+
+    if not render_only:
+        given = Path(os.environ.get("ACCORD_DATA", "."))
+        places = [place for place in (Path(data), given / data, given / "logs" / data) if place.is_dir()]
+        if not places:
+            raise InputError(
+                f"{data} is no folder, and $ACCORD_DATA has none of that name; give the folder of the log."
+            )
+        with training_progress() as watch:
+            page.run(places[0], out, budget, device, watch, say)
+    for table in page.render(out):
+        print_table(table.columns, table.rows, table.title)
+    say(f"page: {out / page.NAME}.md")
