@@ -80,6 +80,7 @@ LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab i
     "methods": {"numbers"},
     "models": set(),
     "cluster": set(),
+    "bars": {"writing"},
     "comparing": {"numbers", "writing"},
     "drawing": {"writing"},
     "pair_scores": {"numbers"},
@@ -89,7 +90,7 @@ LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab i
     "labels": {"charts", "leaderboards", "names", "numbers", "pair_scores", "writing"},
     "findings": {"leaderboards", "methods", "names", "numbers", "paper", "writing"},
     "verify": {"findings", "labels", "leaderboards", "names", "numbers", "paper"},
-    "commands": {"comparing", "labels", "leaderboards", "paper", "verify"},
+    "commands": {"bars", "comparing", "labels", "leaderboards", "paper", "verify"},
 }
 FACE = {"__init__", "__main__"}  # the public names, and `python -m accord`
 
