@@ -92,3 +92,13 @@ def wheel(members: dict[str, bytes]) -> bytes:
         for name, content in members.items():
             bundle.writestr(name, content)
     return buffer.getvalue()
+
+
+def fixed_split(folder):
+    """A small log in BARS' layout: 60 users, 20 items each to train with and 4 to test; its folder."""
+    folder.mkdir()
+    pairs = np.argsort(np.random.default_rng(0).random((60, 40)) + np.arange(40) / 40, axis=1)[:, :24]
+    for part, items in (("train.rating", pairs[:, :20]), ("test.negative", pairs[:, 20:])):
+        lines = [f"{user}\t{item}\n" for user, row in enumerate(items) for item in row]
+        (folder / f"{folder.name}.{part}").write_text("".join(lines))
+    return folder

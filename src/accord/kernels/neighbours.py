@@ -209,3 +209,12 @@ def _reference_ridge(
     right = np.append(together, image[item] - diagonal[item] * v)
     solution = scipy.linalg.lstsq(left, right, cond=1e-9)[0] if len(right) else right
     weights[item, :size], spread[item] = solution[:size], solution[size:]
+
+
+def lay_out(rows: torch.Tensor, sparse: Any) -> None:
+    """Fill dense rows [n, I] with sparse ones, of which no more than there is goes to a GPU."""
+    if not rows.is_cuda:
+        rows.copy_(torch.from_numpy(sparse.toarray()))
+        return
+    places = np.repeat(np.arange(len(rows)) * rows.shape[1], np.diff(sparse.indptr)) + sparse.indices
+    rows.zero_().view(-1)[torch.from_numpy(places).to(rows.device)] = torch.from_numpy(sparse.data).to(rows)

@@ -17,6 +17,7 @@ from accord.errors import InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.inverse import BLOCK, sweep
 from accord.kernels.neighbour_loops import Doubles, Floats
+from accord.kernels.neighbours import lay_out
 from accord.models.base import memory_of
 from accord.models.histories import (
     DenseItemToItem,
@@ -24,7 +25,6 @@ from accord.models.histories import (
     by_blocks_of_gram,
     clean_target,
     interaction_matrix,
-    lay_out,
     power_or_zero,
 )
 

@@ -12,13 +12,13 @@ import torch
 from pydantic import Field
 
 from accord.data.csr import Csr
+from accord.kernels.neighbours import lay_out
 from accord.models.base import Cost, Setup, Shape
 from accord.models.histories import (
     CleanConfig,
     DenseItemToItem,
     WithFactors,
     by_blocks_of_gram,
-    lay_out,
     power_or_zero,
 )
 

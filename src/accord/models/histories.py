@@ -78,15 +78,6 @@ def by_blocks_of_gram(
     in_threads(multiply, [(start,) for start in starts])
 
 
-def lay_out(rows: Tensor, sparse: Any) -> None:
-    """Fill dense rows [n, I] with sparse ones, of which no more than there is goes to a GPU."""
-    if not rows.is_cuda:
-        rows.copy_(torch.from_numpy(sparse.toarray()))
-        return
-    places = np.repeat(np.arange(len(rows)) * rows.shape[1], np.diff(sparse.indptr)) + sparse.indices
-    rows.zero_().view(-1)[torch.from_numpy(places).to(rows.device)] = torch.from_numpy(sparse.data).to(rows)
-
-
 @contextmanager
 def one_thread() -> Iterator[None]:
     """A time in which torch has one thread: with several, the last bits may depend on how many there are."""
@@ -287,7 +278,7 @@ class DenseItemToItem(SparseWeights):
     """Scores X W with weights W [I, I] that are solved as a dense matrix, and stay one unless leaving out the smallest
     makes them sparse. The histories are on the device, end to end."""
 
-    most_items = 60_000  # 14 GB of float32
+    most_items = 60_000  # 14 GB
     needs: ClassVar[str] = "keeps an items x items matrix"
     left_out: ClassVar[float] = 0.0  # share of the sum of squares that the smallest weights may have which are left out
 
@@ -316,12 +307,9 @@ class DenseItemToItem(SparseWeights):
 
     def require_memory(self) -> None:
         """Refuse weights that cannot be held while they are dense."""
-        bytes_, most = 4 * self.num_items**2, memory_of(self.place)
-        if bytes_ > most:
-            raise InputError(
-                f"{self.name} {self.needs}: {bytes_ / 2**30:.1f} GiB for {self.num_items:,} items, and there are "
-                f"{most / 2**30:.1f} GiB of memory; choose another model, for example sparse-ease."
-            )
+        if (wanted := 4 * self.num_items**2 / 2**30) > (most := memory_of(self.place) / 2**30):
+            why = f"{self.needs}, {wanted:.1f} GiB, and there are {most:.1f} GiB of memory"
+            raise InputError(f"{self.name} {why}; choose another model, for example sparse-ease.")
 
     def leave_out_smallest(self) -> None:
         if self.weight is None or self.weight.numel() <= EXACT:
