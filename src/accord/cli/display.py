@@ -226,7 +226,6 @@ def check_report(report: Report) -> None:
         "repeated pairs": sum(report.duplicates.values()) or any(" repeat a " in note for note in report.notes),
         "pairs shared by two parts": sum(report.shared.values()),
         "test interactions of unknown users or items": report.cold["interactions"],
-        "constant columns": len(report.constant),
     }
     rows += [[problem, "none"] for problem, count in counts.items() if not count]
     print_table([report.name, ""], rows)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,8 +16,6 @@ from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.sorting import distinct
 from accord.data.split import cold_notes, pairs
 from accord.errors import shown
-
-FEW_VALUES = 12  # up to this many distinct values are listed one by one
 
 
 @dataclass(frozen=True)
@@ -28,24 +26,16 @@ class Report:
     users: int
     items: int
     interactions: dict[str, int]  # of each part
-    density: float  # share of all user-item pairs that are in train
+    sparsity: float  # share of all user-item pairs that are not in train
     duplicates: dict[str, int]  # rows of each part that repeat a pair
     shared: dict[str, int]  # "train, test": different pairs that are in both
     cold: dict[str, int]  # users, items, and interactions of the test with either, that training has never seen
-    values: dict[str, dict[str, int]]  # of each part: value -> rows, where there are few
-    constant: tuple[str, ...]  # "train value": columns with one value only
-    full_users: int  # users who have every item in train
-    findings: tuple[str, ...]
-    notes: tuple[str, ...]  # what the reader decided
-    labels: dict[str, Any] = field(default_factory=dict)  # see `labels.summary`
-
-    @property
-    def sparsity(self) -> float:
-        return 1 - self.density
+    findings: list[str]
+    notes: list[str]  # what the reader decided
+    labels: dict[str, Any]  # see `labels.summary`
 
     def to_dict(self) -> dict[str, Any]:
-        facts = {**asdict(self), "sparsity": self.sparsity}
-        return facts if self.labels else {name: value for name, value in facts.items() if name != "labels"}
+        return {name: value for name, value in asdict(self).items() if value or name != "labels"}
 
 
 def check(dataset: Dataset) -> Report:
@@ -71,44 +61,69 @@ def check(dataset: Dataset) -> Report:
         "items": len(distinct(items[~trained_items[items]])),
         "interactions": int(np.sum(~trained_users[users] | ~trained_items[items])),
     }
-    constant = tuple(
-        f"{name} {column}"
-        for name, part in parts.items()
-        for column in part.names[2:]
-        if column != "label" and len(part) and _is_constant(part.column(column))
-    )
     repeated = cold_notes(dataset)  # which the findings say in more detail
-    report = Report(
-        name=dataset.name,
-        users=counts["users"],
-        items=counts["items"],
-        interactions={name: len(part) for name, part in parts.items()},
-        density=len(unique["train"]) / (counts["users"] * counts["items"]),
-        duplicates={name: len(keys[name]) - len(unique[name]) for name in parts},
-        shared=shared,
-        cold=cold,
-        values={name: counted for name, part in parts.items() if (counted := _values(part))},
-        constant=constant,
-        full_users=int(np.sum(train.counts == len(dataset.items))),
-        findings=(),
-        notes=tuple(note for note in dataset.notes if note not in repeated),
-        labels=labels.summary(dataset),
+    notes = [note for note in dataset.notes if note not in repeated]
+    duplicates = {name: len(keys[name]) - len(unique[name]) for name in parts}
+    labelled = labels.summary(dataset)
+    findings = labels.described(labelled)
+    findings += [f"{count} rows of {name} repeat a (user, item) pair." for name, count in duplicates.items() if count]
+    findings += [f"{count} pairs are in both {both.replace(', ', ' and ')}." for both, count in shared.items() if count]
+    findings += [
+        f"{cold[what]} {what} of the test do not occur in training." for what in ("users", "items") if cold[what]
+    ]
+    if cold["interactions"]:
+        findings.append(
+            f"{cold['interactions']} of {len(dataset.test)} test interactions have such a user or item: only "
+            "popularity can guess them."
+        )
+    is_noted = any(" rows have no value;" in note for note in notes)
+    for name, part in parts.items():
+        findings += _about_columns(name, part, is_noted)
+    if full := int(np.sum(train.counts == len(dataset.items))):
+        findings.append(f"{full} users have every item in train, so no negative can be drawn for them; remove them.")
+    findings += _about_ids(dataset)
+    if unused := len(dataset.items) - counts["items"]:
+        findings.append(f"{unused} items have no interactions; they are ranked like any other item.")
+    sizes = {name: len(part) for name, part in parts.items()}
+    sparsity = 1 - len(unique["train"]) / (counts["users"] * counts["items"])
+    return Report(
+        dataset.name,
+        counts["users"],
+        counts["items"],
+        sizes,
+        sparsity,
+        duplicates,
+        shared,
+        cold,
+        findings,
+        notes,
+        labelled,
     )
-    return replace(report, findings=tuple(_findings(report, dataset)))
 
 
-def _is_constant(column: npt.NDArray[Any]) -> bool:
-    """Whether all values are the same, or all are missing."""
-    return bool(np.isnan(column).all() if np.isnan(column[0]) else (column == column[0]).all())
+def _about_columns(name: str, part: Interactions, missing_is_noted: bool) -> Iterator[str]:
+    for column in part.names[2:]:
+        values = part.column(column)
+        # a clean part has one value by its rule
+        is_clean = column == "value" and name in ("test", "valid_clean")
+        if column != "label" and not is_clean and len(values) and (values == values[0]).all():
+            yield f"column {name} {column} has only one value, so it carries no information."
+    if part.has_value and name in ("train", "valid"):
+        values = part.column("value")
+        if not missing_is_noted and (missing := int(np.isnan(values).sum())):
+            yield f"{missing} rows of {name} have no value."
+        if infinite := int(np.isinf(values).sum()):
+            yield f"{infinite} rows of {name} have a value that is not finite."
 
 
-def _values(part: Interactions) -> dict[str, int]:
-    if not part.has_value:
-        return {}
-    values, rows = np.unique(part.column("value"), return_counts=True)
-    if len(values) > FEW_VALUES:
-        return {}
-    return {f"{value:g}": int(count) for value, count in zip(values, rows, strict=True)}
+def _about_ids(dataset: Dataset) -> Iterator[str]:
+    for what, ids in (("users", dataset.users), ("items", dataset.items)):
+        if alike := look_alikes(ids):
+            one, other = (shown(ids.ids[row].as_py()) for row in alike[0][:2])
+            yield (
+                f"{sum(map(len, alike))} {what} look like another and are different ids, such as {one} and {other}:"
+                " they differ only by case, Unicode form, blanks or a .0."
+            )
 
 
 def look_alikes(ids: IdMap) -> list[list[int]]:
@@ -121,48 +136,3 @@ def look_alikes(ids: IdMap) -> list[list[int]]:
     rows = np.flatnonzero(np.bincount(codes)[codes] > 1)
     order = rows[np.argsort(codes[rows], kind="stable")]
     return [group.tolist() for group in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(group)]
-
-
-def _findings(report: Report, dataset: Dataset) -> list[str]:
-    findings = labels.described(report.labels)
-    findings += [
-        f"{count} rows of {name} repeat a (user, item) pair." for name, count in report.duplicates.items() if count
-    ]
-    for both, count in report.shared.items():
-        if count:
-            one, other = both.split(", ")
-            findings.append(f"{count} pairs are in both {one} and {other}.")
-    tests = report.interactions["test"]
-    for what in ("users", "items"):
-        if count := report.cold[what]:
-            findings.append(f"{count} {what} of the test do not occur in training.")
-    if cold := report.cold["interactions"]:
-        findings.append(
-            f"{cold} of {tests} test interactions have such a user or item: only popularity can guess them."
-        )
-    for column in report.constant:
-        # a clean part has one value by its rule
-        if column not in ("test value", "valid_clean value"):
-            findings.append(f"column {column} has only one value, so it carries no information.")
-    is_noted = any(" rows have no value;" in note for note in report.notes)
-    for name, part in (("train", dataset.train), ("valid", dataset.valid)):
-        if not is_noted and part.has_value and (missing := int(np.sum(np.isnan(part.column("value"))))):
-            findings.append(f"{missing} rows of {name} have no value.")
-    if report.full_users:
-        findings.append(
-            f"{report.full_users} users have every item in train, so no negative can be drawn for them; remove them."
-        )
-    for what, ids in (("users", dataset.users), ("items", dataset.items)):
-        if alike := look_alikes(ids):
-            one, other = (shown(ids.ids[row].as_py()) for row in alike[0][:2])
-            findings.append(
-                f"{sum(map(len, alike))} {what} look like another and are different ids, such as {one} and {other}:"
-                " they differ only by case, Unicode form, blanks or a .0."
-            )
-    for name, part in (("train", dataset.train), ("valid", dataset.valid)):
-        if part.has_value and (infinite := int(np.sum(np.isinf(part.column("value"))))):
-            findings.append(f"{infinite} rows of {name} have a value that is not finite.")
-    unused = len(dataset.items) - report.items
-    if unused:
-        findings.append(f"{unused} items have no interactions; they are ranked like any other item.")
-    return findings
