@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from accord.errors import InputError
 from accord.io.files import replacing
 
 TRIES = 4
-PAUSE = 0.5  # seconds before the second try, twice that before the third, …
+LONGEST_REASON = 300
 TIMEOUT = (10, 60)  # seconds to connect, and between bytes
 ADVICE = "try again, or set ACCORD_DATA to a folder that holds it"
 
@@ -38,55 +37,22 @@ def download(url: str, target: Path, sha256: str | None) -> Path:
     """Fetch url to target, which is there only when it is complete and has the right sha256."""
     _require_network(url)
     import pooch  # here and not above: `accord --help` must start fast
-    import requests
 
     print(f"accord: downloading {url}", file=sys.stderr)
     pooch.get_logger().setLevel("WARNING")
-    reason = ""
-    for attempt in range(TRIES):
-        time.sleep(PAUSE * 2 ** (attempt - 1) if attempt else 0)
-        try:
-            fetch = pooch.HTTPDownloader(timeout=TIMEOUT)
-            return Path(pooch.retrieve(url, sha256, target.name, target.parent, downloader=fetch))
-        except requests.HTTPError as error:
-            code = error.response.status_code
-            if 400 <= code < 500 and code not in (408, 429):  # the answer will not change by asking again
-                reason = f"HTTP {code} {error.response.reason}".strip()
-                raise InputError(
-                    f"{url} cannot be downloaded ({reason}); set ACCORD_DATA to a folder that holds it."
-                ) from None
-            reason = f"HTTP {code}"
-        except requests.RequestException as error:  # is an OSError or ValueError too, so it comes first
-            reason = _short(error)
-        except ValueError:
-            raise InputError(
-                f"{url} does not have the expected sha256 {sha256}; the file at the source has changed or was tampered"
-                " with on the way, so it was deleted: set ACCORD_DATA to a folder that holds the right one."
-            ) from None
-    raise InputError(f"{url} cannot be downloaded after {TRIES} tries ({reason}); {ADVICE}.")
+    name = target.name
+    files = pooch.create(target.parent, "", registry={name: sha256}, urls={name: url}, retry_if_failed=TRIES - 1)
+    try:
+        return Path(files.fetch(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT)))
+    except (OSError, ValueError) as error:  # what requests raises is an OSError; another sha256 is a ValueError
+        reason = " ".join(str(error).split())[:LONGEST_REASON].rstrip(".")
+        raise InputError(f"{url} cannot be downloaded in {TRIES} tries ({reason}); {ADVICE}.") from None
 
 
 def same_hash(path: Path, sha256: str) -> bool:
     import pooch
 
     return bool(pooch.file_hash(str(path)) == sha256)
-
-
-def _short(error: Exception) -> str:
-    """The reason in a few words; requests nests a chain of errors into its message."""
-    text = str(error)
-    for sign, reason in (
-        ("NameResolution", "the host name cannot be resolved: no network?"),
-        ("timed out", "timed out"),
-        ("IncompleteRead", "the connection was cut"),
-        ("Connection aborted", "the connection was cut"),
-        ("refused", "the connection was refused"),
-        ("unreachable", "the network is unreachable"),
-        ("Proxy", "the proxy does not answer"),
-    ):
-        if sign in text:
-            return reason
-    return text.split("\n")[0][:120] or type(error).__name__
 
 
 def write_file(path: Path, content: bytes) -> None:
