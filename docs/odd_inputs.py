@@ -157,7 +157,7 @@ LABELS = (
 )  # fmt: skip
 
 TRAINING = (
-    Odd("a model that is not here", "accord train clicks.csv --model sasrec"),
+    Odd("a model that is not here", "accord train clicks.csv --model bert4rec"),
     Odd("a model that is mistyped", "accord train clicks.csv --model eese"),
     Odd("a method that is not here", "accord train clicks.csv --method decca"),
     Odd("a method for a model that is solved", "accord train clicks.csv --model ease --method deca"),
@@ -179,7 +179,7 @@ TRAINING = (
     Odd("--out that holds an interrupted run", "accord train clicks.csv --model mf --out half", {"half": interrupted}),
     Odd("a table of items without ids", "accord train clicks.csv --model ease --items log.csv",
         log("name,year\nTitle 1,1990\n")),
-    Odd("a comparison of a model that is not here", "accord compare clicks.csv --models gmf,sasrec"),
+    Odd("a comparison of a model that is not here", "accord compare clicks.csv --models gmf,bert4rec"),
     Odd("a comparison with a baseline that is no row",
         "accord compare clicks.csv --models mf --baseline gmf --epochs 1"),
     Odd("an audit without seeds", "accord audit clicks.csv --seeds 0"),

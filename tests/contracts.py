@@ -30,10 +30,10 @@ from helpers import (
     make_model,
     one_run,
     plan_small,
-    random_csr,
-    small_data,
+    small_data_for,
     spread,
     stages_of,
+    timed_csr,
     train_small,
     with_dim,
 )
@@ -112,7 +112,7 @@ def every_pair(runs: int, train: Any) -> tuple[Tensor, Tensor]:
 class ModelContract:
     """Parametrise a subclass over `model`: names, classes or factories."""
 
-    train = random_csr(20, 15, 0.3)
+    train = timed_csr(20, 15, 0.3)
 
     def make(self, model: Any, seeds: Any = SEEDS, protocol: Any = CORRECTED) -> Model:
         options = {name.removeprefix("model."): value for name, value in with_dim(model).items()}
@@ -225,7 +225,7 @@ class ModelContract:
 
 
 def fit_small(model: Any, method: Any, seeds: Any, data: Dataset | None = None, **options: Any) -> Recommender:
-    data = data or small_data()
+    data = data or small_data_for(model)
     run = plan_small(model, method, seeds, data, **options)
     return Recommender.of_training(train_run(data, run, CPU), data)
 
@@ -246,7 +246,8 @@ def shuffled(data: Dataset, seed: int = 0) -> Dataset:
         rows = part.take(rng.permutation(len(part)))
         # u0007 -> 721: numbers instead of text
         ids = [pa.array([int(value[1:]) * 103 for value in column.to_pylist()]) for column in (rows.users, rows.items)]
-        return Interactions.of(*ids, rows.column("value"))
+        times = {"time": rows.column("time")} if rows.has_time else {}
+        return Interactions.of(*ids, rows.column("value"), **times)
 
     parts = [renamed(part) for part in (data.train, data.valid, data.test, data.valid_clean, data.test_noisy)]
     return Dataset.of(data.name, *parts)
@@ -315,7 +316,7 @@ class MethodContract:
         assert any(not torch.equal(t, second[n]) for n, t in one_run(one, 0, 2).items()), "seeds matter"
 
     def test_row_order_and_ids_do_not_matter(self, method, model):
-        data = small_data()
+        data = small_data_for(model)
         renamed = shuffled(data)
         assert renamed.users.ids.type == pa.int64()
         # ids that no part holds have a row in `data` alone: compare with the same parts under their own ids
@@ -327,7 +328,7 @@ class MethodContract:
         assert one.metrics["runs"][0]["metrics"] == other.metrics["runs"][0]["metrics"]
 
     def test_save_and_load_give_equal_scores_and_posteriors(self, method, model, tmp_path):
-        data = small_data()
+        data = small_data_for(model)
         recommender = trained_once(model, method)
         loaded = Recommender.load(recommender.save(tmp_path / "run"), allow_imports=True)
         users = torch.arange(len(data.users))
@@ -339,7 +340,7 @@ class MethodContract:
     @staticmethod
     def case(method: Any, model: Any) -> tuple[Method, Any, Any]:
         """A method of three runs with weights far from their start, a batch, and the training pairs."""
-        train = random_csr(20, 15, 0.3)
+        train = ModelContract.train
         options = {name.removeprefix("model."): value for name, value in with_dim(model).items()}
         made = make_method(method, [{}] * 3, train, model, **options)
         spread(made)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +24,7 @@ from accord.data.simulate import simulate
 from accord.data.split import split
 from accord.methods import MethodSpec, find_method
 from accord.methods.base import Build, Method
-from accord.models import ModelSpec, build_model
+from accord.models import ModelSpec, build_model, own_class
 from accord.models.base import Model, Setup
 from accord.protocol import CORRECTED, Protocol
 from accord.training.plan import plan
@@ -64,6 +65,19 @@ def random_csr(num_users: int, num_items: int, share: float, seed: int = 0) -> C
     return Csr.of(users, items, num_users, num_items)
 
 
+def timed_csr(num_users: int, num_items: int, share: float, seed: int = 0) -> Csr:
+    """The same at times that differ."""
+    train = random_csr(num_users, num_items, share, seed)
+    return replace(train, columns={"time": np.random.default_rng(seed).permutation(len(train.items))})
+
+
+def histories(train: Csr) -> Iterator[npt.NDArray[np.int64]]:
+    """The places of each user's interactions, by time."""
+    for user in range(train.num_users):
+        own = np.arange(*train.ptr[user : user + 2])
+        yield own[np.argsort(train.columns["time"][own])]
+
+
 def dense(train: Csr) -> npt.NDArray[np.float64]:
     """Ones where there is a pair: [U, I]."""
     matrix = np.zeros((train.num_users, train.num_items))
@@ -75,6 +89,40 @@ def dense(train: Csr) -> npt.NDArray[np.float64]:
 def small_data() -> Dataset:
     """Simulated: 60 users, 40 items, 560 training pairs."""
     return simulate(users=60, items=40, interactions=700, seed=1, liked=0.4).dataset
+
+
+@cache
+def small_data_for(model: ModelSpec) -> Dataset:
+    """The same with times where the model needs them."""
+    return with_times(small_data()) if needs_times(model) else small_data()
+
+
+def needs_times(model: ModelSpec) -> bool:
+    kind = own_class(model)
+    return kind is not None and "time" in kind.reads(None)
+
+
+def with_times(data: Dataset) -> Dataset:
+    """The same at times that say nothing."""
+    rng = np.random.default_rng(0)
+
+    def timed(part: Interactions | None) -> Interactions | None:
+        if part is None:
+            return None
+        times = pa.array(rng.permutation(len(part)).astype(float))
+        return Interactions(part.rows.append_column("time", times), (part.user_ids, part.item_ids))
+
+    names = ("train", "valid", "test", "valid_clean", "test_noisy")
+    return replace(data, **{name: timed(getattr(data, name)) for name in names})
+
+
+def walk(users: int = 60, items: int = 30, steps: int = 24, seed: int = 0) -> Dataset:
+    """Whoever took an item takes one of the next: what comes is known by what came last."""
+    rng = np.random.default_rng(seed)
+    places = (rng.integers(0, items, users)[:, None] + rng.integers(1, 3, (users, steps)).cumsum(1)) % items
+    rows = np.repeat(np.arange(users), steps)
+    log = Interactions.of(pa.array(rows), pa.array(places.ravel()), time=pa.array(np.tile(np.arange(steps), users)))
+    return split(log.merged(), "chronological", (0.6, 0.2, 0.2))
 
 
 def timed_data(rows: Interactions) -> Dataset:
@@ -141,14 +189,8 @@ def spread(module: nn.Module, seed: int = 0, std: float = 0.7) -> None:
 
 def with_dim(model: ModelSpec, dim: int = 4) -> dict[str, Any]:
     """A narrow model, where the model has a width."""
-    config = getattr(model if not isinstance(model, str) else _named(model), "Config", None)
+    config = getattr(own_class(model) or model, "Config", None)
     return {"model.dim": dim} if config is not None and "dim" in config.model_fields else {}
-
-
-def _named(model: str) -> type[Model]:
-    from accord.models import own_class
-
-    return own_class(model)
 
 
 def plan_small(
@@ -163,7 +205,7 @@ def plan_small(
     """A run on little data with narrow networks; options are written `train__lr=0.1`."""
     given = with_dim(model) | {"train.batch_size": 128, "train.lr": 0.01}
     given |= {name.replace("__", "."): value for name, value in options.items()}
-    return plan(data or small_data(), model, method, protocol, list(seeds), given, epochs, [5, 20])
+    return plan(data or small_data_for(model), model, method, protocol, list(seeds), given, epochs, [5, 20])
 
 
 def train_small(
@@ -176,7 +218,7 @@ def train_small(
     **options: Any,
 ) -> tuple[Method, list[TrainState]]:
     run = plan_small(model, method, seeds, data, protocol, epochs, **options)
-    return train_stack(data or small_data(), run, CPU)
+    return train_stack(data or small_data_for(model), run, CPU)
 
 
 def one_run(state: dict[str, Tensor], run: int, runs: int) -> dict[str, Tensor]:

@@ -277,7 +277,7 @@ def test_else_history_is_what_was_trained_on(data, model):
     made = fit(data, model, "normal", epochs=1, device="cpu")
     assert "before_validation" not in made.metrics
     assert "test_history" not in made.metrics["protocol"], "as in results of before"
-    with pytest.raises(InputError, match=r"protocol.test_history=train\+valid is for solved models, and for logs with"):
+    with pytest.raises(InputError, match=r"protocol.test_history=train\+valid is for solved models and those that"):
         fit(data, model, "normal", epochs=1, options={"protocol.test_history": "train+valid"}, device="cpu")
 
 

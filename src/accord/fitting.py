@@ -25,6 +25,7 @@ from accord.methods import MethodSpec
 from accord.models import ModelSpec
 from accord.protocol import Protocol
 from accord.recommender.recommender import Recommender
+from accord.recommender.updating import on
 from accord.training.callbacks import Callback, watched_by
 from accord.training.plan import find_device, model_and_method, plan
 from accord.training.run import RunSpec
@@ -148,7 +149,8 @@ def _evaluate(
 ) -> Recommender:
     """The recommender with its metrics on the test.
 
-    A log with times asks for one more fit: the recipe on train and validation, which both came before the test.
+    A log with times asks for one more fit: the recipe on train and validation, which both came before the test; what
+    was learned stays, with the longer histories.
     """
     run, rules = trained.run, trained.run.config.protocol
     relevant, held_out = Relevant.of_test(data, rules), bool(data.test_noisy or data.test)
@@ -160,7 +162,12 @@ def _evaluate(
     if rules.test_history != "train+valid" or not held_out:
         return recommender
     before_test = data.before_test(validation_part(data, rules))
-    again = Recommender.of_training(train_run(before_test, run, device, watch=watch), before_test, relevant)
+    later = (
+        replace(trained, method=on(before_test, run, method, data, device))
+        if run.kind.learns
+        else train_run(before_test, run, device, watch=watch)
+    )
+    again = Recommender.of_training(later, before_test, relevant)
     for entry, before in zip(again.metrics["runs"], recommender.metrics["runs"], strict=True):
         entry |= {name: before[name] for name in ("valid_ndcg@20",) if name in before}
     newer = {name: again.metrics[name] for name in ("runs", "mean", "std", "groups")}

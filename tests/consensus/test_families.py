@@ -67,12 +67,14 @@ def test_a_softmax_sums_over_fewer_items_where_all_would_take_too_long():
 
 
 def test_a_budget_decides_what_is_tried():
-    plenty = plan_search(SMALL, 400)
+    plenty = plan_search(SMALL, 400, in_order=True)
     assert plenty.families == FAMILIES
     assert all(1 <= count <= family.most_trials for family, count in zip(FAMILIES, plenty.counts, strict=True))
     assert plenty.counts[:3] == (MOST_TRIALS, MOST_TRIALS + 5, MOST_TRIALS + 5)
     assert plenty.left_out == ()
     assert plenty.seconds <= 400
+    without = [family for family in FAMILIES if family.model not in ("next-knn", "slist")]
+    assert [*plan_search(SMALL, 400).families] == without, "as nothing says what came last"
     little = plan_search(SMALL, 10)
     assert little.seconds <= 10
     assert sum(little.counts) < sum(plenty.counts)

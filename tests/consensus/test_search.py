@@ -6,22 +6,18 @@ from collections import Counter
 from functools import partial
 from itertools import count
 
-import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
 from accord.consensus import search
 from accord.consensus.families import FAMILIES, MOST_TRIALS, VOTERS, plan_search
 from accord.consensus.members import Candidate
-from accord.data.interactions import Interactions
-from accord.data.split import split
 from accord.fitting import fit
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from accord.training import stack
 from accord.training.callbacks import Callback
-from helpers import assert_same_weights, small_data
+from helpers import assert_same_weights, small_data, walk
 
 
 @pytest.fixture(scope="module")
@@ -109,15 +105,6 @@ def test_a_family_that_fails_is_left_out(monkeypatch):
     found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
     assert "ease" not in {entry["model"] for entry in found.metrics["members"]}
     assert "ease is left out: it is broken." in found.metrics["notes"]
-
-
-def walk(users=60, items=30, steps=24, seed=0):
-    """Whoever took an item takes one of the next: what comes is known by what came last."""
-    rng = np.random.default_rng(seed)
-    places = (rng.integers(0, items, users)[:, None] + rng.integers(1, 3, (users, steps)).cumsum(1)) % items
-    rows = np.repeat(np.arange(users), steps)
-    log = Interactions.of(pa.array(rows), pa.array(places.ravel()), time=pa.array(np.tile(np.arange(steps), users)))
-    return split(log.merged(), "chronological", (0.6, 0.2, 0.2))
 
 
 def test_histories_fade_where_that_pays(tmp_path, monkeypatch):

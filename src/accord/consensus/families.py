@@ -83,6 +83,7 @@ class Family:
     # its last fit would take more than so much of the budget
     learning: Callable[[Shape, Mapping[str, Any]], float] | None = None  # seconds that a run of a learned one takes
     called: str = ""  # where there is another family of its model and method
+    in_order: bool = False  # tried only where the validation comes later by the log's times
 
     @property
     def name(self) -> str:
@@ -212,12 +213,16 @@ FROM_GRAPH = {0.2: {**FACTORS, "train.lr": 0.01, "train.epochs": 10}}
 SOFTMAX = {"method.temperature": _log(0.1, 0.4), "model.dim": _log(48, 192, whole=True)}
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
+NEXT_KNN = {"model.reach": _log(1.5, 30), "model.half_life": _log(1.5, 12), "model.balance": Range(0.4, 1)}
+SLIST = {"model.l2": _log(80, 1000), "model.half_life": _log(1.5, 12), "model.reach": _log(1, 30)}
 
 # In the order in which a budget is given to them.
 FAMILIES: tuple[Family, ...] = (
     Family("popularity"),
     Family("ease", EASE, plain=5, share=0.2),
     Family("sparse-ease", EASE, plain=5),
+    Family("next-knn", NEXT_KNN, in_order=True),
+    Family("slist", SLIST, share=0.3, in_order=True),
     Family("cdae", SOFTMAX, "softmax", HISTORY, cheaper=FROM_HISTORY, learning=_by_softmax(18)),
     Family(
         "item-knn",
@@ -262,14 +267,21 @@ class Search:
 
 
 def plan_search(
-    shape: Shape, budget: float, families: Sequence[Family] = FAMILIES, has_times: bool = False, memory: int = 0
+    shape: Shape,
+    budget: float,
+    families: Sequence[Family] = FAMILIES,
+    has_times: bool = False,
+    in_order: bool = False,
+    memory: int = 0,
 ) -> Search:
     """The families that fit into a budget, and into so much memory, with their usual options, in their order; then of
-    each as many trials as fit into its share of it."""
+    each as many trials as fit into its share of it. `in_order`: whether those that know order are tried."""
     tried: list[Family] = []
     left_out = []
     total = 0.0
     for family in families:
+        if family.in_order and not in_order:
+            continue
         if (why := family.too_large(shape, max(MOST_BYTES, memory // 3))) is not None:
             left_out.append(f"{family.name} is not tried: {why}.")
             continue

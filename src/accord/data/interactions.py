@@ -312,8 +312,16 @@ class Dataset:
     def comes_in_order(self) -> bool:
         """Whether all have times, and by these a user's validation comes after the training and the test after both.
         Times that are the same for all of every user's interactions give no order."""
+        return self._rises((self.train, self.valid, self.test_noisy or self.test))
+
+    @cached_property
+    def validation_is_later(self) -> bool:
+        """The same of the validation and the training alone."""
+        return self._rises((self.train, self.valid))
+
+    def _rises(self, parts: Sequence[Interactions]) -> bool:
         latest, differ = np.full(len(self.users), -np.inf), False
-        for part in (self.train, self.valid, self.test_noisy or self.test):
+        for part in parts:
             if not len(part) or not part.has_time:
                 return False
             users, times = self.rows(part)[0], part.column("time")

@@ -67,7 +67,11 @@ class Softmax(Method):
         size = batch.num_positives
         owners, items = batch.users[:, :size], batch.items[:, :size]
         users, place = _distinct(owners)
-        vectors = self.target.factors(users)
+        vectors = self.target.contexts(owners, items)
+        if vectors is None:
+            vectors = self.target.factors(users)
+        else:  # each is a user of its own
+            place = torch.arange(size, device=owners.device).expand(len(owners), -1)
         if vectors is None:
             drawn = self._drawn(users, BY_PAIRS)
             positive, others = self._score_pairs(owners, items, users, drawn)

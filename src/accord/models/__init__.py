@@ -20,14 +20,19 @@ from accord.models.ials import IALS
 from accord.models.item_knn import ItemKNN
 from accord.models.lightgcn import LightGCN
 from accord.models.mf import MF
+from accord.models.next_knn import NextKNN
 from accord.models.plain import PlainModel
 from accord.models.popularity import Popularity, Quality
+from accord.models.sasrec import SASRec
+from accord.models.slist import SLIST
 from accord.models.sparse_ease import SparseEASE
 from accord.models.user_knn import UserKNN
 from accord.nn.layers import initialise
 
-LEARNED: tuple[type[Model], ...] = (MF, GMF, CDAE, LightGCN)
-SOLVED: tuple[type[Model], ...] = (Popularity, EASE, SparseEASE, ItemKNN, UserKNN, GraphFilter, IALS, Quality)
+LEARNED: tuple[type[Model], ...] = (MF, GMF, CDAE, SASRec, LightGCN)
+SOLVED: tuple[type[Model], ...] = (
+    Popularity, EASE, SparseEASE, SLIST, ItemKNN, NextKNN, UserKNN, GraphFilter, IALS, Quality,
+)  # fmt: skip
 OF_MEMBERS: tuple[type[Model], ...] = (Auto, Consensus)
 MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED, *OF_MEMBERS)}
 Factory = Callable[..., nn.Module]  # (num_users, num_items, **options) -> a module that scores pairs

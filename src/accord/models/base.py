@@ -156,6 +156,11 @@ class Model(nn.Module):
         order that `score_all` does; None if the model has none."""
         return None
 
+    def contexts(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Of pairs [R, P], the vectors of their users as they were before them, and those of all items: [R, P, d] and
+        [R, I, d]; None: a model whose users are always the same."""
+        return None
+
     def item_vectors(self) -> Tensor | None:
         """Vectors of all items [I, d], of the first run, whose cosine says how similar two are; None: it has none."""
         return None

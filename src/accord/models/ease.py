@@ -31,7 +31,7 @@ from accord.models.histories import (
 M = TypeVar("M", Doubles, Floats, Tensor)
 Array = TypeVar("Array", Doubles, Floats)
 
-TOO_SMALL = "ease cannot be fitted: the penalty is too small for this data; raise model.l2."
+TOO_SMALL = "the model cannot be fitted: the penalty is too small for this data; raise model.l2."
 SMALL = 4_096  # items up to which the inverse is always made in float64
 NUMBERS_AT_ONCE = 2**25  # of users by items, on the way to a target
 ROUNDED = 1e-3  # by so much of itself, at most, may rounding change an inverse that is made in float32
@@ -88,6 +88,11 @@ def _swept(
     _fill_with_gram(matrix, x)
     diagonal = np.diag_indices(len(matrix))
     matrix[diagonal] += l2 + dropout / (1 - dropout) * matrix[diagonal]
+    return _minus_inverse(matrix, on_progress)
+
+
+def _minus_inverse(matrix: Array, on_progress: Callable[[float], None] | None = None) -> Array:
+    """Turns a positive definite matrix into minus its inverse."""
     try:
         sweep(matrix, on_progress)  # below the diagonal
     except np.linalg.LinAlgError:
@@ -110,11 +115,51 @@ def _towards(matrix: Array, x: Any, target: Any) -> Array:
         result[rows] = (by_item @ (by_user @ np.ascontiguousarray(matrix[rows].T))).T  # -M
 
     in_threads(multiply, [(start,) for start in range(0, len(matrix), at_once)])
+    return _without_diagonal(matrix, result)
+
+
+def _without_diagonal(matrix: Array, result: Array) -> Array:
+    """From -P and -M the weights M - P diag(M) / diag(P)."""
     scale: Doubles | Floats = result.diagonal() / matrix.diagonal()
     np.multiply(matrix, scale, out=matrix)  # -P diag(M) / diag(P)
     np.subtract(matrix, result, out=result)
     np.fill_diagonal(result, 0)
     return result
+
+
+def solved_towards(
+    device: torch.device, gram: Array, target: Array, on_progress: Callable[[float], None] | None = None
+) -> Tensor:
+    """The weights M - P diag(M) / diag(P), M = P `target`, P the inverse of `gram`, which are both overwritten or
+    left on a device: [I, I]."""
+    if device.type == "cuda" and 48 * gram.size <= memory_of(device):
+        matrix = torch.from_numpy(gram).to(device).double()
+        return _towards_on(_inverse_on(matrix), torch.from_numpy(target).to(device).double())
+    minus = _minus_inverse(gram, on_progress)
+    result, threads = np.empty_like(minus), torch.get_num_threads()
+
+    def multiply(start: int) -> None:
+        torch.set_num_threads(1)
+        rows = slice(start, start + BLOCK)
+        torch.mm(torch.from_numpy(minus[rows]), torch.from_numpy(target), out=torch.from_numpy(result[rows]))
+
+    try:
+        in_threads(multiply, [(start,) for start in range(0, len(minus), BLOCK)])
+    finally:
+        torch.set_num_threads(threads)
+    return torch.from_numpy(_without_diagonal(minus, result).astype(np.float32))
+
+
+def _inverse_on(matrix: Tensor) -> Tensor:
+    try:
+        return torch.cholesky_inverse(torch.linalg.cholesky(matrix, out=matrix))
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        raise InputError(TOO_SMALL) from None
+
+
+def _towards_on(inverse: Tensor, target: Tensor) -> Tensor:
+    product, norms = inverse @ target, inverse.diagonal().clone()
+    return product.sub_(inverse.mul_(product.diagonal() / norms)).fill_diagonal_(0).float()
 
 
 def kind_on(device: torch.device, x: Any, l2: float) -> torch.dtype | None:
@@ -135,15 +180,10 @@ def weights_on(
     size = x.shape[1]
     matrix = _fill_with_gram(torch.empty(size, size, dtype=kind, device=device), x)
     matrix.diagonal().mul_(1 / (1 - dropout)).add_(l2)
-    try:
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(matrix, out=matrix))
-    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
-        raise InputError(TOO_SMALL) from None
-    norms = inverse.diagonal().clone()
+    inverse = _inverse_on(matrix)
     if target is None:
-        return inverse.div_(-norms).fill_diagonal_(0).float()
-    product = inverse @ _fill_with_gram(matrix, x, target)
-    return product.sub_(inverse.mul_(product.diagonal() / norms)).fill_diagonal_(0).float()
+        return inverse.div_(-inverse.diagonal().clone()).fill_diagonal_(0).float()
+    return _towards_on(inverse, _fill_with_gram(matrix, x, target))
 
 
 class EASE(DenseItemToItem):

@@ -115,7 +115,7 @@ class ScoresHistories(Model):
     solved = True
     logits = False
 
-    Config = HistoryConfig
+    Config: ClassVar[type[BaseConfig]] = HistoryConfig
 
     @classmethod
     def reads(cls, config: Any) -> tuple[str, ...]:

@@ -82,11 +82,12 @@ def plan(
             method_options[key] = value
     method_options |= given["method"]
     make_config(kind.Config, method_options, f"method {method_name(method)}")
-    if rules.test_history == "train+valid" and (kind.learns or not data.comes_in_order):
+    knows_order = model_class is not None and model_class.reads_history and "time" in model_class.reads(None)
+    if rules.test_history == "train+valid" and ((kind.learns and not knows_order) or not data.comes_in_order):
         if "test_history" in given["protocol"]:
             raise InputError(
-                "protocol.test_history=train+valid is for solved models, and for logs with times whose validation and "
-                "test came later; leave it out."
+                "protocol.test_history=train+valid is for solved models and those that know order, and for logs with "
+                "times whose validation and test came later; leave it out."
             )
         rules = rules.model_copy(update={"test_history": "train"})
     train_options |= given["train"] | ({} if epochs is None else {"epochs": epochs})
