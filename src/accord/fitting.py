@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +163,7 @@ def _evaluate(
         return recommender
     before_test = data.before_test(validation_part(data, rules))
     later = (
-        replace(trained, method=on(before_test, run, method, data, device))
+        replace(trained, method=on(before_test, run, trained.method, data, device))
         if run.kind.learns
         else train_run(before_test, run, device, watch=watch)
     )
