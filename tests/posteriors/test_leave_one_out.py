@@ -50,12 +50,31 @@ def test_scores_are_those_of_a_model_without_the_interaction(name, expected):
     np.testing.assert_allclose(found(name).scores, wanted, rtol=1e-9)
 
 
+def test_pairs_outside_the_log_are_scored_as_those_in_it(monkeypatch):
+    users, items = np.nonzero(DENSE == 0)
+    monkeypatch.setattr(leave_one_out, "USERS_AT_ONCE", 17)
+    for family in families(X, low_rank(X, 4), (users, items)):
+        assert len(family.scores) == len(family.percentiles) == X.nnz + len(users)
+        np.testing.assert_array_equal(family.scores[: X.nnz], found(family.name).scores)
+        np.testing.assert_array_equal(family.percentiles[: X.nnz], found(family.name).percentiles)
+        outside = family.scores[X.nnz :], family.percentiles[X.nnz :]
+        without = {"popularity": popularity_without, "ease": ease_without}.get(family.name)
+        if without is not None:
+            wanted = [without(user, item) for user, item in zip(users, items, strict=True)]
+            np.testing.assert_allclose(outside[0], wanted, rtol=1e-9)
+        for user in (0, 7):  # of a user's pairs outside, those that score more beat more of the others
+            own = users == user
+            order = np.argsort(outside[0][own])
+            assert (np.diff(outside[1][own][order]) >= -1e-6).all()
+
+
 def test_many_items_take_another_way_to_the_same_scores(monkeypatch):
     before = found("item-knn").scores
     monkeypatch.setattr(leave_one_out, "MOST_DENSE", 0)
     monkeypatch.setattr(leave_one_out, "USERS_AT_ONCE", 7)
-    names = [family.name for family in families(X, low_rank(X, 4))]
-    assert names == ["popularity", "low-rank", "item-knn"]
+    more = families(X, low_rank(X, 4), (np.array([0, 3]), np.array([1, 2])))
+    assert [family.name for family in more] == ["popularity", "low-rank", "item-knn"]
+    assert all(np.isfinite(family.scores).all() for family in more)
     np.testing.assert_allclose(found("item-knn").scores, before, rtol=1e-12)
 
 

@@ -16,10 +16,10 @@ QUALITY = 0.2  # the weight of an item's quality
 
 def learn_labels(training: MemberTraining) -> Estimate:
     """Estimate how real each training interaction is, and let the members that are trained next know it."""
-    result = estimate(training.train, training.train.columns.get("label"))
+    result = estimate(training.train, training.train.columns.get("label"), training.data.labelled_outside)
     training.notes.append(result.why)
     if result.used:
-        training.p_real = result.believed
+        training.p_real = result.believed[: len(training.train.items)]
     return result
 
 

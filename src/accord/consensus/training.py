@@ -82,7 +82,7 @@ def _train_consensus(training: MemberTraining) -> Trained:
     if search:
         candidates = _best_or_voting(candidates)
     seconds = {}
-    if search and "label" in training.train.columns:
+    if search and ("label" in training.train.columns or training.data.outside is not None):
         began = time.perf_counter()
         training.report("learning from the labels", 0, 1)
         learned = learn_labels(training)

@@ -292,6 +292,11 @@ class Dataset:
         others by name."""
         return self.csr(self.train, columns=tuple(dict.fromkeys((*BATCHED, *columns))))
 
+    @property
+    def labelled_outside(self) -> Csr | None:
+        """The pairs outside the log as a matrix, with their labels; None where there are none."""
+        return None if self.outside is None else self.csr(self.outside, columns=("label",))
+
     def everything(self) -> Dataset:
         """The whole log as training data: nothing is held out."""
         train = self._joined([self.train, self.valid, self.test_noisy or self.test])

@@ -75,13 +75,22 @@ class Estimate:
             return with_interval(np.stack([np.bincount(group, one, size) / counts for one in self.opinions]))
 
 
-def estimate(train: Csr, label: Floats | None = None) -> Estimate:
-    """`label` [n]: 1 real, 0 noise, a number between, or NaN if unknown; None: no labels. The same bits every time."""
+def estimate(train: Csr, label: Floats | None = None, outside: Csr | None = None) -> Estimate:
+    """`label` [n]: 1 real, 0 noise, a number between, or NaN if unknown; None: no labels. The same bits every time.
+
+    `outside`: pairs that the log does not have, with a column `label`; they come after its interactions. They teach
+    where some label says noise."""
     x = interaction_matrix(train)
     labels = np.full(x.nnz, np.nan) if label is None else np.asarray(label, dtype=np.float64)
-    features = Features.of(x)
+    if outside is not None:
+        labels = np.append(labels, outside.columns["label"])
+        features = Features.of(x, (outside.users, outside.items.astype(np.int64)))
+        if not (labels <= 0.5).any():
+            labels[x.nnz :] = np.nan
+    else:
+        features = Features.of(x)
     rows = np.flatnonzero(~np.isnan(labels))
-    opinions = opinions_of_pairs(features.families)
+    opinions = opinions_of_pairs(features.families, x.nnz)
     names = tuple(family.name for family in features.families)
     without = Estimate(
         *with_interval(opinions), labels, opinions, features.opinions, names, False, _too_few(labels),
@@ -314,7 +323,7 @@ def posterior(
     """
     data = load_whole(log, columns=columns, labels=labels, events=events)
     train = data.csr(data.train, columns=("label",))
-    result = estimate(train, train.columns.get("label"))
+    result = estimate(train, train.columns.get("label"), data.labelled_outside).take(np.arange(len(train.items)))
     table = pa.table(
         {
             "user": data.users.take(train.users),

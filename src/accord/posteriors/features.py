@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, ndtri
 
-from accord.posteriors.leave_one_out import Family, LowRank, families, low_rank
+from accord.posteriors.leave_one_out import NONE, Family, LowRank, Outside, families, low_rank
 
 FACTORS = 24
 SAMPLED = 200_000  # interactions that means, spreads and limits are taken from
@@ -24,12 +24,14 @@ BINS = 50  # of the density of percentiles, where there are enough pairs
 LOWEST = 0.1  # share of the percentiles, from the bottom, that hold hardly any real preference
 MOST_FITTED = 50_000  # interactions, and as many random pairs, that two families are combined by
 PENALTY = 1.0
+APART = 5.0  # the feature of pairs outside the log: as large as to cost little penalty, since they were drawn otherwise
 
 
 @dataclass(frozen=True)
 class Features:
-    """Features of a log's interactions, computed for some of them at a time."""
+    """Features of a log's interactions and, after these, of pairs outside it; computed for some of them at a time."""
 
+    observed: int  # how many are of the log
     users: Rows  # [n]
     items: Rows
     activity: Rows  # [U]
@@ -43,20 +45,20 @@ class Features:
     groups: Rows  # [p] index into GROUPS of each feature
 
     @classmethod
-    def of(cls, x: Any) -> Features:
+    def of(cls, x: Any, outside: Outside = NONE) -> Features:
         """x [U, I]: CSR of ones, rows sorted."""
         factors = low_rank(x, FACTORS)
-        models = families(x, factors)
-        opinions = np.stack([chance_of_real(family.percentiles) for family in models])
+        models = families(x, factors, outside)
+        opinions = np.stack([chance_of_real(one.percentiles, one.percentiles[: x.nnz]) for one in models])
         mean = opinions.mean(0)
         order = np.argsort(mean, kind="stable")
         _, first, sizes = np.unique(mean[order], return_index=True, return_counts=True)
-        prior = np.empty(x.nnz)
-        prior[order] = np.repeat(ndtri((first + sizes / 2) / x.nnz), sizes)
-        users = np.repeat(np.arange(x.shape[0], dtype=np.int32), np.diff(x.indptr))
+        prior = np.empty(len(mean))
+        prior[order] = np.repeat(ndtri((first + sizes / 2) / len(mean)), sizes)
+        users = np.append(np.repeat(np.arange(x.shape[0], dtype=np.int32), np.diff(x.indptr)), outside[0])
         counts = np.diff(x.indptr), np.bincount(x.indices, minlength=x.shape[1])
         raw = cls(
-            users, x.indices, *counts, factors, models, opinions, prior,
+            x.nnz, users, np.append(x.indices, outside[1]), *counts, factors, models, opinions, prior,
             limits=(np.array(-np.inf), np.array(np.inf)), moments=(np.array(0.0), np.array(1.0)),
             groups=np.zeros(0, np.int64),
         )  # fmt: skip
@@ -64,7 +66,7 @@ class Features:
 
     def _scaled(self) -> Features:
         """These with limits and moments from a sample of the interactions."""
-        size = len(self.users)
+        size = self.observed
         some = np.sort(np.random.default_rng(0).permutation(size)[:SAMPLED]) if size > SAMPLED else np.arange(size)
         raw, groups = self._raw(some)
         low, high = np.quantile(raw, [TAIL, 1 - TAIL], axis=0)
@@ -73,6 +75,8 @@ class Features:
         target = np.concatenate([np.ones((groups == 0).sum()), *[_spreads(self.factors.values)] * 3])
         varies = spread > 1e-6 * np.abs(mean)  # the first factor only repeats activity and popularity
         scale = np.divide(spread, target, out=np.full_like(spread, np.inf), where=varies & (target > 0))
+        if size < len(self):
+            groups = np.append(groups, 0)
         return Features(**vars(self) | {"limits": (low, high), "groups": groups, "moments": (mean, scale)})
 
     def __len__(self) -> int:
@@ -84,11 +88,14 @@ class Features:
         np.clip(raw, *self.limits, out=raw)
         raw -= self.moments[0]
         raw /= self.moments[1]
-        return raw
+        return np.column_stack([raw, APART * (rows >= self.observed)]) if self.observed < len(self) else raw
 
     def _raw(self, rows: Rows) -> tuple[Floats, Rows]:
         users, items = self.users[rows], self.items[rows]
-        activity, popularity = (counts.astype(np.float64) for counts in (self.activity[users], self.popularity[items]))
+        outside = rows >= self.observed  # as if they were in the log
+        activity, popularity = (
+            (counts + outside).astype(np.float64) for counts in (self.activity[users], self.popularity[items])
+        )
         active, popular = np.log1p(activity), np.log1p(popularity)
         parts = [active, popular, active * popular, active**2, popular**2]
         standard = []
@@ -137,28 +144,28 @@ def normal_score(percentiles: Floats) -> Floats:
     return scores
 
 
-def opinions_of_pairs(families: Sequence[Family]) -> Floats:
+def opinions_of_pairs(families: Sequence[Family], observed: int | None = None) -> Floats:
     """Label-free p_real by every two families: [pairs of families, n].
 
     One family alone mistakes what it does not model for noise, and the mean over families dilutes the best of them. Two
     are weighed by a logistic regression that tells interactions of the log from random pairs.
     """
-    return np.stack([_by_two(one, other) for one, other in combinations(families, 2)])
+    return np.stack([_by_two(one, other, observed) for one, other in combinations(families, 2)])
 
 
-def _by_two(one: Family, other: Family) -> Floats:
+def _by_two(one: Family, other: Family, observed: int | None) -> Floats:
     interactions, pairs = (
         np.column_stack([normal_score(getattr(family, name)) for family in (one, other)])
         for name in ("percentiles", "random")
     )
     rng = np.random.default_rng(0)
-    size = min(MOST_FITTED, len(interactions), len(pairs))
-    weights = _tell_apart(*(rng.permutation(values)[:size] for values in (interactions, pairs)))
+    size = min(MOST_FITTED, len(interactions[:observed]), len(pairs))
+    weights = _tell_apart(*(rng.permutation(values)[:size] for values in (interactions[:observed], pairs)))
     scores, null = interactions @ weights, np.sort(pairs @ weights)
     below, up_to = (np.searchsorted(null, scores, side) for side in ("left", "right"))
     size = max(len(null), 1)
     spread = (below + rng.random(len(scores)) * (up_to - below)) / size  # ties lie anywhere between, as those of noise
-    return chance_of_real((below + up_to) / 2 / size, spread)
+    return chance_of_real((below + up_to) / 2 / size, spread[:observed])
 
 
 def _tell_apart(first: Floats, second: Floats) -> Floats:

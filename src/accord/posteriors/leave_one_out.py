@@ -32,7 +32,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Family:
-    """What one model says of a log's interactions, and of random pairs that are not in the log."""
+    """What one model says of a log's interactions and, after these, of other pairs; and of random pairs."""
 
     name: str
     scores: Floats  # [n]
@@ -63,7 +63,11 @@ def low_rank(x: Any, dim: int) -> LowRank:
     return LowRank(user[:, order], values[order].astype(np.float64), item[order].T)
 
 
-def families(x: Any, factors: LowRank) -> list[Family]:
+Outside = tuple[Integers, Integers]  # users and items of pairs that the log does not have
+NONE: Outside = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def families(x: Any, factors: LowRank, outside: Outside = NONE) -> list[Family]:
     """Popularity, EASE (the factors where there are too many items for it) and item-kNN, each without the interaction.
 
     x [U, I]: CSR of ones, rows sorted. Reference items are drawn once; an interaction's percentile is the share of
@@ -72,16 +76,46 @@ def families(x: Any, factors: LowRank) -> list[Family]:
     used = np.flatnonzero(np.diff(x.tocsc().indptr))
     references = np.sort(np.random.default_rng(0).permutation(used)[:REFERENCES])
     dense = x.shape[1] <= MOST_DENSE
-    second = _ease(x, references) if dense else _factors(x, factors, references)
-    return [_popularity(x, references), second, _item_knn(x, references, dense)]
+    second = _ease(x, references, outside) if dense else _factors(x, factors, references, outside)
+    return [_popularity(x, references, outside), second, _item_knn(x, references, dense, outside)]
 
 
 def _family(
-    name: str, x: Any, scores: Floats, references: Integers, weights: Any = None, bias: Floats | None = None
-) -> Family:
+    name: str, x: Any, scores: Floats, references: Integers, outside: Outside, of_outside: Floats, weights: Any = None,
+    bias: Floats | None = None,
+) -> Family:  # fmt: skip
     """A reference item scores its bias plus what each item of the history adds to it: weights [I, K]."""
-    percentiles = shares_below(x, scores, references, weights, bias)
-    return Family(name, scores, percentiles, _random_pairs(x, references, weights, bias))
+    percentiles = [shares_below(x, scores, references, weights, bias)]
+    percentiles.append(_outside_shares(x, outside, of_outside, references, weights, bias))
+    scores = np.append(scores, of_outside)
+    return Family(name, scores, np.concatenate(percentiles), _random_pairs(x, references, weights, bias))
+
+
+def _outside_shares(
+    x: Any, outside: Outside, scores: Floats, references: Integers, weights: Any, bias: Floats | None
+) -> Floats:
+    """What `shares_below` is of interactions, of pairs that the log does not have."""
+    shares: list[Floats] = [np.zeros(0)]
+    for start in range(0, len(scores), USERS_AT_ONCE):
+        part = slice(start, start + USERS_AT_ONCE)
+        rows, score = x[outside[0][part]], scores[part, None].astype(np.float32)
+        totals = _reference_scores(rows, references, weights, bias).astype(np.float32)
+        untouched = (rows[:, references].toarray() == 0) & (references != outside[1][part, None])
+        lower = (totals < score) + 0.5 * (totals == score)
+        shares.append((lower * untouched).sum(1) / np.maximum(untouched.sum(1), 1))
+    return np.concatenate(shares)
+
+
+def _outside_sums(x: Any, outside: Outside, matrix: Any) -> Floats:
+    """For each pair (u, i) that the log does not have the sum of matrix[j, i] over all j in the history of u."""
+    sums: list[Floats] = [np.zeros(0)]
+    for start in range(0, len(outside[0]), USERS_AT_ONCE):
+        users, items = (part[start : start + USERS_AT_ONCE] for part in outside)
+        rows = x[users]
+        owners = _owners(rows)
+        values = np.asarray(matrix[rows.indices, items[owners]], dtype=np.float64).ravel()
+        sums.append(np.bincount(owners, values, len(users)).astype(np.float64))
+    return np.concatenate(sums)
 
 
 def _random_pairs(x: Any, references: Integers, weights: Any, bias: Floats | None) -> Floats:
@@ -98,15 +132,17 @@ def _random_pairs(x: Any, references: Integers, weights: Any, bias: Floats | Non
     return shares
 
 
-def _popularity(x: Any, references: Integers) -> Family:
+def _popularity(x: Any, references: Integers, outside: Outside) -> Family:
     counts = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
-    return _family("popularity", x, counts[x.indices] - 1, references, bias=counts[references])
+    scores = counts[x.indices] - 1
+    return _family("popularity", x, scores, references, outside, counts[outside[1]], bias=counts[references])
 
 
-def _ease(x: Any, references: Integers) -> Family:
+def _ease(x: Any, references: Integers, outside: Outside) -> Family:
     """The regression for item i without user u: with ŷ the fitted value and h its leverage, (ŷ - h) / (1 - h).
 
-    h = z'(G₋ᵢ + λ)⁻¹ z for z, the history of u but for i, and (G₋ᵢ + λ)⁻¹ = P₋ᵢ - PᵢPᵢ'/Pᵢᵢ.
+    h = z'(G₋ᵢ + λ)⁻¹ z for z, the history of u but for i, and (G₋ᵢ + λ)⁻¹ = P₋ᵢ - PᵢPᵢ'/Pᵢᵢ. Of a pair outside the log,
+    whose item the regression took for 0, it is ŷ / (1 - h).
     """
     inverse = inverse_gram(x, make_config(EASE.Config, {}, "ease").l2)
     diagonal = np.diag(inverse).copy()
@@ -119,23 +155,27 @@ def _ease(x: Any, references: Integers) -> Family:
     scores = (fitted - leverage) / (1 - leverage)
     weights = inverse[:, references] / -diagonal[references]
     weights[references, np.arange(len(references))] = 0
-    return _family("ease", x, scores, references, weights.astype(np.float32))
+    users, pivot = outside[0], diagonal[outside[1]]
+    columns = _outside_sums(x, outside, inverse)
+    of_outside = -columns / pivot / (1 - squares[users] + columns**2 / pivot)
+    return _family("ease", x, scores, references, outside, of_outside, weights.astype(np.float32))
 
 
-def _item_knn(x: Any, references: Integers, dense: bool) -> Family:
+def _item_knn(x: Any, references: Integers, dense: bool, outside: Outside) -> Family:
     """(c_ij - 1) / (n_i^e n_j^(1-e) + shrink) over the rest of the history: c_ij without this user."""
     config = make_config(ItemKNN.Config, {}, "item-knn")
     weights = nearest(x, x.shape[1] if dense else NEAREST, config.balance, config.shrink)  # row j: of item j
     to_reference = np.ascontiguousarray(weights[references].toarray().T, dtype=np.float32)
+    of_outside = _outside_sums(x, outside, weights.T)
     sizes = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
     source, target = (power_or_zero(sizes, power) for power in (config.balance, 1 - config.balance))
     targets = np.repeat(np.arange(len(sizes)), np.diff(weights.indptr))
     weights.data -= 1 / (source[weights.indices] * target[targets] + config.shrink)
     scores = history_sums(x, np.ascontiguousarray(weights.toarray().T)) if dense else sparse_history_sums(x, weights)
-    return _family("item-knn", x, scores, references, to_reference)
+    return _family("item-knn", x, scores, references, outside, of_outside, to_reference)
 
 
-def _factors(x: Any, factors: LowRank, references: Integers) -> Family:
+def _factors(x: Any, factors: LowRank, references: Integers, outside: Outside) -> Family:
     """The history without item i, projected on the item factors, times the factors of i."""
     counts = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
     scale = power_or_zero(counts, -0.5)[:, None] * factors.item  # what an item adds to its user's vector
@@ -147,7 +187,8 @@ def _factors(x: Any, factors: LowRank, references: Integers) -> Family:
         ]
     )
     to_reference = (scale @ factors.item[references].T).astype(np.float32)
-    return _family("low-rank", x, scores, references, to_reference)
+    of_outside = ((x[outside[0]] @ scale) * factors.item[outside[1]]).sum(1)
+    return _family("low-rank", x, scores, references, outside, of_outside, to_reference)
 
 
 def _owners(rows: Any) -> Integers:
