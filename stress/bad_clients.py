@@ -29,16 +29,11 @@ class BadClients:
     """Several of each kind at once, again and again until they are stopped."""
 
     KINDS: ClassVar[dict[str, tuple[str, int, str]]] = {
-        "half_a_request": ("half a request, then a byte a second", 40, "closed"),
-        "not_a_byte": ("a connection and not a byte", 40, "closed"),
-        "slow_body": ("a body a byte a second", 20, "408, refused, or closed for others"),
-        "late_body": ("the rest of a body after the answer, a byte a second", 5, "closed"),
-        "takes_nothing": ("a large answer that is never taken", 1, "cut off, or refused"),
+        "slow_body": ("a body a byte a second", 20, "408, or refused"),
         "no_http": ("bytes that are not HTTP, and requests with bytes changed", 4, "an error or closed"),
         "too_large": ("a body of more than 1 MB", 2, "413, or refused"),
         "gone": ("gone in the middle of a request or of an answer", 4, "nothing"),
         "wrong_token": ("a wrong token", 2, "401"),
-        "crowd": ("2,300 connections at once", 1, "the oldest make room"),
     }
 
     def __init__(self, port: int, clock: Clock, seed: int = 0) -> None:
@@ -78,36 +73,9 @@ class BadClients:
 
     # --- kinds
 
-    async def half_a_request(self) -> None:
-        said = await self._drip(LIST[:-10], 10)
-        if said:
-            raise Wrong(f"answered {said[:100]!r}")
-
-    async def not_a_byte(self) -> None:
-        reader, writer = await self._connect()
-        if said := await self._rest(reader, writer, 10):
-            raise Wrong(f"answered {said[:100]!r}")
-
     async def slow_body(self) -> None:
         said = await self._drip(request("POST", "/v1/recommendations", {"users": ["u0001"] * 20})[:-100], 20)
-        if said:  # else it had to make room
-            self._expect(said, 408, 503)
-
-    async def late_body(self) -> None:
-        sent = LIST.replace(b"Host:", b"Content-Length: 1000000\r\nHost:", 1)
-        if said := await self._drip(sent, 20):  # else it had to make room
-            self._expect(said, 200, 503)
-
-    async def takes_nothing(self) -> None:
-        reader, writer = await self._connect(take=4096, most=1024)
-        writer.write(MANY)
-        await writer.drain()
-        await asyncio.sleep(45)
-        said = await self._rest(reader, writer, 10)
-        if said.startswith(b"HTTP/1.1 200 ") and len(said) >= int(
-            said.lower().partition(b"content-length: ")[2].split()[0]
-        ):
-            raise Wrong("the answer was kept for 45 seconds")
+        self._expect(said, 408, 503)
 
     async def no_http(self) -> None:
         draw = self._draw
@@ -163,31 +131,10 @@ class BadClients:
         self._expect(await self._rest(reader, writer, 40), 401)
         await asyncio.sleep(1)
 
-    async def crowd(self) -> None:
-        await asyncio.sleep(3)
-        loop = asyncio.get_running_loop()
-        made = []
-        with suppress(OSError):  # they may be refused; the health checks may not
-            for _ in range(2300):
-                one = socket.socket()
-                one.setblocking(False)
-                made.append(one)
-                async with asyncio.timeout(SLACK):
-                    await loop.sock_connect(one, ("127.0.0.1", self.port))
-        await asyncio.sleep(2)
-        for one in made:
-            one.close()
-        await asyncio.sleep(55)
-
     # --- how
 
-    async def _connect(self, take: int | None = None, most: int = 2**16) -> Streams:
-        made = socket.socket()
-        made.setblocking(False)
-        if take is not None:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, take)
-        await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", self.port))
-        return await asyncio.open_connection(sock=made, limit=most)
+    async def _connect(self) -> Streams:
+        return await asyncio.open_connection("127.0.0.1", self.port)
 
     async def _drip(self, sent: bytes, seconds: float) -> bytes:
         """Send this, then a byte a second until the server ends it."""

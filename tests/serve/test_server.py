@@ -12,8 +12,6 @@ import pytest
 from accord.errors import InputError
 from accord.serve import guard, server
 from accord.serve.guard import SECURITY_HEADERS, Rules
-from accord.serve.server import Connection
-from helpers import run_python
 from serving import make_holder, run, serving  # noqa: F401
 
 
@@ -40,7 +38,6 @@ def test_others_are_let_in_only_with_a_good_token(tmp_path):
 
 def test_uvicorn_tells_nothing_of_itself():
     config = server.configuration(lambda *_: None)
-    assert config.http is server.Connection
     assert (config.server_header, config.access_log, config.proxy_headers) == (False, False, False)
     assert config.ws == "none"
 
@@ -228,33 +225,6 @@ def test_a_thousand_items_to_leave_out_fit_into_a_request(address):
 # --- clients that keep the server waiting
 
 
-def test_connections_that_send_half_a_request_are_closed(address, monkeypatch):
-    monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
-    with connect(address) as silent, connect(address) as half:
-        half.sendall(b"GET /healthz HTTP/1.1\r\n" + HEAD + b"X-")
-        assert httpx.get(f"{address}/healthz").status_code == 200
-        for made in (silent, half):
-            made.settimeout(60)
-            assert made.recv(100) == b""
-    with httpx.Client() as kept:  # a connection that does its work is not closed
-        kept.get(f"{address}/healthz")
-        time.sleep(0.5)
-        assert kept.get(f"{address}/healthz").status_code == 200
-
-
-def test_a_body_that_nobody_waits_for_does_not_keep_the_connection(address, monkeypatch):
-    monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
-    with connect(address) as made:
-        made.sendall(b"GET /healthz HTTP/1.1\r\n" + HEAD + b"Content-Length: 1000000\r\n\r\n")
-        assert made.recv(2**16).startswith(b"HTTP/1.1 200 ")
-        began = time.monotonic()
-        with contextlib.suppress(ConnectionError):
-            while time.monotonic() - began < 60:
-                made.sendall(b"a")
-                time.sleep(0.05)
-        assert time.monotonic() - began < 60
-
-
 def test_a_refused_body_may_still_come_and_the_connection_is_good_for_more(address):
     body = b" " * 2**20 + b"{}"
     with connect(address) as made:
@@ -290,80 +260,3 @@ def test_bodies_on_their_way_are_bounded_all_together(served):
             made.close()
         time.sleep(0.1)
         assert httpx.post(f"{address}/v1/recommendations", json={"users": ["u0002"] * 100}).status_code == 200
-
-
-ASK_FOR_MUCH = b"GET /v1/history?user=u0002 HTTP/1.1\r\n" + HEAD + b"Connection: close\r\n\r\n"
-MUCH = 2**24
-
-
-@pytest.fixture
-def address_of_much(run, monkeypatch):  # noqa: F811
-    """A server with an answer that no system takes by itself."""
-    served = make_holder(run)
-    monkeypatch.setattr(served.snapshot, "history", lambda row: "a" * MUCH)
-    with serving(served) as address:
-        yield address
-
-
-def test_who_takes_no_answer_is_cut_off(address_of_much, monkeypatch):
-    with connect(address_of_much) as made:
-        made.sendall(ASK_FOR_MUCH)
-        assert len(all_of(made)) > MUCH
-    monkeypatch.setattr(server, "RECEIVE_SECONDS", 0.3)
-    with connect(address_of_much, take=2**16) as made:
-        made.sendall(ASK_FOR_MUCH)
-        time.sleep(1)
-        assert len(all_of(made)) < MUCH
-
-
-def test_answers_that_nobody_takes_are_bounded_all_together(address_of_much, monkeypatch):
-    monkeypatch.setattr(server, "MAX_UNSENT_BYTES", MUCH * 3 // 2)
-    with contextlib.ExitStack() as open_:
-        idle = [open_.enter_context(connect(address_of_much, take=2**16)) for _ in range(3)]
-        for made in idle:
-            made.sendall(ASK_FOR_MUCH)
-            time.sleep(0.3)
-        assert [len(all_of(made)) > MUCH for made in idle] == [False, False, True]  # the oldest go
-    assert httpx.get(f"{address_of_much}/healthz").status_code == 200
-
-
-def test_connections_without_a_request_make_room(served, monkeypatch):
-    monkeypatch.setattr(Connection, "limit", 5)
-    with serving(served) as address, contextlib.ExitStack() as open_:
-        silent = [open_.enter_context(connect(address)) for _ in range(8)]
-        for _ in range(3):
-            assert httpx.get(f"{address}/healthz", timeout=60).status_code == 200
-        silent[0].settimeout(60)
-        assert all_of(silent[0]) == b""  # the oldest was closed
-        silent[-1].sendall(b"GET /healthz HTTP/1.1\r\n" + HEAD + b"\r\n")
-        assert silent[-1].recv(100).startswith(b"HTTP/1.1 200 ")
-
-
-def test_a_connection_that_has_just_been_opened_is_not_closed_for_others(served, monkeypatch):
-    """The one that is closed has been idle for longest, even if its time to send a request ends later."""
-    monkeypatch.setattr(Connection, "limit", 2)
-    with serving(served) as address, contextlib.ExitStack() as open_:
-        old, new = (open_.enter_context(connect(address)) for _ in range(2))
-        old.sendall(b"GET /healthz HTTP/1.1\r\n" + HEAD + b"\r\n")  # it may then be idle for 30 s, the others for 10
-        assert one_of(old).startswith(b"HTTP/1.1 200 ")
-        new.close()
-        new = open_.enter_context(connect(address))
-        time.sleep(0.1)
-        newest = open_.enter_context(connect(address))
-        old.settimeout(60)
-        assert all_of(old) == b""
-        for made in (new, newest):
-            made.sendall(b"GET /healthz HTTP/1.1\r\n" + HEAD + b"\r\n")
-            assert one_of(made).startswith(b"HTTP/1.1 200 ")
-
-
-def test_as_many_connections_as_the_system_allows():
-    code = (
-        "import resource\n"
-        "from accord.serve.server import connections_allowed as allowed\n"
-        "for hard in (4000, 1500, 100):\n"
-        "    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))\n"
-        "    print(allowed(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
-    )
-    found = run_python("-c", code)
-    assert found.stdout.splitlines() == ["2000 3000", "500 1500", "1 100"]

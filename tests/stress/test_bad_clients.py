@@ -35,9 +35,7 @@ def test_the_status_the_headers_and_the_text_of_an_answer_are_checked(clients):
             clients._expect(said, *statuses)
 
 
-def test_a_server_that_keeps_half_a_request_open_is_noticed(clients, monkeypatch):
-    """A server that answers what it should have closed."""
-
+def test_a_server_that_answers_a_slow_body_otherwise_is_noticed(clients):
     async def play():
         async def answer(reader, writer):
             await reader.read(10)
@@ -47,7 +45,7 @@ def test_a_server_that_keeps_half_a_request_open_is_noticed(clients, monkeypatch
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         clients.port = server.sockets[0].getsockname()[1]
         async with server:
-            await clients.half_a_request()
+            await clients.slow_body()
 
     with pytest.raises(Wrong, match="401 Unauthorized"):
         asyncio.run(play())
