@@ -37,7 +37,7 @@ ROOMS: dict[str, set[str]] = {
         *("config", "data", "errors", "evaluation", "io", "methods", "models", "nn"),
         *("protocol", "random"),
     },
-    "posteriors": {"config", "data", "evaluation", "models"},
+    "posteriors": {"config", "data", "errors", "evaluation", "models"},
     "consensus": {
         *("config", "data", "errors", "evaluation", "io", "kernels", "methods", "models", "posteriors", "training"),
     },

@@ -129,7 +129,7 @@ def test_the_version(monkeypatch, capsys):
 
 def test_every_command_is_there_by_its_name():
     assert [command.name or command.callback.__name__ for command in app.app.registered_commands] == [
-        *("demo", "train", "evaluate", "audit", "weights", "report", "serve", "recommend", "similar"),
+        *("demo", "train", "evaluate", "audit", "weights", "judge", "report", "serve", "recommend", "similar"),
         *("score", "explain", "update", "models", "methods", "doctor"),
         "compare",  # of the lab
     ]

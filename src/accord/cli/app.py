@@ -18,6 +18,7 @@ from accord.cli.data import data_app
 from accord.cli.demo import demo
 from accord.cli.describe import methods, models
 from accord.cli.doctor import doctor
+from accord.cli.judge import judge
 from accord.cli.options import with_groups
 from accord.cli.recommend import recommend
 from accord.cli.report import report
@@ -30,7 +31,7 @@ from accord.io.files import UNFINISHED
 from accord.version import __version__
 
 COMMANDS = (
-    *(demo, train, evaluate, audit, weights, report, serve, recommend, similar, score, explain, update),
+    *(demo, train, evaluate, audit, weights, judge, report, serve, recommend, similar, score, explain, update),
     *(models, methods, doctor),
 )  # in the order of `accord --help`
 
