@@ -71,7 +71,7 @@ def test_json_lines_have_gaps_and_types(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, content)))
     found, notes = read_table(path)
     assert found.users.to_pylist() == [1, 2, 3]
-    assert found.items.to_pylist() == ["true", "007", "é"]
+    assert found.items.to_pylist() == ["1", "007", "é"]
     assert found.table.column("value").to_pylist() == [None, 0.0, None]
     assert any("user ids like '2.0'" in note for note in notes)
 

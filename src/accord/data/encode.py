@@ -118,9 +118,8 @@ class IdColumn:
 
     def add(self, column: pa.Array) -> None:
         if pa.types.is_dictionary(column.type):
-            col.refuse_ids(self.source, self.role, self.name, column.type.value_type)
-            self._codes.append(self._of_dictionary(column))
-            return
+            column = col.decoded(column.dictionary).take(column.indices)
+        column = col.decoded(column)
         col.refuse_ids(self.source, self.role, self.name, column.type)
         self._waiting.append(_hashable(column))
         distinct = 0 if self.distinct is None else len(self.distinct)
@@ -169,22 +168,12 @@ class IdColumn:
             self.distinct = pa.concat_arrays([self.distinct, rest.dictionary])
         return codes
 
-    def _of_dictionary(self, column: pa.DictionaryArray) -> Codes:
-        """Only entries of the dictionary that occur count as ids."""
-        places = np.asarray(column.indices.cast(pa.int64()).fill_null(-1))
-        occurs = np.zeros(len(column.dictionary) + 1, dtype=bool)
-        occurs[places] = True
-        occurs[-1] = False
-        codes: Codes = np.full(len(occurs), -1, dtype=np.int32)
-        codes[occurs] = self._encode(_hashable(column.dictionary).filter(pa.array(occurs[:-1])))
-        return np.take(codes, places)
-
 
 def _hashable(column: pa.Array) -> pa.Array:
-    """All text in one type, and types that Arrow cannot hash in one that it can."""
+    """Types that Arrow cannot hash in one that it can."""
     if pa.types.is_float16(column.type):
         return column.cast(pa.float32())
-    return column.cast(pa.string()) if pa.types.is_null(column.type) else col.decoded(column)
+    return column.cast(pa.string()) if pa.types.is_null(column.type) else column
 
 
 class NumberColumn:

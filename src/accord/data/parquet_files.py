@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -41,7 +41,7 @@ class ParquetFiles:
     def names(self) -> list[str]:
         return [*self.types, *self.partitions]
 
-    def batches(self, names: Sequence[str], _ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The named columns."""
         values = {name: _typed(self.partitions[name]) for name in names if name in self.partitions}
         for number, path in enumerate(self.files):

@@ -33,7 +33,7 @@ TEXT_SUFFIXES = tuple(
 )
 PARQUET = (".parquet", ".pq")
 
-Batches = Callable[[list[str], Collection[str]], Iterator[pa.RecordBatch]]
+Batches = Callable[[list[str]], Iterator[pa.RecordBatch]]
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Opened:
 
     @classmethod
     def of_table(cls, table: pa.Table, label: str, headed: bool = True) -> Opened:
-        def batches(names: list[str], _ids: Collection[str]) -> Iterator[pa.RecordBatch]:
+        def batches(names: list[str]) -> Iterator[pa.RecordBatch]:
             yield from table.select(names).to_batches(max_chunksize=BATCH_ROWS)
 
         timestamps = _timestamps(table.schema)
@@ -64,18 +64,18 @@ class Opened:
 
     @classmethod
     def of_texts(cls, texts: Sequence[TextTable], label: str, headed: bool, notes: tuple[str, ...] = ()) -> Opened:
-        def batches(names: list[str], ids: Collection[str]) -> Iterator[pa.RecordBatch]:
-            return (batch for one in texts for batch in one.batches(names, ids))
+        def batches(names: list[str]) -> Iterator[pa.RecordBatch]:
+            return (batch for one in texts for batch in one.batches(names))
 
         has_marks = not any(isinstance(one, JsonLines) for one in texts)  # spreadsheets write no JSON
         names = list(texts[0].names)
         return cls(names, label, batches, True, headed, notes=notes, texts=tuple(texts), has_marks=has_marks)
 
     def batches(self, names: list[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        """The named columns in batches; text of `ids` as dictionaries where the source is a file."""
+        """The named columns in batches; `ids` are the columns of these."""
         self.late_notes.clear()
         try:
-            batches = self.reader(names, ids)
+            batches = self.reader(names)
             yield from untrusted.as_written(self.label, batches, ids, self.late_notes) if self.has_marks else batches
         except (pa.ArrowException, OSError, RuntimeError) as error:  # Arrow raises RuntimeError too
             raise unreadable(self.label, error) from None
@@ -89,15 +89,7 @@ class Opened:
         """Every column, as it was written, and a source that reads from this table: the file is opened once."""
         refuse_repeated(self.label, self.names)
         table = self.read(self.names)
-
-        def batches(names: list[str], ids: Collection[str]) -> Iterator[pa.RecordBatch]:
-            selected = table.select(names)
-            for name in ids if self.from_text else ():
-                place = names.index(name)
-                selected = selected.set_column(place, name, selected.column(place).dictionary_encode())
-            yield from selected.to_batches(max_chunksize=BATCH_ROWS)
-
-        return table, replace(self, reader=batches, num_rows=table.num_rows)
+        return table, replace(self, reader=Opened.of_table(table, self.label).reader, num_rows=table.num_rows)
 
 
 def open_source(source: Any) -> Opened:
@@ -122,7 +114,7 @@ def open_source(source: Any) -> Opened:
     if isinstance(source, Query):
         schema = source.schema()
         named, timestamps = list(schema.names), _timestamps(schema)
-        return Opened(named, source.label, lambda names, _ids: source.batches(names), timestamps=timestamps)
+        return Opened(named, source.label, source.batches, timestamps=timestamps)
     if isinstance(source, Interactions):
         return Opened.of_table(source.table, label, headed=False)
     if hasattr(source, "tocoo"):

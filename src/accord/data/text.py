@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -49,8 +49,8 @@ class Delimited:
     skip: int  # header lines
     quoted: bool
 
-    def batches(self, names: Sequence[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        """The named columns, `ids` as dictionaries."""
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The named columns."""
         between = len(self.delimiter) - 1  # "::" is read as ":" with an empty column between
         every = [part for name in self.names for part in (name, *[""] * between)][: None if not between else -between]
         every = [name or f"\0{index}" for index, name in enumerate(every)]
@@ -61,7 +61,7 @@ class Delimited:
         quote = '"' if self.quoted else False
         parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter[0], quote_char=quote, newlines_in_values=self.quoted)
         convert = pyarrow.csv.ConvertOptions(
-            include_columns=names, column_types=text_schema(names, ids), strings_can_be_null=False
+            include_columns=names, column_types=text_schema(names), strings_can_be_null=False
         )
         with untrusted.open_text(self.path) as stream:
             try:
@@ -80,8 +80,8 @@ class Words:
     skip: int = 0  # header lines
     lists: bool = False
 
-    def batches(self, names: Sequence[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-        for batch in _as_batches(self.path, self._rows(), self.names, ids):
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for batch in _as_batches(self.path, self._rows(), self.names):
             yield batch.select(list(names))
 
     def _rows(self) -> Iterator[Sequence[str]]:
@@ -104,46 +104,39 @@ class JsonLines:
     path: Path
     names: tuple[str, ...]
 
-    def batches(self, names: Sequence[str], ids: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         def rows() -> Iterator[list[str | None]]:
             with untrusted.open_text(self.path) as stream:
                 for number, line in enumerate(_lines(self.path, stream), start=1):
                     if line.strip():
                         content = _object(self.path, number, line)
-                        yield [self._cell(number, name, content.get(name), name in ids) for name in names]
+                        yield [self._cell(number, name, content.get(name)) for name in names]
 
-        return _as_batches(self.path, rows(), names, ids)
+        return _as_batches(self.path, rows(), names)
 
-    def _cell(self, number: int, name: str, value: Any, is_id: bool) -> str | None:
+    def _cell(self, number: int, name: str, value: Any) -> str | None:
         if isinstance(value, dict | list):
             kind = "an object" if isinstance(value, dict) else "a list"
             raise InputError(f"{self.path}: '{name}' is {kind} in line {number}; give a column of numbers or text.")
-        if isinstance(value, bool):
-            return str(value).lower() if is_id else str(int(value))
-        return None if value is None else str(value)
+        return None if value is None else str(int(value) if isinstance(value, bool) else value)
 
 
 TextTable = Delimited | Words | JsonLines
 
 
-def text_schema(names: Iterable[str], ids: Collection[str] = ()) -> pa.Schema:
-    """All columns as text, `ids` as dictionaries."""
-    return pa.schema([(name, pa.dictionary(pa.int32(), pa.string()) if name in ids else pa.string()) for name in names])
+def text_schema(names: Iterable[str]) -> pa.Schema:
+    """All columns as text."""
+    return pa.schema([(name, pa.string()) for name in names])
 
 
-def _as_batches(
-    path: Path, rows: Iterator[Sequence[str | None]], names: Sequence[str], ids: Collection[str]
-) -> Iterator[pa.RecordBatch]:
+def _as_batches(path: Path, rows: Iterator[Sequence[str | None]], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of text as batches."""
     while block := list(islice(rows, LINES_AT_ONCE)):
         try:
             columns = [pa.array(column, pa.string()) for column in zip(*block, strict=True)]
         except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can write
             raise InputError(f"{path} is not UTF-8 text ({error}); write it again.") from None
-        encoded = [
-            column.dictionary_encode() if name in ids else column for name, column in zip(names, columns, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(encoded, schema=text_schema(names, ids))
+        yield pa.RecordBatch.from_arrays(columns, schema=text_schema(names))
 
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -116,17 +116,14 @@ def as_written(
     before, marked = 0, set[str]()  # rows, and the columns in which something was removed
     for batch in batches:
         for name in ids:
-            column = batch.column(name)
-            texts = column.dictionary
+            texts = batch.column(name)
             if pc.any(nul := pc.match_substring(texts, "\0")).as_py():
                 place = pc.index(nul, True).as_py()
-                row = before + pc.index(column.indices, place).as_py() + 1
-                bad = shown(texts[place].as_py())
+                bad, row = shown(texts[place].as_py()), before + place + 1
                 raise InputError(f"{label}: column '{name}' has a NUL byte in {bad}, row {row:,}; {REMOVE_NUL}.")
             quoted = texts.filter(pc.starts_with(texts, "'"))  # usually none
             if len(guarded := quoted.filter(is_guarded(quoted))):
-                texts = pa.DictionaryArray.from_arrays(column.indices, unguarded(texts))
-                batch = batch.set_column(batch.schema.get_field_index(name), name, texts)
+                batch = batch.set_column(batch.schema.get_field_index(name), name, unguarded(texts))
                 if name not in marked:
                     marked.add(name)
                     like = f"{label}: the leading ' of ids such as {shown(guarded[0].as_py())} in column '{name}'"

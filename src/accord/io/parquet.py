@@ -52,12 +52,6 @@ def check_footer(path: Path, file: Any) -> None:
         raise InputError(f"{path} is damaged (it claims {footer.num_rows:,} rows and holds {held:,}); write it again.")
 
 
-def _chunks(footer: Any) -> Iterator[Any]:
-    for number in range(footer.num_row_groups):
-        group = footer.row_group(number)
-        yield from (group.column(place) for place in range(group.num_columns))
-
-
 def read_table(path: Path) -> Any:
     """A Parquet file of a run folder as an Arrow table."""
     with _run_file(path) as file:
