@@ -77,14 +77,16 @@ def run(folder: Path, out: Path, budget: float, device: str, watch: Watch, say: 
     chosen = fit_run(data, asked, device=device, refit=False, watch=watch)
     assert chosen is not None
     searched = time.perf_counter()
-    say(f"chosen in {searched - began:.0f} s: {[member.label for member in chosen.run.members]}; fitting it again")
+    before = {name: chosen.metrics["mean"][name] for name in METRICS}
+    members = ", ".join(f"{member.label} {member.weight:.2f}" for member in chosen.run.members)
+    say(f"chosen in {searched - began:.0f} s: {members}; without the tenth that it was chosen by, {before}")
     again = fit_run(data.before_test(data.valid), chosen.run, device=device, refit=False, watch=watch)
     assert again is not None
     line = {
         "dataset": data.name,
         "train": len(data.train) + len(data.valid),
         **{name: again.metrics["mean"][name] for name in METRICS},
-        "before": {name: chosen.metrics["mean"][name] for name in METRICS},
+        "before": before,
         "budget": budget,
         "seconds": round(time.perf_counter() - began, 1),
         "search_seconds": round(searched - began, 1),

@@ -88,3 +88,13 @@ def test_a_member_that_does_not_fit_into_memory_is_left_out(monkeypatch):
     monkeypatch.setattr(stack, "train_stack", full)
     assert training.candidates([Member(model="ease")]) == []
     assert training.notes == ["ease is left out: it does not fit into memory."]
+
+
+def test_of_very_many_users_a_training_is_stopped_by_those_that_members_are_evaluated_by(monkeypatch):
+    whole = member_training()
+    assert whole._unlabelled.valid is whole.data.valid
+    monkeypatch.setattr("accord.evaluation.evaluate.MOST_SAMPLED", 10)
+    training = member_training()
+    valid = training._unlabelled.valid
+    assert set(training.data.rows(valid)[0]) == set(training.relevant.users)
+    assert len(training.relevant.users) == 10

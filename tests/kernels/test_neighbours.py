@@ -88,6 +88,18 @@ def test_scores_of_histories_are_a_product(monkeypatch, rows):
     np.testing.assert_allclose(fast, x.toarray()[wanted] @ weights.toarray(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_gpu_adds_up_the_same_scores(monkeypatch, weighted):
+    monkeypatch.setattr(neighbours, "USERS_AT_ONCE", 3)
+    x, rows = log(weights=True).astype(np.float32), np.array([4, 0, 19, 4, 7])
+    weights = log(25, 25, 0.4, seed=3, weights=True).astype(np.float32)
+    x.data = x.data if weighted else np.ones_like(x.data)
+    x_parts, w_parts = ([torch.from_numpy(p) for p in (m.indptr, m.indices, m.data)] for m in (x, weights))
+    own = (*x_parts[:2], x_parts[2] if weighted else None)
+    found = neighbours.sums_of_rows(torch.from_numpy(rows), own, w_parts)
+    np.testing.assert_allclose(found.numpy(), (x[rows] @ weights).toarray(), atol=1e-6)
+
+
 @pytest.mark.parametrize(("k", "shrink"), [(1, 0.0), (5, 2.0), (1000, 0.5)])
 @pytest.mark.parametrize("weights", [False, True])
 def test_scores_by_near_users_are_the_reference_ones_for_any_number_of_threads(monkeypatch, k, shrink, weights):

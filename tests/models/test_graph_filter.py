@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from accord.errors import InputError
@@ -53,3 +54,11 @@ def test_it_refuses_more_items_than_it_can_keep(monkeypatch):
     monkeypatch.setattr(GraphFilter, "most_items", ITEMS - 1)
     with pytest.raises(InputError, match="graph-filter keeps an items x items matrix, and 14 items are too many"):
         make_model("graph-filter", PLAIN)
+
+
+def test_a_gpu_finds_the_same_factors():
+    x = sp.random(60, 40, 0.2, "csr", random_state=0)
+    start = np.random.default_rng(0).standard_normal((40, 26))
+    found = graph_filter._vectors_on(torch.device("cpu"), x, start, 6)[:, :10]
+    expected = graph_filter.right_singular_vectors(x, 10)
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-9)

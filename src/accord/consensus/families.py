@@ -188,6 +188,10 @@ def _by_softmax(epochs: int) -> Callable[[Shape, Mapping[str, Any]], float]:
 
     def seconds(shape: Shape, options: Mapping[str, Any]) -> float:
         dim, layers, pairs = int(options["model.dim"]), int(options.get("model.num_layers", 0)), shape.num_interactions
+        if shape.gpu:  # steps wait for each other, and every epoch ranks the validation
+            most, history = int(options.get("train.epochs", epochs)), not options.get("model.user_vectors", True)
+            epoch = GPU_EPOCH + 3e-10 * shape.num_users * shape.num_items + history * 8e-9 * dim * pairs
+            return 2.5e-8 * dim * pairs + most * epoch
         steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
         summed = shape.num_items if shape.num_items <= WHOLE else DRAWN
         cells = shape.num_users * min(summed, int(options.get("method.items", summed)))
@@ -201,7 +205,7 @@ def _by_softmax(epochs: int) -> Callable[[Shape, Mapping[str, Any]], float]:
     return seconds
 
 
-STEP = 1e-3  # seconds of a step, however small
+STEP, GPU_EPOCH = 1e-3, 0.1  # seconds of a step, however small, and of an epoch on a GPU
 EASE = {"model.l2": _log(10, 2000), "model.dropout": Range(0, 0.6), "model.user_norm": Range(0, 0.5)}
 QUICK = {"train.lr": 0.01, "train.patience": 3}
 COSINE = {"model.scores": "cosine", "train.lr": 0.02, "train.patience": 3, "model.dim": 64}
@@ -209,6 +213,13 @@ HISTORY = {**COSINE, "model.user_vectors": False, "train.lr": 0.005, "model.dim"
 FACTORS = {"model.start": "factors", "train.l2": 0.0}  # where a trial takes a tenth of a budget: fewer epochs
 FROM_HISTORY: dict[float, dict[str, Any]] = {0.2: {**FACTORS, "train.epochs": 18}, ONE_FAMILY: {"method.items": 512}}
 FROM_PAIRS = {0.2: {**FACTORS, "train.lr": 0.01, "train.epochs": 14}}
+ON_GPU = {
+    **FACTORS,
+    "method.temperature": 0.12,
+    "model.dim": 128,
+    "train.lr": 0.01,
+    "train.epochs": 24,
+}  # of many items
 FROM_GRAPH = {0.2: {**FACTORS, "train.lr": 0.01, "train.epochs": 10}}
 SOFTMAX = {"method.temperature": _log(0.1, 0.4), "model.dim": _log(48, 192, whole=True)}
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
@@ -282,6 +293,8 @@ def plan_search(
     for family in families:
         if family.in_order and not in_order:
             continue
+        if shape.gpu and shape.num_items > WHOLE and "method.temperature" in family.ranges:
+            family = replace(family, options={**family.options, **ON_GPU})
         if (why := family.too_large(shape, max(MOST_BYTES, memory // 3))) is not None:
             left_out.append(f"{family.name} is not tried: {why}.")
             continue

@@ -19,7 +19,7 @@ import torch
 
 from accord.data.interactions import Dataset, Interactions
 from accord.errors import InputError
-from accord.evaluation.evaluate import Relevant, evaluate, validation_part
+from accord.evaluation.evaluate import Relevant, evaluate, most_judged, validation_part
 from accord.evaluation.ranking import Ranker
 from accord.io.tensors import write_tensors
 from accord.methods.base import Method
@@ -205,9 +205,15 @@ class MemberTraining:
 
     @cached_property
     def _unlabelled(self) -> Dataset:
-        """The data without labels: the consensus says itself what its members learn from them."""
+        """The data without labels, as the consensus says itself what its members learn from them, and with a validation
+        of no more users than members are evaluated by."""
         bare, data = self.data.train.without("label"), self._without_noise
-        return data if bare is self.data.train else replace(data, train=bare)
+        data = data if bare is self.data.train else replace(data, train=bare)
+        if self.relevant is None or len(self.relevant.users) < most_judged(len(data.items)):
+            return data
+        part = validation_part(data, self.run.config.protocol)  # of very many users a training is stopped by some
+        some = np.isin(data.rows(part)[0], self.relevant.users)
+        return replace(data, valid=part.filter(some), valid_clean=None)
 
     @cached_property
     def _without_noise(self) -> Dataset:

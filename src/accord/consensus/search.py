@@ -26,6 +26,7 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
     """
     fades = recency and training.has_times and training.relevant is not None
     shape = Shape.of(training.train)
+    shape = replace(shape, gpu=training.device.type == "cuda")
     if training.relevant is not None:
         shape = replace(shape, num_judged=len(training.relevant.users))
     in_order = fades and training.data.validation_is_later

@@ -4,7 +4,7 @@ compiled loops of `neighbour_loops`. Every item is treated by itself, so the num
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,9 +15,11 @@ import scipy.sparse as sp
 import torch
 
 from accord.kernels import cpu
+from accord.kernels.lookups import places_of
 from accord.kernels.neighbour_loops import Columns, Doubles, Floats, Ints
 
 ENTRIES_AT_ONCE = 2**24  # of the items x items or users x users matrix, where scipy computes it
+USERS_AT_ONCE = 64  # whose scores a GPU adds up
 PARTS = 64  # of about the same cost, shared out among the threads
 Progress = Callable[[float], None]  # gets the share of the work that is done
 
@@ -218,3 +220,16 @@ def lay_out(rows: torch.Tensor, sparse: Any) -> None:
         return
     places = np.repeat(np.arange(len(rows)) * rows.shape[1], np.diff(sparse.indptr)) + sparse.indices
     rows.zero_().view(-1)[torch.from_numpy(places).to(rows.device)] = torch.from_numpy(sparse.data).to(rows)
+
+
+def sums_of_rows(users: torch.Tensor, own: Sequence[Any], weights: Sequence[Any]) -> torch.Tensor:
+    """`history_scores` of users [B] by a GPU; X and W as tensors: ends, columns, and values or None for ones."""
+    (ptr, items, counts), (ends, columns, values) = own, weights
+    size = len(ends) - 1
+    scores = torch.zeros(len(users), size, device=users.device)
+    for some, rows in zip(torch.split(users, USERS_AT_ONCE), torch.split(scores, USERS_AT_ONCE), strict=True):
+        owner, places, _ = places_of(ptr, some)
+        which, entries, _ = places_of(ends, items[places].long())
+        added = values[entries] if counts is None else values[entries] * counts[places][which]
+        rows.view(-1).index_add_(0, owner[which] * size + columns[entries], added)
+    return scores

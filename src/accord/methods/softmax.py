@@ -29,6 +29,7 @@ from accord.nn.layers import Streams
 from accord.protocol import Protocol
 
 WHOLE, DRAWN = 2**13, 2**11  # items of a catalogue up to which all are summed over, and how many of a larger one
+WHOLE_ON_CUDA = 2**16
 BY_PAIRS = 256  # items at most for a model that scores pair by pair
 POWER = 0.75  # of popularity, by which items are drawn
 
@@ -44,7 +45,7 @@ class Softmax(Method):
             None,
             ge=1,
             description="items that a step sums over: all, or of more so many that are drawn; "
-            f"if not given all of up to {WHOLE:,}, or {DRAWN:,}",
+            f"if not given all of up to {WHOLE:,} ({WHOLE_ON_CUDA:,} on a GPU), or {DRAWN:,}",
         )
 
     per_run: ClassVar[tuple[str, ...]] = ("temperature",)
@@ -90,7 +91,8 @@ class Softmax(Method):
     def _drawn(self, users: Tensor, most: int | None = None) -> Tensor | None:
         """Items that stand for the catalogue, [R, n], `most` at most; None: all of it."""
         every = self.target.num_items
-        number = self.config.items or (every if every <= WHOLE else DRAWN)
+        whole = WHOLE_ON_CUDA if users.is_cuda else WHOLE
+        number = self.config.items or (every if every <= whole else DRAWN)
         number = min(number, most or number)
         if number >= every:
             return None

@@ -55,6 +55,7 @@ class Shape:
     by_user: int  # sum of n^2 over users of n interactions: no fewer than X'X has non-zeros
     by_item: int  # sum of n^2 over items of n interactions: no fewer than XX' has non-zeros
     num_judged: int | None = None  # users of the validation; None: all may be
+    gpu: bool = False  # whether what can run on one does
 
     @classmethod
     def of(cls, train: Csr) -> Shape:
@@ -127,6 +128,8 @@ class Model(nn.Module):
     def cost(cls, config: Any, shape: Shape) -> Cost:
         """What one run of a solved model takes with these options: here, of an inverse of items by items."""
         items, cells = shape.num_items, shape.num_users * shape.num_items
+        if shape.gpu:
+            return Cost(0.1 + 6e-14 * items**3 + 1.5e-9 * items**2, 2e-10 * cells, 12 * items**2)
         fit = (2e-11 if items <= 4096 else 6.5e-12) * items**3 + 2e-9 * shape.by_user + 0.08  # float64, then float32
         return Cost(fit, 1e-9 * cells + 1e-10 * shape.num_interactions * items, 12 * items**2)
 

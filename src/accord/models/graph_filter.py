@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
+import torch.nn.functional as F
 from pydantic import Field
+from torch import Tensor
 
 from accord.data.csr import Csr
 from accord.kernels.neighbours import lay_out
@@ -22,7 +24,7 @@ from accord.models.histories import (
     power_or_zero,
 )
 
-ROWS_AT_ONCE = 2**10
+CPU, ROWS_AT_ONCE = torch.device("cpu"), 2**10
 ROUNDS, MORE = 6, 16  # of the search for factors, with so many more than are asked for
 
 
@@ -60,7 +62,7 @@ class GraphFilter(WithFactors, DenseItemToItem):
         scaled = users @ x @ items
         by_blocks_of_gram(scaled, take, at_once, self.on_progress)
         if self.config.factors:
-            vectors = right_singular_vectors(scaled, self.config.factors)
+            vectors = right_singular_vectors(scaled, self.config.factors, device=self.place)
             left, right = (vectors * power_or_zero(degrees[1], power)[:, None] for power in (-0.5, 0.5))
             self.basis, self.spread = (torch.from_numpy(x).float() for x in (self.config.share * left, right))
         self.weight = result
@@ -71,17 +73,39 @@ class GraphFilter(WithFactors, DenseItemToItem):
         entries = min(shape.by_user, items**2)
         factors = 2e-9 * ROUNDS * config.factors * (pairs + 2e4 + items * config.factors / 20 + items**2 / 200)
         memory = items * (4 * items + 24 * min(ROWS_AT_ONCE, items)) + 48 * pairs
-        fit = 0.03 + 2e-9 * shape.by_user + 1e-8 * entries + 3e-9 * items**2 + factors
+        dense = 3e-9 * items**2
+        if shape.gpu:
+            factors, dense = 2e-8 * ROUNDS * config.factors * (shape.num_users + items), 5e-10 * items**2
+        fit = 0.03 + 2e-9 * shape.by_user + 1e-8 * entries + dense + factors
         return Cost(fit, super().cost(config, shape).rank, memory)
 
 
-def right_singular_vectors(x: Any, number: int, rounds: int = ROUNDS) -> npt.NDArray[Any]:
+def right_singular_vectors(x: Any, number: int, rounds: int = ROUNDS, device: torch.device = CPU) -> npt.NDArray[Any]:
     """The first right singular vectors of a sparse matrix [U, I], by subspace iteration: [I, number or fewer]."""
     size = min(number + MORE, *x.shape)
     basis = np.random.default_rng(0).standard_normal((x.shape[1], size)).astype(x.dtype)
+    if device.type == "cuda":
+        return _vectors_on(device, x, basis, rounds)[:, :number]
     for _ in range(rounds):
         basis = np.linalg.qr(x.T @ (x @ basis))[0]
     image = x @ basis
     turn = np.linalg.eigh(image.T @ image)[1][:, ::-1]  # the largest first
     result: npt.NDArray[Any] = basis @ turn[:, :number]
+    return result
+
+
+def _vectors_on(device: torch.device, x: Any, start: npt.NDArray[Any], rounds: int) -> npt.NDArray[Any]:
+    """The same by a GPU."""
+    sides = [[torch.from_numpy(part).to(device) for part in (m.indices, m.indptr, m.data)] for m in (x, x.T.tocsr())]
+
+    def times(side: int, vectors: Tensor) -> Tensor:
+        columns, ends, values = sides[side]
+        return F.embedding_bag(columns, vectors, ends, mode="sum", per_sample_weights=values, include_last_offset=True)
+
+    basis = torch.from_numpy(start).to(device)
+    for _ in range(rounds):
+        basis = torch.linalg.qr(times(1, times(0, basis)))[0]
+    image = times(0, basis)
+    turn = torch.linalg.eigh(image.mT @ image)[1].flip(1)
+    result: npt.NDArray[Any] = (basis @ turn).cpu().numpy()
     return result

@@ -20,10 +20,11 @@ from accord.data.csr import Csr, IntArray
 from accord.errors import ColumnArgument, InputError
 from accord.kernels.cpu import in_threads
 from accord.kernels.lookups import places_of
-from accord.kernels.neighbours import history_scores
+from accord.kernels.neighbours import history_scores, sums_of_rows
 from accord.models.base import EXACT, Model, Setup, memory_of
 
 MOST_DENSE = 10_000  # items up to which sparse weights can be laid out as one dense matrix
+OTHER = "choose another model, for example sparse-ease"
 SPARSE = 0.4  # share of dense weights up to which those that are not left out are stored as sparse ones
 SAMPLED, ROWS_AT_ONCE = 2**22, 2**10  # weights by which it is judged which are small; rows that are made sparse
 
@@ -217,7 +218,6 @@ class SparseWeights(ScoresHistories):
 
     @property
     def place(self) -> torch.device:
-        """Where its weights are."""
         return next(self.buffers()).device
 
     def make_room(self, tensors: Mapping[str, Tensor]) -> None:
@@ -292,7 +292,7 @@ class DenseItemToItem(SparseWeights):
         if setup.num_items > self.most_items:
             raise InputError(
                 f"{self.name} {self.needs}, and {setup.num_items:,} items are too many for that "
-                f"(at most {self.most_items:,}); choose another model, for example sparse-ease."
+                f"(at most {self.most_items:,}); {OTHER}."
             )
         train = setup.train
         self.register_buffer("ptr", torch.from_numpy(train.ptr), persistent=False)
@@ -307,9 +307,8 @@ class DenseItemToItem(SparseWeights):
 
     def require_memory(self) -> None:
         """Refuse weights that cannot be held while they are dense."""
-        if (wanted := 4 * self.num_items**2 / 2**30) > (most := memory_of(self.place) / 2**30):
-            why = f"{self.needs}, {wanted:.1f} GiB, and there are {most:.1f} GiB of memory"
-            raise InputError(f"{self.name} {why}; choose another model, for example sparse-ease.")
+        if (size := 4 * self.num_items**2 / 2**30) > (most := memory_of(self.place) / 2**30):
+            raise InputError(f"{self.name} {self.needs}, {size:.1f} GiB, of {most:.1f} GiB of memory; {OTHER}.")
 
     def leave_out_smallest(self) -> None:
         if self.weight is None or self.weight.numel() <= EXACT:
@@ -319,10 +318,10 @@ class DenseItemToItem(SparseWeights):
         least = max(float(sizes[np.searchsorted(squares, self.left_out * squares[-1])]), 1e-30)
         if (sizes >= least).mean() > SPARSE:
             return
-        blocks = (self.weight[start : start + ROWS_AT_ONCE] for start in range(0, self.num_items, ROWS_AT_ONCE))
-        rows = [sp.csr_matrix(torch.where(block.abs() >= least, block, 0).cpu().numpy()) for block in blocks]
-        self.keep(sp.vstack(rows, format="csr"))
-        self.weight = None
+        large = [(block, block.abs() >= least) for block in torch.split(self.weight, ROWS_AT_ONCE)]
+        self.ends = F.pad(torch.cat([kept.sum(1) for _, kept in large]).cumsum(0), (1, 0))
+        self.columns = torch.cat([kept.nonzero()[:, 1].int() for _, kept in large])
+        self.values, self.weight = torch.cat([block[kept] for block, kept in large]), None
 
     def make_room(self, tensors: Mapping[str, Tensor]) -> None:
         if "weight" not in tensors:
@@ -339,7 +338,8 @@ class DenseItemToItem(SparseWeights):
 
     def score_all(self, users: Tensor) -> Tensor:
         if self.weight is None:
-            return super().score_all(users)
+            own, weights = (self.ptr, self.items, self.history_weight), (self.ends, self.columns, self.values)
+            return sums_of_rows(users, own, weights).unsqueeze(0) if users.is_cuda else super().score_all(users)
         _, places, starts = places_of(self.ptr, users)
         counts = None if self.history_weight is None else self.history_weight[places]
         items = self.items[places].long()
