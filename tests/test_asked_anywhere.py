@@ -14,7 +14,7 @@ from accord.cli.app import app
 from accord.models import MODELS
 from accord.serve.api import make_app
 from accord.serve.guard import Rules
-from helpers import with_dim
+from helpers import needs_times, with_dim, with_times
 from serving import Client, clicks, make_holder
 
 MEMBERS = [{"model": "ease", "weight": 2.0}, {"model": "ials", "options": {"model.dim": 4}}, {"model": "popularity"}]
@@ -25,7 +25,7 @@ OPTIONS = {"auto": {"model.budget": 1}, "consensus": {"model.members": MEMBERS}}
 def asked(request, tmp_path_factory):
     """A run of every model, to be asked in three ways."""
     folder = tmp_path_factory.mktemp(request.param) / "run"
-    made = clicks()
+    made = with_times(clicks()) if needs_times(request.param) else clicks()
     ids = made.items.ids.to_pylist()
     info = pa.table(
         {"id": ids, "title": [f"Film {i}" for i in ids], "genre": ["drama|war", "comedy"] * (len(ids) // 2)}
