@@ -15,12 +15,13 @@ from accord.methods.partner import SolvedPartner, platt
 from accord.models import SOLVED
 from accord.models.base import Setup
 from accord.protocol import CORRECTED
-from helpers import CPU, csr, random_csr
+from helpers import CPU, csr, random_csr, small_data, train_small, with_times
 
 ALL = random_csr(30, 14, 0.45, seed=2)
 HELD = np.random.default_rng(0).random(len(ALL.items)) < 0.2
 HELD &= ALL.users != 3  # all of user 3 is known
 TRAIN, VALID = (Csr.of(ALL.users[part], ALL.items[part], 30, 14) for part in (~HELD, HELD))
+TRAIN.columns["time"] = np.random.default_rng(1).permutation(len(TRAIN.items))  # for those that know order
 SEEDS = (3, 5)
 
 
@@ -118,3 +119,12 @@ def test_memory_is_given_back():
     made.forget()
     assert not made._model
     assert made._every is None
+
+
+@pytest.mark.parametrize(("method", "option"), [("deca", "g"), ("deca-p", "partner")])
+def test_a_partner_that_knows_order_gets_the_times_of_the_log(method, option):
+    chosen = {f"method__{option}": "next-knn"}
+    made, _ = train_small("gmf", method, (3,), with_times(small_data()), epochs=1, **chosen)
+    assert made.target.score_all(torch.arange(3)).isfinite().all()
+    with pytest.raises(InputError, match="model next-knn learns from the order"):
+        train_small("gmf", method, (3,), small_data(), epochs=1, **chosen)

@@ -9,7 +9,7 @@ import torch
 
 import accord
 from accord.models import SOLVED
-from helpers import with_dim
+from helpers import needs_times, with_dim
 
 
 def log(seed=0, users=40, items=30, size=700):
@@ -28,16 +28,20 @@ MORE = pa.concat_tables([NEW, pa.table({"user": ["stranger", "stranger", "u3"], 
 
 @pytest.mark.parametrize("model", [model.name for model in SOLVED])
 def test_what_is_solved_is_what_a_fit_on_everything_gives(model, tmp_path):
-    options = with_dim(model)
-    rec = accord.fit(accord.load(OLD), model, options=options, out=tmp_path / "run")
+    options, old, more = with_dim(model), OLD, MORE
+    if needs_times(model):
+        old, more = (
+            part.append_column("time", pa.array(np.arange(len(part)) + n)) for n, part in ((0, OLD), (9_000, MORE))
+        )
+    rec = accord.fit(accord.load(old), model, options=options, out=tmp_path / "run")
     before = rec.recommend(None, 5)
-    whole = accord.fit(accord.load(pa.concat_tables([OLD, MORE]), ratios=(1, 0, 0)), model, options=options)
-    found = accord.Recommender.load(tmp_path / "run").update(MORE)
+    whole = accord.fit(accord.load(pa.concat_tables([old, more]), ratios=(1, 0, 0)), model, options=options)
+    found = accord.Recommender.load(tmp_path / "run").update(more)
     expected = whole.recommend(None, 10)
     assert found.recommend(None, 10).equals(expected)
     assert accord.Recommender.load(found.save(tmp_path / "again")).recommend(None, 10).equals(expected)
     assert rec.recommend(None, 5).equals(before), "the other stays as it is"
-    again = found.update(MORE)
+    again = found.update(more)
     assert again.recommend(None, 10).equals(expected), "what it has already changes nothing"
     assert [entry["interactions"] for entry in again.metrics["updates"]] == [93, 93]
     assert "novelty" in found.recommend(None, 100).column("item").to_pylist()

@@ -24,7 +24,7 @@ from accord.random import generators
 from accord.training.stack import train_stack
 from accord.training.trainer import Diverged
 from accord_lab.methods import ALL_METHODS
-from helpers import CPU, assert_same_weights, one_run, plan_small, small_data, train_small
+from helpers import CPU, assert_same_weights, one_run, plan_small, small_data, small_data_for, train_small
 from ramp import spoil
 
 
@@ -239,7 +239,7 @@ def test_a_stack_gives_back_the_runs_that_did_not_diverge(method, monkeypatch):
 @pytest.mark.parametrize("model", [name for name, kind in MODELS.items() if kind.solved and kind not in OF_MEMBERS])
 def test_every_solved_model_says_what_it_does(model):
     told = []
-    train_stack(small_data(), plan_small(model, "normal", (1,)), CPU, watch=told.append)
+    train_stack(small_data_for(model), plan_small(model, "normal", (1,)), CPU, watch=told.append)
     assert {(progress.stage, progress.epochs, progress.unit) for progress in told} == {(model, 100, "%")}
     shares = [progress.epoch for progress in told]
     assert shares == sorted(shares)

@@ -68,7 +68,7 @@ def with_labels(
         keys = np.append(keys, pair_keys(user[given_one & known], item[given_one & known], len(dataset.items)))
         label = np.append(label, some[given_one & known])
     if not len(label):
-        why = "it knows none of their users and items: are the ids the same?" if unknown else "check the rule or file."
+        why = "it knows none of their users and items; give the same ids." if unknown else "check the rule or file."
         raise InputError(f"{what}: no interaction of the data gets a label; {why}")
     keys, label, conflicts = _one_a_pair(keys, label, by_events)
     parts: dict[str, Any] = {}

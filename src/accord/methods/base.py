@@ -87,6 +87,7 @@ class Method(Trainable):
     members: ClassVar[int] = 1  # networks trained for each run, averaged when scoring
     per_run: ClassVar[tuple[str, ...]] = ()  # options that may differ between runs: each is a [R, 1] buffer of its name
     columns: ClassVar[tuple[str, ...]] = ()  # of the interactions, that its batches carry besides weights and labels
+    models: ClassVar[tuple[str, ...]] = ()  # options that name models besides the target
     batching: ClassVar[Literal["pairs", "users"] | None] = None  # what batches are made of; None: as the target asks
     negatives: Callable[[TrainingPairs], Negatives] | None = None  # what draws them, if not the protocol's rule
     learns: ClassVar[bool] = True  # by a training loop: it has seeds, epochs and something to stop by

@@ -58,6 +58,7 @@ class DeCA(Method):
         g: str = Field("mf", description="the auxiliary model that should agree: any model; a solved one is frozen")
 
     per_run = ("c1", "c2", "alpha")
+    models = ("g", "h")
     c1: Tensor
     c2: Tensor
     alpha: Tensor
@@ -131,6 +132,7 @@ class DeCAp(DeCA):
     name = "deca-p"
     summary = "denoising by agreement with a frozen copy of the target, trained plainly before"
     num_stages = 2
+    models = ("partner", "h")
 
     class Config(AgreementConfig):
         partner: str | None = Field(

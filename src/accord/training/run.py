@@ -126,10 +126,11 @@ class RunSpec:
     def columns(self) -> tuple[str, ...]:
         """The columns of the training interactions that it needs, besides weights and labels."""
         with imports_allowed(self.trusted):
-            kind = own_class(self.model)
             needed = [*self.kind.columns]
-            if kind is not None:
-                needed += kind.reads(make_config(kind.Config, self.config.model_options, f"model {kind.name}"))
+            partners = (self.config.method_options.get(name) for name in self.kind.models)
+            for spec, options in ((self.model, self.config.model_options), *((one, {}) for one in partners if one)):
+                if (kind := own_class(spec)) is not None:
+                    needed += kind.reads(make_config(kind.Config, options, f"model {kind.name}"))
             for member in self.members:
                 needed += self.of_member(member).columns
         return tuple(dict.fromkeys(needed))
