@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import accord
+from accord.kernels import cpu
 from commands import run
 from helpers import small_data
 
@@ -32,6 +33,19 @@ def test_some_users_on_the_screen_are_those_of_the_file(folder, tmp_path, monkey
     assert [row["rank"] for row in listed(out)] == [1, 2, 3, 4] * 2
     (tmp_path / "ids.txt").write_text("\n".join(users))
     assert run(monkeypatch, capsys, *words, "--users", str(tmp_path / "ids.txt"))[1] == out
+
+
+def test_a_few_users_do_not_wait_for_the_kernels(tmp_path, monkeypatch, capsys):
+    """Loading them takes longer than ranking a few users without; the votes are the same to float tolerance."""
+    made = accord.fit(small_data(), "consensus", options={"model.members": [{"model": "ease"}, {"model": "item-knn"}]})
+    made.save(tmp_path / "run")
+    user, loaded = small_data().users.ids.to_pylist()[0], []
+    monkeypatch.setattr(cpu, "_compiled", lambda: loaded.append(1))
+    out = run(monkeypatch, capsys, "recommend", tmp_path / "run", "--format", "json", "--user", user)[1]
+    assert not loaded
+    scores = [row["score"] for row in listed(out)]
+    assert scores == pytest.approx(made.recommend([user])["score"].to_pylist(), abs=1e-5)
+    assert loaded, "elsewhere they are asked for"
 
 
 def test_all_users_in_a_parquet_file(folder, tmp_path, monkeypatch, capsys):

@@ -64,12 +64,15 @@ def recommend(
         return
     ids = None if all_users or users is None else o.read_ids(users, "--users")
     recommender = opening.open(run)
+    from accord.evaluation.ranking import of_few_users
+
     given = {user[0]: history.split(",")} if history is not None and user else None
     if given is None and not all_users:
         _say_unknown(recommender, user or ids or [])
-    lists = recommender.recommend(user or ids, k, history=given, **chosen)
-    if agreement:
-        opinions = recommender.agreement(lists.select(["user", "item"]))
+    with of_few_users(bool(user)):
+        lists = recommender.recommend(user or ids, k, history=given, **chosen)
+        opinions = recommender.agreement(lists.select(["user", "item"])) if agreement else None
+    if opinions is not None:
         for name in opinions.column_names[2:]:
             lists = lists.append_column(name, opinions.column(name))
     printed.put(recommender.with_titles(lists))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from accord.data.csr import Csr, IntArray
+from accord.kernels import cpu
 from accord.kernels.top_k import Seen, top_k, top_k_of_one
 from accord.protocol import OwnRules, Protocol
 
@@ -21,6 +22,7 @@ CPU_BLOCK_BYTES = 32 * 2**20  # the same on a CPU: fits a cache, and the C libra
 LEAST_USERS = 64  # in a block on a CPU: a product of fewer users reads the item vectors too often
 CACHE_BYTES = 3 * 2**21  # scores that are still in the CPU's cache when the top k are selected
 TIE_SEED = 4  # shuffles equally popular items; must never change
+of_few_users = cpu.left_out
 ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
 
 

@@ -5,8 +5,10 @@ caller, defines what each of them computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, partial
 from itertools import count, pairwise
 from typing import Any
@@ -17,6 +19,8 @@ from torch import Tensor
 
 from accord.kernels import cpu_loops, neighbour_loops
 
+_left_out: ContextVar[bool] = ContextVar("left_out", default=False)
+
 
 def usable(tensor: Tensor) -> bool:
     return not tensor.is_cuda and tensor.dtype == torch.float32 and compiled()
@@ -24,7 +28,17 @@ def usable(tensor: Tensor) -> bool:
 
 def compiled() -> bool:
     """Whether there are kernels."""
-    return _compiled() is not None
+    return not _left_out.get() and _compiled() is not None
+
+
+@contextmanager
+def left_out(few: bool = True) -> Iterator[None]:
+    """Within it, plain torch as without numba: for a few users, loading the kernels takes longer than ranking."""
+    before = _left_out.set(few)
+    try:
+        yield
+    finally:
+        _left_out.reset(before)
 
 
 @cache
