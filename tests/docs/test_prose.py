@@ -67,8 +67,7 @@ def test_what_is_said_of_the_search() -> None:
     assert all(0.2 in family.cheaper for family in families.FAMILIES if family.method == "softmax")
     assert families.COARSE == 0.5
     assert "an equal share of half the budget" in text
-    assert f"by at most {evaluate.MOST_SAMPLED:,} of its users" in text
-    assert f"fewer with more than {evaluate.MOST_JUDGED // evaluate.MOST_SAMPLED // 1000},000 items" in text
+    assert f"on at most {evaluate.MOST_SAMPLED:,} users" in text
     assert f"{NUMBERS[votes.STEPS]} times, the member is added" in text
     assert f"on {NUMBERS[votes.DRAWS]} draws" in text
     assert f"Members below {votes.LEAST:.0%} are dropped" in text
