@@ -314,15 +314,15 @@ def test_mistakes_are_one_sentence(given, sentence):
     assert str(error.value) == sentence
 
 
-def test_a_fit_takes_labels_and_a_budget_and_says_what_each_part_took():
+def test_a_fit_takes_labels_and_a_budget_and_says_what_each_part_took(few_penalties):
     """As `accord train --labels --budget`: the same run as of options and a log that was loaded with labels."""
     rng = np.random.default_rng(0)
     users, items = rng.integers(0, 60, 900), rng.integers(0, 40, 900)
     frame = pa.table({"user": users, "item": items, "rating": rng.integers(1, 6, 900)})
     rule = "rating>=4; rating<=2"
-    made = fit(frame, labels=rule, budget=1, device="cpu", refit=False)
-    by_hand = fit(load(frame, labels=rule), "auto", options={"model.budget": 1}, device="cpu", refit=False)
-    assert made.metrics["search"]["budget"] == 1
+    made = fit(frame, labels=rule, budget=0.2, device="cpu", refit=False)
+    by_hand = fit(load(frame, labels=rule), "auto", options={"model.budget": 0.2}, device="cpu", refit=False)
+    assert made.metrics["search"]["budget"] == 0.2
     assert made.metrics["mean"] == by_hand.metrics["mean"]
     seconds = made.metrics["seconds"]
     assert 0 < seconds["labels"] < seconds["train"]
