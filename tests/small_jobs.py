@@ -8,7 +8,6 @@ import time
 import torch
 
 from accord.errors import InputError
-from accord.training.trainer import Progress
 
 
 def work(data, task, device, watch, say):
@@ -21,6 +20,5 @@ def work(data, task, device, watch, say):
     if task == "slow":
         time.sleep(600)
     say(f"{torch.get_num_threads()} thread")
-    watch(Progress("stage", 1, 2, 3, 0.5, 1.0, None, "epochs"))
     yield data + task, str(device)
     yield os.getpid()

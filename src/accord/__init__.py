@@ -31,62 +31,36 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 _HOME = {
-    "Audit": "auditing.audit",
-    "audit": "auditing.audit",
-    "BaseConfig": "config",
-    "Columns": "data.columns",
-    "Dataset": "data.interactions",
-    "Interactions": "data.interactions",
-    "load": "data.load",
-    "simulate": "data.simulate",
-    "InputError": "errors",
-    "deterministic": "fitting",
-    "fit": "fitting",
-    "Method": "methods.base",
-    "Model": "models.base",
-    "Posterior": "posteriors.estimate",
-    "posterior": "posteriors.estimate",
-    "CORRECTED": "protocol",
-    "PUBLISHED": "protocol",
-    "Protocol": "protocol",
-    "Recommender": "recommender.recommender",
-    "Callback": "training.callbacks",
-    "Progress": "training.trainer",
+    "auditing.audit": ("Audit", "audit"),
+    "config": ("BaseConfig",),
+    "data.columns": ("Columns",),
+    "data.interactions": ("Dataset", "Interactions"),
+    "data.load": ("load",),
+    "data.simulate": ("simulate",),
+    "errors": ("InputError",),
+    "fitting": ("deterministic", "fit"),
+    "methods.base": ("Method",),
+    "models.base": ("Model",),
+    "posteriors.estimate": ("Posterior", "posterior"),
+    "protocol": ("CORRECTED", "PUBLISHED", "Protocol"),
+    "recommender.recommender": ("Recommender",),
+    "training.callbacks": ("Callback",),
+    "training.trainer": ("Progress",),
 }
+_MODULES = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = [
-    "CORRECTED",
-    "PUBLISHED",
-    "Audit",
-    "BaseConfig",
-    "Callback",
-    "Columns",
-    "Dataset",
-    "InputError",
-    "Interactions",
-    "Method",
-    "Model",
-    "Posterior",
-    "Progress",
-    "Protocol",
-    "Recommender",
-    "__version__",
-    "audit",
-    "deterministic",
-    "fit",
-    "load",
-    "posterior",
-    "simulate",
-]
+__all__ = ["CORRECTED", "PUBLISHED", "Audit", "BaseConfig", "Callback", "Columns", "Dataset", "InputError"]
+__all__ += ["Interactions", "Method", "Model", "Posterior", "Progress", "Protocol", "Recommender", "__version__"]
+__all__ += ["audit", "deterministic", "fit", "load", "posterior", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that the command line need not wait for torch."""
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'accord' has no attribute '{name}'")
     from importlib import import_module
 
-    return getattr(import_module(f"accord.{_HOME[name]}"), name)
+    return getattr(import_module(f"accord.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -70,11 +70,10 @@ def test_every_job_is_done_elsewhere(two, monkeypatch):
     where = {process for _, process in found if isinstance(process, int)}
     assert 1 <= len(where) <= 2
     assert os.getpid() not in where
-    begun = sorted(line.partition(" · ")[0] for line in said if " of 5: " in line)
-    assert begun == [f"{n + 1} of 5: job {n}" for n in range(5)]
+    ended = [line for line in said if " of 5 done: " in line]
+    assert [line.partition(" done")[0] for line in ended] == [f"{n} of 5" for n in range(1, 6)]
     assert said.count("job 3: 1 thread") == 1
-    assert {bar.stage for bar in watched} >= {"1: job 0 stage", "2: job 1 stage"}
-    assert all(bar.epoch == bar.epochs for bar in {bar.stage: bar for bar in watched}.values())  # none is left open
+    assert [(bar.epoch, bar.epochs, bar.unit) for bar in watched] == [(n, 5, "jobs") for n in range(1, 6)]
 
 
 def test_the_bits_of_one_process(two, tmp_path):

@@ -51,9 +51,9 @@ def test_noise_and_real_have_colours_of_their_own():
 
 @pytest.mark.parametrize("names", [["mf"], ["mf", "gmf"]])
 def test_one_run_needs_no_legend(names):
-    learned = [{"run": name, "epoch": 1, **INTERVAL} for name in names]
-    legend = charts.learning(learned, "loss", names).to_dict()["layer"][1]["encoding"]["color"]["legend"]
-    assert legend == (None if len(names) == 1 else {"symbolType": "stroke", "symbolSize": 400})  # shows the dashes too
+    rows = [{"group": "1", "run": name, **INTERVAL} for name in names]
+    legend = charts.groups(rows, "ndcg@20", "history", ["1"], names).to_dict()["layer"][1]["encoding"]["color"]["legend"]
+    assert legend == (None if len(names) == 1 else {})
 
 
 RATE = {"label": "1 to 3", "noise_rate": 0.25, "low": 0.2, "high": 0.3, "interactions": 40}

@@ -47,8 +47,7 @@ def test_the_figures_of_one_run_are_its_own(pages, trained, data):
     assert f"accord report {folder}" in text
     assert f"accord train DATA --recipe {folder}" in text
     assert "train.batch_size 64" in text
-    for title in ("Validation ndcg@20", "Training loss of mf + deca-p", "Items that mf + deca-p recommends most"):
-        assert title in text
+    assert "Items that mf + deca-p recommends most" in text
 
 
 def test_a_report_from_the_folder_is_the_one_from_training(pages, trained, tmp_path):
@@ -178,7 +177,7 @@ def test_one_run_takes_less_than_three_screens(browser, pages):
     with opened(browser, pages["one"], 1280) as seen:
         assert seen.page.evaluate("document.documentElement.scrollHeight") < 3 * 900
         folded = seen.page.locator("details.part h2").all_text_contents()
-        assert folded == ["Accuracy by user history", "Training", "Data and settings", "How to reproduce"]
+        assert folded == ["Accuracy by user history", "Data and settings", "How to reproduce"]
 
 
 @pytest.mark.parametrize(("name", "width", "scheme"), [("one", 380, "light"), ("several", 1100, "dark")])

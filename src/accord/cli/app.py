@@ -152,7 +152,7 @@ def _sentence(error: OSError) -> str:
 def _memory_error(error: Exception) -> str | None:
     """The sentence for an error that more memory would fix, None if it is another error."""
     # torch raises a RuntimeError when a CPU has too little
-    if isinstance(error, MemoryError) or "allocate memory" in str(error):
+    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return "there is not enough memory; use less data, or a smaller model or batch."
     return None
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv", "parquet")
 SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".txt": "table"}
 DataArgument = Annotated[
-    list[str],
-    typer.Argument(help="files, a folder, a store, a database, or a named dataset (see 'accord data list')"),
+    list[str], typer.Argument(help="files, a folder, a store, a database, or a named dataset (see 'accord data list')")
 ]
 Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
 LABELS = "which interactions are real: 'rating>=4', a column of 0 and 1, or a file of user, item, label"
@@ -37,8 +36,7 @@ Cluster = Annotated[
 ]
 RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
 AllMetrics = Annotated[
-    bool,
-    typer.Option("--all-metrics", help="print every metric at every K, not recall and NDCG alone"),
+    bool, typer.Option("--all-metrics", help="print every metric at every K, not recall and NDCG alone")
 ]
 AllowImports = Annotated[
     bool, typer.Option("--allow-imports", help="import the model and method classes the run names")
@@ -328,11 +326,7 @@ def read_ids(path: Path, option: str) -> list[str]:
 
 
 def load_data(
-    data: list[str],
-    log: Log,
-    splitting: Splitting,
-    labelling: Labelling | None = None,
-    items: Path | None = None,
+    data: list[str], log: Log, splitting: Splitting, labelling: Labelling | None = None, items: Path | None = None
 ) -> Dataset:
     from accord.data.load import load
 

@@ -90,13 +90,7 @@ def _say_unknown(recommender: Any, users: list[str]) -> None:
 
 
 def _for_all(
-    run: Path,
-    target: Any,
-    if_exists: str,
-    part: str | None,
-    k: int,
-    chosen: dict[str, Any],
-    opening: o.Opening,
+    run: Path, target: Any, if_exists: str, part: str | None, k: int, chosen: dict[str, Any], opening: o.Opening
 ) -> None:
     """Write the recommendations for all users, or for one part of them, to a Parquet file or into a database."""
     from accord.cli.display import say, step_progress

@@ -19,8 +19,7 @@ def update(
     in_place: Annotated[bool, typer.Option("--in-place", help="in the place of the run itself")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished run in --out")] = False,
     without_learned: Annotated[
-        bool,
-        typer.Option("--without-learned", help="faster: a consensus goes on without its learned members"),
+        bool, typer.Option("--without-learned", help="faster: a consensus goes on without its learned members")
     ] = False,
     items: o.ItemsFile = None,
     log: o.WeightedLog,

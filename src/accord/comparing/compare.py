@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -16,23 +18,25 @@ import numpy.typing as npt
 import torch
 
 from accord.comparing.executor import Here, Job, Say, Watch, Workers
-from accord.comparing.memory import stacks_that_fit, train_in_memory
 from accord.comparing.results import PerUser, Results, run_key
 from accord.config import full_name
+from accord.consensus.training import Trained, train_run
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.io.files import only_writer
 from accord.methods import find_method
 from accord.methods.base import Method
 from accord.models import is_solved, own_class
+from accord.models.base import Shape
 from accord.recommender.recommender import Recommender
 from accord.training.plan import plan
 from accord.training.run import RunSpec
-from accord.training.trainer import TrainConfig
+from accord.training.trainer import Diverged, TrainConfig
 
 PER_USER = ("recall@20", "ndcg@20")  # metrics saved for every user, for the paired tests
 ALWAYS = ("popularity", "ease")  # part of every comparison
 DIGITS = 8  # of a figure in the raw results
+MOST_RUNS = 256  # in one batch
 
 Line = dict[str, Any]
 EachEpoch = Callable[[RunSpec, Method, int], None]
@@ -172,22 +176,54 @@ def _train(
     say: Say,
 ) -> Iterator[tuple[RunSpec, list[Line], PerUser]]:
     """Train and evaluate, here or on another machine: what was measured of each run, and of its users."""
+    seen = None if each_epoch is None else partial(each_epoch, stack)
+    try:
+        result = train_run(data, stack, device, watch=watch, each_epoch=seen)
+    except Diverged as error:
+        warnings.warn(f"{stack.config.model} + {stack.config.method}: {error}", stacklevel=2)
+        if error.rest is None:
+            return
+        stack, method, states = error.rest
+        result = Trained(stack, method, states, method.notes)
+    trained = Recommender.of_training(result, data)
+    evaluation = trained.evaluation
+    assert evaluation is not None
+    empty: list[dict[str, float]] = [{}] * trained.num_runs
+    masks = {"warm": evaluation.warm, "cold": ~evaluation.warm}
+    groups = {group: evaluation.mean(mask) if mask.any() else empty for group, mask in masks.items()}
+    further = more(trained) if more else [{}] * trained.num_runs
     name = "cpu" if device.type == "cpu" else torch.cuda.get_device_name(device)
-    for run, trained in train_in_memory(data, stack, device, watch, each_epoch, say):
-        evaluation = trained.evaluation
-        assert evaluation is not None
-        empty: list[dict[str, float]] = [{}] * trained.num_runs
-        masks = {"warm": evaluation.warm, "cold": ~evaluation.warm}
-        groups = {group: evaluation.mean(mask) if mask.any() else empty for group, mask in masks.items()}
-        further = more(trained) if more else [{}] * trained.num_runs
-        lines = [
-            {"metrics": entry["metrics"], "epochs": entry["epochs"], "seconds": entry["train_seconds"]}
-            | {"valid_ndcg@20": entry.get("valid_ndcg@20"), "device": name}
-            | {"groups": {group: means[number] for group, means in groups.items()}}
-            | further[number]
-            for number, entry in enumerate(trained.metrics["runs"])
-        ]
-        yield run, lines, {name: evaluation.per_user[name] for name in metrics if name in evaluation.per_user}
+    lines = [
+        {"metrics": entry["metrics"], "epochs": entry["epochs"], "seconds": entry["train_seconds"]}
+        | {"valid_ndcg@20": entry.get("valid_ndcg@20"), "device": name}
+        | {"groups": {group: means[number] for group, means in groups.items()}}
+        | further[number]
+        for number, entry in enumerate(trained.metrics["runs"])
+    ]
+    yield stack, lines, {name: evaluation.per_user[name] for name in metrics if name in evaluation.per_user}
+
+
+def bytes_of_a_run(run: RunSpec, data: Dataset) -> int:
+    """A careful guess: weights with gradients, moments, the best weights and intermediate results, and a batch."""
+    one = run.with_seeds(run.config.seeds[:1]).build(data.training_csr(run.columns))
+    if one.target.solved:
+        return one.target.cost(one.target.config, Shape.of(data.training_csr())).memory
+    weights: int = sum(tensor.numel() * tensor.element_size() for tensor in one.state_dict().values())
+    batch = run.config.train.batch_size or 2048
+    pairs = 2 * batch
+    if one.target.batching == "users":  # a batch holds the whole histories of its users
+        pairs = 2 * math.ceil(len(data.train) * min(1, batch / max(1, data.counts()["users"])))
+    return 12 * weights + 16 * 64 * 4 * pairs
+
+
+def stacks_that_fit(run: RunSpec, data: Dataset, room: int) -> Iterator[tuple[RunSpec, int]]:
+    """Smaller batches of a run's seeds that fit into so many bytes, each with the bytes that it takes, about."""
+    config, each = run.config, bytes_of_a_run(run, data)
+    most = max(1, min(MOST_RUNS, room // each))
+    for start in range(0, len(config.seeds), most):
+        part = slice(start, start + most)
+        stack = run.updated(seeds=config.seeds[part], varied=config.varied[part])
+        yield stack, each * len(stack.config.seeds)
 
 
 def _plan(request: Request, cell: Cell) -> RunSpec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import signal
@@ -10,11 +9,11 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -27,16 +26,14 @@ from accord.training.trainer import Progress
 
 CPU_BYTES = 4 * 2**30  # for one batch of runs in main memory: a larger one would be no faster
 BYTES_OF_A_PROCESS = 2**29  # of an interpreter with torch, in addition to a job
-SECONDS_BETWEEN_REPORTS = 0.3
-SECONDS_TO_BEGIN = 60.0
 START = "forkserver" if sys.platform == "linux" else "spawn"  # the first imports torch once for all processes
 
 Result = TypeVar("Result")
 Watch = Callable[[Progress], None] | None
 Say = Callable[[str], None]
 Work = Callable[[Any, Any, torch.device, Watch, Say], Iterator[Result]]
-"""Does one job, given the data, the task, a device and two callbacks. It may run in another process, on copies."""
-Report = dict[str, Any] | str | None  # the progress of a job, a message, or None when the job begins
+"""Does one job, given the data, the task, a device and two callbacks. In another process it has copies."""
+Done = tuple[list[Any], list[str]]  # the results of a job that ran elsewhere, and what it said
 
 
 @dataclass(frozen=True)
@@ -122,78 +119,29 @@ class TimeLeft:
 # --- jobs that run elsewhere, several at once
 
 
-@dataclass
-class Reporter:
-    """The callbacks of a job that runs elsewhere; `put` sends its reports back."""
+def finished(
+    running: Mapping[Any, int], jobs: Sequence[Job], handles: Iterable[Any], results_of: Callable[[Any, Job], Done],
+    watch: Watch, say: Say,
+) -> Iterator[tuple[int, Any]]:  # fmt: skip
+    """The results of running jobs (handle: number) in the order in which their handles come, each announced."""
+    left = TimeLeft(jobs)
+    for done, handle in enumerate(handles, 1):
+        number = running[handle]
+        results, messages = results_of(handle, jobs[number])
+        left.done(jobs[number])
+        for message in messages:
+            say(f"{jobs[number].name}: {message}")
+        say(f"{done} of {len(jobs)} done: {jobs[number].name}{left}")
+        if watch is not None:
+            watch(Progress("all", done, len(jobs), unit="jobs"))
+        yield from ((number, result) for result in results)
 
-    put: Callable[[int, Report], None]
-    job: int
-    last: float = -math.inf
 
-    def say(self, text: str) -> None:
-        self.put(self.job, text)
-
-    def watch(self, progress: Progress) -> None:
-        if time.monotonic() - self.last > SECONDS_BETWEEN_REPORTS:
-            self.last = time.monotonic()
-            self.put(self.job, asdict(progress))
-
-
-class Screen:
-    """Shows the reports of jobs that run at once: a line when one begins, a bar while it trains. `if_none_begins` is
-    shown once if no job has begun after a minute."""
-
-    def __init__(self, jobs: Sequence[Job], watch: Watch, say: Say, if_none_begins: str = "") -> None:
-        self.jobs, self.watch, self.say, self.if_none_begins = jobs, watch, say, if_none_begins
-        self.left, self.created = TimeLeft(jobs), time.monotonic()
-        self.begun: set[int] = set()
-        self.ended: set[int] = set()  # whose last reports may still arrive
-        self.bars: dict[int, Progress] = {}
-
-    def results(
-        self,
-        running: dict[Any, int],
-        finished: Callable[[Collection[Any]], Iterable[Any]],
-        reports: Callable[[], Iterable[tuple[int, Report, str]]],
-        results_of: Callable[[Any, Job], Iterable[Result]],
-    ) -> Iterator[tuple[int, Result]]:
-        """The results of all running jobs (handle: number) as they finish, and meanwhile their reports (job, what,
-        where). Finished jobs are removed from `running`."""
-        while running:
-            handles = finished(list(running))
-            for job, what, where in reports():
-                self.show(job, what, where)
-            if self.if_none_begins and not self.begun and time.monotonic() > self.created + SECONDS_TO_BEGIN:
-                self.say(self.if_none_begins)
-                self.if_none_begins = ""
-            for handle in handles:
-                number = running.pop(handle)
-                for result in results_of(handle, self.jobs[number]):
-                    yield number, result
-                self.left.done(self.jobs[number])
-                self.ended.add(number)
-                self._close(number)
-
-    def show(self, job: int, what: Report, where: str) -> None:
-        name = self.jobs[job].name
-        if what is None:
-            again = " again, because its worker was lost" if job in self.begun else ""
-            self.begun.add(job)
-            self.say(f"{job + 1} of {len(self.jobs)}: {name}{where}{again}{self.left}")
-        elif isinstance(what, str):
-            self.say(f"{name}: {what}")
-        elif self.watch is not None and job not in self.ended:
-            stage = f"{job + 1}: {name.partition(' · ')[0]} {what['stage']}"
-            bar = Progress(**what | {"stage": stage, "plan": None})
-            if job in self.bars and self.bars[job].stage != bar.stage:
-                self._close(job)
-            self.bars[job] = bar
-            self.watch(bar)
-
-    def _close(self, job: int) -> None:
-        bar = self.bars.pop(job, None)
-        if bar is not None and self.watch is not None:
-            self.watch(replace(bar, epoch=bar.epochs))  # a full bar is removed
+def with_messages(work: Work[Any], data: Any, task: Any, device: torch.device) -> Done:
+    """What a job gives, and what it has said: warnings too."""
+    messages: list[str] = []
+    warnings.showwarning = lambda message, *_args, **_more: messages.append(str(message))
+    return list(work(data, task, device, None, messages.append)), messages
 
 
 class Processes(Here):
@@ -224,27 +172,17 @@ class Processes(Here):
             return
         start = multiprocessing.get_context(START)
         start.set_forkserver_preload([__name__, work.__module__])
-        reports = start.SimpleQueue()
-        pool = ProcessPoolExecutor(size, start, _set_up, (reports, work, data, device))
-        running = {pool.submit(_run, number, job.task): number for number, job in enumerate(jobs)}
-
-        def received() -> Iterator[tuple[int, Report, str]]:
-            while not reports.empty():
-                yield *reports.get(), ""
-
+        pool = ProcessPoolExecutor(size, start, _set_up, (work, data, device))
+        running = {pool.submit(_run, job.task): number for number, job in enumerate(jobs)}
         try:
-            yield from Screen(jobs, watch, say).results(running, _finished, received, _results)
+            yield from finished(running, jobs, as_completed(running), _results, watch, say)
         finally:
             for process in list(pool._processes.values()):
                 process.terminate()  # a job whose result is not wanted any more may take hours
             pool.shutdown(cancel_futures=True)
 
 
-def _finished(running: Collection[Future[list[Any]]]) -> Collection[Future[list[Any]]]:
-    return wait(running, SECONDS_BETWEEN_REPORTS, FIRST_COMPLETED).done
-
-
-def _results(future: Future[list[Any]], _: Job) -> list[Any]:
+def _results(future: Future[Done], _: Job) -> Done:
     try:
         return future.result()
     except BrokenProcessPool:
@@ -257,7 +195,7 @@ def _results(future: Future[list[Any]], _: Job) -> list[Any]:
 
 # --- in the other processes
 
-_call: tuple[Any, ...]  # the queue for reports, the work, the data with what was computed from it, and the device
+_call: tuple[Any, ...]  # the work, the data with what was computed from it, and the device
 
 
 def _set_up(*call: Any) -> None:
@@ -275,9 +213,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _run(job: int, task: Any) -> list[Any]:
-    reports, work, data, device = _call
-    reporter = Reporter(lambda *report: reports.put(report), job)
-    warnings.showwarning = lambda message, *_args, **_more: reporter.say(str(message))
-    reporter.put(job, None)
-    return list(work(data, task, device, reporter.watch, reporter.say))
+def _run(task: Any) -> Done:
+    work, data, device = _call
+    return with_messages(work, data, task, device)

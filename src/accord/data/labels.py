@@ -16,16 +16,7 @@ from accord.data import columns as col
 from accord.data.columns import ColumnError, Columns
 from accord.data.csr import IntArray, pair_keys
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.rules import (
-    EVENT_NAMES,
-    LEAST_SHARE,
-    UNKNOWN,
-    EventRule,
-    Floats,
-    LabelRule,
-    code_in,
-    require_column,
-)
+from accord.data.rules import EVENT_NAMES, LEAST_SHARE, UNKNOWN, EventRule, Floats, LabelRule, code_in, require_column
 from accord.data.sources import Opened, frame, open_source
 from accord.errors import Argument, InputError, Note, shown
 

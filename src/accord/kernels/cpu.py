@@ -166,7 +166,6 @@ def top_k(
     parts = min(torch.get_num_threads(), max(1, -(-len(scores) // 64)))
     arrays = (np.array_split(as_array(x), parts) for x in (scores, seen[2], best, items))
     call(
-        "best_items",
-        [(rows, ptr, seen_items, owners, order, *out) for rows, owners, *out in zip(*arrays, strict=True)],
+        "best_items", [(rows, ptr, seen_items, owners, order, *out) for rows, owners, *out in zip(*arrays, strict=True)]
     )
     return best, items

@@ -239,9 +239,4 @@ def history_scores(
                 scores[np.uint64(columns[q])] += value * weights[q]
 
 
-ALL: tuple[Callable[..., None], ...] = (
-    nearest_items,
-    nearest_users,
-    local_ridges,
-    history_scores,
-)
+ALL: tuple[Callable[..., None], ...] = (nearest_items, nearest_users, local_ridges, history_scores)

@@ -16,13 +16,7 @@ from torch import Tensor
 from accord.data.csr import Csr
 from accord.kernels.neighbours import lay_out
 from accord.models.base import Cost, Setup, Shape
-from accord.models.histories import (
-    CleanConfig,
-    DenseItemToItem,
-    WithFactors,
-    by_blocks_of_gram,
-    power_or_zero,
-)
+from accord.models.histories import CleanConfig, DenseItemToItem, WithFactors, by_blocks_of_gram, power_or_zero
 
 CPU, ROWS_AT_ONCE = torch.device("cpu"), 2**10
 ROUNDS, MORE = 6, 16  # of the search for factors, with so many more than are asked for

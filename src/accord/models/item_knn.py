@@ -56,7 +56,5 @@ class ItemKNN(SparseItemToItem):
         entries, k = min(shape.by_user, items**2), min(config.k, items)
         memory = 60 * items * k + 50 * pairs
         return Cost(
-            0.02 + 3e-9 * shape.by_user,
-            2e-9 * pairs * min(k, 20 + entries // items) + 1e-9 * users * items,
-            memory,
+            0.02 + 3e-9 * shape.by_user, 2e-9 * pairs * min(k, 20 + entries // items) + 1e-9 * users * items, memory
         )

@@ -29,8 +29,8 @@ def _tooltips(*names: str, **formats: str) -> list[alt.Tooltip]:
     return [*(alt.Tooltip(f"{name}:N") for name in names), *numbers]
 
 
-def _mean_tooltips(metric: str, interval: bool = True) -> list[alt.Tooltip]:
-    titles = {"mean": metric} | ({"low": "from", "high": "to"} if interval else {})
+def _mean_tooltips(metric: str) -> list[alt.Tooltip]:
+    titles = {"mean": metric, "low": "from", "high": "to"}
     return [alt.Tooltip(f"{field}:Q", title=title, format=".4f") for field, title in titles.items()]
 
 
@@ -39,10 +39,6 @@ def _colours(names: Sequence[str], grey: Sequence[str] = ()) -> alt.Scale:
     coloured = [name for name in names if name not in grey]
     colours = {name: SERIES[number % len(SERIES)] for number, name in enumerate(coloured)}
     return alt.Scale(domain=list(names), range=[colours.get(name, SOFT) for name in names])
-
-
-def _legend(names: Sequence[str], **options: Any) -> Any:
-    return None if len(names) < 2 else alt.Legend(**options)
 
 
 def _diagonal(x: alt.X, y: alt.Y, names: Sequence[str]) -> Drawing:
@@ -69,31 +65,18 @@ def groups(
     rows: Sequence[Row], metric: str, title: str, order: Sequence[str], names: Sequence[str], grey: Sequence[str] = ()
 ) -> Drawing:
     """A metric of each run in each group with its interval. Rows: group, run, mean, low, high."""
+    legend = alt.Legend() if len(names) > 1 else None
     base = _chart(rows).encode(
         x=alt.X("group:N", sort=list(order), title=title, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
         xOffset=alt.XOffset("run:N", sort=list(names)),
-        color=alt.Color("run:N", scale=_colours(names, grey), sort=list(names), legend=_legend(names)),
+        color=alt.Color(
+            "run:N", scale=_colours(names, grey), sort=list(names), legend=alt.Legend() if len(names) > 1 else None
+        ),
         tooltip=[*_tooltips("group", "run"), *_mean_tooltips(metric)],
     )
     points = base.mark_point(filled=True, size=60, opacity=1)
     return alt.layer(base.mark_rule(strokeWidth=2).encode(y="low:Q", y2="high:Q"), points)
-
-
-def learning(rows: Sequence[Row], title: str, names: Sequence[str]) -> Drawing:
-    """A metric by epoch: the mean over seeds, in a band from lowest to highest. Rows: run, epoch, mean, low, high."""
-    epochs = sorted({row["epoch"] for row in rows})
-    axis = alt.Axis(format="d", values=epochs if len(epochs) <= 10 else alt.Undefined)
-    dashes = _legend(names, symbolType="stroke", symbolSize=400)  # distinguish lines without colour
-    base = _chart(rows).encode(
-        x=alt.X("epoch:Q", title="epoch", axis=axis, scale=alt.Scale(nice=False)),
-        color=alt.Color("run:N", scale=_colours(names), legend=dashes),
-        tooltip=[*_tooltips("run", "epoch"), *_mean_tooltips(title, interval=False)],
-    )
-    y = alt.Y("low:Q", title=None, scale=alt.Scale(zero=False))
-    band = base.mark_area(opacity=0.2, tooltip=None).encode(y=y, y2="high:Q")
-    dash = alt.StrokeDash("run:N", scale=alt.Scale(domain=list(names)))
-    return alt.layer(band, base.mark_line(strokeWidth=2).encode(y="mean:Q", strokeDash=dash))
 
 
 # --- audits: of pieces of the summary

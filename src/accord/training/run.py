@@ -46,8 +46,7 @@ class RunConfig(BaseModel):
     seeds: tuple[int, ...] = Field(min_length=1, max_length=MOST_SEEDS)
     ks: tuple[Annotated[int, Field(ge=1, le=MOST_K)], ...] = Field(min_length=1, max_length=MOST_KS)
     varied: tuple[dict[str, Any], ...] = Field(
-        default=(),
-        description="options in which the runs differ, one entry per run: method.NAME or train.l2",
+        default=(), description="options in which the runs differ, one entry per run: method.NAME or train.l2"
     )
 
     @model_validator(mode="after")

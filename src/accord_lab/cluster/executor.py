@@ -7,8 +7,8 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,16 +17,15 @@ import torch
 from accord.comparing.executor import (
     BYTES_OF_A_PROCESS,
     CPU_BYTES,
-    SECONDS_BETWEEN_REPORTS,
+    Done,
     Here,
     Job,
-    Report,
-    Reporter,
     Result,
     Say,
-    Screen,
     Watch,
     Work,
+    finished,
+    with_messages,
 )
 from accord.errors import Argument, InputError
 from accord.fitting import deterministic
@@ -38,7 +37,6 @@ SECONDS_TO_ANSWER = 5.0  # for an address
 MOST_RETRIES = 3  # of a job whose worker is lost
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the frame with which both sides of HTTP/2, and so of gRPC, begin
 HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
-NONE_BEGINS = "no node has started a job yet: all may be busy, or none has what a job needs; see 'ray status'"
 
 
 @contextmanager
@@ -48,7 +46,7 @@ def workers_on(cluster: str, say: Say) -> Iterator[Cluster]:
     _connect(ray, cluster)
     try:
         workers = Cluster(ray)
-        say(f"Ray cluster: {workers}")
+        say(f"Ray cluster: {workers}; if nothing happens, see 'ray status'")
         yield workers
     finally:
         ray.shutdown()  # ends what is still running, and a cluster that was started only for us
@@ -99,12 +97,6 @@ class Cluster:
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
-        self._calls = 0
-        # where workers report, on the node of this process: if that is lost, everything is
-        affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
-        here = affinity(ray.get_runtime_context().get_node_id(), soft=False)
-        options = {"num_cpus": 0, "scheduling_strategy": here}
-        self._board = importlib.import_module("ray.util.queue").Queue(actor_options=options)
 
     def __str__(self) -> str:
         nodes = self._nodes()
@@ -136,30 +128,23 @@ class Cluster:
     ) -> Iterator[tuple[int, Result]]:
         if not jobs:
             return
-        self._calls += 1
         work_there, data_there, threads = self.ray.put(work), self.ray.put(data), self._threads(len(jobs))
         how = (__version__, str(device), threads, torch.are_deterministic_algorithms_enabled())
         running = {}
         for number, job in enumerate(jobs):
             task = self.ray.remote(_run).options(max_retries=MOST_RETRIES, **self._needs(job, device, threads))
-            put = partial(_put, self._board, self._calls)
-            running[task.remote(work_there, data_there, job.task, how, Reporter(put, number))] = number
+            running[task.remote(work_there, data_there, job.task, how)] = number
         try:
-            yield from Screen(jobs, watch, say, NONE_BEGINS).results(
-                running, self._finished, self._received, self._results
-            )
+            yield from finished(running, jobs, self._as_completed(running), self._results, watch, say)
         finally:
             for handle in running:
                 self.ray.cancel(handle, force=True)
 
-    def _finished(self, running: Any) -> Any:
-        return self.ray.wait(running, timeout=SECONDS_BETWEEN_REPORTS)[0]
-
-    def _received(self) -> Iterator[tuple[int, Report, str]]:
-        with suppress(self.ray.exceptions.RayError):  # reports are only for show: the work continues without them
-            for call, host, job, what in self._board.get_nowait_batch(self._board.qsize()):
-                if call == self._calls:
-                    yield job, what, f" · on {host}"
+    def _as_completed(self, running: Iterable[Any]) -> Iterator[Any]:
+        waiting = list(running)
+        while waiting:
+            done, waiting = self.ray.wait(waiting)
+            yield from done
 
     def _threads(self, jobs: int) -> int:
         """Threads of each job: one if there are as many jobs as CPUs, never more than here. It changes no result."""
@@ -177,11 +162,11 @@ class Cluster:
         """The largest memory of a node that may get a job; 0 where there is none yet."""
         return int(max((node.get("memory", 0) for node in self._nodes() if node.get("CPU")), default=0))
 
-    def _results(self, handle: Any, job: Job) -> list[Any]:
+    def _results(self, handle: Any, job: Job) -> Done:
         errors = self.ray.exceptions
         try:
-            results: list[Any] = self.ray.get(handle)
-            return results
+            done: Done = self.ray.get(handle)
+            return done
         except errors.RayTaskError as error:
             missing = re.search(r"No module named '([\w.]+)'", str(error.cause))
             if missing:
@@ -201,7 +186,7 @@ class Cluster:
 # --- on the workers
 
 
-def _run(work: Work[Result], data: Any, task: Any, how: tuple[str, str, int, bool], reporter: Reporter) -> list[Result]:
+def _run(work: Work[Result], data: Any, task: Any, how: tuple[str, str, int, bool]) -> Done:
     version, device, threads, is_deterministic = how
     if version != __version__:
         raise InputError(
@@ -210,15 +195,9 @@ def _run(work: Work[Result], data: Any, task: Any, how: tuple[str, str, int, boo
         )
     torch.set_num_threads(threads)
     warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # all workers of a node share the data
-    warnings.showwarning = lambda message, *_args, **_more: reporter.say(str(message))
     if is_deterministic:
         deterministic()
-    reporter.put(reporter.job, None)
-    return list(work(data, task, torch.device(device), reporter.watch, reporter.say))
-
-
-def _put(board: Any, call: int, job: int, what: Report) -> None:
-    board.actor.put_nowait.remote((call, socket.gethostname(), job, what))
+    return with_messages(work, data, task, torch.device(device))
 
 
 def _free_on_gpu() -> int:

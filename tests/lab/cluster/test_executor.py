@@ -81,16 +81,12 @@ def test_a_killed_worker_costs_nothing(data: Any, workers: Workers, tmp_path: Pa
     assert (tmp_path / "killed").exists()
     assert (tmp_path / "killed").read_text() != str(os.getpid())
     assert found == expected
-    assert any("again, because its worker was lost" in line for line in said)
     assert {path.name for path in (tmp_path / "there").iterdir()} == {"results.jsonl", "results.per_user.parquet"}
 
 
 def where_and_how(_data: Any, seconds: float, device: torch.device, watch: Any, say: Any) -> Iterator[Any]:
     import ray
 
-    from accord.training.trainer import Progress
-
-    watch(Progress("1/1", 1, 2, 3, 0.5, 6.0, None))
     say("hello")
     time.sleep(seconds)
     yield ray.get_runtime_context().get_node_id(), torch.get_num_threads(), device.type
@@ -104,9 +100,7 @@ def test_both_nodes_work_and_tell(workers: Workers) -> None:
     assert len({node for node, _, _ in found.values()}) == 2
     assert {(threads, device) for _, threads, device in found.values()} == {(1, "cpu")}
     assert "first: hello" in said
-    assert {(bar.stage, bar.epoch) for bar in bars} == {
-        (f"{name} 1/1", epoch) for name in ("1: first", "2: second") for epoch in (1, 2)
-    }
+    assert [(bar.epoch, bar.epochs) for bar in bars] == [(1, 2), (2, 2)]
 
 
 def test_jobs_for_a_gpu_go_where_one_is(workers: Workers) -> None:
