@@ -52,7 +52,8 @@ def test_noise_and_real_have_colours_of_their_own():
 @pytest.mark.parametrize("names", [["mf"], ["mf", "gmf"]])
 def test_one_run_needs_no_legend(names):
     rows = [{"group": "1", "run": name, **INTERVAL} for name in names]
-    legend = charts.groups(rows, "ndcg@20", "history", ["1"], names).to_dict()["layer"][1]["encoding"]["color"]["legend"]
+    drawn = charts.groups(rows, "ndcg@20", "history", ["1"], names).to_dict()
+    legend = drawn["layer"][1]["encoding"]["color"]["legend"]
     assert legend == (None if len(names) == 1 else {})
 
 

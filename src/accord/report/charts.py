@@ -70,9 +70,7 @@ def groups(
         x=alt.X("group:N", sort=list(order), title=title, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
         xOffset=alt.XOffset("run:N", sort=list(names)),
-        color=alt.Color(
-            "run:N", scale=_colours(names, grey), sort=list(names), legend=alt.Legend() if len(names) > 1 else None
-        ),
+        color=alt.Color("run:N", scale=_colours(names, grey), sort=list(names), legend=legend),
         tooltip=[*_tooltips("group", "run"), *_mean_tooltips(metric)],
     )
     points = base.mark_point(filled=True, size=60, opacity=1)
