@@ -41,6 +41,7 @@ def test_a_notebook_says_what_it_shows(name: str) -> None:
         assert_same(text, now[cell])
 
 
+@pytest.mark.heavy  # of the same code as without its data
 def test_the_table_of_the_paper_with_its_data(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not (shared_data / "ml-100k").is_dir():
         pytest.skip("MovieLens-100k in the paper's split is not here")
