@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,7 +75,7 @@ def test_a_budget_decides_what_is_tried():
     assert plenty.counts[:3] == (MOST_TRIALS, MOST_TRIALS + 5, MOST_TRIALS + 5)
     assert plenty.left_out == ()
     assert plenty.seconds <= 400
-    without = [family for family in FAMILIES if family.model not in ("next-knn", "slist")]
+    without = [family for family in FAMILIES if family.model not in ("next-knn", "slist", "sasrec")]
     assert [*plan_search(SMALL, 400).families] == without, "as nothing says what came last"
     little = plan_search(SMALL, 10)
     assert little.seconds <= 10
@@ -81,6 +83,14 @@ def test_a_budget_decides_what_is_tried():
     assert {"popularity", "ease"} <= {family.model for family in little.families}
     assert all("of a budget of 10 s" in sentence for sentence in little.left_out)
     assert plan_search(SMALL, 10) == little
+
+
+def test_attention_is_tried_where_a_log_is_small_or_a_gpu_trains():
+    large = Shape(6_040, 3_700, 988_000, 400_000_000, 2_000_000_000, 6_040)
+    for shape, dim in (SMALL, 32), (large, None), (replace(large, gpu=True), 128):
+        tried = {family.model: family for family in plan_search(shape, 120, has_times=True, in_order=True).families}
+        assert ("sasrec" in tried) == (dim is not None)
+        assert dim is None or tried["sasrec"].options["model.dim"] == dim
 
 
 def test_a_search_says_what_it_tries_and_how_long_that_takes():

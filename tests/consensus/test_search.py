@@ -136,6 +136,19 @@ def test_histories_fade_where_that_pays(tmp_path, monkeypatch):
     assert again.metrics["runs"][0]["valid_ndcg@20"] == pytest.approx(ease["valid_ndcg@20"], abs=1e-9), "as if fitted"
 
 
+def test_attention_votes_where_the_validation_comes_later(tmp_path, monkeypatch):
+    families = [family for family in FAMILIES if family.name in ("popularity", "sasrec + softmax")]
+    monkeypatch.setattr(search, "plan_search", partial(plan_search, families=families))
+    found = fit(walk(), options={"model.budget": 4}, device="cpu", refit=False, out=tmp_path / "run")
+    (member,) = found.run.members
+    assert (member.model, member.options["model.dim"]) == ("sasrec", 32)
+    assert member.epochs is not None, "as many as the validation chose, for the fit with the validation too"
+    assert "before_validation" in found.metrics
+    loaded, past = Recommender.load(tmp_path / "run"), {"new": [3, 4, 6, 7]}
+    best = loaded.recommend(["new"], k=4, history=past)["item"].to_pylist()
+    assert loaded.recommend(["new"], k=4, history={"new": [7, 6, 4, 3]})["item"].to_pylist() != best
+
+
 def test_what_is_recommended_is_what_was_judged_where_histories_fade(monkeypatch):
     """The members with their weights add up to what the weights were chosen for: a fading one with half of its own."""
     scores = {name: torch.tensor([[place + 1.0, place * place]]) for place, name in enumerate(("knn", "ease", "faded"))}

@@ -14,7 +14,7 @@ from typing import Any
 from accord.config import full_name
 from accord.evaluation.evaluate import most_judged
 from accord.methods import METHODS
-from accord.methods.softmax import DRAWN, WHOLE
+from accord.methods.softmax import DRAWN, WHOLE, WHOLE_ON_CUDA
 from accord.models import can_hold, cost_of, own_class
 from accord.models.base import Cost, Shape
 from accord.models.consensus import Member
@@ -205,6 +205,16 @@ def _by_softmax(epochs: int) -> Callable[[Shape, Mapping[str, Any]], float]:
     return seconds
 
 
+def _by_tokens(shape: Shape, options: Mapping[str, Any]) -> float:
+    """What two layers of attention take with all epochs, each interaction with the items that it is summed over."""
+    dim, pairs, users = int(options["model.dim"]), shape.num_interactions, shape.num_users
+    whole = WHOLE_ON_CUDA if shape.gpu else WHOLE
+    products = 6 * pairs * dim * (24 * dim + (shape.num_items if shape.num_items <= whole else DRAWN))
+    steps = 1 + users / in_a_batch(TrainConfig.model_validate({"batch_size": options["train.batch_size"]}), users)
+    epoch = 0.015 * steps + JUDGE_SECONDS * _judged(shape) * shape.num_items + 2e-11 * products + 1e-7 * dim * pairs
+    return float(options["train.epochs"]) * (GPU_EPOCH + 0.01 * steps + 3e-14 * products if shape.gpu else epoch)
+
+
 STEP, GPU_EPOCH = 1e-3, 0.1  # seconds of a step, however small, and of an epoch on a GPU
 EASE = {"model.l2": _log(10, 2000), "model.dropout": Range(0, 0.6), "model.user_norm": Range(0, 0.5)}
 QUICK = {"train.lr": 0.01, "train.patience": 3}
@@ -225,7 +235,11 @@ SOFTMAX = {"method.temperature": _log(0.1, 0.4), "model.dim": _log(48, 192, whol
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
 NEXT_KNN = {"model.reach": _log(1.5, 30), "model.half_life": _log(1.5, 12), "model.balance": Range(0.4, 1)}
+SASREC = {"method.temperature": _log(0.1, 0.4), "model.dropout": Range(0.1, 0.5)}
 SLIST = {"model.l2": _log(80, 1000), "model.half_life": _log(1.5, 12), "model.reach": _log(1, 30)}
+
+ATTENTION = {"train.lr": 0.008, "train.l2": 0.0, "model.dim": 32, "train.epochs": 8, "train.batch_size": 12}
+ATTENTION_ON_GPU = {"train.lr": 0.003, "train.batch_size": None, "model.dim": 128, "train.epochs": 32}
 
 # In the order in which a budget is given to them.
 FAMILIES: tuple[Family, ...] = (
@@ -234,6 +248,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("sparse-ease", EASE, plain=5),
     Family("next-knn", NEXT_KNN, in_order=True),
     Family("slist", SLIST, share=0.3, in_order=True),
+    Family("sasrec", SASREC, "softmax", ATTENTION, learning=_by_tokens, in_order=True),
     Family("cdae", SOFTMAX, "softmax", HISTORY, cheaper=FROM_HISTORY, learning=_by_softmax(18)),
     Family(
         "item-knn",
@@ -295,6 +310,8 @@ def plan_search(
             continue
         if shape.gpu and shape.num_items > WHOLE and "method.temperature" in family.ranges:
             family = replace(family, options={**family.options, **ON_GPU})
+        if shape.gpu and family.model == "sasrec":
+            family = replace(family, options={**family.options, **ATTENTION_ON_GPU})
         if (why := family.too_large(shape, max(MOST_BYTES, memory // 3))) is not None:
             left_out.append(f"{family.name} is not tried: {why}.")
             continue
