@@ -103,6 +103,20 @@ def test_a_search_says_what_it_tries_and_how_long_that_takes():
     assert plan_search(SMALL, 1e-9).sentence(0.5) == sentence
 
 
+def test_what_labels_add_is_part_of_the_budget():
+    without, found = plan_search(SMALL, 30), plan_search(SMALL, 30, labels=2_000)
+    assert without.labels == 0
+    assert found.labels > 2, "they are learned from twice"
+    assert found.seconds <= 30
+    assert sum(found.counts) < sum(without.counts), "what they take is not left for others"
+    assert f"estimated {found.seconds:.0f} s ({found.labels:.0f} s of it for the labels) of 30 s" in found.sentence(30)
+    assert plan_search(SMALL, 30, has_times=True, labels=2_000).labels > found.labels, "and three times where times ask"
+    little = plan_search(SMALL, 3, labels=100_000)
+    assert little.seconds > 3, "which is said"
+    assert len(little.families) > 3, "half of the budget is for the search"
+    assert "s of a budget of 3 s, of which the labels take 2 s." in little.left_out[-1]
+
+
 def test_something_is_tried_whatever_the_budget():
     least = plan_search(SMALL, 1e-9)
     assert [family.model for family in least.families] == ["popularity"]

@@ -64,7 +64,7 @@ def test_members_learn_the_label_where_there_is_one():
 
 
 def test_labels_join_the_vote(tmp_path):
-    found = fit(labelled(0.2), options={"model.budget": 1.5, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
+    found = fit(labelled(0.2), options={"model.budget": 3, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
     added = [member for member in found.run.config.model_options["members"] if member.get("added")]
     votes = votes_of(found)
     families = ["ease", "item-knn", "graph-filter", "ials", "mf"]

@@ -96,20 +96,23 @@ def train(
         )
     members_table(recommender.metrics)
     metrics_table(recommender.metrics, all_metrics, ks)
-    say_seconds(recommender.metrics["seconds"])
+    seconds, report = recommender.metrics["seconds"], None
+    if recommender.metrics["mean"]:
+        from accord.report.run_report import write_report
+
+        began = time.perf_counter()
+        try:
+            report = write_report(folder / "report.html", [(str(folder), recommender)])
+        except OSError as error:
+            advice = f"the run in {folder} is whole; write its report with 'accord report {folder}'"
+            raise InputError(
+                f"the report cannot be written ({(error.strerror or str(error)).lower()}); {advice}."
+            ) from error
+        seconds = {**seconds, "report": time.perf_counter() - began}
+    say_seconds(seconds)
     say(f"run folder: {folder}")
-    if not recommender.metrics["mean"]:
-        return
-
-    from accord.report.run_report import write_report
-
-    try:
-        say(f"report: {write_report(folder / 'report.html', [(str(folder), recommender)])}")
-    except OSError as error:
-        advice = f"the run in {folder} is whole; write its report with 'accord report {folder}'"
-        raise InputError(
-            f"the report cannot be written ({(error.strerror or str(error)).lower()}); {advice}."
-        ) from error
+    if report is not None:
+        say(f"report: {report}")
     if "diverged" in recommender.metrics:
         raise InputError(f"{folder} holds the runs that did not diverge; train the others with a smaller train.lr.")
 

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from accord.config import full_name
+from accord.consensus.labels import CLEANED
 from accord.evaluation.evaluate import most_judged
 from accord.methods import METHODS
 from accord.methods.softmax import DRAWN, WHOLE, WHOLE_ON_CUDA
 from accord.models import can_hold, cost_of, own_class
 from accord.models.base import Cost, Shape
 from accord.models.consensus import Member
+from accord.posteriors.estimate import MOST_SEARCHED
+from accord.posteriors.leave_one_out import MOST_DENSE
 from accord.training.run import in_a_batch
 from accord.training.trainer import TrainConfig
 
@@ -33,6 +36,8 @@ RECENCIES = (30, 10, 3)  # tried of what is best of a family that scores from hi
 PAYS = 1.01  # times the NDCG that a weaker fading reaches: validation has noise, and what is next is not what is liked
 JUDGE_SECONDS = 2e-9  # to rank the scores of one item and one user with the others
 ORDER_SECONDS = 3e-7  # to put an interaction in the order of time
+LEARNING_LEAST, LEARNING_LABEL, LEARNING_PAIR = 0.2, 6e-4, 3e-5  # seconds to learn from labels: in any case, for each
+# label that the penalties are chosen by, and for each interaction
 MOST_BYTES = 6 * 2**30  # in fitting a member; a third of the memory where that is more
 
 
@@ -281,6 +286,7 @@ class Search:
     counts: tuple[int, ...]
     seconds: float  # by the cost model
     left_out: tuple[str, ...]  # one sentence for each family that is not tried
+    labels: float = 0.0  # seconds, of these, of learning from labels and of what they add
 
     def trials(self) -> list[list[Member]]:
         return [family.trials(count) for family, count in zip(self.families, self.counts, strict=True)]
@@ -289,7 +295,8 @@ class Search:
         names = ", ".join(family.name for family in self.families)
         total, seconds = sum(map(len, self.trials())), max(1, round(self.seconds))
         tried = "1 configuration" if total == 1 else f"{total} configurations"
-        return f"auto tries {names}: {tried}, estimated {seconds:,} s of {budget:,g} s, then more of the best"
+        labels = f" ({max(1, round(self.labels)):,} s of it for the labels)" if self.labels else ""
+        return f"auto tries {names}: {tried}, estimated {seconds:,} s{labels} of {budget:,g} s, then more of the best"
 
 
 def plan_search(
@@ -299,9 +306,16 @@ def plan_search(
     has_times: bool = False,
     in_order: bool = False,
     memory: int = 0,
+    labels: int = 0,
 ) -> Search:
     """The families that fit into a budget, and into so much memory, with their usual options, in their order; then of
-    each as many trials as fit into its share of it. `in_order`: whether those that know order are tried."""
+    each as many trials as fit into its share of it. `in_order`: whether those that know order are tried. `labels`: how
+    many there are. They are learned from for the search and again for each last fit, and so are the members that they
+    add; where that takes more than half of the budget, the search still gets the other half."""
+    fits = 3 if has_times else 2
+    teaching = fits * _learning_seconds(shape, labels) if labels else 0.0
+    spare = max(budget - teaching, budget / 2)
+    of_budget = f"of a budget of {budget:g} s" + (f", of which the labels take {budget - spare:,.0f} s" * bool(labels))
     tried: list[Family] = []
     left_out = []
     total = 0.0
@@ -317,19 +331,29 @@ def plan_search(
             continue
         seconds = family.seconds(shape, 1, has_times)
         for share, options in family.cheaper.items():
-            if seconds > share * budget:
+            if seconds > share * spare:
                 family = replace(family, options={**family.options, **options})
                 seconds = family.seconds(shape, 1, has_times)
-        if tried and (total + seconds > budget or seconds > family.share * budget):
-            why = f"it would take about {seconds:,.0f} s of a budget of {budget:g} s"
-            left_out.append(f"{family.name} is not tried: {why}.")
+        again = fits * family.trial_seconds(shape, family.member()) if labels and family.model in CLEANED else 0.0
+        if tried and (total + seconds + again > spare or seconds > family.share * spare):
+            left_out.append(f"{family.name} is not tried: it would take about {seconds + again:,.0f} s {of_budget}.")
         else:
             tried.append(family)
-            total += seconds
-    counts, share = [], COARSE * budget / len(tried)
+            total += seconds + again
+            teaching += again
+    counts, share = [], COARSE * spare / len(tried)
     for family in tried:
         each = [family.seconds(shape, count, has_times) for count in range(1, family.most_trials + 1)]
-        fitting = [n for n, seconds in enumerate(each, 1) if seconds <= share and total + seconds - each[0] <= budget]
+        fitting = [n for n, seconds in enumerate(each, 1) if seconds <= share and total + seconds - each[0] <= spare]
         counts.append(max(fitting, default=1))
         total += each[counts[-1] - 1] - each[0]
-    return Search(tuple(tried), tuple(counts), total, tuple(left_out))
+    total += fits * _learning_seconds(shape, labels) if labels else 0.0
+    return Search(tuple(tried), tuple(counts), total, tuple(left_out), teaching)
+
+
+def _learning_seconds(shape: Shape, labels: int) -> float:
+    """What it takes to learn from labels once: EASE or factors without each interaction, what all reference items get,
+    and a regression whose penalties are chosen on some of the labels."""
+    ease = cost_of("ease", {}, shape).fit if shape.num_items <= MOST_DENSE else 0.0
+    pairs = LEARNING_PAIR * shape.num_interactions
+    return LEARNING_LEAST + LEARNING_LABEL * min(labels, MOST_SEARCHED) + pairs + ease

@@ -25,6 +25,7 @@ from accord.io.tensors import write_tensors
 from accord.methods.base import Method
 from accord.models.base import Model
 from accord.models.consensus import Member, as_run
+from accord.posteriors.estimate import LEAST_LABELS
 from accord.training import checkpoints, stack
 from accord.training.run import RunSpec
 from accord.training.trainer import Diverged, Progress
@@ -227,6 +228,15 @@ class MemberTraining:
     @property
     def _validation(self) -> Interactions:
         return validation_part(self.data, self.run.config.protocol)
+
+    @property
+    def num_labels(self) -> int:
+        """How many interactions there are to learn from by their labels: all, where labels are of real ones alone, and
+        none where they are too few."""
+        outside, given = self.data.outside, self.train.columns.get("label", np.full(1, np.nan))
+        number = int((~np.isnan(given)).sum())
+        number = (number if (given <= 0.5).any() else len(given)) if number >= LEAST_LABELS else 0
+        return number + (0 if outside is None else len(outside))
 
     @property
     def has_times(self) -> bool:

@@ -30,7 +30,8 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
     if training.relevant is not None:
         shape = replace(shape, num_judged=len(training.relevant.users))
     in_order = fades and training.data.validation_is_later
-    plan = plan_search(shape, budget, has_times=fades, in_order=in_order, memory=memory_of(training.device))
+    memory, labels = memory_of(training.device), training.num_labels
+    plan = plan_search(shape, budget, has_times=fades, in_order=in_order, memory=memory, labels=labels)
     training.notes[:0] = plan.left_out
     search = _Search(training, plan, shape, budget)
     members = plan.trials()

@@ -26,9 +26,11 @@ EXAMPLES = 10
 
 
 def member_columns(metrics: Mapping[str, Any]) -> tuple[str, ...]:
-    """The column names of `member_rows`."""
-    test = "test ndcg@20" + (", fitted on train" if "before_validation" in metrics else "")
-    return "member", "vote", "valid ndcg@20", test, "options"
+    """The column names of `member_rows`, which say where two columns are not of the same users or fit."""
+    cold = metrics.get("groups", {}).get("cold", {}).get("users")
+    valid = "valid ndcg@20" + (", warm users" if cold else "")
+    test = "test ndcg@20" + (", all users" if cold else "")
+    return "member", "vote", valid, test + (", fitted on train" if "before_validation" in metrics else ""), "options"
 
 
 def member_rows(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, float | None, float | None, str]]:
