@@ -84,6 +84,16 @@ def test_labels_join_the_vote(tmp_path):
     torch.testing.assert_close(*why)
 
 
+def test_labels_of_pairs_outside_the_log_join_the_vote():
+    table = simulate(users=250, items=120, interactions=6_000, seed=7).dataset.everything().train.table
+    apart = pa.array(np.random.default_rng(0).random(len(table)) < 0.2)
+    labels = table.filter(apart).select(["user", "item", "value"]).rename_columns(["user", "item", "label"])
+    log = table.filter(pa.compute.invert(apart)).select(["user", "item"])
+    found = fit(log, labels=labels, budget=0.2, device="cpu", refit=False)
+    assert any("labels tell real from noise" in note for note in found.metrics["notes"])
+    assert any(member.added for member in found.run.members)
+
+
 def test_labelled_validation_pairs_say_how_far_labels_are_trusted(monkeypatch):
     data = labelled(0.2)
     label = data.valid.column("value").astype(float)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -88,6 +90,27 @@ def test_a_member_that_does_not_fit_into_memory_is_left_out(monkeypatch):
     monkeypatch.setattr(stack, "train_stack", full)
     assert training.candidates([Member(model="ease")]) == []
     assert training.notes == ["ease is left out: it does not fit into memory."]
+
+
+def test_a_trial_is_taken_up_by_a_search_of_the_same_log_that_resumes(tmp_path, monkeypatch):
+    run = plan_small("auto", "normal", (3,))
+
+    def found(data, resume=True):
+        return MemberTraining(data, run, CPU, folder=tmp_path, resume=resume).candidate(QUICK)
+
+    first, trained = found(small_data()), []
+    train_stack = stack.train_stack
+    monkeypatch.setattr(stack, "train_stack", lambda *rest, **more: trained.append(rest) or train_stack(*rest, **more))
+    again = found(small_data())
+    assert not trained
+    assert again.entry == first.entry
+    assert again.member.epochs, "which it is trained for in the fits without validation"
+    assert_same_weights(again.method.state_dict(), first.method.state_dict())
+    found(replace(small_data(), train=small_data().train.slice(0, 500)))
+    assert len(trained) == 1, "a log that has changed"
+    found(small_data())
+    found(small_data(), resume=False)
+    assert len(trained) == 3, "a search that begins anew"
 
 
 def test_of_very_many_users_a_training_is_stopped_by_those_that_members_are_evaluated_by(monkeypatch):

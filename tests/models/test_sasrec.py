@@ -49,6 +49,15 @@ def test_windows_show_the_item_before_and_nothing_later():
     assert not torch.equal(model.contexts(*pair)[0], before[0])
 
 
+@torch.no_grad()
+def test_of_a_long_history_the_last_items_count():
+    model = make_model("sasrec", LOG, (3,), dim=6, length=3).eval()
+    spread(model, std=0.3)
+    history = torch.tensor([1, 4, 9, 2, 7])
+    torch.testing.assert_close(model.fold_in(history), model.fold_in(history[-3:]))
+    assert not torch.equal(model.fold_in(history), model.fold_in(history[:3]))
+
+
 def test_order_is_learned_used_and_kept_up(tmp_path):
     """The next items of a walk, from a history alone, after an update, and with reasons."""
     data = walk()

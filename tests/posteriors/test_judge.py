@@ -91,6 +91,17 @@ def test_a_judge_reads_titles_and_may_not_know(log, tmp_path):
     assert pairs[0]["history"][0]["title"].startswith("Film ")
 
 
+def test_a_judge_is_asked_what_labels_leave_open(log, tmp_path, monkeypatch):
+    data, truth = log
+    monkeypatch.setattr("accord.posteriors.logistic.STEPS", ())
+    asked = judge(data, knowing(tmp_path, truth, 1.0), 60, 60).table
+    found = accord.posterior(data)
+    assert found.used
+    p_real = {(row["user"], row["item"]): row["p_real"] for row in found.table.to_pylist() if row["label"] is None}
+    doubt = [abs(p_real[row["user"], row["item"]] - 0.5) for row in asked.to_pylist()]
+    assert np.mean(doubt) < 0.5 * np.mean([abs(each - 0.5) for each in p_real.values()])
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

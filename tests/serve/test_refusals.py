@@ -62,9 +62,18 @@ def test_without_a_file_it_says_that_it_is_not_kept(run):  # noqa: F811
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "unknown_item")
 
 
+def full_disk(_):
+    raise OSError(28, "No space left on device")
+
+
 def test_a_file_that_cannot_be_written_or_read(run, tmp_path, monkeypatch):  # noqa: F811
     file = tmp_path / "refused.csv"
     client = Client(make_app(make_holder(run, refusals=file), Rules()))
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full_disk)
+        assert client.post("/v1/refusals", json={"user": "u0002", "item": "i0002"}).status_code == 503
+    file.write_text("user,item,label\nu0002,i0002,1\nu0002,i0004,\nu0002,i0006,0\n")
+    assert set(Refusals(file).of("u0002")) == {"i0006"}, "what a label calls real is not refused"
     file.unlink()
     file.mkdir()
     answer = client.post("/v1/refusals", json={"user": "u0002", "item": "i0002"})
