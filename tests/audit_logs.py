@@ -28,7 +28,7 @@ def clicks(folder, users=250, items=200, size=7_000, liked=0.18):
 
 def limit_verdict(monkeypatch, epochs):
     """Train and search less for the verdict than the settings say."""
-    monkeypatch.setattr(verdict, "BUDGET", ("model.budget", 1.0))
+    monkeypatch.setattr(verdict, "BUDGET", ("model.budget", 0.2))
     original = verdict.Request
     monkeypatch.setattr(verdict, "Request", lambda *args, **more: original(*args, **more, epochs=epochs))
 

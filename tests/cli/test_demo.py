@@ -9,7 +9,7 @@ from commands import run
 
 
 def with_a_short_search(data, model, method, **more):
-    return plan(data, model, method, options={"model.budget": 1} if model == "auto" else None, **more)
+    return plan(data, model, method, options={"model.budget": 0.2} if model == "auto" else None, **more)
 
 
 def test_every_row_has_a_run_folder_and_the_report_shows_them(tmp_path, monkeypatch, capsys):

@@ -16,6 +16,8 @@ from accord.data.load import load_whole
 from accord.errors import InputError
 from accord.posteriors.judge import _worth, judge
 
+pytestmark = pytest.mark.usefixtures("few_penalties")
+
 
 @pytest.fixture(scope="module")
 def log():
@@ -29,10 +31,11 @@ def log():
     return load_whole(table), truth
 
 
-def program(path, body):
-    """A judge: `body` answers `pair`, of which it knows the truth."""
+def program(path, body, first=""):
+    """A judge: `body` answers `pair`."""
     path.write_text(
-        f"import json, random, sys, time\nrandom.seed(1)\nfor line in sys.stdin:\n    pair = json.loads(line)\n{body}"
+        f"import json, random, sys, time\nrandom.seed(1)\n{first}"
+        f"for line in sys.stdin:\n    pair = json.loads(line)\n{body}"
     )
     return f"{shlex.quote(sys.executable)} {shlex.quote(str(path))}"
 
@@ -41,8 +44,9 @@ def knowing(tmp_path, truth, right):
     (tmp_path / "truth.json").write_text(json.dumps({f"{user} {item}": value for (user, item), value in truth.items()}))
     return program(
         tmp_path / "judge.py",
-        f"    real = json.load(open({str(tmp_path / 'truth.json')!r}))[pair['user'] + ' ' + pair['item']]\n"
+        "    real = truth[pair['user'] + ' ' + pair['item']]\n"
         f"    print(int(real if random.random() < {right} else 1 - real))\n",
+        f"truth = json.load(open({str(tmp_path / 'truth.json')!r}))\n",
     )
 
 
@@ -91,9 +95,8 @@ def test_a_judge_reads_titles_and_may_not_know(log, tmp_path):
     assert pairs[0]["history"][0]["title"].startswith("Film ")
 
 
-def test_a_judge_is_asked_what_labels_leave_open(log, tmp_path, monkeypatch):
+def test_a_judge_is_asked_what_labels_leave_open(log, tmp_path):
     data, truth = log
-    monkeypatch.setattr("accord.posteriors.logistic.STEPS", ())
     asked = judge(data, knowing(tmp_path, truth, 1.0), 60, 60).table
     found = accord.posterior(data)
     assert found.used

@@ -10,7 +10,7 @@ import accord
 from accord.evaluation.noise import auc
 
 
-def test_labels_of_pairs_outside_the_log_teach_what_is_real():
+def test_labels_of_pairs_outside_the_log_teach_what_is_real(few_penalties):
     made = accord.simulate(users=300, items=120, interactions=9_000, seed=4, liked=0.4).dataset.everything().train
     table = made.table.select(["user", "item", "value"])
     apart = np.random.default_rng(0).random(len(table)) < 0.3

@@ -38,7 +38,7 @@ def test_a_recorder_is_told_of_the_start_each_epoch_and_the_metrics():
 
 def test_what_is_solved_tells_how_far_it_is():
     recorder = Recorder()
-    accord.fit(small_data(), "auto", options={"model.budget": 1}, callbacks=[recorder])
+    accord.fit(small_data(), "auto", options={"model.budget": 0.2}, callbacks=[recorder])
     kinds = [said[0] for said in recorder.said]
     assert kinds[0] == "start"
     assert kinds[-1] == "metrics"
