@@ -147,6 +147,7 @@ def test_where_all_are_labelled_real_there_is_nothing_to_learn(log):
     assert "all of real ones, with 0 interactions that have none, are too few" in found.why
 
 
+@pytest.mark.usefixtures("few_penalties")
 def test_labels_that_mean_nothing_are_not_used(log):
     train, real = log
     rng = np.random.default_rng(1)
@@ -157,6 +158,7 @@ def test_labels_that_mean_nothing_are_not_used(log):
     assert np.array_equal(found.p_real, found.label_free)
 
 
+@pytest.mark.usefixtures("few_penalties")
 @pytest.mark.parametrize("kind", ["users", "popular items", "mostly real", "wrong"])
 def test_labels_that_are_not_a_fair_sample_do_not_harm(log, kind):
     train, real = log

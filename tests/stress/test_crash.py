@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def test_training_killed_before_every_change_of_the_disk(whole, tmp_path):
     def check(number):
         folder = tmp_path / str(number)
         ended = intact.run_is_right(whole / "deca-p", folder)
-        if not ended and number % 3 == 0:  # every third is brought to its end
+        if not ended and number % 6 == 0:  # every sixth is brought to its end
             assert killing.life(lambda: train(folder, resume=True, method="deca-p"), None, log) == 0, log.read_text()
             assert intact.run_is_right(whole / "deca-p", folder)
             assert not list(folder.glob(".*")), "the temporary files of killed lives are gone"
@@ -71,7 +72,8 @@ def test_training_killed_before_every_change_of_the_disk(whole, tmp_path):
 
 def test_a_run_that_is_replaced_is_never_a_mixture(whole, tmp_path):
     folder, log = tmp_path / "run", tmp_path / "log"
-    train(folder)
+    train(tmp_path / "old")
+    shutil.copytree(tmp_path / "old", folder)
     new, seen = accord.Recommender.load(whole / "5"), []
 
     def check(_):
@@ -82,7 +84,8 @@ def test_a_run_that_is_replaced_is_never_a_mixture(whole, tmp_path):
             return
         seen.append(loaded.run.config.seeds[0])
         assert intact.run_is_right(whole / str(seen[-1]), folder)
-        train(folder)  # the old one again, to be replaced by the next life
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / "old", folder)  # to be replaced by the next life
 
     lives(lambda _: lambda: new.save(folder, overwrite=True), check, log)
     assert seen[0] == 3, "before the first change"
