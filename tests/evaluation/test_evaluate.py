@@ -98,17 +98,6 @@ def test_mean_over_users_and_groups():
     assert found.mean(np.zeros(3, dtype=bool)) == [{"recall@5": 0.0}]
 
 
-def test_relevant_pairs_of_some_users_are_numbered_from_zero():
-    data = dataset(4, 6, train=[(0, 0), (1, 0), (2, 1), (3, 1)], test=[(1, 2), (2, 3), (2, 4), (3, 5)])
-    part = Relevant.of_test(data, CORRECTED).of_users(2, 2)
-    assert part.users.tolist() == [0, 1]
-    assert part.counts.tolist() == [2, 1]
-    assert (part.pairs.users.tolist(), part.pairs.items.tolist()) == ([0, 0, 1], [3, 4, 5])
-    assert part.seen.keys.tolist() == [1, 7]
-    nobody = Relevant.of_test(data, CORRECTED).of_users(0, 1)
-    assert len(nobody.users) == len(nobody.pairs.items) == 0
-
-
 def test_places_beyond_the_last_item_are_misses():
     """Three items and a list of ten: precision is over ten."""
     train = csr(1, 3, [])

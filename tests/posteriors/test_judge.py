@@ -45,7 +45,8 @@ def knowing(tmp_path, truth, right):
     return program(
         tmp_path / "judge.py",
         "    real = truth[pair['user'] + ' ' + pair['item']]\n"
-        f"    print(int(real if random.random() < {right} else 1 - real))\n",
+        f"    said = int(real if random.random() < {right} else 1 - real)\n"
+        "    print('' if pair['item'].endswith('7') else said)\n",
         f"truth = json.load(open({str(tmp_path / 'truth.json')!r}))\n",
     )
 
@@ -59,7 +60,8 @@ def test_the_error_of_a_judge_is_found_and_its_labels_are_priced(log, tmp_path, 
     pairs = zip(data.users.take(train.users).to_pylist(), data.items.take(train.items).to_pylist(), strict=True)
     known = dict(zip(pairs, train.columns["label"], strict=True))
     assert all(np.isnan(known[pair]) for pair in labels)  # only what nobody has labelled
-    assert len(labels) == 800
+    assert 600 < len(labels) < 800
+    assert not [item for _, item in labels if item.endswith("7")], "of which it knows nothing"
     for said in set(labels.values()):  # what is written is the chance to be real, about
         assert abs(np.mean([truth[pair] for pair, label in labels.items() if label == said]) - said) < 0.12
     price = re.fullmatch(r"one human label is worth (.*) of its \((.*) to (.*)\)\.", result.notes[-1])

@@ -25,26 +25,26 @@ from helpers import small_data, timed_data
 def test_one_line_per_draw_and_none_twice(data, tmp_path):
     said = []
     truth = shares.Truth.of(data, "value>=1")
-    lines = shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, said.append, truth)
+    lines = shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 0.2, said.append, truth)
     (line,) = lines
     assert line["truth_auc"] == line["auc"]
     assert line["used"]
     assert line["auc"] > line["label_free_auc"] - 0.05
     assert line["auc"] > line["popularity_auc"]
     assert 0 < line["ndcg@20"] <= 1
-    again = shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, lambda text: pytest.fail(text))
+    again = shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 0.2, lambda text: pytest.fail(text))
     assert again == lines
     made, _ = shares.tables(lines)
-    assert made.rows[0][:3] == (f"{data.name}, auto in 1 s", "50%", f"{line['auc']:.4f}")
+    assert made.rows[0][:3] == (f"{data.name}, auto in 0.2 s", "50%", f"{line['auc']:.4f}")
     assert made.rows[0][6] == f"{line['ndcg@20']:.4f}"
     assert line["ece"] < 0.2
 
 
 def test_a_log_with_times_is_judged_as_auto_is_there_with_the_validation_in_the_histories(tmp_path):
     data = timed_data(accord.simulate(users=150, items=80, interactions=2_500, seed=2).dataset.train)
-    (line,) = shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 1.0, lambda _: None)
+    (line,) = shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 0.2, lambda _: None)
     bare = without_labels(data)
-    alone = accord.fit(bare, options={"model.budget": 1.0}, device="cpu", refit=False)
+    alone = accord.fit(bare, options={"model.budget": 0.2}, device="cpu", refit=False)
     assert (
         line["consensus"] == alone.metrics["mean"]["ndcg@20"] != alone.metrics["before_validation"]["mean"]["ndcg@20"]
     )
