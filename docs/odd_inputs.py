@@ -261,7 +261,7 @@ READ = (
     Odd("a value that is missing", "accord data check log.csv", with_rows("u1,i1,,1600000000"), note="have no value"),
     Odd("an infinite value", "accord data check log.csv", with_rows("u1,i99,inf,1600000000"), note="not finite"),
     Odd("ids that differ by case alone", "accord data check log.csv", with_rows("U1,i1,5,1600000000"),
-        note="look like another"),
+        note="look like others"),
     Odd("ids like 12.0, as pandas writes them", "accord data check log.csv",
         log("user,item\n" + "".join(f"{n % 50}.0,i{n * 7 % 41}\n" for n in range(400))), note="whole numbers"),
     Odd("no times", "accord data check log.csv",

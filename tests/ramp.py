@@ -9,8 +9,7 @@ from accord.data.sampling import Sampler, TrainingPairs
 from accord.nn.layers import Trainable
 from accord.random import generators
 from accord.training.run import RunSpec
-from accord.training.stopping import Stopping
-from accord.training.trainer import TrainConfig, Trainer
+from accord.training.trainer import Stopping, TrainConfig, Trainer
 from helpers import CPU, random_csr
 
 

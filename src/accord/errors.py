@@ -31,7 +31,6 @@ class Argument:
 
     @property
     def option(self) -> str:
-        """As the command line has it."""
         values = self.value if isinstance(self.value, tuple) else (self.value,)
         flag = self.value is None or self.value is True
         text = "" if flag else " " + shlex.quote(",".join(map(str, values)))

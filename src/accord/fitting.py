@@ -18,8 +18,7 @@ from accord.data.columns import Columns
 from accord.data.interactions import Dataset
 from accord.data.load import load
 from accord.errors import Argument, InputError
-from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, validation_part
-from accord.evaluation.ranking import Ranker
+from accord.evaluation.evaluate import Evaluation, Relevant, validation_part
 from accord.io.files import only_writer
 from accord.methods import MethodSpec
 from accord.models import ModelSpec
@@ -154,10 +153,13 @@ def _evaluate(
     """
     run, rules = trained.run, trained.run.config.protocol
     relevant, held_out = Relevant.of_test(data, rules), bool(data.test_noisy or data.test)
-    evaluation = Evaluation.none(len(run.config.seeds))
-    if held_out:
-        evaluation = _on_test(trained, data, relevant, device, watch)
-    recommender = Recommender.of_training(trained, data, relevant, evaluation)
+
+    def on_progress(done: int) -> None:
+        if watch is not None:
+            watch(Progress("the test", done, len(relevant.users), unit="users"))
+
+    none = None if held_out else Evaluation.none(len(run.config.seeds))
+    recommender = Recommender.of_training(trained, data, relevant, none, on_progress)
     recommender.evaluate_members(trained, relevant)
     if rules.test_history != "train+valid" or not held_out:
         return recommender
@@ -175,29 +177,9 @@ def _evaluate(
     return again
 
 
-def _on_test(
-    trained: Trained, data: Dataset, relevant: Relevant, device: torch.device,
-    watch: Callable[[Progress], None] | None,
-) -> Evaluation:  # fmt: skip
-    if not len(relevant.users):
-        raise InputError("the test holds no pair to evaluate on; give more data, another split or another clean rule.")
-    config, method, train = trained.run.config, trained.method, data.training_csr()
-    ranker = Ranker.of(
-        method.target, method.score_all, len(config.seeds), relevant.seen, train, config.protocol, device
-    )
-
-    def on_progress(done: int) -> None:
-        if watch is not None:
-            watch(Progress("the test", done, len(relevant.users), unit="users"))
-
-    with torch.no_grad():
-        return evaluate(ranker, relevant, config.ks, on_progress)
-
-
 def _refit(
     recommender: Recommender, trained: Trained, device: torch.device, watch: Callable[[Progress], None] | None
 ) -> None:
-    """Fit the run that recommends once more, on the whole log."""
     everything = recommender.everything()
     again = recommender.run.on_everything(trained.states, recommender.chosen)
     method = train_run(everything, again, device, watch=watch).method

@@ -82,8 +82,8 @@ def main() -> None:
         import accord.cli.options
         import accord.fitting  # all of it that is no guide: what is imported before is left as it is
     with atheris.instrument_imports(include=[guides], enable_loader_override=False):
+        import accord.auditing.health
         import accord.cli.options
-        import accord.data.check
         import accord.data.read
 
         if name in ("folder", "checkpoint", "api"):

@@ -221,7 +221,7 @@ TEXT = (
          refused=False),
     Case("one user of 1,000,000 characters, in the error", text(HEAD + f"{'x' * LONG},i1,1,1\n" * 9), "only one user"),
     Case("ids that differ by case, Unicode form or a blank", text(rows(*LOOKALIKES)),
-         "6 users look like another", refused=False),
+         "6 users look like others", refused=False),
     Case("integer ids beyond 64 bits", text(HEAD + csv_lines(ROWS).replace("u", str(10**30))),
          "50", refused=False),
     Case("values NaN, inf and 1e999", text(rows("u1,i1,NaN,1", "u2,i2,inf,2", "u3,i3,-1e999,3")), "not finite",

@@ -68,7 +68,8 @@ class Text(Target):
         ]
 
     def one(self, data: bytes) -> None:
-        from accord.data.check import check
+        from accord.auditing.health import health
+        from accord.auditing.interaction_log import open_log
         from accord.data.read import read_table
         from accord.data.split import split
         from accord.errors import InputError
@@ -80,7 +81,7 @@ class Text(Target):
             breaks = sum(data.count(mark) for mark in (b"\n", b"\r"))
             assert 0 < len(rows) <= breaks + 1, "more rows than lines"
             assert all(str(one) for one in rows.users.to_pylist()), "an empty id"
-            check(split(rows, name="log"))
+            health(open_log(split(rows, name="log")))
         except InputError:
             return
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import json
 
 import numpy as np
@@ -123,9 +122,6 @@ def test_it_shows_what_it_is(made):
     noise, data = found.summary["noise"], found.summary["data"]
     rate = f"noise rate {noise['rate']:.0%} ({noise['low']:.0%} to {noise['high']:.0%})"
     assert repr(found) == f"Audit({data['name']}: {data['interactions']:,} interactions; {rate})"
-    page = found._repr_html_()
-    assert html.escape(found.summary["health"]["findings"][0]["title"]) in page
-    assert html.escape(found.summary["verdict"]["sentence"]) in page
 
 
 @pytest.fixture

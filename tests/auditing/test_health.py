@@ -31,6 +31,18 @@ def test_pairs_in_train_and_test_are_serious():
     assert (finding["level"], finding["count"], finding["examples"]) == ("serious", 1, ("0 · 0",))
 
 
+def test_what_training_has_never_seen_is_counted():
+    data = dataset(4, 4, [(0, 0), (0, 1), (1, 1)], [(1, 0)], [(2, 0), (3, 3)])
+    found = found_in(open_log(data))
+    assert (found["cold_users"]["count"], found["cold_items"]["count"]) == (2, 1)
+    assert found["cold_users"]["examples"] == ("2", "3")
+
+
+def test_a_value_that_is_not_finite_is_serious():
+    log = open_log(random_frame(rating=lambda _rng, keys: np.where(np.arange(len(keys)) % 9, 3.0, np.inf)))
+    assert found_in(log)["infinite_value"]["level"] == "serious"
+
+
 def test_bots_and_people_with_everything():
     rng = np.random.default_rng(0)
     rows = [(f"u{u}", f"i{i}") for u in range(60) for i in rng.choice(400, 6, replace=False)]

@@ -9,7 +9,6 @@ import pyarrow.parquet
 import pytest
 
 import accord
-from accord.data.check import check
 from accord.data.labels import described, summary
 from accord.data.store.prepare import prepare
 from accord.errors import InputError
@@ -109,7 +108,6 @@ def test_pairs_that_the_log_does_not_have_are_refused_or_liked():
     assert described(summary(only)) == [
         "2 pairs outside the log have a label: 1 are refused, which are never recommended, and 1 liked."
     ]
-    assert check(only).findings[0] == described(summary(only))[0]
     rated = log(rating=ratings(0.0))
     assert accord.load(rated, labels="rating>=4").outside is None
 
@@ -207,11 +205,8 @@ def test_what_is_said_of_labels():
     assert (found["of_users"], found["of_items"]) == (USERS, ITEMS)
     sentence = described(found)[0]
     assert f"{found['labels']} of {len(label)} training interactions have a label" in sentence
-    assert sentence in check(data).findings
-    assert check(data).to_dict()["labels"] == found
     bare = accord.load(log())
     assert summary(bare) == {}
-    assert "labels" not in check(bare).to_dict()
 
 
 def coded(code, share=0.4, top=10):
@@ -290,7 +285,7 @@ def test_values_below_0_are_no_positives_in_silence(table):
 )
 def test_labels_of_real_ones_alone_are_warned_of(events, said):
     kinds = np.array(["view", "view", "cart", "buy"] * 50)
-    findings = " ".join(check(accord.load(log(event=kinds), events=events)).findings)
+    findings = " ".join(described(summary(accord.load(log(event=kinds), events=events))))
     assert said in findings if said else "no label says noise" not in findings
 
 

@@ -213,11 +213,6 @@ def test_it_shows_what_it_is(simulation):
     figures = ", ".join(f"{name} {trained.metrics['mean'][name]:.4f}" for name in ("recall@20", "ndcg@20"))
     sizes = f"150 users, {len(trained.items)} items, {len(trained.owned.items):,} interactions"
     assert repr(trained) == f"Recommender(gmf + normal on demo: {sizes}; {figures})"
-    page = trained._repr_html_()
-    assert f"<td>recall@20</td><td>{trained.metrics['mean']['recall@20']:.4f}</td>" in page
-    assert "± over seeds" in page
-    trained.metrics["dataset"]["name"] = "<script>"
-    assert "<script>" not in trained._repr_html_()
 
 
 def test_each_member_has_the_figure_that_it_reaches_alone():

@@ -16,8 +16,8 @@ from fuzz.logs import LOGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accord.auditing.health import look_alikes
 from accord.cli import app
-from accord.data.check import look_alikes
 from accord.data.interactions import IdMap
 from accord.data.read import read_table
 from accord.errors import InputError, printable, shown

@@ -12,8 +12,7 @@ from accord.errors import InputError
 from accord.io.tensors import read_tensors, write_tensors
 from accord.training import checkpoints, validation
 from accord.training.stack import StackTraining, train_stack
-from accord.training.stopping import Stopping
-from accord.training.trainer import Diverged, Trainer
+from accord.training.trainer import Diverged, Stopping, Trainer
 from contracts import TwoTower
 from helpers import CPU, assert_same_weights, plan_small, small_data
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from accord.training.stopping import Stopping
+from accord.training.trainer import Stopping
 from ramp import scripted, steps_of
 
 

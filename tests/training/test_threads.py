@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from accord.training import threads
-from accord.training.threads import Threads
+from accord.training import step as threads
+from accord.training.step import Threads
 from helpers import CPU
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import time
@@ -18,21 +17,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from accord.auditing.detection import detection
-from accord.auditing.health import health
-from accord.auditing.interaction_log import PARTS, Log, open_log
+from accord.auditing.health import as_json, described, health
+from accord.auditing.interaction_log import Log, open_log
 from accord.auditing.noise import interactions_table, judge, label_table, noise_summary, side_table
 from accord.auditing.page import write_page
 from accord.auditing.verdict import verdict
 from accord.comparing.executor import Here, Processes, Workers
+from accord.data import labels as labelling
 from accord.data.columns import Columns
 from accord.data.interactions import Interactions
-from accord.data.labels import described
-from accord.data.labels import summary as label_summary
 from accord.data.split import pairs
 from accord.errors import Argument, ColumnArgument, InputError, Note
 from accord.io.csv_safety import write_csv
 from accord.io.files import only_writer, replacing, write_json
-from accord.io.notebook import as_html
 from accord.models.histories import one_thread
 from accord.training.trainer import Progress
 from accord.version import __version__
@@ -92,8 +89,8 @@ def audit(
             ColumnArgument("user"), ".",
         )  # fmt: skip
     times.append(time.perf_counter())
-    label_figures = label_summary(log.data)
-    for note in (*log.data.notes, *described(label_figures)):
+    label_figures = labelling.summary(log.data)
+    for note in (*log.data.notes, *labelling.described(label_figures)):
         say(Note("note: ", note))
     workers = workers or (Processes(processes) if processes > 1 and len(log) >= LARGE else Here())
     with _work_folder(out, resume) as work, threads:
@@ -116,7 +113,7 @@ def audit(
             "accord": __version__,
             "kind": "audit",
             "command": command,
-            "data": _described(log) | ({"labels": label_figures} if label_figures else {}),
+            "data": described(log) | ({"labels": label_figures} if label_figures else {}),
             "health": findings,
             "noise": noise,
             "detection": detected,
@@ -124,7 +121,7 @@ def audit(
             "seconds": {name: round(took, 2) for name, took in {**seconds, "all": times[-1] - times[0]}.items()},
         }
         result = Audit(
-            log, interactions_table(log, judged, calibrated), users, rated_items, _as_json(summary),
+            log, interactions_table(log, judged, calibrated), users, rated_items, as_json(summary),
             label_table(log, judged),
         )  # fmt: skip
         if out is not None:
@@ -151,27 +148,6 @@ def _work_folder(out: str | Path | None, resume: bool) -> Iterator[Path]:
                 work.rmdir()
 
 
-def _described(log: Log) -> dict[str, Any]:
-    users, items = len(np.unique(log.users)), len(np.unique(log.items))
-    return {
-        "name": log.data.name,
-        "users": users,
-        "items": items,
-        "interactions": len(log),
-        "rows": len(log.raw),
-        "parts": {name: int(np.sum(log.part == number)) for number, name in enumerate(PARTS)},
-        "density": len(log) / (users * items),
-        "value": log.rows.source_name("value") if log.rows.has_value else None,
-        "time": log.rows.source_name("time") if log.rows.has_time else None,
-        "notes": list(log.data.notes),
-    }
-
-
-def _as_json(summary: dict[str, Any]) -> Any:
-    """The summary as JSON holds it: no numpy numbers, no tuples, null for numbers that are not finite."""
-    return json.loads(json.dumps(summary, default=lambda value: value.item()), parse_constant=lambda _: None)
-
-
 @dataclass(frozen=True)
 class Audit:
     """The result of an audit: its tables, and a summary whose keys docs/files.md describes.
@@ -192,11 +168,6 @@ class Audit:
         data, noise = self.summary["data"], self.summary["noise"] or {}
         rate = f"; noise rate {noise['rate']:.0%} ({noise['low']:.0%} to {noise['high']:.0%})" if noise else ""
         return f"Audit({data['name']}: {data['interactions']:,} interactions{rate})"
-
-    def _repr_html_(self) -> str:
-        findings = [(one["level"], one["title"], one["advice"]) for one in self.summary["health"]["findings"]]
-        verdict = self.summary["verdict"] or {}
-        return as_html(repr(self), findings, ("", "finding", "advice"), verdict.get("sentence", ""))
 
     def save(self, folder: str | Path) -> Path:
         """Write the audit folder. `summary.json` is written last: a folder without it is not finished."""

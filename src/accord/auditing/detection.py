@@ -87,9 +87,6 @@ def _reliability(p_real: Floats, real: Any) -> dict[str, Any]:
     return {"brier": figures["brier"], "ece": figures["ece"], "bins": rows}
 
 
-# --- intervals: a bootstrap over users, each with all of their interactions
-
-
 def _draws(users: IntArray) -> Floats:
     """How often each user counts, [1 + DRAWS, users]: once in the first row, then as often as drawn."""
     present = np.unique(users)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from accord.auditing.interaction_log import Log, is_date
-from accord.data.check import Report, check, look_alikes
-from accord.data.csr import IntArray
+from accord.auditing.interaction_log import PARTS, Log, is_date
+from accord.data.csr import IntArray, gini
 from accord.data.interactions import IdMap
 from accord.data.split import pairs
 from accord.errors import shown
-from accord.report.sections import gini
 
 Level = Literal["serious", "notice", "fine"]
 
@@ -42,15 +44,14 @@ class Finding:
 
 def health(log: Log) -> dict[str, Any]:
     """The part of the summary about the log's health."""
-    report = check(log.data)
     by_user = np.bincount(log.users, minlength=len(log.data.users))
     by_item = np.bincount(log.items, minlength=len(log.data.items))
     findings = [
         *_small(log),
         _duplicates(log),
-        *([_shared(log, report)] if log.was_split else []),
-        _cold(log, report, "users"),
-        _cold(log, report, "items"),
+        *([_shared(log)] if log.was_split else []),
+        _cold(log, "users"),
+        _cold(log, "items"),
         _few(log.data.users, by_user, "users"),
         _few(log.data.items, by_item, "items"),
         _nearly_all(log, by_user, by_item),
@@ -70,7 +71,26 @@ def health(log: Log) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# --- examples
+def described(log: Log) -> dict[str, Any]:
+    """The part of the summary about the sizes of the log."""
+    users, items = len(np.unique(log.users)), len(np.unique(log.items))
+    return {
+        "name": log.data.name,
+        "users": users,
+        "items": items,
+        "interactions": len(log),
+        "rows": len(log.raw),
+        "parts": {name: int(np.sum(log.part == number)) for number, name in enumerate(PARTS)},
+        "density": len(log) / (users * items),
+        "value": log.rows.source_name("value") if log.rows.has_value else None,
+        "time": log.rows.source_name("time") if log.rows.has_time else None,
+        "notes": list(log.data.notes),
+    }
+
+
+def as_json(summary: dict[str, Any]) -> Any:
+    """The summary as JSON holds it: no numpy numbers, no tuples, null for numbers that are not finite."""
+    return json.loads(json.dumps(summary, default=lambda value: value.item()), parse_constant=lambda _: None)
 
 
 def _pairs_as_text(log: Log, keys: IntArray, suffixes: Sequence[str] = ()) -> tuple[str, ...]:
@@ -87,9 +107,6 @@ def _counts_as_text(ids: IdMap, rows: IntArray, counts: IntArray, suffix: str = 
 
 def _most_first(rows: IntArray, counts: IntArray) -> IntArray:
     return rows[np.argsort(-counts[rows], kind="stable")]
-
-
-# --- findings
 
 
 def _small(log: Log) -> Iterable[Finding]:
@@ -114,34 +131,41 @@ def _duplicates(log: Log) -> Finding:
     )  # fmt: skip
 
 
-def _shared(log: Log, report: Report) -> Finding:
-    allowed = {"valid, test_noisy"}  # the paper's split cuts the validation out of the test
-    shared = {both: count for both, count in report.shared.items() if count and both not in allowed}
+def _shared(log: Log) -> Finding:
+    parts = {name: getattr(log.data, name) for name in ("train", "valid", "test", "test_noisy")}
+    keys = {name: np.unique(pairs(log.data, part)) for name, part in parts.items() if part is not None}
+    both = {
+        f"{one}, {other}": len(np.intersect1d(keys[one], keys[other], assume_unique=True))
+        for one, other in combinations(keys, 2)
+        # the paper's split cuts the validation out of the test
+        if (one, other) not in (("test", "test_noisy"), ("valid", "test_noisy"))
+    }
+    shared = {name: count for name, count in both.items() if count}
     total = sum(shared.values())
     if not total:
         return Finding("shared", "fine", "Train, valid and test share no pair", 0, len(log))
     one, other = (getattr(log.data, name) for name in max(shared, key=lambda both: shared[both]).split(", "))
-    keys = np.intersect1d(pairs(log.data, one), pairs(log.data, other))[:EXAMPLES]
+    examples = np.intersect1d(pairs(log.data, one), pairs(log.data, other))[:EXAMPLES]
     counts = ", ".join(f"{count:,} in {name.replace(', ', ' and ')}" for name, count in shared.items())
     serious = any(name.startswith("train") for name in shared)
     return Finding(
         "shared", "serious" if serious else "notice", f"Parts of the split share pairs: {counts}", total, len(log),
-        _pairs_as_text(log, keys),
+        _pairs_as_text(log, examples),
         "Pairs that were trained on must not be tested on: remove them from the test, or split again.",
     )  # fmt: skip
 
 
-def _cold(log: Log, report: Report, side: str) -> Finding:
-    count, ids = report.cold[side], getattr(log.data, side)
+def _cold(log: Log, side: str) -> Finding:
+    ids = getattr(log.data, side)
     test, train = (ids.rows(getattr(part, side)) for part in (log.data.test, log.data.train))
     rows = np.unique(test)
-    if not count:
+    cold = np.setdiff1d(rows, train)
+    if not (count := len(cold)):
         return Finding(f"cold_{side}", "fine", f"All {side} of the test occur in training", 0, len(rows))
-    cold = np.setdiff1d(rows, train)[:EXAMPLES]
     return Finding(
         f"cold_{side}", "serious" if count > len(rows) / 2 else "notice",
         f"{count:,} of the {len(rows):,} {side} of the test do not occur in training", count, len(rows),
-        tuple(str(one) for one in ids.take(cold).to_pylist()),
+        tuple(str(one) for one in ids.take(cold[:EXAMPLES]).to_pylist()),
         "Only popularity can rank them: evaluate them separately (warm and cold), and recommend by other means there.",
     )  # fmt: skip
 
@@ -229,6 +253,11 @@ def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding
                 f"missing_{name}", "notice", f"{missing:,} interactions have no {column}", missing, rows, (),
                 "They count as neither real nor noise where the audit is measured against the values.",
             )  # fmt: skip
+        if infinite := int(np.isinf(values).sum()):
+            yield Finding(
+                f"infinite_{name}", "serious", f"{infinite:,} interactions have a {column} that is not finite",
+                infinite, rows, (), "Correct them, or leave them empty.",
+            )  # fmt: skip
         distinct = np.unique(values)
         if len(distinct) == 1:
             yield Finding(
@@ -249,8 +278,19 @@ def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding
         )  # fmt: skip
 
 
+def look_alikes(ids: IdMap) -> list[list[int]]:
+    """Groups of rows whose ids are the same but for case, Unicode form, blanks or a .0 behind a number."""
+    if not pa.types.is_string(ids.ids.type):
+        return []
+    same = pc.utf8_trim_whitespace(pc.utf8_lower(pc.utf8_normalize(ids.ids, form="NFKC")))
+    same = pc.replace_substring_regex(same, r"^(-?[0-9]+)\.0+$", r"\1")
+    codes = np.asarray(same.dictionary_encode().indices)
+    rows = np.flatnonzero(np.bincount(codes)[codes] > 1)
+    order = rows[np.argsort(codes[rows], kind="stable")]
+    return [group.tolist() for group in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(group)]
+
+
 def _look_alikes(log: Log) -> Iterable[Finding]:
-    """Ids that a person would take for the same one."""
     for side in ("users", "items"):
         ids = getattr(log.data, side)
         if alike := look_alikes(ids):

@@ -76,9 +76,11 @@ class Log:
         return list(info.column("title").combine_chunks().take(pa.array(rows, mask=rows < 0)).to_pylist())
 
 
-def open_log(source: Any, *, columns: Columns | None = None, clean: str | None = None, **options: Any) -> Log:
+def open_log(
+    source: Any, *, columns: Columns | None = None, clean: str | None = None, by_values: bool = True, **options: Any
+) -> Log:
     """Open whatever `accord.load` takes, with its options. Without a clean rule, values that tell real from noise give
-    one."""
+    one, if they are to (`by_values`)."""
     options["columns"] = columns
     if isinstance(source, Query):  # queried once: the table may change meanwhile
         options["name"], (source, _) = source.name, read.read_all_columns(source)
@@ -91,14 +93,15 @@ def open_log(source: Any, *, columns: Columns | None = None, clean: str | None =
         rule, truth = None, _truth_of_values(raw.merged(), None)
     else:
         if _is_file(source, table):
+            opened = open_source(source)
             options["name"] = name_of(source)
-            everything, source = open_source(source).in_memory()
+            everything, source = opened.in_memory()
             table = source
         else:
             everything, _ = read.read_all_columns(table)
         raw, _ = read.read_table(table, columns, CleanRule.parse(clean).names if clean else (), merge=False)
         truth = _truth_of_values(raw.merged(), clean)
-        rule = clean or (None if truth is None else truth.real_rule)
+        rule = clean or (truth.real_rule if truth is not None and by_values else None)
         data = load(source, clean=rule, **options)
     rows = raw.without("label").merged()  # no model may see the labels
     keys = pairs(data, rows)
@@ -168,7 +171,6 @@ def _parts(data: Dataset) -> list[Interactions]:
 
 
 def _joined(data: Dataset) -> Interactions:
-    """All parts of a split, one after another. Columns that only some parts have are null in the others."""
     tables = []
     for part in _parts(data):
         table = part.table

@@ -35,9 +35,6 @@ def has_history(log: Log) -> npt.NDArray[np.bool_]:
     return np.logical_and(*(count > 1 for count in counts))
 
 
-# --- tables
-
-
 def interactions_table(log: Log, judged: Estimate, calibrated: npt.NDArray[np.float64] | None) -> pa.Table:
     by_models = has_history(log)
     basis = np.full(len(log), "labels") if judged.used else np.where(by_models, "models", "popularity")
@@ -73,9 +70,6 @@ def side_table(log: Log, judged: Estimate, side: str) -> pa.Table:
     suspects = np.bincount(rows[judged.p_real < SUSPECT], minlength=len(ids))[present]
     columns: dict[str, Any] = {side: ids.take(present), "interactions": counts[present], "p_real": p_real}
     return pa.table(columns | {"low": low, "high": high, "noise_rate": 1 - p_real, "suspects": suspects})
-
-
-# --- summary
 
 
 def noise_summary(log: Log, judged: Estimate, users: pa.Table, items: pa.Table) -> dict[str, Any]:

@@ -150,7 +150,6 @@ def _sentence(error: OSError) -> str:
 
 
 def _memory_error(error: Exception) -> str | None:
-    """The sentence for an error that more memory would fix, None if it is another error."""
     # torch raises a RuntimeError when a CPU has too little
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return "there is not enough memory; use less data, or a smaller model or batch."
@@ -158,7 +157,6 @@ def _memory_error(error: Exception) -> str | None:
 
 
 def _usage_error(error: Exception) -> str | None:
-    """The sentence for a mistake in the command itself, None if it is another error."""
     if "deterministic implementation" in str(error):
         return "the model or method has no deterministic implementation on CUDA; run without --deterministic."
     message = getattr(error, "format_message", None)

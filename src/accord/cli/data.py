@@ -53,14 +53,18 @@ def data_check(
     log: o.WeightedLog,
     labelling: o.Labelling,
     splitting: o.Splitting,
-    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+    printed_as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> None:
-    """Counts, sparsity, duplicates, shared pairs, cold users and items, constant columns."""
-    from accord.data.check import check
+    """What was read of a log, and its health: duplicates, shared pairs, cold users and items, bots, odd columns."""
+    from accord.auditing.health import as_json, described, health
+    from accord.auditing.interaction_log import open_log
+    from accord.data import labels
 
-    report = check(o.load_data(data, log, splitting, labelling))
-    if as_json:
-        typer.echo(json.dumps(report.to_dict(), indent=1))
+    settings = {**splitting.settings, **labelling.settings}
+    opened = open_log(log.source(data), columns=log.columns, seed=splitting.split_seed, by_values=False, **settings)
+    report = {"data": described(opened), "health": health(opened), "labels": labels.summary(opened.data)}
+    if printed_as_json:
+        typer.echo(json.dumps(as_json(report), indent=1))
         return
     from accord.cli.display import check_report
 

@@ -22,7 +22,6 @@ from accord.errors import Note, printable
 from accord.io.files import replacing
 
 if TYPE_CHECKING:
-    from accord.data.check import Report
     from accord.training.trainer import Progress
 
 WIDE = 200
@@ -218,18 +217,19 @@ def training_progress() -> Iterator[Callable[[Progress], None]]:
         yield watch
 
 
-def check_report(report: Report) -> None:
-    rows = [["users", f"{report.users:,}"], ["items", f"{report.items:,}"]]
-    rows += [[f"{name} interactions", f"{count:,}"] for name, count in report.interactions.items()]
-    rows += [["sparsity", f"{report.sparsity:.4%}"]]
-    counts = {  # problems are described below, in sentences
-        "repeated pairs": sum(report.duplicates.values()) or any(" repeat a " in note for note in report.notes),
-        "pairs shared by two parts": sum(report.shared.values()),
-        "test interactions of unknown users or items": report.cold["interactions"],
-    }
-    rows += [[problem, "none"] for problem, count in counts.items() if not count]
-    print_table([report.name, ""], rows)
-    for sentence in (*report.notes, *report.findings):
+def check_report(report: Mapping[str, Any]) -> None:
+    """What `accord data check` tells of a log; what the reader said already is not said again."""
+    from accord.data.labels import described
+
+    data, notes = report["data"], report["data"]["notes"]
+    rows = [["users", f"{data['users']:,}"], ["items", f"{data['items']:,}"]]
+    rows += [[f"{name} interactions", f"{count:,}"] for name, count in data["parts"].items()]
+    print_table([data["name"], ""], [*rows, ["density", f"{data['density']:.4%}"]])
+    findings = [one for one in report["health"]["findings"] if one["level"] != "fine"]
+    if any(" repeat a " in note for note in notes):
+        findings = [one for one in findings if one["name"] != "duplicates"]
+    told = [f"{one['level']}: {one['title']}. {one['advice']}" for one in findings]
+    for sentence in (*notes, *described(report["labels"]), *told):
         console().print(f"- {printable(Note(sentence).for_command)}", markup=False)
 
 
@@ -271,7 +271,6 @@ def table_as_text(table: Any, format_: str) -> str:
 
 
 def write_table(table: Any, path: Path, format_: str) -> None:
-    """Write an Arrow table atomically."""
     with replacing(path) as temporary:
         if format_ == "parquet":
             import pyarrow.parquet as pq

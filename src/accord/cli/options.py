@@ -313,7 +313,6 @@ def parse_numbers(text: str, option: str, kind: type = int) -> list[Any]:
 
 
 def read_ids(path: Path, option: str) -> list[str]:
-    """The ids of a file, one per line."""
     if not path.is_file():
         raise InputError(f"{option} {path}: there is no such file; check the path.")
     try:

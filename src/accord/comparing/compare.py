@@ -296,7 +296,6 @@ def _identities(request: Request, run: RunSpec) -> list[Line]:
 
 
 def _rounded(line: Line) -> Any:
-    """What was measured, with fewer digits."""
     return json.loads(json.dumps(line), parse_float=lambda text: round(float(text), DIGITS))
 
 

@@ -116,9 +116,6 @@ class TimeLeft:
         return f" · about {round(minutes)} min left" if minutes >= 1 else ""
 
 
-# --- jobs that run elsewhere, several at once
-
-
 def finished(
     running: Mapping[Any, int], jobs: Sequence[Job], handles: Iterable[Any], results_of: Callable[[Any, Job], Done],
     watch: Watch, say: Say,
@@ -192,8 +189,6 @@ def _results(future: Future[Done], _: Job) -> Done:
             " continues where it stopped.",
         ) from None
 
-
-# --- in the other processes
 
 _call: tuple[Any, ...]  # the work, the data with what was computed from it, and the device
 

@@ -194,7 +194,6 @@ def accord_split_name(name: str) -> str:
 
 
 def name_of(source: Any) -> str:
-    """What to call a dataset read from a source."""
     return accord_split_name(_stem(source))
 
 

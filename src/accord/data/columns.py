@@ -83,7 +83,6 @@ class Columns:
         return cls(**given)
 
     def names(self) -> dict[str, str]:
-        """The columns that are named, by role."""
         return {role: name for role, name in asdict(self).items() if name is not None}
 
 
@@ -101,7 +100,6 @@ class ColumnError(InputError):
         self.problem = problem
 
     def left_out(self) -> str:
-        """The note on a column that nobody asked for."""
         return f"{self.problem}. It was only guessed, so it is left out."
 
 
@@ -152,7 +150,6 @@ def choose(
 
 
 def quoted(names: Sequence[str]) -> str:
-    """Names of columns in a sentence."""
     return ", ".join(f"'{name}'" for name in names[:MOST_LISTED]) + (", …" if len(names) > MOST_LISTED else "")
 
 
@@ -175,7 +172,6 @@ def _guess(source: str, names: Sequence[str], role: str) -> str | None:
 
 
 def refuse_repeated(source: str, names: Sequence[str]) -> None:
-    """Refuse columns of the same name."""
     name, times = Counter(names).most_common(1)[0] if names else ("", 0)
     if times > 1:
         raise InputError(f"{source}: {times} columns are named '{name}'; rename all but the one to read.")
@@ -186,7 +182,6 @@ def is_usual(role: str, name: str) -> bool:
 
 
 def simplified(name: str) -> str:
-    """A name without case and punctuation."""
     return re.sub(r"[\W_]", "", name.lower())
 
 

@@ -99,7 +99,6 @@ class Csr:
         return present
 
     def merge(self, other: Csr) -> Csr:
-        """The pairs of both."""
         from scipy.sparse import csr_array  # here: `accord data check` need not wait for it
 
         shape = self.num_users, self.num_items
@@ -109,8 +108,16 @@ class Csr:
         return Csr(both.indptr.astype(np.int64), both.indices.astype(kind), self.num_items)
 
     def popularity(self) -> IntArray:
-        """Interactions of each item."""
         counts = np.zeros(self.num_items, dtype=np.int64)
         for start in range(0, len(self.items), PAIRS_AT_ONCE):
             counts += np.bincount(self.items[start : start + PAIRS_AT_ONCE], minlength=self.num_items)
         return counts
+
+
+def gini(counts: IntArray) -> float:
+    """How unequal counts are: 0 if all are the same, near 1 if one item has all."""
+    if not counts.sum():
+        return 0.0
+    ordered = np.sort(counts).astype(np.float64)
+    ranks = np.arange(1, len(ordered) + 1)
+    return float((2 * ranks - len(ordered) - 1) @ ordered / (len(ordered) * ordered.sum()))

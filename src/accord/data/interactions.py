@@ -52,7 +52,6 @@ class IdMap:
 
     @classmethod
     def range(cls, size: int) -> IdMap:
-        """Ids that are row numbers already."""
         return cls(pa.array(np.arange(size), type=pa.int64()))
 
     def __len__(self) -> int:
@@ -72,7 +71,6 @@ class IdMap:
         return other.rows(self.ids).astype(np.int32)[rows]
 
     def _converted(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-        """Ids in the type of this map."""
         if self.ids.type == pa.string() or pa.types.is_integer(values.type):
             return values.cast(self.ids.type)
         # text for integer ids (the command line gives text): what is not an integer is unknown
@@ -81,7 +79,6 @@ class IdMap:
         return pc.if_else(integers, text, pa.scalar(None, pa.string())).cast(pa.int64())
 
     def take(self, rows: npt.ArrayLike) -> pa.Array:
-        """The external ids of rows."""
         return self.ids.take(pa.array(np.asarray(rows, dtype=np.int64)))
 
 
@@ -125,7 +122,6 @@ class Interactions:
 
     @property
     def names(self) -> list[str]:
-        """The columns there are."""
         return list(self.rows.column_names)
 
     @property

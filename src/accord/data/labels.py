@@ -95,7 +95,6 @@ def with_labels(
 
 
 def _pairs(dataset: Dataset, keys: IntArray, label: Floats) -> Interactions:
-    """Pairs with labels, in the id maps of the dataset."""
     rows = (pa.array(rows, pa.int32()) for rows in np.divmod(keys, len(dataset.items)))
     columns = dict(zip(("user", "item"), rows, strict=True))
     return Interactions(pa.table({**columns, "label": label}), (dataset.users, dataset.items))
@@ -356,7 +355,6 @@ def _chance_of_more(values: npt.NDArray[Any], of: npt.NDArray[np.bool_]) -> floa
 
 
 def described(counts: Mapping[str, Any]) -> list[str]:
-    """The summary in sentences."""
     outside = []
     if "refused" in counts:
         outside.append(

@@ -130,7 +130,6 @@ def _load(source: Any, wanted: _Splitting, name: str | None) -> Dataset:
 
 
 def _is_named(source: Any) -> bool:
-    """Whether a source is the name of a dataset, and not a path."""
     return isinstance(source, str) and not Path(source).expanduser().exists() and catalog.is_name(source)
 
 

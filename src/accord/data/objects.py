@@ -22,7 +22,6 @@ def is_object(source: Any) -> bool:
 
 
 def name_of(uri: str) -> str:
-    """What to call the data of a URI."""
     parts = [part for part in PurePosixPath(uri.partition("?")[0]).parts[1:] if not glob.has_magic(part)]
     return parts[-1].split(".")[0] if parts else "data"
 

@@ -42,7 +42,6 @@ class ParquetFiles:
         return [*self.types, *self.partitions]
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The named columns."""
         values = {name: _typed(self.partitions[name]) for name in names if name in self.partitions}
         for number, path in enumerate(self.files):
             with open_parquet(path) as file:

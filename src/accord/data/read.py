@@ -60,7 +60,6 @@ def read_table(
 
 
 def opening_notes(opened: Opened, chosen: Columns, advice: str = "", for_labels: Collection[str] = ()) -> list[str]:
-    """What was decided before a source is read."""
     if not opened.headed:
         return [*opened.notes]
     return [*opened.notes, Note(f"{opened.label}: {col.describe(chosen, opened.names, for_labels)}", advice)]

@@ -81,7 +81,6 @@ class Opened:
             raise unreadable(self.label, error) from None
 
     def read(self, names: list[str]) -> pa.Table:
-        """All of the named columns at once."""
         batches = list(self.batches(names))
         return pa.Table.from_batches(batches, batches[0].schema if batches else text.text_schema(names))
 
@@ -123,7 +122,6 @@ def open_source(source: Any) -> Opened:
 
 
 def is_files(source: Any) -> bool:
-    """Whether a source is several files."""
     return isinstance(source, list | tuple) and bool(source) and all(isinstance(file, str | Path) for file in source)
 
 
@@ -215,7 +213,6 @@ def _require_utf8_name(path: Path, label: str) -> None:
 
 
 def _open_paths(paths: Sequence[Path], label: str) -> Opened:
-    """Several files with the same columns, as one table."""
     if not paths:
         raise InputError(f"no file matches '{label}'; check the pattern.")
     if len(paths) == 1:
@@ -246,7 +243,6 @@ def _timestamps(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def _only_table(folder: Path) -> Path:
-    """The only table in a folder."""
     for name in WELL_KNOWN:
         if (folder / name).is_file():
             return folder / name

@@ -50,7 +50,6 @@ class Delimited:
     quoted: bool
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The named columns."""
         between = len(self.delimiter) - 1  # "::" is read as ":" with an empty column between
         every = [part for name in self.names for part in (name, *[""] * between)][: None if not between else -between]
         every = [name or f"\0{index}" for index, name in enumerate(every)]
@@ -125,12 +124,10 @@ TextTable = Delimited | Words | JsonLines
 
 
 def text_schema(names: Iterable[str]) -> pa.Schema:
-    """All columns as text."""
     return pa.schema([(name, pa.string()) for name in names])
 
 
 def _as_batches(path: Path, rows: Iterator[Sequence[str | None]], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of text as batches."""
     while block := list(islice(rows, LINES_AT_ONCE)):
         try:
             columns = [pa.array(column, pa.string()) for column in zip(*block, strict=True)]
@@ -268,7 +265,6 @@ def _cells(line: str, delimiter: str, quoted: bool) -> list[str]:
 
 
 def _are_item_lists(lines: Sequence[str]) -> bool:
-    """Integers only, and lines of different lengths, of which some are longer than a row without a header can be."""
     words = [line.split() for line in lines]
     lengths = {len(line) for line in words}
     is_long = len(lengths) > 1 and max(lengths) > len(col.GUESSED)
@@ -276,7 +272,6 @@ def _are_item_lists(lines: Sequence[str]) -> bool:
 
 
 def _keys(path: Path, label: str, lines: Sequence[str], is_complete: bool) -> tuple[str, ...]:
-    """The keys of the first objects of JSON Lines, in order."""
     if lines[0].lstrip().startswith("["):
         raise InputError(f"{label} is one JSON array; write one object a line instead (JSON Lines).")
     keys: dict[str, None] = {}

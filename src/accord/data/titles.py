@@ -41,7 +41,6 @@ def with_items(dataset: Dataset, source: Any) -> Dataset:
 
 
 def with_titles(dataset: Dataset, titles: dict[int, str], label: str) -> Dataset:
-    """The dataset with titles by item id."""
     return _joined(dataset, pa.array(titles, pa.int64()), pa.table({"title": list(titles.values())}), label)
 
 
@@ -63,7 +62,6 @@ def _joined(dataset: Dataset, ids: Any, info: pa.Table, label: str) -> Dataset:
 
 
 def _columns(label: str, names: Sequence[str]) -> tuple[str, str]:
-    """The names of the id and the title column."""
     ids = [name for name in names if col.simplified(name) == "id" or col.is_usual("item", name)]
     others = {name: col.simplified(name) for name in names if name not in ids}
     titles = [name for name, simplified in others.items() if simplified == "title"]

@@ -94,7 +94,6 @@ def _differences(baseline: npt.ArrayLike, others: Mapping[str, npt.ArrayLike]) -
 
 
 def _blocks(total: int, width: int) -> Iterator[int]:
-    """Sizes of blocks of rows of `width` numbers, `total` rows in all."""
     most = max(1, BLOCK // width)
     for start in range(0, total, most):
         yield min(most, total - start)

@@ -55,7 +55,6 @@ def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and header of a safetensors file."""
     own_file(path)
     try:
         with safe_open(path, "pt", backend="pread") as file:  # a mapped file that others truncate would crash us

@@ -27,7 +27,6 @@ def usable(tensor: Tensor) -> bool:
 
 
 def compiled() -> bool:
-    """Whether there are kernels."""
     return not _left_out.get() and _compiled() is not None
 
 
@@ -111,7 +110,6 @@ def add_dot_slopes(
     a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None, slopes: Tensor,
     into_a: Tensor, into_b: Tensor, into_weight: Tensor | None,
 ) -> None:  # fmt: skip
-    """Add the gradients of `dot`, in place."""
     none = a.new_empty(len(a), 0)
     weight, into_weight = (none if x is None else x for x in (weight, into_weight))
     arrays = a, b, a_ids, b_ids, weight, slopes, into_a, into_b, into_weight

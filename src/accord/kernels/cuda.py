@@ -257,7 +257,6 @@ def add_dot_slopes(
     a: Tensor, b: Tensor, a_ids: Tensor, b_ids: Tensor, weight: Tensor | None, slopes: Tensor,
     into_a: Tensor, into_b: Tensor, into_weight: Tensor | None,
 ) -> None:  # fmt: skip
-    """Add the gradients of `dot`, in place."""
     into = into_a, into_b, slopes if into_weight is None else into_weight
     _launch_dot(a, b, a_ids, b_ids, weight, slopes, into, backward=True)
 

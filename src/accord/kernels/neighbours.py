@@ -113,7 +113,6 @@ def k_best(rows: Any, k: int) -> Any:
 
 
 def _entries(rows: Any, selected: npt.NDArray[np.bool_]) -> Any:
-    """Some of the entries of a CSR matrix."""
     ends = np.append(0, selected.cumsum())[rows.indptr]
     return sp.csr_matrix((rows.data[selected], rows.indices[selected], ends), shape=rows.shape)
 

@@ -30,5 +30,4 @@ def method_for(model: ModelSpec, spec: MethodSpec) -> type[Method]:
 
 
 def method_name(spec: MethodSpec) -> str:
-    """The name that results carry."""
     return spec if isinstance(spec, str) else str(getattr(spec, "name", spec.__name__))

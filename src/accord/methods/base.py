@@ -43,7 +43,6 @@ class Build:
 
     @property
     def train(self) -> Csr:
-        """The training interactions."""
         return self.setup.train
 
 

@@ -59,7 +59,6 @@ def own_class(spec: ModelSpec) -> type[Model] | None:
 
 
 def is_solved(spec: ModelSpec) -> bool:
-    """Whether a model is solved and not learned."""
     kind = own_class(spec)
     return kind is not None and kind.solved
 
@@ -85,7 +84,6 @@ def cost_of(spec: ModelSpec, options: dict[str, Any], shape: Shape) -> Cost:
 
 
 def model_name(spec: ModelSpec) -> str:
-    """The name that results carry."""
     if isinstance(spec, str):
         return spec
     return str(getattr(spec, "name", None) or getattr(spec, "__name__", spec))

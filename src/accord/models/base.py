@@ -199,7 +199,6 @@ class Model(nn.Module):
 
 
 def memory_of(device: torch.device) -> int:
-    """How many bytes a device has."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63

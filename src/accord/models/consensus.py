@@ -30,7 +30,6 @@ class Member(BaseConfig):
 
     @property
     def label(self) -> str:
-        """How it is called in tables and sentences."""
         name = full_name(self.model, self.method)
         name += "" if self.seeds == 1 else f" x {self.seeds}"
         name += " (by labels)" if self.by_p_real or self.options.get("model.clean") else ""
@@ -76,7 +75,6 @@ def add_vote(total: Tensor, member: nn.Module, users: Tensor, weight: float = 1.
 
 
 def vote(member: nn.Module, users: Tensor) -> Tensor:
-    """The vote alone: [B, I]."""
     total = torch.zeros(len(users), member.target.num_items, device=users.device)  # type: ignore[union-attr,arg-type]
     add_vote(total, member, users)
     return total

@@ -59,7 +59,6 @@ def item_weights(
 
 
 def _rounds_little(x: Any, l2: float) -> bool:
-    """Whether an inverse in float32 is near enough."""
     largest = (x.T @ x.sum(1)).max() + l2 if x.shape[1] else l2
     return bool(largest * np.finfo(np.float32).eps < ROUNDED * l2)
 
@@ -92,7 +91,6 @@ def _swept(
 
 
 def _minus_inverse(matrix: Array, on_progress: Callable[[float], None] | None = None) -> Array:
-    """Turns a positive definite matrix into minus its inverse."""
     try:
         sweep(matrix, on_progress)  # below the diagonal
     except np.linalg.LinAlgError:

@@ -211,7 +211,6 @@ class SparseWeights(ScoresHistories):
         return sp.csr_matrix(tuple(parts), shape=(self.num_items, self.num_items))
 
     def keep(self, weights: Any) -> None:
-        """Keep W, given as CSR rows."""
         self.ends = torch.from_numpy(weights.indptr.astype(np.int64)).to(self.place)
         self.columns = torch.from_numpy(weights.indices.astype(np.int32)).to(self.place)
         self.values = torch.from_numpy(weights.data.astype(np.float32)).to(self.place)

@@ -72,7 +72,6 @@ class UserKNN(ScoresHistories):
         return torch.from_numpy(self._scores(x, norm, np.array([NOBODY]))).to(self.norm.device)
 
     def _row(self, history: Tensor, counts: Tensor | None) -> tuple[Any, Floats]:
-        """A history as a sparse row [1, I], and its norm [1]."""
         given = np.ones(len(history), dtype=np.float32) if counts is None else counts.cpu().numpy()
         row = sp.csr_matrix((given, history.cpu().numpy(), [0, len(history)]), shape=(1, self.num_items))
         return row, np.sqrt(np.square(given).sum(keepdims=True))

@@ -51,7 +51,6 @@ class Adam:
             table.rows = Rows(table.weight, self._started(table.weight), self.lr, self.betas[1], self.eps)
 
     def _started(self, parameter: nn.Parameter) -> dict[str, Tensor]:
-        """The state of a parameter; what it does not have yet is 0."""
         state = self.state[parameter]
         for name in self.remembers:
             if name not in state:
@@ -124,7 +123,6 @@ class Adam:
         )  # fmt: skip
 
     def _update_decoupled(self, parameter: nn.Parameter, gradient: Tensor, decay: Tensor | None) -> None:
-        """A step of the decoupled form, as it is stated above."""
         state, beta = self._started(parameter), self.betas[1]
         state["step"] += 1
         state["exp_avg_sq"].mul_(beta).addcmul_(gradient, gradient, value=1 - beta)

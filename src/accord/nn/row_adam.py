@@ -58,7 +58,6 @@ class Rows:
         self.touched.clear()
 
     def settle(self) -> None:
-        """Bring all rows up to date."""
         assert not self.touched, "the step of those that were touched is not taken yet"
         self._catch_up(None)
         self._count_from_here()

@@ -42,8 +42,6 @@ class Answers:
     def opinions(self) -> Agreement:
         raise NotImplementedError
 
-    # --- recommendations
-
     def recommend(
         self,
         users: Ids | None = None,
@@ -141,8 +139,6 @@ class Answers:
             warnings.warn(f"user {user}: {unknown} item(s) of the history are unknown.", stacklevel=4)
         return history
 
-    # --- which items may be recommended
-
     @cached_property
     def choices(self) -> Choices:
         return Choices(len(self.items), self.item_info)
@@ -159,8 +155,6 @@ class Answers:
         if unknown := int((rows < 0).sum()):
             warnings.warn(f"{name}: {unknown} of {len(rows)} item(s) are unknown.", stacklevel=4)
         return rows[rows >= 0]
-
-    # --- items, pairs and reasons
 
     def similar(
         self, items: Ids, k: int = 20, *, exclude: Ids = (), allow: Ids | None = None, where: Where = ()
@@ -248,8 +242,6 @@ class Answers:
         that the user does not have, from 1, and how many members have it in their top 20. Null for unknown ids."""
         given = as_interactions(pairs)
         return self.opinions.table(given, *given.rows_in(self.users, self.items))
-
-    # --- titles
 
     def titles(self, items: Ids) -> pa.Array:
         """The titles of items, null for items without one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,7 +24,6 @@ from accord.errors import Argument, InputError
 from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, validation_part
 from accord.evaluation.ranking import Ranker
 from accord.io.files import replacing, staged, write_json
-from accord.io.notebook import as_html
 from accord.methods import MethodSpec
 from accord.methods.base import Method
 from accord.models import ModelSpec
@@ -83,14 +82,6 @@ class Recommender(Answers):
         data = self.metrics.get("dataset", {}).get("name", "data")
         return f"Recommender({self.name} on {data}: {sizes}{'; ' if figures else ''}{', '.join(figures)})"
 
-    def _repr_html_(self) -> str:
-        mean, several = self.metrics.get("mean", {}), self.num_runs > 1
-        rows = [[name, value, *([self.metrics["std"][name]] if several else [])] for name, value in mean.items()]
-        header = ["on the test", "mean", *(["± over seeds"] if several else [])]
-        return as_html(repr(self).partition(";")[0].removesuffix(")") + ")", rows, header if rows else ())
-
-    # --- training
-
     @classmethod
     def of_training(
         cls,
@@ -98,10 +89,13 @@ class Recommender(Answers):
         data: Dataset,
         relevant: Relevant | None = None,
         evaluation: Evaluation | None = None,
+        on_progress: Callable[[int], None] | None = None,
     ) -> Recommender:
         """What was trained with the data that belongs to it: evaluated, where that was not done already."""
         run, config = trained.run, trained.run.config
         relevant = relevant or Relevant.of_test(data, config.protocol)
+        if evaluation is None and not len(relevant.users):
+            raise InputError("the test holds no pair to evaluate on; give more data, another split or clean rule.")
         train = data.training_csr(run.columns)
         recommender = cls(run, trained.method, data.users, data.items, train, relevant.seen, {})
         recommender.item_info = data.item_info
@@ -110,7 +104,7 @@ class Recommender(Answers):
         valid = validation_part(data, config.protocol)
         parts = {"train": data.train, "valid": valid, "rest": data.held_out_besides(valid)}
         recommender._set_parts(data, parts | {"test": Interactions(pa.table(judged))})  # which the protocol made
-        evaluation = recommender.evaluation = evaluation or recommender.evaluate(relevant, config.ks)
+        evaluation = recommender.evaluation = evaluation or recommender.ranked(relevant, config.ks, on_progress)
         sizes = data.counts() | {"valid": len(valid), "test": len(relevant.pairs.items)}
         recommender.metrics = {
             "accord": __version__,
@@ -211,10 +205,12 @@ class Recommender(Answers):
         """The training interactions under the caller's ids, with their values where they had any."""
         return self._parts["train"]
 
-    def ranked(self, relevant: Relevant, ks: Sequence[int]) -> Evaluation:
+    def ranked(
+        self, relevant: Relevant, ks: Sequence[int], on_progress: Callable[[int], None] | None = None
+    ) -> Evaluation:
         """Metrics of every run and user, whatever is relevant."""
         ranker = replace(self._ranker(self.method, self.num_runs), seen=relevant.seen)
-        return evaluate(ranker, relevant, ks)
+        return evaluate(ranker, relevant, ks, on_progress)
 
     def per_user(self, evaluation: Evaluation) -> pa.Table:
         """An evaluation with one row per user and run, under the caller's ids."""
@@ -225,8 +221,6 @@ class Recommender(Answers):
             "warm": np.tile(evaluation.warm, len(seeds)),
         }
         return pa.table(columns | {name: values.ravel() for name, values in evaluation.per_user.items()})
-
-    # --- recommendations
 
     @property
     def chosen(self) -> int:
@@ -263,8 +257,6 @@ class Recommender(Answers):
             return self.final.opinions
         return Agreement(self.method, self.owned, [member.label for member in self.run.members])
 
-    # --- beliefs
-
     def beliefs(self, interactions: Interactions | Any) -> pa.Table:
         """What the trained method believes of each pair, a probability of being real: user, item, belief; the mean
         over the runs, null for ids unknown to training. `accord.posterior` and `accord.audit` estimate p_real, from
@@ -284,8 +276,6 @@ class Recommender(Answers):
             rows = [torch.from_numpy(x[part]).to(self.device).long().expand(self.num_runs, -1) for x in (users, items)]
             belief[part] = self.method.posterior(*rows).mean(0).double().cpu().numpy()
         return belief
-
-    # --- new interactions
 
     def update(
         self,
@@ -316,8 +306,6 @@ class Recommender(Answers):
         recommender.item_info, recommender.history = data.item_info, self.history
         recommender._set_parts(data, {"train": data.train} | dict.fromkeys(("valid", "rest", "test"), data.test))
         return recommender
-
-    # --- the run folder
 
     def save(self, folder: str | Path, overwrite: bool = False) -> Path:
         """Write the run folder; with `overwrite` in the place of what was there, but only when all is written:

@@ -188,7 +188,6 @@ def remove_others(folder: Path) -> None:
 
 
 def read_metrics(path: Path, config: RunConfig) -> dict[str, Any]:
-    """metrics.json, of the runs of this config."""
     content: dict[str, Any] = read_json(path)
     metrics = _checked(path, _Metrics, content)
     if len(metrics.runs) != len(config.seeds):
@@ -312,7 +311,6 @@ def read_method(path: Path, run: RunSpec, train: Csr, users: IdMap, items: IdMap
 
 
 def read_evaluation(path: Path, users: IdMap) -> Evaluation:
-    """The metrics of every user, of one run."""
     table = read_table(path)
     names = [name for name in table.column_names if "@" in name]
     rows = users.rows(table.column("user"))

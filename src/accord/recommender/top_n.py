@@ -63,7 +63,6 @@ class Lists:
         self._cold_source = "popularity" if ranker.protocol.cold_users == "popularity" else "model"
 
     def sources(self, users: IntArray | int) -> Any:
-        """What the lists of users are based on."""
         return np.where(self._cold[users], self._cold_source, "model")
 
     def of_user(self, user: int, k: int, barred: Tensor | None = None) -> List:
@@ -216,7 +215,6 @@ def _of_members(model: Consensus) -> Similarity | None:
 
 
 def by_shared_users(train: Csr) -> Similarity:
-    """The cosine of the users of two items."""
     size = 1 / np.sqrt(np.maximum(train.popularity(), 1)).astype(np.float32)
     by_user = sp.csr_matrix((size[train.items], train.items, train.ptr), shape=(train.num_users, train.num_items))
     by_item = by_user.T.tocsr()
@@ -273,6 +271,5 @@ class Agreement:
 
 
 def _distinct(labels: list[str]) -> list[str]:
-    """Labels with a number where several members have the same."""
     numbers = [labels[: place + 1].count(label) for place, label in enumerate(labels)]
     return [f"{label} ({n})" if n > 1 else label for label, n in zip(labels, numbers, strict=True)]

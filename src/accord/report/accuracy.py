@@ -83,7 +83,6 @@ def metrics(runs: Runs, section: Section) -> None:
 
 
 def dots(metric: str, means: Mapping[str, Interval], grey: Sequence[str] = ()) -> Chart:
-    """A metric of each row with its interval."""
     rows = [{"run": name, **vars(interval)} for name, interval in means.items()]
     ordered = sorted(means.items(), key=lambda pair: -pair[1].mean)
     order = "; ".join(f"{name} {interval.mean:.4f}" for name, interval in ordered)

@@ -46,9 +46,6 @@ def _diagonal(x: alt.X, y: alt.Y, names: Sequence[str]) -> Drawing:
     return ends.mark_line(strokeDash=[4, 4], color=SOFT, tooltip=None).encode(x=x, y=y)
 
 
-# --- runs
-
-
 def dots(rows: Sequence[Row], metric: str, names: Sequence[str], grey: Sequence[str]) -> Drawing:
     """A metric of each run with its interval. Rows: run, mean, low, high."""
     base = _chart(rows).encode(
@@ -75,9 +72,6 @@ def groups(
     )
     points = base.mark_point(filled=True, size=60, opacity=1)
     return alt.layer(base.mark_rule(strokeWidth=2).encode(y="low:Q", y2="high:Q"), points)
-
-
-# --- audits: of pieces of the summary
 
 
 def histogram(bins: Sequence[Row]) -> Drawing:

@@ -89,7 +89,6 @@ class Section:
         self._add("note", text=text)
 
     def heading(self, title: str) -> None:
-        """A heading inside the section."""
         self._add("heading", title=title)
 
     def callout(self, text: str, level: Level = "info") -> None:
@@ -155,7 +154,6 @@ class Page:
         )
 
     def write(self, path: Path) -> Path:
-        """Write the page atomically."""
         html = self.html()
         with replacing(path) as temporary:
             temporary.write_text(html, encoding="utf-8")

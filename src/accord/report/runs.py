@@ -58,7 +58,6 @@ class Entry:
 
     @property
     def is_auto(self) -> bool:
-        """Whether a search chose it."""
         return "search" in self.recommender.metrics
 
     @cached_property
@@ -153,7 +152,6 @@ class Runs:
     """The runs of a report, which all have the same data, and their baselines."""
 
     def __init__(self, runs: Sequence[tuple[str, Recommender]]) -> None:
-        """Each run with its folder."""
         ks = sorted({k for _, recommender in runs for k in recommender.run.config.ks})
         self.runs = [
             Entry(name, recommender, _evaluate(recommender, ks), folder)
@@ -170,7 +168,6 @@ class Runs:
         self.testable = len(self.entries) > 1 and len(self.runs[0].evaluation.users) > 1
 
     def best(self, entries: Sequence[Entry]) -> Entry:
-        """The one with the highest NDCG."""
         return max(entries, key=lambda one: one.metrics[self.ndcg].mean)
 
     def test(self, baseline: Entry, others: Sequence[Entry]) -> dict[str, Comparison]:

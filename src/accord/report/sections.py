@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from accord.data.csr import IntArray
+from accord.data.csr import IntArray, gini
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from accord.recommender.top_n import AGREES
@@ -20,9 +20,6 @@ from accord.report.tables import Cell, Table
 ASKED = 500  # users: enough for shares to the percent
 SEEN = "seen in training"
 EXAMPLES = 10
-
-
-# --- the members of a consensus
 
 
 def member_columns(metrics: Mapping[str, Any]) -> tuple[str, ...]:
@@ -85,9 +82,6 @@ def agreement(recommender: Recommender, k: int) -> Floats:
     return shares
 
 
-# --- recommendations, compared with what was seen in training
-
-
 def recommendations(runs: Runs, section: Section) -> None:
     users = len(sample_users(runs.runs[0].recommender, SAMPLE))
     section.text(f"The top {runs.k} items of {users:,} users, compared with the items seen in training.")
@@ -99,15 +93,6 @@ def recommendations(runs: Runs, section: Section) -> None:
     for one in runs.runs:
         title = f"Items that {one.name} recommends most"
         section.table(_most(one, title), title)
-
-
-def gini(counts: IntArray) -> float:
-    """How unequal counts are: 0 if all are the same, near 1 if one item has all."""
-    if not counts.sum():
-        return 0.0
-    ordered = np.sort(counts).astype(np.float64)
-    ranks = np.arange(1, len(ordered) + 1)
-    return float((2 * ranks - len(ordered) - 1) @ ordered / (len(ordered) * ordered.sum()))
 
 
 def top_tenth(counts: IntArray, popularity: IntArray) -> float:

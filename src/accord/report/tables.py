@@ -25,7 +25,6 @@ class Table:
 
     @classmethod
     def of(cls, title: str, columns: Mapping[str, Sequence[Cell]], *notes: str) -> Table:
-        """A table from its columns."""
         return cls(title, tuple(columns), tuple(zip(*columns.values(), strict=True)), notes)
 
     def numeric(self) -> list[bool]:

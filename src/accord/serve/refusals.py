@@ -66,11 +66,9 @@ class Refusals:
         return self._count
 
     def of(self, user: object) -> Set[str]:
-        """The items that a user has refused."""
         return self._items.get(str(user), frozenset())
 
     def add(self, user: object, item: object) -> None:
-        """Honour a refusal, once the file has it."""
         one, other = str(user), str(item)
         if other in self.of(one):
             return

@@ -40,8 +40,6 @@ def explain_invalid(problem: Mapping[str, Any]) -> str:
     return f"{where}: {rule[:1].lower()}{rule[1:]}."
 
 
-# --- parameters in the query
-
 Condition = Annotated[StrictStr, Field(pattern=PATTERN)]
 Ids = Sequence[str]
 UserParameter = Annotated[str, Query(max_length=MAX_CHARACTERS, description="id of a user")]
@@ -59,8 +57,6 @@ Words = Annotated[
     str, Query(max_length=200, description="words of the id or title; empty: the most frequent items, ordinary users")
 ]
 Limit = Annotated[int, Query(ge=1, le=200, description="answers to give")]
-
-# --- bodies of requests
 
 Integer = Annotated[StrictInt, BeforeValidator(_as_integer)]
 Text = Annotated[StrictStr, Field(max_length=MAX_CHARACTERS)]
@@ -97,8 +93,6 @@ class Refusal(BaseModel):
 
 
 FIELDS = {*UsersRequest.model_fields, *HistoryRequest.model_fields, *Refusal.model_fields}
-
-# --- answers
 
 Source = Literal["model", "history", "popularity"]
 Entry = TypeVar("Entry")

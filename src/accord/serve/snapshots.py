@@ -100,8 +100,6 @@ class Snapshot:
     def item(self, row: int) -> Answer:
         return {"item": self.item_ids[row], "title": self.titles[row]}
 
-    # --- lists
-
     def recommend(self, user: Id, k: int, barred: Tensor | None = None, why: bool = False) -> Answer:
         """The recommendations for a user; an unknown user gets the popular items."""
         row = self.user_rows.get(str(user))
@@ -129,7 +127,6 @@ class Snapshot:
         return self._choices.barred(self._item_rows(exclude), allowed, where)
 
     def _item_rows(self, items: Sequence[Id]) -> IntArray:
-        """The rows of items, without unknown ones."""
         rows = [row for item in items if (row := self.item_rows.get(str(item))) is not None]
         return np.array(rows, dtype=np.int64)
 
@@ -156,14 +153,11 @@ class Snapshot:
             places = dict(zip(self.opinions.labels, of_members, strict=True))
             entry["agreement"] = {"agree": count, "of": len(places), "places": places}
 
-    # --- users and items
-
     def similar(self, item: Id, k: int, barred: Tensor | None = None) -> Answer:
         row = self.item_row(item)
         return {**self.item(row), "items": self._ranked(*self.lists.similar_to(row, k, barred), "similarity")}
 
     def scores(self, user: Id, items: Sequence[Id]) -> Answer:
-        """The scores that rank items for a user."""
         row, rows = self.user_row(user), [self.item_row(item) for item in items]
         scores = self.lists.scores(np.full(len(rows), row), np.array(rows, dtype=np.int64)).tolist()
         entries = [{**self.item(item), "score": score} for item, score in zip(rows, scores, strict=True)]
@@ -194,8 +188,6 @@ class Snapshot:
     def find_items(self, query: str, limit: int) -> Answer:
         rows = self._items.find(query, limit)
         return {"items": [{**self.item(row), "interactions": int(self.item_counts[row])} for row in rows]}
-
-    # --- the run
 
     def _about(self, metrics: Answer) -> Answer:
         data = metrics["dataset"]

@@ -15,7 +15,6 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]] | None:
 
 
 def in_folder(folder: Path) -> list[Path]:
-    """Every checkpoint in a run folder."""
     return list(folder.glob("checkpoint-*.safetensors"))
 
 

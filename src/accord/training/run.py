@@ -84,7 +84,6 @@ class RunSpec:
     def read(
         cls, file: Path, model: ModelSpec | None = None, method: MethodSpec | None = None, allow_imports: bool = False
     ) -> RunSpec:
-        """The run of a config.json."""
         content = read_json(file)
         try:
             content.pop("accord", None)
@@ -99,7 +98,6 @@ class RunSpec:
 
     @cached_property
     def kind(self) -> type[Method]:
-        """The class of its method."""
         with imports_allowed(self.trusted):
             return method_for(self.model, self.method)
 
@@ -112,7 +110,6 @@ class RunSpec:
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """The members of a consensus."""
         if not is_of_members(self.model):
             return ()
         kind = own_class(self.model)
@@ -170,7 +167,6 @@ class RunSpec:
         return run.updated(train=run.config.train.model_copy(update={"epochs": states[-1].best_epoch()}))
 
     def of_member(self, member: Member) -> RunSpec:
-        """The run of a member of a consensus."""
         if is_of_members(member.model):
             raise InputError(f"a member of a consensus is one model, and '{member.model}' is several; name those.")
         where = f"member {member.label}"

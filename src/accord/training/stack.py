@@ -27,8 +27,7 @@ from accord.models.base import Model
 from accord.random import generators
 from accord.training import checkpoints
 from accord.training.run import RunSpec, in_a_batch
-from accord.training.stopping import Stopping
-from accord.training.trainer import STEADIER, Diverged, Progress, Trainer, TrainState
+from accord.training.trainer import STEADIER, Diverged, Progress, Stopping, Trainer, TrainState
 from accord.training.validation import by_loss, by_ndcg
 
 
@@ -112,7 +111,6 @@ class StackTraining:
         self.train_pairs = replace(self.train_pairs, columns=columns)
 
     def trainer(self, stage: Method) -> Trainer:
-        """What trains the next stage."""
         number, last = len(self.states) + 1, stage is self.method
         name = f"{number}/{self.method.num_stages}"
         config, train, device = self.run.config, self.train_pairs, self.device

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -20,9 +20,7 @@ from accord.io.tensors import not_finite, write_tensors
 from accord.nn.adam import Adam
 from accord.nn.layers import Streams, Trainable, tables_by_rows
 from accord.training import checkpoints
-from accord.training.step import Steps
-from accord.training.stopping import Stopping
-from accord.training.threads import Threads
+from accord.training.step import Steps, Threads
 
 
 class TrainConfig(BaseModel):
@@ -101,6 +99,25 @@ class TrainState:
             for entry in self.history
         ]
         return TrainState(self.epoch, self.step, self.seconds, value, best, bad, stopped_at, [], history)
+
+
+@dataclass
+class Stopping:
+    """When to check and when to stop. `check` gives a value for each run.
+
+    best-ndcg: higher is better, stop after `patience` checks without a new best, keep the best weights.
+    loss-rise: lower is better, stop at the second rise over the value before (not the best), keep the last weights.
+    """
+
+    rule: Literal["best-ndcg", "loss-rise"]
+    check: Callable[[], Tensor]  # -> [R]
+    every: int  # steps
+    offset: int  # the first check is after `offset` steps
+    patience: int
+    streams: list[torch.Generator] = field(default_factory=list)  # what the check draws from
+
+    def due(self, steps_done: int) -> bool:
+        return steps_done >= self.offset and (steps_done - self.offset) % self.every == 0
 
 
 class Trainer:
@@ -258,8 +275,6 @@ class Trainer:
         with torch.no_grad():
             for name, tensor in self.method.state_dict().items():
                 tensor[runs] = self.best_weights[name][runs]
-
-    # --- checkpoints
 
     def _streams(self) -> dict[str, torch.Generator]:
         drawing = zip(self.sampler.drawing, self.sampler.streams, strict=True)

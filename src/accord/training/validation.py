@@ -14,7 +14,7 @@ from accord.evaluation.ranking import Ranker
 from accord.methods.base import Method
 from accord.protocol import Protocol
 from accord.random import generators, random_numbers
-from accord.training.stopping import Stopping
+from accord.training.trainer import Stopping
 
 
 def by_ndcg(

@@ -135,7 +135,6 @@ class _Preparation:
         return column
 
     def _read(self) -> None:
-        """Write the source to files of chunks."""
         waiting, names = 0, self.names
         for batch in self.opened.batches(list(names.values()), [names["user"], names["item"]]):
             self.encoder.add(batch)

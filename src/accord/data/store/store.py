@@ -32,7 +32,6 @@ PARTS = ("train", "valid", "test")
 
 
 def is_store(path: Path) -> bool:
-    """Whether a folder is a finished store."""
     return (path / HEADER).is_file()
 
 
