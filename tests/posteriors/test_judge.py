@@ -14,7 +14,7 @@ import pytest
 import accord
 from accord.data.load import load_whole
 from accord.errors import InputError
-from accord.posteriors.judge import _worth, judge
+from accord.posteriors.judge import _price, _worth, judge
 
 pytestmark = pytest.mark.usefixtures("few_penalties")
 
@@ -95,6 +95,13 @@ def test_a_judge_reads_titles_and_may_not_know(log, tmp_path):
     assert all(pair["title"] == f"Film {pair['item']}" for pair in pairs)
     assert all(pair["item"] not in [one["item"] for one in pair["history"]] for pair in pairs)
     assert pairs[0]["history"][0]["title"].startswith("Film ")
+
+
+def test_the_rarer_noise_is_the_less_an_answer_is_worth():
+    real = np.repeat([True, False], 200)
+    said = np.where(np.random.default_rng(0).random(400) < 0.8, real, ~real).astype(float)
+    half, tenth = (float(re.search(r"worth (\S+) of its", _price(said, real, share)[1][1])[1]) for share in (0.5, 0.9))
+    assert tenth > 1.5 * half
 
 
 def test_a_judge_is_asked_what_labels_leave_open(log, tmp_path):
