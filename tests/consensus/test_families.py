@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accord.consensus.families import FAMILIES, MOST_TRIALS, Family, Range, halton, plan_search
+from accord.consensus.families import FAMILIES, JUDGE_SECONDS, MOST_TRIALS, Family, Range, halton, plan_search
 from accord.methods import METHODS
 from accord.models import MODELS
 from accord.models.base import Shape
@@ -30,6 +30,8 @@ def test_every_trial_is_one_that_the_model_takes(family):
     members = family.trials(family.most_trials)
     assert len(members) == (MOST_TRIALS + family.plain if family.ranges else 1)
     around = family.refined(members[-1])
+    assert len({str(member.options) for member in around}) == len(around) == (MOST_TRIALS - 1 if family.ranges else 0)
+    assert len(family.refined(members[0])) == len(around), "its usual options may lead"
     for member in [*members, *around]:
         for room, kind in ("model", MODELS[family.model]), ("method", METHODS[family.method or "normal"]):
             options = {name.partition(".")[2]: value for name, value in member.options.items() if room + "." in name}
@@ -147,6 +149,38 @@ def test_training_by_pairs_takes_longer_than_the_budget_from_a_million_interacti
     assert "mf + normal is not tried: it would take about" in sentences
     assert "gmf + deca-p is not tried: it would take about" in sentences
     assert "mf + softmax" in {family.name for family in found.families}, "which is trained by users"
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_whatever_grows_in_a_log_takes_longer(family, gpu):
+    small = Shape(5_000, 3_000, 100_000, 3_000_000, 5_000_000, 1_000, gpu)
+
+    def seconds(**grown):
+        return family.seconds(replace(small, **grown), 2, has_times=True)
+
+    for name in ("num_items", "num_judged"):
+        grown = [seconds(**{name: int(times * getattr(small, name))}) for times in (1, 1.5, 2)]
+        assert 0 < grown[0] < grown[1] < grown[2], name
+    pairs = [
+        seconds(num_interactions=100_000 * n, by_user=3_000_000 * n**2, by_item=5_000_000 * n**2) for n in (1, 2, 3)
+    ]
+    assert pairs[0] < pairs[1] < pairs[2]
+    without = family.seconds(small, 2)
+    assert without < seconds(), "histories that fade take time"
+    judging = JUDGE_SECONDS * small.num_judged * small.num_items
+    for member in family.trials(2):
+        assert family.trial_seconds(small, member) > member.seeds * judging
+
+
+def test_on_a_gpu_softmax_starts_from_factors_and_trains_wide_where_items_are_many():
+    for gpu, items in (True, 20_000), (True, 2_000), (False, 20_000):
+        shape = Shape(5_000, items, 100_000, 3_000_000, 5_000_000, 1_000, gpu)
+        for family in plan_search(shape, 10**6).families:
+            wide = family.method == "softmax" and gpu and items > 10_000
+            assert family.options.get("model.start") == ("factors" if wide else None), family.name
+            if wide:
+                assert family.options["model.dim"] == 128
 
 
 def test_times_let_the_best_of_a_family_fade_and_cost_something():
