@@ -91,6 +91,7 @@ class RunContext:
 
     command: str | None = None  # that repeats it
     read_seconds: float = 0.0  # that reading the data took
+    also: Dataset | None = None  # the same log split by the time of each user, to evaluate the recipe on too
 
 
 def fit_run(
@@ -117,6 +118,10 @@ def fit_run(
             _refit(recommender, trained, place, watch)
             recommender.metrics["refit"]["alone"] = not refit and recommender.num_runs == 1  # unless both are asked for
             times.append(time.perf_counter())
+
+        if (also := context.also) is not None:
+            other = _evaluate(_search(also, recommender.run, place, None, False, watch)[0], also, place, watch)
+            recommender.metrics["by_user"] = {name: other.metrics[name] for name in ("dataset", "mean")}
 
         took = zip(("train", "evaluate", "refit"), np.diff(times), strict=False)
         seconds = {"read": context.read_seconds, **{name: float(value) for name, value in took}, **trained.seconds}

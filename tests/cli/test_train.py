@@ -262,3 +262,27 @@ assert "torch._dynamo" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=clicks)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_split_at_a_moment_shows_the_figures_by_user_too(clicks, monkeypatch, capsys):
+    """The recipe that was chosen, judged by the last interactions of each user too: in the folder and the report."""
+    words = ("train", "clicks.csv", "--model", "popularity", "--split", "global-time", "--clean", "rating>=2")
+    code, _, err = run(monkeypatch, capsys, *words, "--out", "one")
+    assert code == 0
+    assert "By the last interactions of each user instead" in err
+    metrics = json.loads((clicks / "one" / "metrics.json").read_text())
+    code, _, err = run(monkeypatch, capsys, *words[:-4], "--clean", "rating>=2", "--out", "other")
+    assert code == 0
+    assert "By the last interactions" not in err
+    assert json.loads((clicks / "other" / "metrics.json").read_text())["mean"] == metrics["by_user"]["mean"]
+    assert metrics["mean"] != metrics["by_user"]["mean"]
+    assert "Judged by the last interactions of each user" in (clicks / "one" / "report.html").read_text()
+
+
+def test_sessions_stand_for_users(clicks, monkeypatch, capsys):
+    words = ("train", "clicks.csv", "--model", "popularity", "--session-gap", "5s", "--split", "leave-last-out")
+    code, _, err = run(monkeypatch, capsys, *words, "--out", "one")
+    assert code == 0
+    assert "sessions of 40 users" in err
+    users = pq.read_table(clicks / "one" / "users.parquet").column(0).to_pylist()
+    assert all("/" in name for name in users)

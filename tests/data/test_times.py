@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -146,3 +147,13 @@ def test_seconds_and_milliseconds_in_one_column(typed: bool, tmp_path: Path) -> 
         assert "split chronological (the data has times)." in accord.load(pa.table(rows | {"ts": seconds * unit})).notes
     counted = np.where(np.arange(100) < 60, seconds, np.arange(100))  # whatever this is, it is no mix of units
     assert accord.load(pa.table(rows | {"ts": counted})).train.has_time
+
+
+@pytest.mark.parametrize("unit", [1, 1000])
+def test_times_in_the_future_are_noted(unit: int) -> None:
+    now = int(time.time())
+    for latest, is_noted in (now, False), (now + 10**6, True):
+        moments = [moment * unit for moment in (10**9, latest, 10**9 + 5, 10**9)]
+        rows = {"user": ["a", "a", "b", "b"], "item": ["x", "y", "x", "z"], "ts": moments}
+        sentence = f"time column 'ts' goes on into the future, to {latest * unit};"
+        assert any(sentence in note for note in accord.load(pa.table(rows), ratios=(1, 0, 0)).notes) == is_noted

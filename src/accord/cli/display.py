@@ -87,6 +87,10 @@ def metrics_table(metrics: dict[str, Any], every: bool = False, ks: Sequence[int
         before = metrics["before_validation"]["mean"]
         values = ", ".join(f"{name} {value:.4f}" for name, value in before.items() if name.startswith("ndcg"))
         say(f"Evaluated after a fit on train and validation, which precede the test in time; on train alone: {values}")
+    if "by_user" in metrics:
+        names = _shown_first(metrics["mean"], ks)
+        values = ", ".join(f"{name} {metrics['by_user']['mean'][name]:.4f}" for name in names)
+        say(f"By the last interactions of each user instead, whose training has seen what others did later: {values}")
     if "refit" in metrics:
         total = metrics["refit"]["interactions"]
         say(f"Final model refitted on all {total:,} interactions; the metrics above are from held-out data")

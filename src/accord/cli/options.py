@@ -325,14 +325,12 @@ def read_ids(path: Path, option: str) -> list[str]:
 
 
 def load_data(
-    data: list[str], log: Log, splitting: Splitting, labelling: Labelling | None = None, items: Path | None = None
+    data: list[str], log: Log, splitting: Splitting, labelling: Labelling | None = None, **more: Any
 ) -> Dataset:
     from accord.data.load import load
 
-    labels = {} if labelling is None else labelling.settings
-    return load(
-        log.source(data), columns=log.columns, seed=splitting.split_seed, items=items, **splitting.settings, **labels
-    )
+    more |= {**splitting.settings, **({} if labelling is None else labelling.settings)}
+    return load(log.source(data), columns=log.columns, seed=splitting.split_seed, **more)
 
 
 def put_table(table: Any, output: Path | None, format_: str) -> None:

@@ -43,6 +43,9 @@ def train(
     log: o.WeightedLog,
     labelling: o.Labelling,
     splitting: o.Splitting,
+    session_gap: Annotated[
+        str | None, typer.Option(help="make sessions of users by their times: a pause of over 30m begins another")
+    ] = None,
     items: o.ItemsFile = None,
     out: Annotated[Path | None, typer.Option(help="run folder; runs/DATA-MODEL-METHOD if not given")] = None,
     refit: Annotated[
@@ -69,11 +72,12 @@ def train(
     from accord.cli.display import members_table, metrics_table, say, say_notes, say_seconds, training_progress
 
     began = time.perf_counter()
-    dataset = o.load_data(data, log, splitting, labelling, items)
+    dataset = o.load_data(data, log, splitting, labelling, items=items, session_gap=session_gap)
     read_seconds = time.perf_counter() - began
     say_notes(dataset.notes)
 
     # only now what loads torch: the notes need not wait for it
+    from accord.data.split import by_user
     from accord.fitting import RunContext, fit_run
     from accord.training.plan import find_device, model_and_method, plan
     from accord.training.run import RunSpec
@@ -89,7 +93,9 @@ def train(
     parts = (run.config.model, run.config.method)
     name = "-".join([dataset.name, *(part.replace(":", ".") for part in parts if part)])
     folder = o.run_folder(out, Path("runs") / name, resume, overwrite)
-    context = RunContext(command=o.typed(), read_seconds=read_seconds)
+    by_time = splitting.split.startswith("global-time")
+    also = by_user(dataset, splitting.clean, splitting.split_seed) if by_time else None
+    context = RunContext(command=o.typed(), read_seconds=read_seconds, also=also)
     with training_progress() as watch:
         recommender = fit_run(
             dataset, run, device=device, out=folder, resume=resume, refit=refit, watch=watch, context=context
@@ -137,7 +143,9 @@ def evaluate(
     evaluation = recommender.evaluate(log.source(data) if data else None, ks, log.columns)
     metrics = {**recommender.metrics, **evaluation.summary()}
     if data:  # which the run that recommends is evaluated on
-        metrics = {name: value for name, value in metrics.items() if name not in ("before_validation", "refit")}
+        metrics = {
+            name: value for name, value in metrics.items() if name not in ("before_validation", "by_user", "refit")
+        }
         metrics["runs"] = metrics["runs"][: evaluation.runs]
     metrics_table(metrics, all_metrics, ks)
     if per_user:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -18,6 +20,7 @@ from accord.errors import ColumnArgument, InputError, shown
 
 ENCODED_AT_ONCE = 2**20  # ids, or as many as there are distinct ones: all of those are hashed again each time
 
+A_DAY = 86_400  # seconds
 Codes = npt.NDArray[np.int32]
 
 
@@ -185,6 +188,7 @@ class NumberColumn:
         self._rows = 0
         self._time_kinds: Sequence[times.Kind] = times.KINDS  # what times that are text may still be
         self._units: set[int] = set()  # of numbers since 1970
+        self._latest = -math.inf
         self._comma: str | None = None  # the first value that was written with a decimal comma
 
     def add(self, column: pa.Array) -> None:
@@ -193,6 +197,7 @@ class NumberColumn:
         if col.COLUMNS[self.role].is_time:
             part, self._time_kinds = times.times(self.source, self.name, column, self._rows, self._time_kinds)
             self._units |= times.units(part)
+            self._latest = max(self._latest, pc.max(part).as_py())
             if len(self._units) > 1 and -1 not in self._units:
                 raise ColumnError(
                     f"{self.source}: time column '{self.name}' mixes seconds and milliseconds, or other units"
@@ -211,6 +216,11 @@ class NumberColumn:
             notes.append(f"{self.source}: {self.role} column '{self.name}' has decimal commas ({shown(self._comma)}).")
         if form is not None:
             notes.append(f"{self.source}: dates in time column '{self.name}' were read as {form}.")
+        if self._units and -1 not in self._units and self._latest / 1000 ** max(self._units) > time.time() + A_DAY:
+            notes.append(
+                f"{self.source}: time column '{self.name}' goes on into the future, to {self._latest:.0f}; correct it, "
+                "as what is held out and what counts as recent follow from it."
+            )
         if self.missing and self.role != "label":  # most rows may be without a label
             notes.append(
                 f"{self.source}: {self.missing} rows have no {self.role}; a clean rule does not count them as real."

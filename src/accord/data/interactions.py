@@ -345,7 +345,9 @@ class Dataset:
                 columns[name] = pc.fill_null(columns.get(name, pa.nulls(len(part), pa.float64())), default)
             tables.append(pa.table(columns))
         whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-        return Interactions(whole.select(["user", "item", *names]), (self.users, self.items))
+        whole, called = whole.select(["user", "item", *names]), self.train.rows.schema  # what the source calls columns
+        fields = [f.with_metadata(called.field(f.name).metadata) if f.name in called.names else f for f in whole.schema]
+        return Interactions(whole.cast(pa.schema(fields)), (self.users, self.items))
 
     def counts(self) -> dict[str, int]:
         """Users and items that occur in some part, and the size of each part."""

@@ -17,7 +17,7 @@ from accord.data.interactions import Dataset
 from accord.data.objects import is_object
 from accord.data.rules import CleanRule
 from accord.data.sources import open_store
-from accord.errors import InputError, shown
+from accord.errors import Argument, InputError, shown
 
 
 def load(
@@ -33,6 +33,7 @@ def load(
     query: str | None = None,
     labels: Any = None,
     events: str | None = None,
+    session_gap: str | None = None,
 ) -> Dataset:
     """A Dataset from a catalog name, a file, several files, a pattern or folder, a frame, a sparse matrix, a database,
     or a Dataset as it is.
@@ -45,6 +46,7 @@ def load(
     `labels` says which interactions are real: a rule (`"rating>=4"`, or `"rating>=4; rating<=2"` where what lies
     between is unknown), the name of a column, or a file or frame of user, item and label; a frame's column `label` is
     one. `events` says it by kind: `"view=?,cart=0.7,buy=1"`.
+    `session_gap` makes sessions of users by their times, as `"30m"`: a longer pause begins another.
 
     >>> import pyarrow as pa
     >>> accord.load(pa.table({"user": [1, 1, 2, 2], "item": ["a", "b", "a", "c"]}), ratios=(1, 0, 0), name="clicks")
@@ -57,6 +59,7 @@ def load(
         ("clean", clean, str | None, "'value>=5'"),
         ("seed", seed, Integral, "0"),
         ("events", events, str | None, "'view=?,buy=1'"),
+        ("session_gap", session_gap, str | None, "'30m'"),
     ):
         if not isinstance(given, kind):
             raise InputError(f"{what} is {shown(given)}; write it as {like}.")
@@ -64,7 +67,11 @@ def load(
         source = Query.of(source, query)
     rule = None if clean is None else CleanRule.parse(clean)
     read_for_labels = labelling.columns_read(labels, events)
-    dataset = _load(source, _Splitting(columns, split, ratios, rule, seed, read_for_labels), name)
+    if session_gap is not None and not (labels is None and events is None):
+        raise InputError(
+            "labels are of users, and ", Argument("session_gap"), " makes sessions of them; give one of both."
+        )
+    dataset = _load(source, _Splitting(columns, split, ratios, rule, seed, read_for_labels, session_gap), name)
     dataset = labelling.labelled(dataset, source, table_of(source), labels, events, columns)
     return dataset if items is None else titles.with_items(dataset, items)
 
@@ -92,16 +99,25 @@ class _Splitting:
     rule: CleanRule | None = None
     seed: int = 0
     for_labels: Collection[str] = ()  # columns that labels are read from
+    session_gap: str | None = None
 
     def of_table(self, source: Any, name: str | None) -> Dataset:
         names = self.rule.names if self.rule else ()
-        interactions, notes = read.read_table(source, self.columns, names, ordered=True, for_labels=self.for_labels)
+        interactions, notes = read.read_table(
+            source, self.columns, names, ordered=True, for_labels=self.for_labels, session_gap=self.session_gap
+        )
         name = name or catalog.name_of(source)
         return splitting.split(interactions, self.split, self.ratios, self.rule, self.seed, name, notes)
 
     def refuse_split(self, what: str) -> None:
         """Refuse data that is already split, where another split is wanted."""
-        if self.columns is not None or self.split != "auto" or self.rule is not None or 0 in self.ratios:
+        if (
+            self.columns is not None
+            or self.session_gap is not None
+            or self.split != "auto"
+            or self.rule is not None
+            or 0 in self.ratios
+        ):
             raise InputError(
                 f"{what} is already split, so columns, split, clean rule and empty parts cannot be chosen; leave them"
                 " out."
@@ -123,8 +139,10 @@ def _load(source: Any, wanted: _Splitting, name: str | None) -> Dataset:
             wanted.refuse_split(str(path))
             return read.read_split_folder(path, name)
         if (store := open_store(path)) is not None:
-            if wanted.columns is not None:
-                raise InputError(f"{path} is prepared already, so columns cannot be chosen; leave them out.")
+            if wanted.columns is not None or wanted.session_gap is not None:
+                raise InputError(
+                    f"{path} is prepared already, so columns cannot be chosen and sessions not made; leave them out."
+                )
             return store.dataset(wanted.split, wanted.ratios, wanted.rule, wanted.seed, name)
     return wanted.of_table(source, name)
 

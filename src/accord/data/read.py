@@ -15,6 +15,7 @@ from accord.data import split as splitting
 from accord.data.columns import Columns
 from accord.data.encode import encoded
 from accord.data.interactions import Dataset, IdMap, Interactions
+from accord.data.sessions import in_sessions
 from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Opened, open_source
 from accord.data.text import Delimited
 from accord.errors import ColumnArgument, InputError, Note
@@ -38,13 +39,14 @@ def read_table(
     merge: bool = True,
     ordered: bool = False,
     for_labels: Collection[str] = (),
+    session_gap: str | None = None,
 ) -> tuple[Interactions, list[str]]:
     """Interactions of a file, parquet folder, frame or sparse matrix, one row per pair, and notes on what was decided.
 
     `rule_names` are the columns that a clean rule names: one that is not numeric is an error then, not left out.
     Without `merge` all rows stay, repeated pairs too, and one user or item is enough. Merged rows stay in the order of
     the source, or with `ordered` are sorted by user and item. `for_labels`: simplified names of columns that labels are
-    read from.
+    read from. `session_gap`: the pause, as 30m, after which a user's next session begins; sessions are the users then.
     """
     opened, given = open_source(source), columns or Columns()
     label = opened.label
@@ -55,6 +57,9 @@ def read_table(
     batches = opened.batches(list(names.values()), [names["user"], names["item"]])
     rows, decided = encoded(label, batches, chosen, opened.from_text, guessed, several=merge)
     notes = [*opening_notes(opened, chosen, CHOOSE_OTHERS, for_labels), *opened.late_notes, *decided]
+    if session_gap is not None:
+        rows, made = in_sessions(label, rows, session_gap)
+        notes.append(made)
     merged = rows.merged(ordered) if merge else rows
     return merged, notes + merged_note(label, len(rows) - len(merged), rows.has_time)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -79,6 +80,18 @@ def split(
         notes = [*notes, f"clean rule '{rule.text}' keeps {len(test)} of {len(test_noisy)} test interactions."]
     dataset = Dataset.of(name, train, valid, test, valid_clean, test_noisy, notes)
     return replace(dataset, notes=(*dataset.notes, *cold_notes(dataset)))
+
+
+def by_user(dataset: Dataset, clean: str | None, seed: int) -> Dataset | None:
+    """A log that was split at a moment, split by the time of each user instead; None where that leaves a part empty.
+
+    A log that lies in a store is not copied for that."""
+    if dataset.train.stored is not None or not len(dataset.test):
+        return None
+    with suppress(InputError):
+        again = split(dataset.everything().train, "chronological", clean=clean, seed=seed, name=dataset.name)
+        return replace(again, item_info=dataset.item_info, outside=dataset.outside)
+    return None
 
 
 def moment(kind: str) -> float | None:

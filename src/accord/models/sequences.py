@@ -30,6 +30,13 @@ def require_times(name: str, train: Csr) -> None:
             ColumnArgument("time"),
             ", or choose another model.",
         )
+    times, same = train.columns["time"], train.users[1:] == train.users[:-1]
+    if not (same & (times[1:] != times[:-1])).any():
+        raise InputError(
+            f"model {name} learns from what came after what, and no user has interactions at two times; give another ",
+            ColumnArgument("time"),
+            ", or choose another model.",
+        )
 
 
 def in_order_of_time(train: Csr) -> IntArray:

@@ -55,6 +55,10 @@ def _data_and_settings(runs: Runs, section: Section) -> None:
         section.note(note)
     if any("before_validation" in one for one in details):
         section.note("The metrics are those of a model fitted on train and validation, which precede the test in time.")
+    for one in details:
+        if "by_user" in one:
+            mean = ", ".join(f"{name} {one['by_user']['mean'][name]:.4f}" for name in (runs.recall, runs.ndcg))
+            section.note(f"Judged by the last interactions of each user, as many published figures are: {mean}.")
     if any("refit" in one for one in details):
         section.note("The final model was refitted on all interactions; the metrics are from held-out data.")
     configs = {one.name: _flat(one.recommender.run.config.model_dump(mode="json")) for one in runs.runs}
