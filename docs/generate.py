@@ -13,7 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from accord.cli.app import app
-from accord.consensus.families import FAMILIES, SEEDS, Range
+from accord.consensus.families import FAMILIES, SEEDS
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
 from accord.models import own_class
@@ -72,16 +72,12 @@ def families_table() -> str:
     for family in FAMILIES:
         name = f"`{family.called or family.model}`"
         name += f" (`{family.model}`)" if family.called else f", trained by `{family.method}`" if family.method else ""
-        ranges = ", ".join(f"`{option.partition('.')[2]}` {_between(own)}" for option, own in family.ranges.items())
+        ranges = ", ".join(f"`{option.partition('.')[2]}` {own.text}" for option, own in family.ranges.items())
         tried = ranges or (f"the mean of {SEEDS} seeds" if family.method is not None else "has none")
         most = own_class(family.model).most_items  # type: ignore[union-attr]
         limit = f" (up to {most:,} items)" if math.isfinite(most) else ""
         rows.append(f"| {name}{limit} | {tried} | {family.share:.0%} |")
     return "\n".join(rows) + "\n"
-
-
-def _between(own: Range) -> str:
-    return f"{own.low:g} to {own.high:g}{' (log)' if own.by_logarithm else ''}"
 
 
 def usual_columns() -> str:

@@ -7,7 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accord.consensus.families import FAMILIES, JUDGE_SECONDS, MOST_TRIALS, Family, Range, halton, plan_search
+from accord.consensus.families import (
+    FAMILIES,
+    JUDGE_SECONDS,
+    MOST_TRIALS,
+    SEEDS,
+    Family,
+    Range,
+    Switch,
+    halton,
+    plan_search,
+)
 from accord.methods import METHODS
 from accord.models import MODELS
 from accord.models.base import Shape
@@ -38,12 +48,29 @@ def test_every_trial_is_one_that_the_model_takes(family):
             kind.Config(**options)
     assert len({str(member.options) for member in members}) == len(members)
     assert members[:3] == family.trials(3), "more trials are the same ones and others"
+    closer = family.refined(members[-1], closer=1)
     for name, span in family.ranges.items():
         middle = span.share(members[-1].options[name])
         assert all(abs(span.share(one.options[name]) - middle) < 0.2 for one in around), "near the best"
+        assert all(abs(span.share(one.options[name]) - middle) < 0.1 for one in closer), "and nearer"
+    assert len({str(member.options) for member in [*around, *closer]}) == len(around) + len(closer)
     shares = [[span.share(one.options[name]) for name, span in family.ranges.items()] for one in members[-7:]]
     apart = np.corrcoef(np.array(shares).T) if len(family.ranges) > 1 else np.eye(1)
     assert (np.abs(apart) < 0.9).sum() == apart.size - len(apart), "each option varies whatever the others are"
+
+
+def test_a_switch_is_off_and_on():
+    assert [Switch(0, 1).at(share) for share in (0.0, 0.4, 0.6, 1.0)] == [False, False, True, True]
+    assert [Switch(0, 1).share(value) for value in (False, True)] == [0, 1]
+
+
+def test_the_best_of_a_learned_family_is_averaged_over_seeds_once():
+    by_name = {family.name: family for family in FAMILIES}
+    best = by_name["mf + softmax"].trials(2)[-1].model_copy(update={"epochs": 7})
+    (averaged,) = by_name["mf + softmax"].averaged(best)
+    assert (averaged.options, averaged.seeds, averaged.epochs) == (best.options, SEEDS, None)
+    assert by_name["mf + softmax"].averaged(averaged) == []
+    assert by_name["ease"].averaged(by_name["ease"].member()) == []
 
 
 def test_ease_is_tried_with_plain_penalties_first():

@@ -10,14 +10,15 @@ import pytest
 import torch
 
 from accord.consensus import search
-from accord.consensus.families import FAMILIES, MOST_TRIALS, VOTERS, plan_search
-from accord.consensus.members import Candidate
+from accord.consensus.families import FAMILIES, MOST_TRIALS, SEEDS, VOTERS, plan_search
+from accord.consensus.members import Candidate, MemberTraining
+from accord.data.simulate import simulate
 from accord.fitting import fit
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from accord.training import stack
 from accord.training.callbacks import Callback
-from helpers import assert_same_weights, small_data, walk
+from helpers import CPU, assert_same_weights, plan_small, small_data, walk
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +82,45 @@ def test_the_same_search_gives_the_same_result(made):
 
 def test_it_is_no_worse_than_its_members_on_validation(made):
     assert made.metrics["runs"][0]["valid_ndcg@20"] >= max(m["valid_ndcg@20"] for m in made.metrics["members"]) - 1e-6
+
+
+@pytest.mark.parametrize("shape", ["many like few items", "sparse", "short", "in order"])
+def test_it_is_never_below_popularity_and_a_grid_of_penalties(shape, monkeypatch):
+    """On the validation, whatever the log is like."""
+    monkeypatch.setattr(search, "plan_search", partial(plan_search, families=FAMILIES[:4]))
+    data = {
+        "many like few items": lambda: simulate(users=90, items=25, interactions=400, seed=2, liked=0.3).dataset,
+        "sparse": lambda: simulate(users=150, items=120, interactions=600, seed=3, liked=0.3).dataset,
+        "short": lambda: simulate(users=20, items=60, interactions=400, seed=4, liked=0.5).dataset,
+        "in order": lambda: walk(users=30, items=20, steps=12),
+    }[shape]()
+    found = fit(data, options={"model.budget": 2, "model.recency": False}, device="cpu", refit=False)
+    reached = found.metrics["runs"][0]["valid_ndcg@20"]
+    training = MemberTraining(data, plan_small("auto", "none", (1,), data), CPU)
+    for member in [*FAMILIES[0].trials(1), *FAMILIES[1].trials(6)]:
+        assert reached >= training.candidate(member).ndcg - 1e-6, member.options
+
+
+def test_what_is_left_of_the_budget_goes_to_seeds_and_to_points_closer_to_the_best(monkeypatch):
+    names = ("popularity", "cdae + softmax", "mf + softmax")
+    monkeypatch.setattr(
+        search, "plan_search", partial(plan_search, families=[one for one in FAMILIES if one.name in names])
+    )
+    tried = []
+
+    def candidate(training, member):
+        tried.append(member)
+        method = run.of_member(member).build(training.train)
+        return Candidate(member, method, 0.1 + 0.01 * (member.model == "mf") + 0.001 * member.seeds)
+
+    monkeypatch.setattr("accord.consensus.members.MemberTraining.candidate", candidate)
+    run = plan_small("auto", "none", (1,))
+    _, record = search.search_members(MemberTraining(small_data(), run, CPU), 4, False)
+    assert 3.5 < record["cost_seconds"] <= 4
+    assert len({member.model_dump_json() for member in tried}) == len(tried), "nothing is tried twice"
+    first = [member.seeds for member in tried].index(SEEDS)
+    assert {member.seeds for member in tried[first + 2 :]} == {1}, "both families, once"
+    assert len(tried) > first + 9, "then more"
 
 
 def test_the_clock_ends_only_what_runs_far_over(monkeypatch):

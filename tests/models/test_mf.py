@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import assert_same_run, make_model, random_csr, spread, train_small
+from helpers import assert_same_run, make_model, random_csr, small_data, spread, train_small
 
 TRAIN = random_csr(30, 14, 0.35)
 
@@ -64,3 +64,41 @@ def test_a_run_that_starts_from_factors_is_trained_in_a_stack_as_alone(model):
     stack, _ = train_small(model, "softmax", (3, 4), **options)
     alone, _ = train_small(model, "softmax", (4,), **options)
     assert_same_run(stack.state_dict(), 1, alone.state_dict())
+
+
+@pytest.mark.parametrize("scores", ["product", "cosine"])
+@pytest.mark.parametrize("name", ["mf", "lightgcn", "cdae"])
+def test_an_item_bias_is_added_however_a_model_is_asked(name, scores):
+    made = [make_model(name, TRAIN, (1, 2), dim=5, scores=scores, item_bias=on).eval() for on in (True, False)]
+    biased, without = made
+    bias = biased.decoder_bias if name == "cdae" else biased.bias
+    if scores == "cosine":
+        assert not bias.weight.any(), "before it is learned"
+    for model in made:
+        spread(model)
+    without.load_state_dict({key: biased.state_dict()[key] for key in without.state_dict()})
+    users, history = torch.tensor([7, 2, 19]), torch.tensor([1, 4, 6])
+    if name == "cdae" and scores == "product":  # which has a bias anyhow
+        expected = without.score_all(users)
+        torch.testing.assert_close(biased.score_all(users), expected)
+    else:
+        expected = without.score_all(users) + bias.weight.mT
+        torch.testing.assert_close(biased.score_all(users), expected)
+        if name != "mf":
+            torch.testing.assert_close(biased.fold_in(history), without.fold_in(history) + bias.weight.squeeze(-1))
+    pairs = torch.tensor([[3, 1, 4]] * 2)
+    both = users.expand(2, -1)
+    torch.testing.assert_close(biased(both, pairs), expected.gather(2, pairs.unsqueeze(2)).squeeze(2))
+    of_users, of_items = biased.factors(both)
+    torch.testing.assert_close(of_users @ of_items.mT, expected)
+
+
+@pytest.mark.parametrize("name", ["mf", "lightgcn", "cdae"])
+def test_softmax_learns_from_the_bias_what_is_popular(name):
+    method, _ = train_small(name, "softmax", (3, 4), epochs=10, model__scores="cosine", model__item_bias=True)
+    learned = method.target.decoder_bias if name == "cdae" else method.target.bias
+    popular = small_data().training_csr().popularity()
+    for bias in learned.weight.detach().squeeze(-1).numpy():
+        assert np.corrcoef(bias, np.log1p(popular))[0, 1] > 0.7
+    alone, _ = train_small(name, "softmax", (4,), epochs=10, model__scores="cosine", model__item_bias=True)
+    assert_same_run(method.state_dict(), 1, alone.state_dict())

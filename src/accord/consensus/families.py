@@ -26,6 +26,7 @@ from accord.training.trainer import TrainConfig
 
 MOST_TRIALS = 8  # of a family before the best are refined, and of each that is refined; plain ones come on top
 REFINED = 5  # families that are tried further while the budget lasts: those whose best leads
+ROUNDS = 4  # of that, each closer to the best; after the first, several seeds of the learned ones
 ONE_FAMILY = 0.66  # of the budget, at most, for one trial of a family and its last fit
 COARSE = 0.5  # of the budget, at most, for trying every family: each gets the same share
 VOTERS = 3  # trials of a family that may vote: the best, and others that are near the best of all families
@@ -59,8 +60,21 @@ class Range:
         low, high = self.low, self.high
         return math.log(value / low) / math.log(high / low) if self.by_logarithm else (value - low) / (high - low)
 
+    @property
+    def text(self) -> str:
+        return f"{self.low:g} to {self.high:g}{' (log)' if self.by_logarithm else ''}"
+
     def _between(self, share: float) -> float:
         return self.low + (self.high - self.low) * share
+
+
+class Switch(Range):
+    """On or off."""
+
+    text = "on or off"
+
+    def at(self, share: float) -> float:
+        return share >= 0.5
 
 
 def halton(number: int, base: int) -> float:
@@ -109,15 +123,24 @@ class Family:
     def most_trials(self) -> int:
         return MOST_TRIALS + self.plain
 
-    def refined(self, best: Member) -> list[Member]:
-        """Points around the best of its trials, within a third of each range."""
+    def refined(self, best: Member, closer: int = 0) -> list[Member]:
+        """Points around the best of its trials, within a third of each range, later by half of that and so on."""
         middle = {name: span.share(self._value(best, name)) for name, span in self.ranges.items()}
-        return [self.member(self._point(number, middle)) for number in range(1, MOST_TRIALS if self.ranges else 1)]
+        numbers = range(1 + closer * (MOST_TRIALS - 1), 1 + (closer + 1) * (MOST_TRIALS - 1) if self.ranges else 1)
+        points = [self.member(self._point(number, middle, width=2**-closer / 3)) for number in numbers]
+        return [point for point in points if point.options != best.options]
 
-    def _point(self, number: int, middle: Mapping[str, float], names: Sequence[str] = ()) -> dict[str, float]:
+    def averaged(self, best: Member) -> list[Member]:
+        """The best of its trials as the mean of several seeds, if it is learned and has one."""
+        again = best.model_copy(update={"seeds": SEEDS, "epochs": None})
+        return [again] if self.method is not None and best.seeds == 1 else []
+
+    def _point(
+        self, number: int, middle: Mapping[str, float], names: Sequence[str] = (), width: float = 1.0
+    ) -> dict[str, float]:
         shares = zip(self.ranges.items(), (halton(number, base) for base in (2, 3, 5, 7)), strict=False)
         return {
-            name: span.at(min(1.0, max(0.0, middle[name] + (share - 0.5) / 3)) if middle else share)
+            name: span.at(min(1.0, max(0.0, middle.get(name, 0.5) + (share - 0.5) * width)))
             for (name, span), share in shares
             if name in names or not names
         }
@@ -236,7 +259,11 @@ ON_GPU = {
     "train.epochs": 24,
 }  # of many items
 FROM_GRAPH = {0.2: {**FACTORS, "train.lr": 0.01, "train.epochs": 10}}
-SOFTMAX = {"method.temperature": _log(0.1, 0.4), "model.dim": _log(48, 192, whole=True)}
+SOFTMAX = {
+    "method.temperature": _log(0.1, 0.4),
+    "model.dim": _log(48, 192, whole=True),
+    "model.item_bias": Switch(0, 1),
+}
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
 NEXT_KNN = {"model.reach": _log(1.5, 30), "model.half_life": _log(1.5, 12), "model.balance": Range(0.4, 1)}

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from accord.consensus.families import LARGE, NEAR, PAYS, REFINED, VOTERS, Family, Search, plan_search
+from accord.consensus.families import LARGE, NEAR, PAYS, REFINED, ROUNDS, VOTERS, Family, Search, plan_search
 from accord.consensus.members import Candidate, MemberTraining
 from accord.models.base import Shape, memory_of
 from accord.models.consensus import Member, vote
@@ -72,19 +72,31 @@ class _Search:
         return True
 
     def refine(self) -> None:
-        """While the budget lasts, try more of the families that lead, in turn."""
-        leading = sorted((family for family in self.plan.families if self.candidates[family.name]), key=self._lead)
-        leading = leading[::-1][:REFINED]
-        more = [family.refined(self.candidates[family.name][0].member) for family in leading]
-        for family, member in (pair for turn in zip_longest(*more) for pair in zip(leading, turn, strict=True)):
-            if member is None:
-                continue
-            seconds = family.trial_seconds(self.shape, member)
-            if self.seconds + seconds > self.budget:
-                continue
-            self.seconds += seconds
-            if not self.try_all(family, [member]):
-                break
+        """While the budget lasts, try more of the families that lead, in turn; the mean of several seeds; and more,
+        closer to the best."""
+        for number in range(ROUNDS):
+            leading = sorted((family for family in self.plan.families if self.candidates[family.name]), key=self._lead)
+            leading = leading[::-1][:REFINED]
+            best = [self.candidates[family.name][0].member for family in leading]
+            more = [family.refined(one, number) for family, one in zip(leading, best, strict=True)]
+            if number == 1:
+                more = [[*family.averaged(one), *rest] for family, one, rest in zip(leading, best, more, strict=True)]
+            turns = (one for turn in zip_longest(*more) for one in zip(leading, turn, best, strict=True))
+            for family, member, before in turns:
+                if member is None or not self._affords(family, member, before):
+                    continue
+                if not self.try_all(family, [member]):
+                    return
+
+    def _affords(self, family: Family, member: Member, before: Member) -> bool:
+        """Whether a trial fits into the budget, with its last fit as far as that takes longer than that of the best
+        before it; if so, what it takes is spent."""
+        seconds, planned = (family.trial_seconds(self.shape, each) for each in (member, before))
+        seconds += max(0.0, seconds - planned)
+        if self.seconds + seconds > self.budget:
+            return False
+        self.seconds += seconds
+        return True
 
     def best_of(self, family: Family, fades: bool) -> list[Candidate]:
         """The best of a family, next to it the same with a history that fades, where that pays, and the next best."""

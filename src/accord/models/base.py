@@ -59,8 +59,8 @@ class Shape:
 
     @classmethod
     def of(cls, train: Csr) -> Shape:
-        counts = train.counts, train.popularity()
-        return cls(train.num_users, train.num_items, len(train.items), *(int(np.dot(n, n)) for n in counts))
+        by_user, by_item = (int(np.dot(n, n)) for n in (train.counts, train.popularity()))
+        return cls(train.num_users, train.num_items, len(train.items), by_user, by_item)
 
 
 class Cost(NamedTuple):

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from accord.data.csr import Csr
 from accord.kernels.lookups import places_of, row_dot, run_offsets
 from accord.models.base import MOST_WIDE, Model, Setup
-from accord.models.mf import START_OF_COSINES, ProductOrCosine, start_from_factors
+from accord.models.mf import START_OF_COSINES, ProductOrCosine, biased, start_from_factors, with_bias
 from accord.nn.layers import Embedding, Linear, Streams, unit
 from accord.protocol import OwnRules, rule
 
@@ -91,7 +91,12 @@ class CDAE(Model):
         self.decoder = Embedding(
             setup.runs, setup.num_items, config.dim, START_OF_COSINES, None if self.cosine else bound
         )
-        self.decoder_bias = None if self.cosine else Embedding(setup.runs, setup.num_items, 1, bound=bound)
+        # products always have one
+        self.decoder_bias = (
+            Embedding(setup.runs, setup.num_items, 1, std=0.0, bound=None if self.cosine else bound)
+            if config.item_bias or not self.cosine
+            else None
+        )
         self.dropout = Streams(setup.seeds, "cdae dropout")
         self.recordable = setup.runs * len(train.items) <= MOST_RECORDED
         for name, array in (("ptr", train.ptr), ("items", train.items), ("item_counts", train.popularity())):
@@ -105,14 +110,10 @@ class CDAE(Model):
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         hidden, place = self.encode_each(users)
-        scores = row_dot(hidden, self._decoder(), place, items)
-        return scores if self.decoder_bias is None else scores + self.decoder_bias(items).squeeze(-1)
+        return biased(row_dot(hidden, self._decoder(), place, items), self.decoder_bias, items)
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        hidden, decoder = self.encode(list(users)).view(*users.shape, -1), self._decoder()
-        if self.decoder_bias is None:
-            return hidden, decoder
-        return F.pad(hidden, (0, 1), value=1.0), torch.cat([decoder, self.decoder_bias.weight], -1)
+        return with_bias(self.encode(list(users)).view(*users.shape, -1), self._decoder(), self.decoder_bias)
 
     def _decoder(self) -> Tensor:
         return unit(self.decoder.weight) if self.cosine else self.decoder.weight
@@ -184,14 +185,12 @@ class CDAE(Model):
     def score_all(self, users: Tensor) -> Tensor:
         num_runs = len(self.encoder.weight)
         hidden = self.encode([users] * num_runs).view(num_runs, len(users), -1)
-        scores = hidden @ self._decoder().mT
-        return scores if self.decoder_bias is None else scores.add_(self.decoder_bias.weight.mT)  # it may be large
+        return biased(hidden @ self._decoder().mT, self.decoder_bias)
 
     def fold_in(self, history: Tensor) -> Tensor:
         values = self._scaled(torch.tensor(len(history)), self.item_counts[history].clamp(min=1))
         hidden = self._hidden(torch.einsum("rnd,n->rd", self.encoder.weight[:, history], values) + self.encoder.bias)
-        scores = torch.einsum("rd,rid->ri", hidden, self._decoder())
-        return scores if self.decoder_bias is None else scores + self.decoder_bias.weight.squeeze(-1)
+        return biased(torch.einsum("rd,rid->ri", hidden, self._decoder()).unsqueeze(1), self.decoder_bias).squeeze(1)
 
     def item_vectors(self) -> Tensor:
         return self.decoder.weight[0]

@@ -12,7 +12,7 @@ from torch import Tensor
 from accord.data.csr import Csr
 from accord.kernels.lookups import row_dot, take_rows
 from accord.models.base import MOST_WIDE, Model, Setup
-from accord.models.mf import ProductOrCosine, start_from_factors
+from accord.models.mf import ProductOrCosine, biased, start_from_factors, with_bias
 from accord.nn.graph import Graph, propagate
 from accord.nn.layers import Embedding, unit
 
@@ -31,6 +31,7 @@ class LightGCN(Model):
         super().__init__(config, setup)
         self.user = Embedding(setup.runs, setup.num_users, config.dim, std=0.1)
         self.item = Embedding(setup.runs, setup.num_items, config.dim, std=0.1)
+        self.bias = Embedding(setup.runs, setup.num_items, 1, std=0.0) if config.item_bias else None
         self.graph = interaction_graph(setup.train)
         self._cached: tuple[tuple[int, int], dict[int | None, Tensor]] | None = None
         self._item_counts = torch.from_numpy(setup.train.popularity())
@@ -51,7 +52,7 @@ class LightGCN(Model):
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         vectors = self._current()
-        return row_dot(vectors, vectors, users, items + self.num_users)
+        return biased(row_dot(vectors, vectors, users, items + self.num_users), self.bias, items)
 
     def _current(self) -> Tensor:
         """The propagated vectors, with gradients where they are wanted."""
@@ -59,11 +60,11 @@ class LightGCN(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         vectors = self._vectors()
-        return vectors.index_select(1, users) @ vectors[:, self.num_users :].mT
+        return biased(vectors.index_select(1, users) @ vectors[:, self.num_users :].mT, self.bias)
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
         vectors = self._current()
-        return take_rows(vectors, users), vectors[:, self.num_users :]
+        return with_bias(take_rows(vectors, users), vectors[:, self.num_users :], self.bias)
 
     def item_vectors(self) -> Tensor:
         return self.propagated()[0, self.num_users :]
@@ -90,7 +91,8 @@ class LightGCN(Model):
         counts = self._item_counts.to(history.device)[history] + 1
         weight = 1 / torch.sqrt(counts * len(history))
         vector = torch.einsum("rnd,n->rd", sent[:, history], weight.to(sent)) * num_layers / (num_layers + 1)
-        return torch.einsum("rd,rid->ri", self._scaled(vector), self._vectors()[:, self.num_users :])
+        scores = torch.einsum("rd,rid->ri", self._scaled(vector), self._vectors()[:, self.num_users :])
+        return biased(scores.unsqueeze(1), self.bias).squeeze(1)
 
 
 def interaction_graph(train: Csr) -> Graph:

@@ -32,7 +32,20 @@ class ProductOrCosine(BaseConfig):
     start: Literal["random", "factors"] = Field(
         "random", description="where vectors start: at random, or near the factors of the graph of users and items"
     )
-    omit_when_default: ClassVar[tuple[str, ...]] = ("scores", "start")
+    item_bias: bool = Field(False, description="a number for each item, added to its scores: how popular it is")
+    omit_when_default: ClassVar[tuple[str, ...]] = ("scores", "start", "item_bias")
+
+
+def with_bias(users: Tensor, items: Tensor, bias: Embedding | None) -> tuple[Tensor, Tensor]:
+    """Vectors of users and items, with one more dimension by which their products have the bias of each item."""
+    return (users, items) if bias is None else (F.pad(users, (0, 1), value=1.0), torch.cat([items, bias.weight], -1))
+
+
+def biased(scores: Tensor, bias: Embedding | None, items: Tensor | None = None) -> Tensor:
+    """Scores with the bias of each item: of pairs with these items [R, B], or [R, B, I] with all."""
+    if bias is None:
+        return scores
+    return scores.add_(bias.weight.mT) if items is None else scores + bias(items).squeeze(-1)
 
 
 def start_from_factors(train: Csr, users: nn.Parameter | None, *items: nn.Parameter) -> None:
@@ -77,6 +90,7 @@ class MF(Model):
         std = START_OF_COSINES if self.cosine else 0.01
         self.user = Embedding(setup.runs, setup.num_users, config.dim, std=std)
         self.item = Embedding(setup.runs, setup.num_items, config.dim, std=std)
+        self.bias = Embedding(setup.runs, setup.num_items, 1, std=0.0) if config.item_bias else None
 
     def begin(self, train: Csr) -> None:
         if self.config.start == "factors":
@@ -87,14 +101,16 @@ class MF(Model):
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         if self.cosine:
-            return (self._scaled(self.user(users)) * self._scaled(self.item(items))).sum(-1)
-        return pair_dot(self.user, self.item, users, items)
+            scores = (self._scaled(self.user(users)) * self._scaled(self.item(items))).sum(-1)
+        else:
+            scores = pair_dot(self.user, self.item, users, items)
+        return biased(scores, self.bias, items)
 
     def score_all(self, users: Tensor) -> Tensor:
-        return self._scaled(self.user.weight[:, users]) @ self._scaled(self.item.weight).mT
+        return biased(self._scaled(self.user.weight[:, users]) @ self._scaled(self.item.weight).mT, self.bias)
 
     def factors(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        return self._scaled(self.user(users)), self._scaled(self.item.weight)
+        return with_bias(self._scaled(self.user(users)), self._scaled(self.item.weight), self.bias)
 
     def item_vectors(self) -> Tensor:
         return self.item.weight[0]
