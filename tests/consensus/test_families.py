@@ -84,6 +84,14 @@ def test_ease_is_tried_with_plain_penalties_first():
     assert all(len(options) == 3 for options in others[5:])
 
 
+def test_ease_has_its_penalties_wherever_the_budget_holds_them():
+    large = Shape(17_000, 4_400, 180_000, 12_000_000, 30_000_000, 12_000)
+    plan = plan_search(large, 120)
+    (count,) = (n for family, n in zip(plan.families, plan.counts, strict=True) if family.name == "ease")
+    assert count == 6
+    assert plan.seconds <= 120
+
+
 def test_a_softmax_starts_from_factors_where_its_epochs_are_dear():
     large = Shape(17_000, 16_000, 58_000, 4_700_000, 1_700_000, 4_300)
     for shape, start in (SMALL, None), (large, "factors"):

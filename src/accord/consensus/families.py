@@ -28,7 +28,7 @@ MOST_TRIALS = 8  # of a family before the best are refined, and of each that is 
 REFINED = 5  # families that are tried further while the budget lasts: those whose best leads
 ROUNDS = 4  # of that, each closer to the best; after the first, several seeds of the learned ones
 ONE_FAMILY = 0.66  # of the budget, at most, for one trial of a family and its last fit
-COARSE = 0.5  # of the budget, at most, for trying every family: each gets the same share
+COARSE = 0.25  # of the budget, at most, for trying every family: each gets the same share
 VOTERS = 3  # trials of a family that may vote: the best, and others that are near the best of all families
 NEAR = 0.95  # of the NDCG of the best
 LARGE = 2**28  # bytes of a trained member, beyond which only the best trial of a family stays in memory
@@ -97,6 +97,7 @@ class Family:
     options: Mapping[str, Any] = field(default_factory=dict)  # of all its trials
     seeds: int = 1
     plain: int = 0  # trials that vary the first option alone, before those that vary all
+    least: int = 1  # trials, whatever its share, where the budget holds them
     share: float = ONE_FAMILY  # of the budget, at most, for one trial and its last fit
     cheaper: Mapping[float, Mapping[str, Any]] = field(default_factory=dict)  # options of all its trials where one and
     # its last fit would take more than so much of the budget
@@ -260,9 +261,9 @@ ON_GPU = {
 }  # of many items
 FROM_GRAPH = {0.2: {**FACTORS, "train.lr": 0.01, "train.epochs": 10}}
 SOFTMAX = {
+    "model.item_bias": Switch(0, 1),
     "method.temperature": _log(0.1, 0.4),
     "model.dim": _log(48, 192, whole=True),
-    "model.item_bias": Switch(0, 1),
 }
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
@@ -276,18 +277,18 @@ ATTENTION_ON_GPU = {"train.lr": 0.003, "train.batch_size": None, "model.dim": 12
 # In the order in which a budget is given to them.
 FAMILIES: tuple[Family, ...] = (
     Family("popularity"),
-    Family("ease", EASE, plain=5, share=0.2),
+    Family("ease", EASE, plain=5, least=6, share=0.2),
     Family("sparse-ease", EASE, plain=5),
     Family("next-knn", NEXT_KNN, in_order=True),
     Family("slist", SLIST, share=0.3, in_order=True),
     Family("sasrec", SASREC, "softmax", ATTENTION, learning=_by_tokens, in_order=True),
-    Family("cdae", SOFTMAX, "softmax", HISTORY, cheaper=FROM_HISTORY, learning=_by_softmax(18)),
+    Family("cdae", SOFTMAX, "softmax", HISTORY, plain=1, cheaper=FROM_HISTORY, learning=_by_softmax(18)),
     Family(
         "item-knn",
         {"model.k": _log(30, 1000, whole=True), "model.balance": Range(0.3, 1), "model.shrink": _log(1, 300)},
     ),
     Family("ials", IALS, options={"model.dim": 64, "model.alpha": 0.1, "model.penalty": 0.01}),
-    Family("mf", SOFTMAX, "softmax", COSINE, share=0.3, cheaper=FROM_PAIRS, learning=_by_softmax(24)),
+    Family("mf", SOFTMAX, "softmax", COSINE, plain=1, share=0.3, cheaper=FROM_PAIRS, learning=_by_softmax(24)),
     Family("user-knn", {"model.k": _log(50, 1000, whole=True), "model.shrink": _log(1, 300)}, share=0.2),
     Family("graph-filter", {"model.power": Range(0.1, 1.5)}),
     Family("graph-filter", GF_CF, options={"model.power": 1.0, "model.factors": 256}, called="gf-cf"),
@@ -296,6 +297,7 @@ FAMILIES: tuple[Family, ...] = (
         SOFTMAX,
         "softmax",
         {**COSINE, "model.num_layers": 2},
+        plain=1,
         share=0.25,
         cheaper=FROM_GRAPH,
         learning=_by_softmax(16),
@@ -371,8 +373,8 @@ def plan_search(
     counts, share = [], COARSE * spare / len(tried)
     for family in tried:
         each = [family.seconds(shape, count, has_times) for count in range(1, family.most_trials + 1)]
-        fitting = [n for n, seconds in enumerate(each, 1) if seconds <= share and total + seconds - each[0] <= spare]
-        counts.append(max(fitting, default=1))
+        wanted = [n for n, seconds in enumerate(each, 1) if seconds <= share or n <= family.least]
+        counts.append(max((n for n in wanted if total + each[n - 1] - each[0] <= spare), default=1))
         total += each[counts[-1] - 1] - each[0]
     total += fits * _learning_seconds(shape, labels) if labels else 0.0
     return Search(tuple(tried), tuple(counts), total, tuple(left_out), teaching)

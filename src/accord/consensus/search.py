@@ -72,15 +72,17 @@ class _Search:
         return True
 
     def refine(self) -> None:
-        """While the budget lasts, try more of the families that lead, in turn; the mean of several seeds; and more,
-        closer to the best."""
+        """While the budget lasts, try more of the families that lead, in turn: first the plain trials that the plan has
+        left out, in the second round the mean of several seeds, and in each points closer to the best."""
+        counts = {family.name: count for family, count in zip(self.plan.families, self.plan.counts, strict=True)}
         for number in range(ROUNDS):
             leading = sorted((family for family in self.plan.families if self.candidates[family.name]), key=self._lead)
             leading = leading[::-1][:REFINED]
             best = [self.candidates[family.name][0].member for family in leading]
             more = [family.refined(one, number) for family, one in zip(leading, best, strict=True)]
-            if number == 1:
-                more = [[*family.averaged(one), *rest] for family, one, rest in zip(leading, best, more, strict=True)]
+            for family, one, trials in zip(leading, best, more, strict=True):
+                plain = family.trials(1 + family.plain)[counts[family.name] :]
+                trials[:0] = [plain, family.averaged(one), [], []][number]
             turns = (one for turn in zip_longest(*more) for one in zip(leading, turn, best, strict=True))
             for family, member, before in turns:
                 if member is None or not self._affords(family, member, before):
