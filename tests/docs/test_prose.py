@@ -14,7 +14,7 @@ from accord_lab.paper.reproduce import EXPERIMENTS
 from helpers import small_data
 
 DOCS = Path(__file__).parents[2] / "docs"
-NUMBERS = {1: "one", 3: "three", 5: "five", 6: "six", 8: "eight"}
+NUMBERS = {1: "one", 3: "three", 4: "four", 5: "five", 6: "six", 8: "eight"}
 
 
 def words(name: str) -> str:
@@ -67,8 +67,12 @@ def test_what_is_said_of_the_search() -> None:
     assert all(
         0.2 in family.cheaper for family in families.FAMILIES if family.method == "softmax" and family.model != "sasrec"
     )
-    assert families.COARSE == 0.5
-    assert "an equal share of half the budget" in text
+    assert families.COARSE == 0.25
+    assert "an equal share of a quarter of the budget" in text
+    (least,) = (family.least for family in families.FAMILIES if family.least > 1)
+    assert f"(`ease`: {NUMBERS[least]} wherever the budget holds them)" in text
+    assert f"with {NUMBERS[families.SEEDS]} seeds of a learned one" in text
+    assert f"and nearer {NUMBERS[families.ROUNDS - 1]} times" in text
     assert f"on at most {evaluate.MOST_SAMPLED:,} users" in text
     assert f"{NUMBERS[votes.STEPS]} times, the member is added" in text
     assert f"on {NUMBERS[votes.DRAWS]} draws" in text
