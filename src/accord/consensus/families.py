@@ -128,8 +128,7 @@ class Family:
         """Points around the best of its trials, within a third of each range, later by half of that and so on."""
         middle = {name: span.share(self._value(best, name)) for name, span in self.ranges.items()}
         numbers = range(1 + closer * (MOST_TRIALS - 1), 1 + (closer + 1) * (MOST_TRIALS - 1) if self.ranges else 1)
-        points = [self.member(self._point(number, middle, width=2**-closer / 3)) for number in numbers]
-        return [point for point in points if point.options != best.options]
+        return [self.member(self._point(number, middle, width=2**-closer / 3)) for number in numbers]
 
     def averaged(self, best: Member) -> list[Member]:
         """The best of its trials as the mean of several seeds, if it is learned and has one."""
