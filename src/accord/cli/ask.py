@@ -22,7 +22,7 @@ def similar(
     k: Annotated[int, typer.Option(help="similar items for each")] = 20,
     choice: o.Choice,
     printed: o.Printed,
-    opening: o.Opening,
+    opening: o.Asking,
 ) -> None:
     """Find the items that are most similar to others, as the model has it."""
     printed.format()
@@ -38,7 +38,7 @@ def score(
     item: Items = None,
     pairs: Pairs = None,
     printed: o.Printed,
-    opening: o.Opening,
+    opening: o.Asking,
 ) -> None:
     """Score pairs of a user and an item: each --user with each --item, or those of a file. Empty if one is unknown."""
     printed.format()
@@ -57,7 +57,7 @@ def explain(
     k: Annotated[int, typer.Option(help="without --item: recommendations to explain")] = 20,
     most: Annotated[int, typer.Option(help="items of the history to name for each")] = 3,
     printed: o.Printed,
-    opening: o.Opening,
+    opening: o.Asking,
 ) -> None:
     """Name the items of a user's history that speak for an item, or without --item for each recommendation."""
     if history is not None and (not user or len(user) != 1):

@@ -107,6 +107,13 @@ def _shown_first(names: Iterable[str], ks: Sequence[int] | None) -> list[str]:
     return [name for name, metric, k in parts if metric in ("recall", "ndcg") and int(k) in ks]
 
 
+def new_items_table(result: dict[str, Any]) -> None:
+    """How well items are recommended that were held out whole, and what they cost the others."""
+    print_table([f"{result['items']:,} items held out whole", "recall@20"], result["recall@20"].items())
+    others = ", ".join(f"{value:.4f} {name}" for name, value in result["others"].items())
+    say(f"ndcg@20 of the other items: {others or 'nothing of theirs was held out'}")
+
+
 def members_table(metrics: dict[str, Any]) -> None:
     """The members of a consensus, the candidates without a vote and the metrics of each; and the notes of training."""
     search = metrics.get("search")

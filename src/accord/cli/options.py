@@ -28,7 +28,7 @@ DataArgument = Annotated[
 Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
 LABELS = "which interactions are real: 'rating>=4', a column of 0 and 1, or a file of user, item, label"
 Labels = Annotated[str | None, typer.Option(help=LABELS)]
-ItemsFile = Annotated[Path | None, typer.Option("--items", help="file of item titles: id, title and any other columns")]
+ItemsFile = Annotated[Path | None, typer.Option("--items", help="file of items: id, title and any other columns")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Cluster = Annotated[
     str | None,
@@ -224,6 +224,19 @@ class Opening:
         from accord.training.plan import find_device
 
         return Recommender.load(run, device=str(find_device(self.device)), allow_imports=self.allow_imports)
+
+
+@dataclass(frozen=True)
+class Asking(Opening):
+    """How a run is opened to be asked."""
+
+    new_items: Annotated[
+        Path | None, typer.Option("--items", help="file of items, new ones too: id, and what is known of each")
+    ] = None
+
+    def open(self, run: Path) -> Any:
+        recommender = super().open(run)
+        return recommender if self.new_items is None else recommender.with_items(self.new_items)
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

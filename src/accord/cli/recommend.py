@@ -33,7 +33,7 @@ def recommend(
     agreement: Annotated[
         bool, typer.Option("--agreement", help="how each member of a consensus places an item, and how many agree")
     ] = False,
-    opening: o.Opening,
+    opening: o.Asking,
 ) -> None:
     """Recommend items to users; for all users as a Parquet file or into a database, in bounded memory."""
     if sum([bool(user), users is not None, all_users]) != 1:
@@ -90,7 +90,7 @@ def _say_unknown(recommender: Any, users: list[str]) -> None:
 
 
 def _for_all(
-    run: Path, target: Any, if_exists: str, part: str | None, k: int, chosen: dict[str, Any], opening: o.Opening
+    run: Path, target: Any, if_exists: str, part: str | None, k: int, chosen: dict[str, Any], opening: o.Asking
 ) -> None:
     """Write the recommendations for all users, or for one part of them, to a Parquet file or into a database."""
     from accord.cli.display import say, step_progress

@@ -11,6 +11,10 @@ import typer
 from accord.cli import options as o
 from accord.errors import InputError
 
+NewItems = Annotated[
+    bool, typer.Option("--new-items", help="fit once more with a tenth of the items held out, and rank these as new")
+]
+
 
 def train(
     data: o.DataArgument,
@@ -47,6 +51,7 @@ def train(
         str | None, typer.Option(help="make sessions of users by their times: a pause of over 30m begins another")
     ] = None,
     items: o.ItemsFile = None,
+    new_items: NewItems = False,
     out: Annotated[Path | None, typer.Option(help="run folder; runs/DATA-MODEL-METHOD if not given")] = None,
     refit: Annotated[
         bool | None,
@@ -63,13 +68,23 @@ def train(
     config = None if recipe is None else recipe / "config.json" if recipe.is_dir() else recipe
     if config is not None and not config.exists():
         raise InputError(f"--recipe {recipe}: {config} does not exist; give a run folder, or the config.json of one.")
+    if new_items and items is None:
+        raise InputError("--new-items goes with --items: give a file that describes the items.")
     options = o.parse_options(set_ or [])
     if budget is not None and (asked := model or method or "auto") != "auto":
         raise InputError(f"--budget is what auto may take to search, and {asked} is no search; leave one of them out.")
     if budget is not None:
         options["model.budget"] = budget
 
-    from accord.cli.display import members_table, metrics_table, say, say_notes, say_seconds, training_progress
+    from accord.cli.display import (
+        members_table,
+        metrics_table,
+        new_items_table,
+        say,
+        say_notes,
+        say_seconds,
+        training_progress,
+    )
 
     began = time.perf_counter()
     dataset = o.load_data(data, log, splitting, labelling, items=items, session_gap=session_gap)
@@ -79,6 +94,7 @@ def train(
     # only now what loads torch: the notes need not wait for it
     from accord.data.split import by_user
     from accord.fitting import RunContext, fit_run
+    from accord.recommender.held_out_items import evaluate_new_items
     from accord.training.plan import find_device, model_and_method, plan
     from accord.training.run import RunSpec
 
@@ -102,6 +118,10 @@ def train(
         )
     members_table(recommender.metrics)
     metrics_table(recommender.metrics, all_metrics, ks)
+    if new_items:  # the run is whole already, whatever comes of it
+        recommender.metrics["new_items"] = evaluate_new_items(recommender)
+        recommender.save(folder, overwrite=True)
+        new_items_table(recommender.metrics["new_items"])
     seconds, report = recommender.metrics["seconds"], None
     if recommender.metrics["mean"]:
         from accord.report.run_report import write_report
@@ -131,12 +151,14 @@ def evaluate(
     *,
     k: Annotated[str | None, typer.Option(help="top-n lengths, as 5,20; those of the training if not given")] = None,
     all_metrics: o.AllMetrics = False,
+    new_items: NewItems = False,
     per_user: Annotated[Path | None, typer.Option(help="Parquet file for the metrics of every user")] = None,
     log: o.Log,
     opening: o.Opening,
 ) -> None:
     """Evaluate a saved run on the test that belongs to it, or on other interactions."""
-    from accord.cli.display import metrics_table, say
+    from accord.cli.display import metrics_table, new_items_table, say
+    from accord.recommender.held_out_items import evaluate_new_items
 
     recommender = opening.open(run)
     ks = o.parse_numbers(k, "--k") if k else None
@@ -148,6 +170,8 @@ def evaluate(
         }
         metrics["runs"] = metrics["runs"][: evaluation.runs]
     metrics_table(metrics, all_metrics, ks)
+    if new_items:
+        new_items_table(evaluate_new_items(recommender))
     if per_user:
         o.put_table(recommender.per_user(evaluation), per_user, "parquet")
         say(f"metrics of {len(evaluation.users)} users: {per_user}")

@@ -21,23 +21,32 @@ OUR_COLUMNS = ("item", "train_count")  # of a run folder's items.parquet
 
 def with_items(dataset: Dataset, source: Any) -> Dataset:
     """The dataset with titles and everything else that the file or frame says about its items."""
-    label = str(source) if isinstance(source, str | Path) else f"the {type(source).__name__} of items"
     if isinstance(source, str | Path) and Path(source).name in catalog.FILM_LISTS and Path(source).is_file():
         films = catalog.as_in_split(dataset.name, catalog.read_films(Path(source)))
-        return with_titles(dataset, films, label)
+        return with_titles(dataset, films, str(source))
+    return _joined(dataset, *read_items(source))
+
+
+def read_items(source: Any) -> tuple[pa.ChunkedArray, pa.Table, str]:
+    """The ids of an items file or frame, its other columns with `title` as the first, and what to call it."""
+    label = str(source) if isinstance(source, str | Path) else f"the {type(source).__name__} of items"
     table, from_text = read.read_all_columns(source)
     id_name, title_name = _columns(label, table.column_names)
     ids = col.ids(label, "item", id_name, col.decoded(table.column(id_name)), from_text)
     if ids.null_count:
         raise col.no_id(label, "item", id_name, ids.null_count, pc.index(pc.is_null(ids), True).as_py())
-    titles = pc.utf8_trim_whitespace(col.decoded(table.column(title_name)).cast(pa.string()))
+    if repeated := len(ids) - len(pc.unique(ids)):
+        raise InputError(f"{label}: {repeated} rows repeat an item id; keep one row for each item.")
+    titles = pa.nulls(len(ids), pa.string())
+    if title_name is not None:
+        titles = pc.utf8_trim_whitespace(col.decoded(table.column(title_name)).cast(pa.string()))
     columns = {"title": pc.if_else(pc.equal(titles, ""), pa.scalar(None, pa.string()), titles)}
     columns |= {name: table.column(name) for name in table.column_names if name not in (id_name, title_name)}
     if taken := [name for name in columns if name in OUR_COLUMNS]:
         raise InputError(
             f"{label}: a column '{taken[0]}' besides the ids has a name that Accord uses itself; rename it."
         )
-    return _joined(dataset, ids, pa.table(columns), label)
+    return ids, pa.table(columns), label
 
 
 def with_titles(dataset: Dataset, titles: dict[int, str], label: str) -> Dataset:
@@ -46,9 +55,6 @@ def with_titles(dataset: Dataset, titles: dict[int, str], label: str) -> Dataset
 
 def _joined(dataset: Dataset, ids: Any, info: pa.Table, label: str) -> Dataset:
     """A row of `info` for each item of the dataset, null where the file has none."""
-    repeated = len(ids) - len(pc.unique(ids))
-    if repeated:
-        raise InputError(f"{label}: {repeated} rows repeat an item id; keep one row for each item.")
     rows = dataset.items.rows(ids)
     present = rows >= 0
     if not present.any():
@@ -57,16 +63,22 @@ def _joined(dataset: Dataset, ids: Any, info: pa.Table, label: str) -> Dataset:
     place[rows[present]] = np.flatnonzero(present)
     aligned = info.take(pa.array(place, mask=place < 0))
     titled = len(aligned) - aligned.column("title").null_count
-    note = f"{label}: titles for {titled:,} of {len(aligned):,} items."
+    what, count = ("titles for", titled) if titled else ("attributes of", int(present.sum()))
+    note = f"{label}: {what} {count:,} of {len(aligned):,} items."
+    if others := len(rows) - int(present.sum()):
+        note += f" {others:,} of its ids are not in the data."
     return replace(dataset, item_info=aligned, notes=(*dataset.notes, note))
 
 
-def _columns(label: str, names: Sequence[str]) -> tuple[str, str]:
+def _columns(label: str, names: Sequence[str]) -> tuple[str, str | None]:
+    """The names of the id and the title column, if there is one."""
     ids = [name for name in names if col.simplified(name) == "id" or col.is_usual("item", name)]
     others = {name: col.simplified(name) for name in names if name not in ids}
     titles = [name for name, simplified in others.items() if simplified == "title"]
     titles = titles or [name for name, simplified in others.items() if simplified.endswith(("title", "name"))]
-    if len(ids) != 1 or len(titles) != 1 or len(set(names)) < len(names):
+    if len(ids) != 1 or len(titles) > 1 or not others:
         has = col.quoted(names)
-        raise InputError(f"{label} must have one column of item ids ('id') and one 'title'; it has {has}.")
-    return ids[0], titles[0]
+        raise InputError(
+            f"{label} must have one column of item ids ('id'), at most one 'title', and any others; it has {has}."
+        )
+    return ids[0], titles[0] if titles else None

@@ -199,8 +199,7 @@ class Answers:
         """
         (user_ids, item_ids), most = self._pairs(users, items), require_count("most", most)
         histories, rows = _by_text(history), self._rows("item", item_ids, self.items)
-        owners, by_pair = user_ids.to_pylist(), dict[int, list[tuple[int, float]]]()
-        by = ""
+        owners, by_pair = user_ids.to_pylist(), dict[int, list[tuple[int, float, str]]]()
         for user in dict.fromkeys(owners):  # all items of a user at once
             places = [number for number, owner in enumerate(owners) if owner == user]
             source: IntArray | int = (
@@ -209,17 +208,17 @@ class Answers:
                 else int(self._rows("user", pa.array([user]), self.users)[0])
             )
             wanted = torch.from_numpy(rows[places]).to(self.lists.ranker.device)
-            by, of_items = self.lists.reasons(wanted, source, most)
-            by_pair |= dict(zip(places, of_items, strict=True))
+            sort, of_items = self.lists.reasons(wanted, source, most)
+            by_pair |= {n: [(*reason, sort) for reason in one] for n, one in zip(places, of_items, strict=True)}
         flat = [(n, rank, *reason) for n in range(len(owners)) for rank, reason in enumerate(by_pair[n], 1)]
-        number, rank, because, value = zip(*flat, strict=True) if flat else ((), (), (), ())
+        number, rank, because, value, by = zip(*flat, strict=True) if flat else ((), (), (), (), ())
         columns = {
             "user": user_ids.take(pa.array(number, pa.int64())),
             "item": self.items.take(rows[list(number)]),
             "rank": pa.array(rank, pa.int32()),
             "because": self.items.take(because),
             "value": pa.array(value, pa.float32()),
-            "by": pa.array([by] * len(flat), pa.string()),
+            "by": pa.array(by, pa.string()),
         }
         return pa.table(columns)
 
@@ -252,8 +251,10 @@ class Answers:
 
     def with_titles(self, table: pa.Table) -> pa.Table:
         """A table with a `title` column after its `item` column, if the run has titles, and one after `because`."""
+        info = self.item_info
+        titled = info is not None and info.column("title").null_count < len(info)
         for name, title in (("item", "title"), ("because", "because_title")):
-            if self.item_info is not None and name in table.column_names:
+            if titled and name in table.column_names:
                 place = table.column_names.index(name) + 1
                 table = table.add_column(place, title, self.titles(table.column(name)))
         return table

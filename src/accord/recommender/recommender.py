@@ -30,6 +30,7 @@ from accord.models import ModelSpec
 from accord.models.consensus import as_run
 from accord.recommender import run_folder, updating
 from accord.recommender.answers import Answers, as_interactions
+from accord.recommender.new_items import WithNewItems
 from accord.recommender.top_n import Agreement, Lists
 from accord.training import checkpoints
 from accord.training.plan import find_device
@@ -47,8 +48,6 @@ class Recommender(Answers):
     Recommender(ease on demo: 1,000 users, 600 items, 40,000 interactions; recall@20 0.3..., ndcg@20 0.1...)
     >>> rec.recommend(["u0001"], k=2).column_names
     ['user', 'rank', 'item', 'score', 'source']
-    >>> rec.similar(["i0007"], k=2).num_rows
-    2
     >>> best = rec.recommend(["u0001"], k=1)
     >>> rec.score(best["user"], best["item"])["score"] == best["score"]
     True
@@ -67,7 +66,7 @@ class Recommender(Answers):
         self.metrics = metrics  # what metrics.json holds
         self.history: list[dict[str, Any]] = []  # what log.jsonl holds
         self.item_info: pa.Table | None = None  # a row for each row of `items`: title, and whatever else is known
-        self._parts: dict[str, Interactions] = {}  # train, valid, test and the rest of the log, for the run folder
+        self.parts: dict[str, Interactions] = {}  # train, valid, test and the rest of the log, for the run folder
         self.evaluation: Evaluation | None = None  # on the test, of what was just trained
 
     @property
@@ -116,14 +115,12 @@ class Recommender(Answers):
             **evaluation.summary(),
             "seconds": {},
             "device": str(recommender.device),
-        }
-        if trained.notes:
-            recommender.metrics["notes"] = list(trained.notes)
+        } | ({"notes": list(trained.notes)} if trained.notes else {})
         return recommender
 
     def _set_parts(self, data: Dataset, parts: dict[str, Interactions]) -> None:
         """Store the parts of the log; what users have in neither training nor validation is not recommended either."""
-        self._parts, self.owned, self.outside = parts, self.seen.merge(data.csr(parts["rest"])), data.outside
+        self.parts, self.owned, self.outside = parts, self.seen.merge(data.csr(parts["rest"])), data.outside
 
     def evaluate_members(self, trained: Trained, relevant: Relevant) -> None:
         """Add to the metrics how well each candidate of a consensus recommends alone, also those without a vote: their
@@ -146,7 +143,7 @@ class Recommender(Answers):
 
     def everything(self) -> Dataset:
         """The whole log as training data."""
-        train, valid, rest = (self._parts[name] for name in ("train", "valid", "rest"))
+        train, valid, rest = (self.parts[name] for name in ("train", "valid", "rest"))
         log = Dataset("everything", train, valid, rest, self.users, self.items, outside=self.outside)
         return log.everything()
 
@@ -196,14 +193,14 @@ class Recommender(Answers):
 
     def relevant(self) -> Relevant:
         """The test that belongs to the run."""
-        rows = self._parts["test"].rows_in(self.users, self.items)
+        rows = self.parts["test"].rows_in(self.users, self.items)
         pairs = Csr.of(*rows, len(self.users), len(self.items), unique=False)
         return Relevant.of_pairs(pairs, self.seen)
 
     @property
     def trained_on(self) -> Interactions:
         """The training interactions under the caller's ids, with their values where they had any."""
-        return self._parts["train"]
+        return self.parts["train"]
 
     def ranked(
         self, relevant: Relevant, ks: Sequence[int], on_progress: Callable[[int], None] | None = None
@@ -225,11 +222,10 @@ class Recommender(Answers):
     @property
     def chosen(self) -> int:
         """The run that recommends: the best on validation where that was measured, else the first."""
-        values = [entry.get("valid_ndcg@20") or 0.0 for entry in self.metrics["runs"]]
-        return int(np.argmax(values))
+        return int(np.argmax([entry.get("valid_ndcg@20") or 0.0 for entry in self.metrics["runs"]]))
 
     @property
-    def _chosen_spec(self) -> RunSpec:
+    def chosen_spec(self) -> RunSpec:
         return self.run.with_seeds(self.run.config.seeds[self.chosen :][:1])
 
     @cached_property
@@ -239,7 +235,7 @@ class Recommender(Answers):
             return self.method
         runs, chosen = self.num_runs, self.chosen
         sliced = {name: t.view(-1, runs, *t.shape[1:])[:, chosen] for name, t in self.method.state_dict().items()}
-        one = self._chosen_spec.build(self.train).to(self.device)
+        one = self.chosen_spec.build(self.train).to(self.device)
         one.load_state_dict(sliced)
         return one.eval()
 
@@ -253,9 +249,12 @@ class Recommender(Answers):
     @cached_property
     def opinions(self) -> Agreement:
         """How the members of a consensus place items."""
-        if self.final is not None:
-            return self.final.opinions
-        return Agreement(self.method, self.owned, [member.label for member in self.run.members])
+        model = self.final or self
+        return Agreement(model.method, model.owned, [member.label for member in model.run.members])
+
+    def with_items(self, items: Any) -> WithNewItems:
+        """What it answers with new items, which a file or frame describes beside those of the training."""
+        return WithNewItems(self, items)
 
     def beliefs(self, interactions: Interactions | Any) -> pa.Table:
         """What the trained method believes of each pair, a probability of being real: user, item, belief; the mean
@@ -293,7 +292,7 @@ class Recommender(Answers):
         models need a training. `without_learned`: a consensus goes on without the votes of its learned members, which
         take longest. What `metrics` has of accuracy is of before.
         """
-        run = self._chosen_spec
+        run = self.chosen_spec
         if without_learned and run.members:
             run = updating.with_solved_only(run)
         method = self._chosen_method if self.final is None else self.final.method
@@ -318,7 +317,7 @@ class Recommender(Answers):
         parts = {
             "users": pa.table({"user": self.users.ids}),
             "items": pa.table({"item": self.items.ids, "train_count": self.train.popularity(), **info}),
-            "test": self._parts["test"].table.select(pair.names).cast(pair),
+            "test": self.parts["test"].table.select(pair.names).cast(pair),
         } | ({} if self.outside is None else {"outside": self.outside.table})
         with staged(folder, last="metrics.json") as place:
             write_json(place / "config.json", {"accord": __version__, **self.run.config.model_dump(mode="json")})
@@ -329,7 +328,7 @@ class Recommender(Answers):
                 with replacing(place / f"{name}.parquet") as path:
                     pq.write_table(table, path)
             with replacing(place / "seen.parquet") as path:
-                run_folder.write_seen(path, self._parts, self.users, self.items)
+                run_folder.write_seen(path, self.parts, self.users, self.items)
             with replacing(place / "log.jsonl") as path:
                 path.write_text("".join(json.dumps(entry) + "\n" for entry in self.history))
             write_json(place / "metrics.json", self.metrics)
@@ -379,7 +378,7 @@ class Recommender(Answers):
             if alone:
                 recommender.evaluation = run_folder.read_evaluation(folder / run_folder.EVALUATION, users)
             if "refit" in metrics:
-                one, name = recommender._chosen_spec, run_folder.REFIT
+                one, name = recommender.chosen_spec, run_folder.REFIT
                 again = built if alone else run_folder.read_method(folder / name, one, whole, users, items).to(place)
                 recommender.take_over(one, again, whole)
             if "title" in item_table.column_names:

@@ -85,6 +85,13 @@ class _Judged(Member):
     test_ndcg: float | None = Field(None, alias="test_ndcg@20", allow_inf_nan=False)
 
 
+class _NewItems(_Content):
+    items: int
+    users: int
+    recall: Figures = Field(alias="recall@20")
+    others: Figures
+
+
 class _Metrics(_Content):
     """What metrics.json says."""
 
@@ -101,6 +108,7 @@ class _Metrics(_Content):
     device: str
     members: list[_Judged] = []
     refit: dict[str, Any] = {}
+    new_items: _NewItems | None = None
 
 
 class _Epoch(_Content):

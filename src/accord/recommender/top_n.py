@@ -111,21 +111,25 @@ class Lists:
     @torch.inference_mode()
     def reasons(self, items: Tensor, source: int | Rows, limit: int = REASONS) -> Reasons:
         """Why items [m] are recommended to a training user, or for a history of distinct items, the latest last."""
-        user = source if isinstance(source, int) else None
-        history = (
-            source if not isinstance(source, int) else self.train.items[slice(*self.train.ptr[source : source + 2])]
-        )
+        user, history = source if isinstance(source, int) else None, self._history(source)
         rows = torch.from_numpy(history).to(items)
         if not len(rows) or not len(items):
             return Reasons("similarity", [[] for _ in range(len(items))])
         added = self.method.target.contributions(rows, items, user)
         strength = self.similar.between(items, rows) if added is None else added[0].mT  # [m, n]
-        values, places = strength.topk(min(limit, len(rows)), dim=1)
-        of_items = [
+        return Reasons("similarity" if added is None else "contribution", self._strongest(strength, history, limit))
+
+    def _history(self, source: int | Rows) -> Rows:
+        return source if not isinstance(source, int) else self.train.items[slice(*self.train.ptr[source : source + 2])]
+
+    @staticmethod
+    def _strongest(strength: Tensor, history: Rows, limit: int) -> list[list[tuple[int, float]]]:
+        """Of each row of strengths [m, n] the items of the history [n] with the largest, if they are above zero."""
+        values, places = strength.topk(min(limit, len(history)), dim=1)
+        return [
             [(int(history[place]), value) for value, place in zip(*both, strict=True) if value > 0]
             for both in zip(values.tolist(), places.tolist(), strict=True)
         ]
-        return Reasons("similarity" if added is None else "contribution", of_items)
 
     def _fold_in(self, history: Tensor) -> Tensor | None:
         """Scores [I] from a history: by the model or, if it cannot, the mean of the most similar users' scores.

@@ -31,8 +31,8 @@ def grown(log: Dataset, new: Interactions, run: RunSpec, items: Any = None) -> D
 
     `items`: a file or frame of item titles, for new items; what is known of the others stays where there is none.
     """
-    users, user_ids = _union(log.users, new.user_ids, "user")
-    all_items, item_ids = _union(log.items, new.item_ids, "item")
+    users, user_ids = union(log.users, new.user_ids, "user")
+    all_items, item_ids = union(log.items, new.item_ids, "item")
     new = Interactions(new.rows, (user_ids, item_ids))
     old = log.train
     if old.has_time != new.has_time:
@@ -51,7 +51,7 @@ def grown(log: Dataset, new: Interactions, run: RunSpec, items: Any = None) -> D
     return data if items is None else with_items(data, items)
 
 
-def _union(old: IdMap, new: IdMap, kind: str) -> tuple[IdMap, IdMap]:
+def union(old: IdMap, new: IdMap, kind: str) -> tuple[IdMap, IdMap]:
     """The ids of both, and the new ones in the type of the old."""
     ids = new.ids
     if ids.type != old.ids.type:

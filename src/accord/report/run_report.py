@@ -12,7 +12,7 @@ from accord.recommender.recommender import Recommender
 from accord.report.accuracy import metrics, summary, users
 from accord.report.page import Fact, Page, Section
 from accord.report.runs import Entry, Runs
-from accord.report.sections import members, recommendations
+from accord.report.sections import members, new_items, recommendations
 from accord.report.tables import Cell, Table
 
 PARTS = ("users", "items", "train", "valid", "test")
@@ -41,6 +41,8 @@ def _page(runs: Runs) -> Page:
         members(runs, page.section("Members and votes"))
     recommendations(runs, page.section("Recommendations"))
     users(runs, page.section("Accuracy by user history", folded=True))
+    if any("new_items" in one.recommender.metrics for one in runs.runs):
+        new_items(runs, page.section("New items"))
     _data_and_settings(runs, page.section("Data and settings", folded=True))
     _how_to_reproduce(runs, page.section("How to reproduce", folded=True))
     return page
