@@ -102,3 +102,18 @@ def fixed_split(folder):
         lines = [f"{user}\t{item}\n" for user, row in enumerate(items) for item in row]
         (folder / f"{folder.name}.{part}").write_text("".join(lines))
     return folder
+
+
+KINDS = ("drama", "comedy", "war", "crime")
+
+
+def log_of_kinds(items: int = 100, users: int = 120, each: int = 16) -> pa.Table:
+    """Every user likes items of one kind; item n is of kind n modulo 4."""
+    rng = np.random.default_rng(0)
+    taken = [4 * rng.permutation(items // 4)[:each] + user % 4 for user in range(users)]
+    ids = [f"i{item:03}" for item in np.concatenate(taken)]
+    return pa.table({"user": np.repeat([f"u{user:03}" for user in range(users)], each), "item": ids})
+
+
+def about(*items: int) -> dict[str, list]:
+    return {"id": [f"i{item:03}" for item in items], "genre": [KINDS[item % 4] for item in items]}

@@ -44,7 +44,8 @@ def test_a_file_of_titles_is_joined_by_id(clicks, tmp_path, name, text):
     assert data.item_info.num_rows == len(data.items) == 8
     assert data.item_info.column("title").to_pylist() == ["Alien", None, None, "Heat, and <b>dust</b>", *[None] * 4]
     assert data.item_info.column("year").to_pylist()[:4] == ["1979", "1", None, "1983"]
-    assert data.notes[-1] == f"{tmp_path / name}: titles for 2 of 8 items."
+    unknown = " Ids that are not in the data: 1." if name == "films.csv" else ""
+    assert data.notes[-1] == f"{tmp_path / name}: titles for 2 of 8 items.{unknown}"
 
 
 def test_parquet_and_frames_with_columns_of_any_type(clicks, tmp_path):
@@ -59,7 +60,10 @@ def test_parquet_and_frames_with_columns_of_any_type(clicks, tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("id,year\n1,1990\n", r"must have one column of item ids \('id'\) and one 'title'; it has 'id', 'year'\.$"),
+        (
+            "id,a_title,b_name\n1,x,y\n",
+            r"must have one column of item ids \('id'\), at most one 'title', and any others",
+        ),
         ("title,year\nAlien,1990\n", r"must have one column of item ids"),
         ("id,item,title\n1,1,Alien\n", r"must have one column of item ids"),
         ("id,title,title\n1,Alien,Alien\n", r"2 columns are named .title."),
@@ -78,6 +82,19 @@ def test_a_wrong_file_of_titles_is_one_sentence(clicks, tmp_path, text, sentence
         load(clicks, items=write(tmp_path, "films.csv", text))
     with pytest.raises(InputError, match="no file or folder"):
         load(clicks, items=tmp_path / "nowhere.csv")
+
+
+def test_attributes_need_no_titles(clicks, tmp_path):
+    films = write(
+        tmp_path, "films.csv", "id,genre\n" + "".join(f"{n},{'war' if n % 2 else 'drama'}\n" for n in range(7))
+    )
+    fit(load(clicks, items=films), "popularity", out=tmp_path / "run")
+    rec = Recommender.load(tmp_path / "run")
+    assert rec.metrics["dataset"]["notes"][-1] == f"{films}: attributes of 7 of 8 items."
+    lists = rec.with_titles(rec.recommend([0], where="genre=war"))
+    assert lists.column_names == ["user", "rank", "item", "score", "source"]
+    assert len(lists)
+    assert all(item % 2 for item in lists["item"].to_pylist())
 
 
 def test_titles_go_with_the_run(clicks, tmp_path):

@@ -66,7 +66,7 @@ def _joined(dataset: Dataset, ids: Any, info: pa.Table, label: str) -> Dataset:
     what, count = ("titles for", titled) if titled else ("attributes of", int(present.sum()))
     note = f"{label}: {what} {count:,} of {len(aligned):,} items."
     if others := len(rows) - int(present.sum()):
-        note += f" {others:,} of its ids are not in the data."
+        note += f" Ids that are not in the data: {others:,}."
     return replace(dataset, item_info=aligned, notes=(*dataset.notes, note))
 
 

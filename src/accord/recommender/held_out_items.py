@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 import torch
 from torch import Tensor
@@ -29,9 +30,9 @@ NEAREST = 100  # items by attributes in a content kNN: on MovieTweetings and on 
 
 
 def evaluate_new_items(recommender: Recommender) -> dict[str, Any]:
-    """Recall among the new items of the run and of two plain rules, and the NDCG of other items without and with new
-    items in the lists."""
-    data = _without_some(recommender)
+    """Recall among the new items of the run and of two rules that need no model, and the NDCG of other items without
+    and with new items in the lists."""
+    data, new_ids = _without_some(recommender)
     run = recommender.chosen_spec
     if run.kind.learns and run.config.protocol.early_stop == "best-ndcg":  # there is no validation to stop by
         epochs = recommender.metrics["runs"][recommender.chosen]["epochs"]
@@ -39,8 +40,8 @@ def evaluate_new_items(recommender: Recommender) -> dict[str, Any]:
     method = train_run(data, run, recommender.device).method
     train = data.training_csr(run.columns)
     before = Recommender(run, method, data.users, data.items, train, train, recommender.metrics)
-    described = {"id": recommender.items.ids, **_columns(recommender)}
-    new = WithNewItems(before, pa.table(described))
+    about = pa.table({"id": recommender.items.ids, **_columns(recommender)})
+    new = WithNewItems(before, about.filter(pc.is_in(about["id"], pa.concat_arrays([data.items.ids, new_ids]))))
     size, ranker = len(data.items), new.lists.ranker
 
     def held_out(part: Interactions, keep: Callable[[Rows], npt.NDArray[np.bool_]], ranker: Ranker) -> Relevant:
@@ -58,12 +59,12 @@ def evaluate_new_items(recommender: Recommender) -> dict[str, Any]:
         alone = replace(ranker, score_all=lambda users: pad(scores(users), (size, 0), value=-torch.inf))
         return evaluate(alone, relevant, [K]).mean()[0][f"recall@{K}"]
 
-    rules = _Rules(new, train)
+    popularity = ranker.tables.newcomers[size:]
     result: dict[str, Any] = {"items": len(new.items) - size, "users": len(relevant.users)}
     result[f"recall@{K}"] = {
         "this run": recall(lambda users: ranker.score_all(users)[..., size:]),
-        "popularity of the attributes": recall(rules.popularity),
-        "content kNN": recall(rules.nearest),
+        "popularity by attributes": recall(lambda users: popularity.expand(1, len(users), -1)),
+        "content kNN": recall(_content_knn(new, train)),
     }
     result["others"] = {}
     for name, one in (("without new items", before.lists.ranker), ("with new items", ranker)):
@@ -81,8 +82,8 @@ def _columns(recommender: Recommender) -> dict[str, Any]:
     return dict(zip(info.column_names, info.columns, strict=True))
 
 
-def _without_some(recommender: Recommender) -> Dataset:
-    """The training interactions without a random tenth of the items that have attributes."""
+def _without_some(recommender: Recommender) -> tuple[Dataset, pa.Array]:
+    """The training interactions without a random tenth of the items that have attributes, and the ids of these."""
     train, features = recommender.trained_on, Attributes.of(pa.table(_columns(recommender))).matrix
     described = np.flatnonzero((np.diff(features.indptr) > 0) & (recommender.train.popularity() > 0))
     count = max(2 * K, round(SHARE * len(described)))  # of K or fewer all would be in a list of K
@@ -95,32 +96,18 @@ def _without_some(recommender: Recommender) -> Dataset:
     rest = train.filter(~held[train.rows_in(recommender.users, recommender.items)[1]])
     none = rest.slice(0, 0)
     data = Dataset.of(recommender.metrics["dataset"]["name"], rest, none, none)
-    if recommender.outside is None:
-        return data
-    users, items = data.rows(recommender.outside)
-    return replace(data, outside=recommender.outside.filter((users >= 0) & (items >= 0)))
+    if recommender.outside is not None:
+        users, items = data.rows(recommender.outside)
+        data = replace(data, outside=recommender.outside.filter((users >= 0) & (items >= 0)))
+    return data, recommender.items.ids.filter(pa.array(held))
 
 
-class _Rules:
-    """Scores of new items [1, B, N] by rules that need no training."""
-
-    def __init__(self, new: WithNewItems, train: Csr) -> None:
-        matrix, counts = new.attributes.matrix, train.popularity()
-        known, fresh = matrix[: new.known], matrix[new.known :]
-        has, wants = (known > 0).astype(np.float64), (fresh > 0).astype(np.float64)
-        mean = (has.T @ counts) / np.maximum(has.sum(0), 1)  # popularity of the items with an attribute
-        self._popularity = torch.from_numpy(wants @ mean / np.maximum(wants.sum(1), 1)).float()
-        cosine = (unit(fresh) @ unit(known).T).toarray()
-        least = -np.sort(-cosine, axis=1)[:, : min(NEAREST, new.known)][:, -1:]
-        self._nearest = np.where(cosine >= least, cosine, 0).T.astype(np.float32)  # [I, N]
-        self._train = sp.csr_array(
-            (np.ones(len(train.items), np.float32), train.items, train.ptr), (train.num_users, train.num_items)
-        )
-
-    def popularity(self, users: Tensor) -> Tensor:
-        """The mean popularity of the other items with an attribute, over the attributes of a new one."""
-        return self._popularity.to(users.device).expand(1, len(users), -1)
-
-    def nearest(self, users: Tensor) -> Tensor:
-        """The sum of the cosines between a new item and those of a history that are among its nearest."""
-        return torch.from_numpy(self._train[users.cpu().numpy()] @ self._nearest).to(users.device).unsqueeze(0)
+def _content_knn(new: WithNewItems, train: Csr) -> Callable[[Tensor], Tensor]:
+    """Scores of new items [1, B, N]: the sums of their cosines with those of a history that are among their nearest."""
+    matrix = unit(new.attributes.matrix)
+    cosine = (matrix[new.known :] @ matrix[: new.known].T).toarray()
+    least = -np.sort(-cosine, axis=1)[:, :NEAREST][:, -1:]
+    nearest = np.where(cosine >= least, cosine, 0).T.astype(np.float32)  # [I, N]
+    ones = np.ones(len(train.items), np.float32)
+    histories = sp.csr_array((ones, train.items, train.ptr), (train.num_users, train.num_items))
+    return lambda users: torch.from_numpy(histories[users.cpu().numpy()] @ nearest).to(users.device).unsqueeze(0)
