@@ -26,3 +26,23 @@ def test_labels_of_pairs_outside_the_log_teach_what_is_real(few_penalties):
     liked = accord.posterior(log.select(["user", "item"]), labels=labels.filter(pc.greater(labels["label"], 0.5)))
     assert not liked.used  # nothing says noise, of the log or outside
     np.testing.assert_allclose(liked.estimate.p_real, liked.estimate.label_free)
+
+
+def test_refusals_alone_do_not_make_the_log_noise(few_penalties):
+    """All that was refused is noise, and was drawn otherwise than the log: a twentieth of which says how real that is."""
+    made = accord.simulate(users=300, items=120, interactions=9_000, seed=4, liked=0.4).dataset.everything().train
+    table, rng = made.table.select(["user", "item", "value"]), np.random.default_rng(0)
+    real, few = table["value"].to_numpy(), rng.random(len(table)) < 0.05
+    owned = set(zip(table["user"].to_pylist(), table["item"].to_pylist(), strict=True))
+    users, items = made.user_ids.ids.to_pylist(), made.item_ids.ids.to_pylist()
+    drawn = zip(rng.integers(0, len(users), 2_000), rng.integers(0, len(items), 2_000), strict=True)
+    refused = sorted({(users[user], items[item]) for user, item in drawn} - owned)
+    labels = table.filter(pa.array(few)).to_pylist()
+    labels += [{"user": user, "item": item, "value": 0.0} for user, item in refused]
+    given = pa.Table.from_pylist(labels).rename_columns(["user", "item", "label"])
+    found = accord.posterior(table.select(["user", "item"]), labels=given)
+    assert found.used
+    ids = zip(*(found.table[name].to_pylist() for name in ("user", "item", "p_real")), strict=True)
+    p_real = {(user, item): value for user, item, value in ids}
+    rest = [p_real[row["user"], row["item"]] for row in table.filter(pa.array(~few)).to_pylist()]
+    assert abs(np.mean(rest) - real[~few].mean()) < 0.1
