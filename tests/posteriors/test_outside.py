@@ -29,7 +29,7 @@ def test_labels_of_pairs_outside_the_log_teach_what_is_real(few_penalties):
 
 
 def test_refusals_alone_do_not_make_the_log_noise(few_penalties):
-    """All that was refused is noise, and was drawn otherwise than the log: a twentieth of which says how real that is."""
+    """All that was refused is noise, and was drawn otherwise than the log, of which a twentieth has labels."""
     made = accord.simulate(users=300, items=120, interactions=9_000, seed=4, liked=0.4).dataset.everything().train
     table, rng = made.table.select(["user", "item", "value"]), np.random.default_rng(0)
     real, few = table["value"].to_numpy(), rng.random(len(table)) < 0.05

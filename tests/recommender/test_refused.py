@@ -69,6 +69,7 @@ def test_an_update_keeps_what_was_refused(tmp_path):
     assert not pairs(accord.Recommender.load(tmp_path / "again").recommend(k=40)) & refused
     accord.fit(log, "ease", out=tmp_path / "run").save(tmp_path / "run", overwrite=True)  # a run without refusals
     assert pairs(accord.Recommender.load(tmp_path / "run").recommend(k=40)) & refused
+    assert not (tmp_path / "run" / "outside.parquet").exists(), "nobody's refusals stay behind"
 
 
 def test_labels_that_are_none_are_not_read(tmp_path):
