@@ -152,10 +152,8 @@ def _evaluate(
     trained: Trained, data: Dataset, device: torch.device, watch: Callable[[Progress], None] | None
 ) -> Recommender:
     """The recommender with its metrics on the test.
-
     A log with times asks for one more fit: the recipe on train and validation, which both came before the test; what
-    was learned stays, with the longer histories.
-    """
+    was learned stays, with the longer histories."""
     run, rules = trained.run, trained.run.config.protocol
     relevant, held_out = Relevant.of_test(data, rules), bool(data.test_noisy or data.test)
 

@@ -1,8 +1,7 @@
 """Every rule that changes a reported number, by name. Two presets: `published` and `corrected`.
 
 Rules of a single model or method are declared in its module, as a subclass of `OwnRules`; they are part of the protocol
-too: written into every result, and given as `protocol.NAME`.
-"""
+too: written into every result, and given as `protocol.NAME`."""
 
 from __future__ import annotations
 
@@ -18,10 +17,8 @@ NAMES: tuple[PresetName, ...] = ("published", "corrected")
 
 def rule(published: Any, corrected: Any, description: str, before: Any = ...) -> Any:
     """A field with a value for each preset; `before` is what was done before the field existed.
-
     A rule with a `before` is written only where the preset differs from it, and only into the results of the model or
-    method that declares it: all other results keep their keys.
-    """
+    method that declares it: all other results keep their keys."""
     return Field(before, description=description, json_schema_extra={"published": published, "corrected": corrected})
 
 

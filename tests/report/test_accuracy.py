@@ -6,7 +6,7 @@ import pytest
 
 import accord
 from accord.evaluation.significance import Comparison
-from accord.report.accuracy import AUTO, dots, metrics, summary, users, verdict
+from accord.report.accuracy import AUTO, dots, metrics, summary, verdict
 from accord.report.page import Section
 from accord.report.runs import Interval, Runs
 
@@ -56,10 +56,9 @@ def test_of_one_row_there_is_a_table_and_no_chart(trained, monkeypatch):
 
 def test_the_sections_of_runs(trained):
     runs = Runs(list(trained.values()))
-    short, table, groups = Section("Summary"), Section("Metrics"), Section("Accuracy by user history")
+    short, table = Section("Summary"), Section("Metrics")
     summary(runs, short)
     metrics(runs, table)
-    users(runs, groups)
     facts = {fact.label: fact for block in short.blocks if block["kind"] == "facts" for fact in block["facts"]}
     best = max(runs.runs, key=lambda one: one.metrics["ndcg@20"].mean)
     assert facts["ndcg@20"].value == f"{best.metrics['ndcg@20'].mean:.4f}"
@@ -70,5 +69,3 @@ def test_the_sections_of_runs(trained):
     assert means.columns[1:5] == ("recall@10", "ndcg@10", "recall@20", "ndcg@20")
     assert [row[0] for row in means.rows if row[-1] is None] == ["mf + normal"]  # which the others are tested against
     assert [row[0] for row in every.rows] == list(runs.runs[0].evaluation.per_user)
-    (chart,) = (one for block in groups.blocks if block["kind"] == "charts" for one in block["charts"])
-    assert sum(int(row[1]) for row in chart.data.rows) == len(runs.runs[0].evaluation.users)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from accord.report import charts
 from accord.report.page import NOISE, REAL, SERIES, SOFT
 
@@ -24,13 +22,10 @@ def scale_of(spec):
 
 def test_runs_have_colours_and_baselines_are_grey():
     rows = [{"run": name, **INTERVAL} for name in NAMES]
-    groups = [{"group": "1 to 5", **row} for row in rows]
     expected = {"mf": SERIES[0], "gmf": SERIES[1], "popularity": SOFT}
     dots = charts.dots(rows, "ndcg@20", NAMES, ["popularity"]).to_dict()
-    grouped = charts.groups(groups, "ndcg@20", "history", ["1 to 5"], NAMES, ["popularity"]).to_dict()
-    assert scale_of(dots) == scale_of(grouped) == expected
+    assert scale_of(dots) == expected
     assert rows_of(dots) == rows
-    assert rows_of(grouped) == groups
 
 
 def test_more_names_than_colours_begin_again():
@@ -47,14 +42,6 @@ def test_noise_and_real_have_colours_of_their_own():
         ("probably noise", 3),
         ("probably real", 4),
     ]
-
-
-@pytest.mark.parametrize("names", [["mf"], ["mf", "gmf"]])
-def test_one_run_needs_no_legend(names):
-    rows = [{"group": "1", "run": name, **INTERVAL} for name in names]
-    drawn = charts.groups(rows, "ndcg@20", "history", ["1"], names).to_dict()
-    legend = drawn["layer"][1]["encoding"]["color"]["legend"]
-    assert legend == (None if len(names) == 1 else {})
 
 
 RATE = {"label": "1 to 3", "noise_rate": 0.25, "low": 0.2, "high": 0.3, "interactions": 40}

@@ -34,7 +34,6 @@ FIRST, LAST = 631_152_000, 4_102_444_800  # 1990 and 2100: numbers in between ar
 @dataclass(frozen=True)
 class Truth:
     """Which interactions are real and which are noise, by their values or by the labels that were given.
-
     p_real is measured by it. No model sees the values, and the p_real of a labelled interaction is not learned from its
     label."""
 

@@ -16,16 +16,14 @@ from accord.cli.ask import explain, score, similar
 from accord.cli.audit import audit
 from accord.cli.data import data_app
 from accord.cli.demo import demo
-from accord.cli.describe import methods, models
-from accord.cli.doctor import doctor
-from accord.cli.judge import judge
+from accord.cli.doctor import doctor, methods, models
+from accord.cli.judge import judge, weights
 from accord.cli.options import with_groups
 from accord.cli.recommend import recommend
 from accord.cli.report import report
 from accord.cli.serve import serve
 from accord.cli.train import evaluate, train
 from accord.cli.update import update
-from accord.cli.weights import weights
 from accord.errors import InputError, printable
 from accord.io.files import UNFINISHED
 from accord.version import __version__

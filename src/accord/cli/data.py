@@ -75,7 +75,7 @@ def data_check(
 @o.with_groups
 def prepare(
     source: Annotated[
-        list[str], typer.Argument(help="a file of any size, several, a folder of them, or a database with --query")
+        list[str], typer.Argument(help="files of any size, a pattern or a folder, or a database with --query")
     ],
     *,
     out: Annotated[Path, typer.Option(help="folder of the store")],

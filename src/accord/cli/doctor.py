@@ -1,4 +1,4 @@
-"""`accord doctor`: what is installed, which device and data are available, and whether training works."""
+"""`accord doctor`, `accord models`, `accord methods`: what is there, whether it works, and what can be trained."""
 
 from __future__ import annotations
 
@@ -50,3 +50,23 @@ def self_test() -> tuple[bool, str]:
     seconds = time.perf_counter() - began
     passed = losses[-1] < losses[0] and recall > 20 / 100
     return passed, f"{'passed' if passed else 'FAILED'} in {seconds:.1f} s (loss {losses[0]:.3f} to {losses[-1]:.3f})"
+
+
+def models() -> None:
+    """The models and their options."""
+    from accord.cli.display import describe_kinds
+    from accord.config import with_declared
+    from accord.models import MODELS
+
+    describe_kinds("model", with_declared("model", MODELS).values())
+
+
+def methods() -> None:
+    """The methods and their options."""
+    from accord.cli.display import describe_kinds, describe_section
+    from accord.config import with_declared
+    from accord.methods import METHODS
+    from accord.training.trainer import TrainConfig
+
+    describe_kinds("method", with_declared("method", METHODS).values())
+    describe_section("train", TrainConfig, "for every method")

@@ -1,4 +1,4 @@
-"""`accord judge`: labels by a program, asked for where they tell most."""
+"""`accord weights` and `accord judge`: how real each interaction is, and labels by a program where they tell most."""
 
 from __future__ import annotations
 
@@ -36,3 +36,14 @@ def judge(
     printed.put(result.table)
     for note in result.notes:
         say(f"judge: {note}")
+
+
+def weights(data: o.DataArgument, *, printed: o.Printed, labelling: o.Labelling, log: o.Log) -> None:
+    """The probability that each interaction is real, and its weight in training: user, item, p_real, weight."""
+    from accord.cli.display import say_notes
+    from accord.posteriors.estimate import posterior
+
+    printed.format()
+    result = posterior(log.source(data), columns=log.columns, **labelling.settings)
+    say_notes(result.notes)
+    printed.put(result.table)

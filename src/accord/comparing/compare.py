@@ -155,7 +155,7 @@ def _run_missing(request: Request, cells: Sequence[Cell], results: Results) -> N
             continue
         for smaller, memory in stacks_that_fit(run, request.data, room):
             runs = len(smaller.config.seeds)
-            jobs.append(Job(f"{stack.name} · {runs} run(s)", smaller, runs * smaller.config.train.epochs, memory))
+            jobs.append(Job(f"{stack.name} · {runs} run(s)", smaller, memory))
     work = partial(_train, PER_USER if request.per_user else (), request.each_epoch, request.more)
     for _, (run, measured, per_user) in workers.each(work, request.data, jobs, device, request.watch, request.say):
         identities = _identities(request, run)

@@ -7,13 +7,12 @@ import os
 import signal
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -42,7 +41,6 @@ class Job:
 
     name: str
     task: Any
-    size: int = 1  # relative to other jobs, to estimate the time left
     memory: int = 0  # bytes, about
 
 
@@ -79,12 +77,10 @@ class Here:
     def each(
         self, work: Work[Result], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch, say: Say
     ) -> Iterator[tuple[int, Result]]:
-        left = TimeLeft(jobs)
         for number, job in enumerate(jobs):
-            say(f"{number + 1} of {len(jobs)}: {job.name}{left}")
+            say(f"{number + 1} of {len(jobs)}: {job.name}")
             for result in work(data, job.task, device, watch, say):
                 yield number, result
-            left.done(job)
 
 
 @contextmanager
@@ -97,38 +93,17 @@ def workers_on(cluster: str | None, say: Say) -> Iterator[Workers]:
             yield workers
 
 
-@dataclass
-class TimeLeft:
-    """An estimate from the time that finished jobs took; nothing before a fifth is done, or for less than a minute."""
-
-    jobs: Sequence[Job]
-    began: float = field(default_factory=time.perf_counter)
-    size: int = 0  # of the finished jobs
-
-    def done(self, job: Job) -> None:
-        self.size += job.size
-
-    def __str__(self) -> str:
-        total = sum(job.size for job in self.jobs)
-        if self.size < total / 5:  # the first jobs may be unlike the others
-            return ""
-        minutes = (time.perf_counter() - self.began) / max(1, self.size) * (total - self.size) / 60
-        return f" · about {round(minutes)} min left" if minutes >= 1 else ""
-
-
 def finished(
     running: Mapping[Any, int], jobs: Sequence[Job], handles: Iterable[Any], results_of: Callable[[Any, Job], Done],
     watch: Watch, say: Say,
 ) -> Iterator[tuple[int, Any]]:  # fmt: skip
     """The results of running jobs (handle: number) in the order in which their handles come, each announced."""
-    left = TimeLeft(jobs)
     for done, handle in enumerate(handles, 1):
         number = running[handle]
         results, messages = results_of(handle, jobs[number])
-        left.done(jobs[number])
         for message in messages:
             say(f"{jobs[number].name}: {message}")
-        say(f"{done} of {len(jobs)} done: {jobs[number].name}{left}")
+        say(f"{done} of {len(jobs)} done: {jobs[number].name}")
         if watch is not None:
             watch(Progress("all", done, len(jobs), unit="jobs"))
         yield from ((number, result) for result in results)

@@ -273,7 +273,6 @@ def null_where(mask: Column, column: Column) -> Column:
 
 def values(source: str, name: str, column: Column, start: int = 0, role: str = "value") -> Column:
     """float64, null where the source has nothing or NaN; ColumnError naming the first row that is not a number.
-
     `start` is the number of rows before this part of the column."""
     numbers = _as_values(source, name, column, start, role)
     spec = COLUMNS[role]

@@ -28,11 +28,9 @@ def pair_keys(users: Rows, items: Rows, num_items: int) -> IntArray:
 @dataclass(frozen=True)
 class Csr:
     """Pairs of rows, sorted by user and then item: user u has items[ptr[u]:ptr[u + 1]].
-
     Items are int64, or int32 where they are very many or lie in the file of a store; `stored_users` are then the
     users of the pairs.
-    `columns` hold the other columns of each pair, in the same order.
-    """
+    `columns` hold the other columns of each pair, in the same order."""
 
     ptr: IntArray
     items: Rows

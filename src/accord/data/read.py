@@ -42,7 +42,6 @@ def read_table(
     session_gap: str | None = None,
 ) -> tuple[Interactions, list[str]]:
     """Interactions of a file, parquet folder, frame or sparse matrix, one row per pair, and notes on what was decided.
-
     `rule_names` are the columns that a clean rule names: one that is not numeric is an error then, not left out.
     Without `merge` all rows stay, repeated pairs too, and one user or item is enough. Merged rows stay in the order of
     the source, or with `ordered` are sorted by user and item. `for_labels`: simplified names of columns that labels are

@@ -1,7 +1,6 @@
 """Rules on the columns of a log: which interactions are real preferences, and which are noise.
 
-A condition is `NAME OP NUMBER`, as `rating>=4`; several are joined by `and` or a comma.
-"""
+A condition is `NAME OP NUMBER`, as `rating>=4`; several are joined by `and` or a comma."""
 
 from __future__ import annotations
 
@@ -78,9 +77,7 @@ def _all_hold(conditions: Sequence[Condition], columns: Mapping[str, Floats]) ->
 @dataclass(frozen=True)
 class LabelRule:
     """Real where all conditions hold, noise where they do not; with `noise`, noise only where those hold.
-
-    A column that is empty says nothing, so the label is unknown unless another condition fails already.
-    """
+    A column that is empty says nothing, so the label is unknown unless another condition fails already."""
 
     text: str
     real: tuple[Condition, ...]

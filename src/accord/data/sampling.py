@@ -117,10 +117,8 @@ class TrainingPairs:
 
 class Negatives:
     """Exact draws of items that a user has not in train, without rejection, all alike.
-
     Lay the items on a line and cut the user's items out: what is left has length `free[u]`. A point r on it lies behind
-    those of the user's items whose cut position is <= r, so adding their number back gives the item.
-    """
+    those of the user's items whose cut position is <= r, so adding their number back gives the item."""
 
     drawn = "item"  # what is drawn, in an error
 

@@ -26,7 +26,6 @@ def seconds_of(gap: str) -> float:
 
 def in_sessions(source: str, rows: Interactions, gap: str) -> tuple[Interactions, str]:
     """Rows with sessions in place of users, ann/1, ann/2, …: a pause of over `gap` begins another; and what was made.
-
     Times that are numbers since 1970 are of the unit that their size says, all others are seconds."""
     if not rows.has_time:
         without = f"{source}: sessions are made from times, and the log has none; give "

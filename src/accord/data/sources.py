@@ -174,8 +174,8 @@ def unreadable(label: str, error: Exception) -> InputError:
     return InputError(f"{label} cannot be read ({reason}); {advice}.")
 
 
-def open_path(path: Path, label: str, several: bool = False) -> Opened:
-    """A file, or a folder: of Parquet files, of one text file, or with `several` of text files of the same columns."""
+def open_path(path: Path, label: str) -> Opened:
+    """A file, or a folder: of Parquet files, or of one text file."""
     _require_utf8_name(path, label)
     file = untrusted.in_archive(path)[0]
     if label and not file.exists() and glob.has_magic(str(path)):
@@ -187,8 +187,6 @@ def open_path(path: Path, label: str, several: bool = False) -> Opened:
         for suffix in PARQUET:
             if files := sorted([*path.glob(f"*{suffix}"), *path.glob(f"*=*/**/*{suffix}")]):
                 return _open_parquet(files, label, path)
-        if several and len(texts := _texts(path)) > 1:
-            return _joined([open_path(file, str(file)) for file in texts], label)
         file = _only_table(path)
         opened = open_path(file, str(file))
         opened.notes = (f"{label}: read {file.name}.", *opened.notes)

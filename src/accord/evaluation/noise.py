@@ -19,9 +19,7 @@ Bools = npt.NDArray[np.bool_]
 
 def labels(interactions: Interactions) -> tuple[Bools, Bools] | None:
     """Masks of the interactions that their value labels, and of the real ones among those; None without such values.
-
-    Values 0 and 1 are labels (as in the built-in data). In ratings up to 5, 4 and 5 are real, 1 and 2 are noise.
-    """
+    Values 0 and 1 are labels (as in the built-in data). In ratings up to 5, 4 and 5 are real, 1 and 2 are noise."""
     if not interactions.has_value:
         return None
     values = interactions.column("value")
@@ -47,32 +45,10 @@ def auc(scores: npt.ArrayLike, real: npt.ArrayLike) -> float:
     return float((ranks[marked].sum() - num_real * (num_real + 1) / 2) / (num_real * num_noise))
 
 
-def average_precision(scores: npt.ArrayLike, noisy: npt.ArrayLike) -> float:
-    """Area under the precision-recall curve of detecting `noisy` by a high score. Equal scores are one step."""
-    values, marked = _checked(scores, noisy)
-    order = np.argsort(-values, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(values[order])), len(values) - 1)
-    hits = np.cumsum(marked[order])[ends]
-    precision, recall = hits / (ends + 1), hits / marked.sum()
-    return float(np.sum(np.diff(recall, prepend=0.0) * precision))
-
-
-def detection(p_real: npt.ArrayLike, real: npt.ArrayLike) -> dict[str, float]:
-    """AUC of real against noisy interactions, and average precision of detecting the noisy ones."""
-    values, marked = _checked(p_real, real)
-    return {
-        "auc": auc(values, marked),
-        "average_precision": average_precision(-values, ~marked),
-        "noise_rate": float(1 - marked.mean()),
-    }
-
-
 def calibration(p_real: npt.ArrayLike, real: npt.ArrayLike) -> dict[str, Any]:
     """How close p_real is to the share of real interactions among those with that p_real.
-
     `brier` is the mean squared error, `ece` the expected calibration error over ten equally wide bins, `reliability`
-    has for each bin its count, mean p_real and share of real interactions.
-    """
+    has for each bin its count, mean p_real and share of real interactions."""
     values, marked = _checked(p_real, real)
     if values.min() < 0 or values.max() > 1:
         raise InputError("calibration needs probabilities: give numbers from 0 to 1.")

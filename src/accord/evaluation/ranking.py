@@ -100,7 +100,6 @@ class Ranker:
 
     def rank(self, users: IntArray, k: int, barred: Tensor | None = None) -> Iterator[tuple[IntArray, Tensor, Tensor]]:
         """For each block of users: the users, their k best items [R, B, k] and the scores, -inf where there is no item.
-
         Items in `barred` are left out for all users."""
         for block in self.blocks(users):
             yield block, *self._rank_block(block, k, barred)

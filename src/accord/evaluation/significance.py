@@ -1,7 +1,6 @@
 """Significance tests paired by user and seed.
 
-Every array is [S, N]: a metric where higher is better, for S seeds and N users, in the same order in all arrays.
-"""
+Every array is [S, N]: a metric where higher is better, for S seeds and N users, in the same order in all arrays."""
 
 from __future__ import annotations
 
@@ -39,9 +38,7 @@ class Comparison:
 
 def compare_to(baseline: npt.ArrayLike, others: Mapping[str, npt.ArrayLike], seed: int = 0) -> dict[str, Comparison]:
     """Compare each of `others` with `baseline`. One run [1, N] stands for every seed, as that of a solved model does.
-
-    All use the same random flips and draws, so only `p_holm` depends on which others are compared.
-    """
+    All use the same random flips and draws, so only `p_holm` depends on which others are compared."""
     if not others:
         return {}
     differences = _differences(baseline, others)  # [M, S, N]
@@ -124,10 +121,8 @@ def _p(reached: int, values: Floats) -> float:
 
 def _interval(differences: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Percentiles of each mean of [M, S, N] under a bootstrap over both users and seeds.
-
     Each draw takes S − 1 seeds and N − 1 users: drawing all S would understate the variance between seeds by
-    (S − 1) / S. The noise of one user in one seed is counted twice, so intervals are rather too wide.
-    """
+    (S − 1) / S. The noise of one user in one seed is counted twice, so intervals are rather too wide."""
     num, seeds, num_users = differences.shape
     flat = differences.reshape(num * seeds, num_users).T
     means = []

@@ -2,8 +2,7 @@
 
 A cell that begins with =, +, -, @ or their full-width forms, even after blanks, is run as a formula; after a ' it is
 plain text, and the ' is not shown. So a ' is put before such text (and before text that has one there already, so
-that it can be removed again), and never before a number.
-"""
+that it can be removed again), and never before a number."""
 
 from __future__ import annotations
 

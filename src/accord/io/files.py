@@ -65,10 +65,8 @@ def sync(path: Path) -> None:
 @contextmanager
 def staged(folder: Path, last: str) -> Iterator[Path]:
     """A temporary folder whose files move into `folder` when the block ends without an error, `last` after the others.
-
     A folder without `last` is incomplete: it is removed before the first file moves. Each of these steps is on the disk
-    before the next begins, so that a power failure too leaves the old files, the new ones, or no `last`.
-    """
+    before the next begins, so that a power failure too leaves the old files, the new ones, or no `last`."""
     make_folder(folder)
     place = Path(tempfile.mkdtemp(dir=folder, prefix=".", suffix=UNFINISHED))
     try:
@@ -95,9 +93,7 @@ def staged(folder: Path, last: str) -> Iterator[Path]:
 @contextmanager
 def only_writer(folder: Path | None) -> Iterator[None]:
     """Lock a folder against other processes: two trainings would mix their files. Leftovers of killed ones are removed.
-
-    The lock ends with the process, however that ends.
-    """
+    The lock ends with the process, however that ends."""
     if folder is None or fcntl is None:
         yield
         return

@@ -16,9 +16,7 @@ def log(x: Tensor) -> Tensor:
 
 def agreement(f: Tensor, p: Tensor, alpha: Tensor) -> Tensor:
     """K = α D[p‖f] + (1 − α) D[f‖p], where D[a‖b] = a log(a/b) + (1 − a) log((1 − a)/(1 − b)).
-
-    Both directions share their logarithms: with w = α p − (1 − α) f, K = w log(p/f) + (2α − 1 − w) log((1−p)/(1−f)).
-    """
+    Both directions share their logarithms: with w = α p − (1 − α) f, K = w log(p/f) + (2α − 1 − w) log((1−p)/(1−f))."""
     weight = alpha * p - (1 - alpha) * f
     return weight * (log(p) - log(f)) + (2 * alpha - 1 - weight) * (log(1 - p) - log(1 - f))
 

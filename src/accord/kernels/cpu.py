@@ -1,7 +1,6 @@
 """What torch does slowly on a CPU, compiled by numba where it is installed (`accord[fast]`). The loops are in
 `cpu_loops` and `neighbour_loops`; a function called `reference_...`, or the torch code next to the
-caller, defines what each of them computes.
-"""
+caller, defines what each of them computes."""
 
 from __future__ import annotations
 

@@ -62,8 +62,7 @@ def best_items(
     """The best items of each row, in order: by score, then by priority. What the owner of a row has seen becomes -inf,
     and NaN counts as -inf.
 
-    A row is read once. The best so far are held in order; most items are worse than the last of them.
-    """
+    A row is read once. The best so far are held in order; most items are worse than the last of them."""
     k, nothing = best.shape[1], np.float32(-np.inf)
     for row in range(len(scores)):
         of_row, top, top_items = scores[row], best[row], items[row]
@@ -183,10 +182,8 @@ def fade(
     roots: Doubles, eps: float, thread: int, threads: int,
 ) -> None:  # fmt: skip
     """Take all the steps that rows have missed, without a gradient, at once.
-
     From step s to step t a weight decays by exp(-decay * (sums[t] - sums[s]) * roots[s] / sqrt(spread)), and the spread
-    by (roots[t] / roots[s])^2; places in both arrays count from step `base`.
-    """
+    by (roots[t] / roots[s])^2; places in both arrays count from step `base`."""
     dim = weight.shape[1]
     for k in range(len(rows)):
         row = np.uint64(rows[k])

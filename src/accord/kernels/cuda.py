@@ -1,8 +1,7 @@
 """What runs as one kernel on CUDA. `lookups`, `agreement` and `nn.graph` define them in torch.
 
 A step of a small model is bound by the number of its kernels, a step of a large one by the bytes that they move: both
-are fewer here. Without Triton (a CPU, or torch without it) nothing of this is used.
-"""
+are fewer here. Without Triton (a CPU, or torch without it) nothing of this is used."""
 
 from __future__ import annotations
 

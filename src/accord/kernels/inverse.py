@@ -15,11 +15,9 @@ BLOCK = 512  # rows that are eliminated together, and rows that one thread chang
 
 def sweep(matrix: Doubles | Floats, on_progress: Callable[[float], None] | None = None) -> None:
     """Turns a positive definite matrix into minus its inverse; what is above the diagonal is neither read nor made.
-
     Blocks of variables are swept one after another: with R = A[:, k] and S = A[k, k]^-1, A[k, k] becomes -S, A[:, k]
     becomes R S, and the rest A - R S R'. Each block of rows is one product by one thread, so that the number of threads
-    changes no bit. LinAlgError if the matrix is not positive definite.
-    """
+    changes no bit. LinAlgError if the matrix is not positive definite."""
     size = len(matrix)
     blocks = [slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK)]
     table, threads = torch.from_numpy(matrix), torch.get_num_threads()

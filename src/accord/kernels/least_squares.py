@@ -1,6 +1,5 @@
 """Rows of a least squares problem, moved towards their solutions by conjugate gradients: the torch code that defines
-it, and the compiled loop. Every row is solved by itself, so the number of threads changes no bit.
-"""
+it, and the compiled loop. Every row is solved by itself, so the number of threads changes no bit."""
 
 from __future__ import annotations
 

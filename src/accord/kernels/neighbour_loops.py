@@ -1,7 +1,6 @@
 """Loops over items taken together and their users, written for numba's compiler: `kernels.neighbours` calls them.
 
-They are loops to the last step: numba takes ten seconds to compile `np.partition`, and five to assign a slice.
-"""
+They are loops to the last step: numba takes ten seconds to compile `np.partition`, and five to assign a slice."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Items that the same users took: the nearest of each, and ridge regressions on them, in scipy and numpy, and by the
-compiled loops of `neighbour_loops`. Every item is treated by itself, so the number of threads changes no bit.
-"""
+compiled loops of `neighbour_loops`. Every item is treated by itself, so the number of threads changes no bit."""
 
 from __future__ import annotations
 
@@ -124,8 +123,7 @@ def local_ridges(
     """For each item j the weights w [I] with w_j = 0 that minimise |x_j - x w|^2 + sum of penalty_i w_i^2 among those
     of the form w_i = basis_i a + b_i, b_i = 0 but for the neighbours i of j: b [I, k] and a [I, d].
 
-    `diagonal` and `pairs` are H = x'x + diag(penalty), of which missing pairs count as 0; `image` = H basis.
-    """
+    `diagonal` and `pairs` are H = x'x + diag(penalty), of which missing pairs count as 0; `image` = H basis."""
     weights = np.zeros(near.columns.shape, dtype=np.float32)
     spread = np.zeros(basis.shape, dtype=np.float32)
     inner = basis.T @ image

@@ -26,8 +26,7 @@ def top_k(scores: Tensor, k: int, priority: Tensor, seen: Seen | None = None) ->
     """The k best items of each row and their scores, equal scores in the order of `priority`, in which each of the
     items has a different place, from 0: [..., I] -> [..., k].
 
-    Of [R, B, I], what the owners [B] have seen comes behind all other items, with the score -inf.
-    """
+    Of [R, B, I], what the owners [B] have seen comes behind all other items, with the score -inf."""
     num_items = scores.shape[-1]
     k = min(k, num_items)
     if k <= SHORT and cpu.usable(scores):
@@ -54,10 +53,8 @@ def top_k_of_one(
 
 def reference_top_k(scores: Tensor, k: int, priority: Tensor) -> tuple[Tensor, Tensor]:
     """The same by sorting, of all items.
-
     `torch.topk` picks among equal scores as it likes. Within the list a second sort puts them in order; only rows
-    where the k-th and the next score are equal need all their items sorted.
-    """
+    where the k-th and the next score are equal need all their items sorted."""
     num_items = scores.shape[-1]
     shape, rows = scores.shape[:-1], scores.reshape(-1, num_items)
     values, items = rows.topk(min(k + 1, num_items), dim=-1)

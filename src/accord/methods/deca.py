@@ -3,8 +3,7 @@
 Observed feedback is a corrupted view of real preference r. Besides the target f = P(r=1), two networks model the
 corruption, h = P(observed | r=0) and h' = P(observed | r=1), and f is pulled towards a second opinion p on the same
 pair: an auxiliary g trained with it (DeCA), or a frozen copy of f trained plainly before (DeCA(p)). Either may be of
-any other family; a solved model is frozen in both.
-"""
+any other family; a solved model is frozen in both."""
 
 from __future__ import annotations
 

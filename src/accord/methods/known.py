@@ -1,7 +1,6 @@
 """What labels say of training pairs: of a labelled one the real preference r is known, and every loss asks here.
 
-Data without labels has no column `label`; then nothing here changes a bit.
-"""
+Data without labels has no column `label`; then nothing here changes a bit."""
 
 from __future__ import annotations
 

@@ -25,9 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 def platt(scores: Floats, observed: npt.NDArray[np.bool_]) -> tuple[float, float]:
     """(a, b) with which sigmoid(a score + b) is the probability of being observed: [n] each.
-
-    Platt's targets, a little inside 0 and 1, keep both finite where the scores separate the two perfectly.
-    """
+    Platt's targets, a little inside 0 and 1, keep both finite where the scores separate the two perfectly."""
     positives = int(observed.sum())
     negatives = len(observed) - positives
     target = np.where(observed, (positives + 1) / (positives + 2), 1 / (negatives + 2))

@@ -1,7 +1,6 @@
 """What a model is: something that scores pairs, and all items for a user. It knows no loss and no training.
 
-It is built (shapes), and then learned by a training loop or solved by its own `fit`. Loading builds it and fills it.
-"""
+It is built (shapes), and then learned by a training loop or solved by its own `fit`. Loading builds it and fills it."""
 
 from __future__ import annotations
 
@@ -65,9 +64,7 @@ class Shape:
 
 class Cost(NamedTuple):
     """What a solved model takes, about: seconds on two cores of the machine in docs/performance.md, bytes in fitting.
-
-    The seconds follow from sizes and options alone, so that what is decided by them is decided alike everywhere.
-    """
+    The seconds follow from sizes and options alone, so that what is decided by them is decided alike everywhere."""
 
     fit: float
     rank: float  # the best of all items, once, for all users
@@ -174,9 +171,7 @@ class Model(nn.Module):
 
     def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor | None:
         """What each item of a history [n] adds to the scores of items [m]: [R, n, m]; None: scores are no such sum.
-
-        `user`: of training, whose pairs these are, in their order; None: nobody's, the latest last.
-        """
+        `user`: of training, whose pairs these are, in their order; None: nobody's, the latest last."""
         return None
 
     def for_newcomers(self) -> Tensor | None:

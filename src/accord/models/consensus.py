@@ -111,9 +111,7 @@ class Consensus(Model):
 
     def _sum(self, votes: Iterable[Tensor | None], of: Tensor | None = None) -> Tensor | None:
         """The weighted sum of votes [..., I], those that are added after the others are standardised.
-
-        Of parts of votes: `of` is the sum of the others' votes [I], by whose spread theirs are divided instead.
-        """
+        Of parts of votes: `of` is the sum of the others' votes [I], by whose spread theirs are divided instead."""
         total: Tensor | None = None
         for number, (weight, one) in enumerate(zip(self.weights, votes, strict=False)):
             if self.num_added and number == len(self.weights) - self.num_added and total is not None:
@@ -156,8 +154,7 @@ class Consensus(Model):
         """What a history adds to the votes of those members that have such sums, and count each interaction alike;
         None where no member has.
 
-        A vote is standardised, so that it is a sum but for a number that is the same for all items.
-        """
+        A vote is standardised, so that it is a sum but for a number that is the same for all items."""
         votes: list[Tensor | None] = []
         parts: list[Tensor | None] = []
         for member, weighed in zip(self.members, self.weighed, strict=True):

@@ -41,11 +41,9 @@ def item_weights(
     x: Any, l2: float, dropout: float = 0.0, target: Any = None, on_progress: Callable[[float], None] | None = None
 ) -> Doubles | Floats:
     """B of a ridge regression x ≈ x B with a zero diagonal: B = I - P / diag(P), P = `inverse_gram`.
-
     Of y ≈ x B, y being the `target`: B = M - P diag(M) / diag(P), M = P x'y. In the memory of one matrix, or of two
     with a target. Large ones in float32, which takes half of the time, where the penalty is large beside the largest
-    row of G, and with that beside its largest eigenvalue: then rounding cannot grow.
-    """
+    row of G, and with that beside its largest eigenvalue: then rounding cannot grow."""
     size = x.shape[1]
     single = size > SMALL and _rounds_little(x, l2)
     matrix = _swept(np.empty((size, size), dtype=np.float32 if single else np.float64), x, l2, dropout, on_progress)
@@ -65,9 +63,7 @@ def _rounds_little(x: Any, l2: float) -> bool:
 
 def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> Doubles:
     """P = (G + D)^-1 with G = x'x.
-
-    D = l2 I + p / (1 - p) diag(G), p being `dropout`: what dropping that share of every input at random adds up to.
-    """
+    D = l2 I + p / (1 - p) diag(G), p being `dropout`: what dropping that share of every input at random adds up to."""
     gram = np.empty((x.shape[1], x.shape[1]))
     return np.negative(_swept(gram, x, l2, dropout), out=gram)
 

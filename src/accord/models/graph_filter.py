@@ -26,8 +26,7 @@ class GraphFilter(WithFactors, DenseItemToItem):
     """Scores X P, P = (R'R)^s elementwise + w Di^-1/2 VV' Di^1/2, R = Du^-1/2 X Di^-1/2 with the degrees of users and
     items, V [I, k] the first right singular vectors of R.
 
-    Memory: 4 bytes for each of I^2 weights, 12 more for each of I * `ROWS_AT_ONCE` while fitting.
-    """
+    Memory: 4 bytes for each of I^2 weights, 12 more for each of I * `ROWS_AT_ONCE` while fitting."""
 
     name = "graph-filter"
     summary = "a low-pass filter on the graph of users and items, in closed form"

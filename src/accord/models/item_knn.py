@@ -28,10 +28,8 @@ def nearest(x: Any, k: int, balance: float, shrink: float, on_progress: Callable
 
 class ItemKNN(SparseItemToItem):
     """Scores X W, W sparse: w_ij = c_ij / (n_i^e n_j^(1-e) + shrink) where i is among the k nearest of item j.
-
     c = X'X without its diagonal, n_i = c_ii: the interactions of an item, where none has a weight.
-    Memory: 8 bytes for each of at most k I weights; while fitting 60, and 50 an interaction.
-    """
+    Memory: 8 bytes for each of at most k I weights; while fitting 60, and 50 an interaction."""
 
     name = "item-knn"
     summary = "items that the same users took: the nearest of each, by a shrunk cosine"

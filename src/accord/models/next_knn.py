@@ -18,10 +18,8 @@ from accord.models.sequences import KnowsOrder, SequenceConfig, halving, seconds
 
 class NextKNN(KnowsOrder, SparseItemToItem):
     """Scores X W, W sparse: w_ij = c_ij / (n_i^e n_j^(1-e) + shrink) where i is among the k that j follows most.
-
     c_ij = the sum, over who took i and then j, of 2^(-(d - 1) / reach), j being the d-th item after i; n_i: the
-    interactions of an item.
-    """
+    interactions of an item."""
 
     name = "next-knn"
     summary = "items that users took soon after others: item-knn that knows which came first"

@@ -56,10 +56,8 @@ def halving(half_life: float) -> Floats:
 
 def what_followed(train: Csr, later: Floats, weight: Floats | None = None, ends: Floats | None = None) -> Any:
     """C [I, I], sparse where items are many: c_ij = the sum of later[d - 1] over who took j as the d-th item after i.
-
     `weight` [n]: what each interaction counts for, so that a pair counts for the product of two. `ends` [n]: of each
-    interaction, by its place in the order of its user from the last, what a pair that ends there counts for besides.
-    """
+    interaction, by its place in the order of its user from the last, what a pair that ends there counts for besides."""
     order, size = in_order_of_time(train), train.num_items
     items = train.items[order].astype(np.int64)
     ahead = np.repeat(train.ptr[1:], train.counts) - np.arange(len(items))  # items from each on, itself included

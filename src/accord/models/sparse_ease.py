@@ -37,8 +37,7 @@ class SparseEASE(WithFactors, SparseItemToItem):
 
     With all items as neighbours that is EASE. A regression has neighbours + dim unknowns, and of G = X'X it needs what
     lies between neighbours: of each item's entries the `PAIRS_KEPT` / I largest are kept, others are taken as 0.
-    Memory: 8 (dim + neighbours) bytes an item; while fitting 8 for each pair that is kept and 100 an interaction.
-    """
+    Memory: 8 (dim + neighbours) bytes an item; while fitting 8 for each pair that is kept and 100 an interaction."""
 
     name = "sparse-ease"
     summary = "ease for large catalogues: sparse weights and a few vectors, solved item by item"

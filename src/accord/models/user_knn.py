@@ -22,10 +22,8 @@ NOBODY = -1  # whose history a new user's is
 
 class UserKNN(ScoresHistories):
     """Scores: the sum of cos(u, v) x_vi over the k users v nearest to u, cos(u, v) = x_u x_v / (|x_u| |x_v| + shrink).
-
     Nothing is solved but the norms: users are compared when they are scored, so that what is kept are the histories.
-    Memory: the histories twice; while scoring, some 20 bytes for each user and thread.
-    """
+    Memory: the histories twice; while scoring, some 20 bytes for each user and thread."""
 
     name = "user-knn"
     summary = "what the users with the most similar histories took, by a cosine"

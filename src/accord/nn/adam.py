@@ -7,8 +7,7 @@ Decoupled, there is no first moment, and the penalty is divided by the spread of
     w <- exp(-lr * decay / d) * w - lr * g / d
 
 so all steps without a gradient are one factor, however many they are: v fades by the same beta2 in each, and the sum of
-1 / d over them depends on the row's two steps and sqrt(v) alone.
-"""
+1 / d over them depends on the row's two steps and sqrt(v) alone."""
 
 from __future__ import annotations
 
@@ -27,9 +26,7 @@ WORTH_KERNEL = 2**17  # elements from which a parameter is worth a kernel of its
 
 class Adam:
     """torch's fused Adam; on CUDA large tables are updated, penalty included, in one pass over their bytes.
-
-    Not a `torch.optim.Optimizer`, the first use of which imports torch's compiler and so takes a second.
-    """
+    Not a `torch.optim.Optimizer`, the first use of which imports torch's compiler and so takes a second."""
 
     def __init__(
         self, parameters: Iterable[nn.Parameter], lr: float, by_rows: Iterable[Embedding] = (),

@@ -77,10 +77,8 @@ def pair_dot(user: Embedding, item: Embedding, users: Tensor, items: Tensor, wei
 
 class Linear(RunLayer):
     """`weight` [R, in, out], `bias` [R, out]; [R, B, in] -> [R, B, out].
-
     `start`: 'xavier' (zero bias), 'kaiming' (a=1, zero bias), 'torch' (what nn.Linear does) or a standard deviation
-    (zero bias).
-    """
+    (zero bias)."""
 
     def __init__(self, runs: int, num_in: int, num_out: int, start: str | float = "xavier") -> None:
         super().__init__()
@@ -159,8 +157,7 @@ def tables_by_rows(module: nn.Module, pairs: int) -> list[Embedding]:
 
 def is_recordable(module: nn.Module) -> bool:
     """Whether a GPU may record a step of this module once and repeat it: always the same operations on tensors of the
-    same shapes, nothing decided on the host. Models and methods promise that by `recordable = True`.
-    """
+    same shapes, nothing decided on the host. Models and methods promise that by `recordable = True`."""
     return all(part.recordable for part in module.modules() if hasattr(part, "recordable"))
 
 

@@ -1,8 +1,7 @@
 """The decoupled form of Adam on a table of which a step touches few rows: a row changes only when it is looked up.
 
 That is not "lazy Adam", which forgets the steps in between and is another optimiser: a row that is looked up again
-first takes all the steps that it has missed, at once. The result is that of updating all rows at every step.
-"""
+first takes all the steps that it has missed, at once. The result is that of updating all rows at every step."""
 
 from __future__ import annotations
 
@@ -18,10 +17,8 @@ COUNTED = 2**17  # steps after which the sums begin anew: beyond, they grow too 
 
 class Rows:
     """The state of a table [R, rows, dim], and the last step of each of its rows.
-
     Nothing is decided on the host, so that a GPU can record a step and repeat it: the number of the step is a tensor,
-    and of several lookups of one row the first does the work.
-    """
+    and of several lookups of one row the first does the work."""
 
     def __init__(self, weight: nn.Parameter, state: Mapping[str, Tensor], lr: float, beta: float, eps: float) -> None:
         """`state`: as torch's Adam has it; its number of steps is counted by who calls `update`."""

@@ -121,11 +121,9 @@ def _spreads(values: Floats) -> Floats:
 
 def chance_of_real(percentile: Floats, density_of: Floats | None = None) -> Floats:
     """The probability that an interaction is a real preference, from its percentile, over many interactions.
-
     Percentiles of noise are uniform, those of real preferences lie high. Their density d rises, so the lowest
     percentiles hold nothing but noise: the height there is the share π of noise, and at any percentile the chance of
-    being noise is π / d (the local false discovery rate). `density_of`: percentiles to estimate d from, if others.
-    """
+    being noise is π / d (the local false discovery rate). `density_of`: percentiles to estimate d from, if others."""
     from scipy.optimize import isotonic_regression
 
     bins = int(np.clip(len(percentile) // 100, 10, BINS))
@@ -146,10 +144,8 @@ def normal_score(percentiles: Floats) -> Floats:
 
 def opinions_of_pairs(families: Sequence[Family], observed: int | None = None) -> Floats:
     """Label-free p_real by every two families: [pairs of families, n].
-
     One family alone mistakes what it does not model for noise, and the mean over families dilutes the best of them. Two
-    are weighed by a logistic regression that tells interactions of the log from random pairs.
-    """
+    are weighed by a logistic regression that tells interactions of the log from random pairs."""
     return np.stack([_by_two(one, other, observed) for one, other in combinations(families, 2)])
 
 

@@ -1,8 +1,7 @@
 """A judge: a program that says of interactions whether they are real, asked where it tells most, and priced.
 
 It reads a line of JSON for each pair and writes a line for each: a number from 0 (noise) to 1 (real), or nothing where
-it does not know. Some of the pairs have a label by people: by these its errors are known, and what its answers mean.
-"""
+it does not know. Some of the pairs have a label by people: by these its errors are known, and what its answers mean."""
 
 from __future__ import annotations
 
@@ -133,8 +132,7 @@ def _price(
     said: Floats, real: npt.NDArray[np.bool_], share: float
 ) -> tuple[tuple[float, float] | None, tuple[str, ...]]:
     """The chance of being real where a judge says so and where it does not, by pairs that people have labelled; and
-    sentences on its errors. A label of its own is worth as much less as it tells less of the log-odds of being real.
-    """
+    sentences on its errors. A label of its own is worth as much less as it tells less of the log-odds of being real."""
     real, says = real[~np.isnan(said)], said[~np.isnan(said)] > 0.5
     if real.sum() < 5 or (~real).sum() < 5:
         return None, (

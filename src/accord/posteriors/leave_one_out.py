@@ -1,8 +1,7 @@
 """Scores of every interaction by model families that leave this one interaction out, exactly.
 
 Training on folds would do the same more slowly: the model without an interaction follows in closed form from the model
-with it.
-"""
+with it."""
 
 from __future__ import annotations
 
@@ -69,10 +68,8 @@ NONE: Outside = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 def families(x: Any, factors: LowRank, outside: Outside = NONE) -> list[Family]:
     """Popularity, EASE (the factors where there are too many items for it) and item-kNN, each without the interaction.
-
     x [U, I]: CSR of ones, rows sorted. Reference items are drawn once; an interaction's percentile is the share of
-    those its user never touched that score lower from the rest of the user's history, ties counting half.
-    """
+    those its user never touched that score lower from the rest of the user's history, ties counting half."""
     used = np.flatnonzero(np.diff(x.tocsc().indptr))
     references = np.sort(np.random.default_rng(0).permutation(used)[:REFERENCES])
     dense = x.shape[1] <= MOST_DENSE
@@ -140,10 +137,8 @@ def _popularity(x: Any, references: Integers, outside: Outside) -> Family:
 
 def _ease(x: Any, references: Integers, outside: Outside) -> Family:
     """The regression for item i without user u: with ŷ the fitted value and h its leverage, (ŷ - h) / (1 - h).
-
     h = z'(G₋ᵢ + λ)⁻¹ z for z, the history of u but for i, and (G₋ᵢ + λ)⁻¹ = P₋ᵢ - PᵢPᵢ'/Pᵢᵢ. Of a pair outside the log,
-    whose item the regression took for 0, it is ŷ / (1 - h).
-    """
+    whose item the regression took for 0, it is ŷ / (1 - h)."""
     inverse = inverse_gram(x, make_config(EASE.Config, {}, "ease").l2)
     diagonal = np.diag(inverse).copy()
     columns = history_sums(x, inverse)  # x'Pᵢ
@@ -213,8 +208,7 @@ def shares_below(
     """For each entry (u, i) of a sparse x [U, I] the share of those references [K], items that u does not have, that
     score less than `scores` [n] gives the entry, equal ones counting half: [n].
 
-    A reference scores its bias [K] and what each item of the history but i adds to it: weights [I, K]. None: 0.
-    """
+    A reference scores its bias [K] and what each item of the history but i adds to it: weights [I, K]. None: 0."""
     column = np.full(x.shape[1], -1)
     column[references] = np.arange(len(references))
     below, first = np.empty(x.nnz), 0

@@ -48,9 +48,7 @@ class Pairs:
 @dataclass(frozen=True)
 class Fitted:
     """logit = intercept + features weights + effect and taste of the user + effect and taste of the item.
-
-    The taste of a user is individual weights for the factors of items, that of an item for the factors of users.
-    """
+    The taste of a user is individual weights for the factors of items, that of an item for the factors of users."""
 
     intercept: float
     weights: Floats  # [1 + p]

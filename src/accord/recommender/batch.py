@@ -49,9 +49,7 @@ def write_lists(
     if_exists: str = "fail",
 ) -> int:
     """Write the lists of a part of the users to a Parquet file or a database table, completely or not at all.
-
-    `barred` [I] marks items to leave out. Returns the number of users.
-    """
+    `barred` [I] marks items to leave out. Returns the number of users."""
     users = part.select(recommender.users.ids)
 
     def groups() -> Iterator[pa.Table]:

@@ -1,8 +1,7 @@
 """Items without interactions, by what an items file says of them.
 
 For each user a ridge regression from the attributes X of the other items to their scores y, of any model, gives the
-scores of new items with attributes Z: Z (X'X + c)^-1 X'(y - mean) + mean, one linear map for all users.
-"""
+scores of new items with attributes Z: Z (X'X + c)^-1 X'(y - mean) + mean, one linear map for all users."""
 
 from __future__ import annotations
 

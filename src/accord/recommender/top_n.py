@@ -37,10 +37,8 @@ AGREES = 20  # a member agrees with the items of its top 20
 
 class Reasons(NamedTuple):
     """For each item, the rows of items of the history that speak for it, the strongest first, and by how much.
-
     `contribution` is what an item adds to the score, if the score is a sum over the history; other models give the
-    `similarity` of the two items.
-    """
+    `similarity` of the two items."""
 
     by: Literal["contribution", "similarity"]
     of_items: list[list[tuple[int, float]]]
@@ -133,9 +131,7 @@ class Lists:
 
     def _fold_in(self, history: Tensor) -> Tensor | None:
         """Scores [I] from a history: by the model or, if it cannot, the mean of the most similar users' scores.
-
-        On MovieLens-100k the latter ranks as well as the trained vectors of the users themselves, for GMF and NeuMF.
-        """
+        On MovieLens-100k the latter ranks as well as the trained vectors of the users themselves, for GMF and NeuMF."""
         scores = self.method.target.scores_of(history)
         if scores is not None:
             return scores.mean(0)  # over the members of an ensemble

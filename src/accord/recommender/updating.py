@@ -1,8 +1,7 @@
 """New interactions for a trained run: the log that it then has, and the method on that log.
 
 A solved model or a consensus is fitted again on everything, so that it is what a fit on everything gives. A learned
-model that scores from a history gets the longer one; whatever it has learned stays as it is.
-"""
+model that scores from a history gets the longer one; whatever it has learned stays as it is."""
 
 from __future__ import annotations
 
@@ -28,9 +27,7 @@ WHOLE = re.compile(r"0|-?[1-9]\d*")  # a number as it is written, so that no two
 
 def grown(log: Dataset, new: Interactions, run: RunSpec, items: Any = None) -> Dataset:
     """The whole log with new interactions; of a pair that is in both the latest counts.
-
-    `items`: a file or frame of item titles, for new items; what is known of the others stays where there is none.
-    """
+    `items`: a file or frame of item titles, for new items; what is known of the others stays where there is none."""
     users, user_ids = union(log.users, new.user_ids, "user")
     all_items, item_ids = union(log.items, new.item_ids, "item")
     new = Interactions(new.rows, (user_ids, item_ids))

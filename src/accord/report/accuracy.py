@@ -1,19 +1,16 @@
-"""How accurate the runs are, and for which users: sections of their report."""
+"""How accurate the runs are: sections of their report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from accord.evaluation.significance import Comparison
 from accord.report import charts
 from accord.report.page import Chart, Fact, Level, Section
-from accord.report.runs import EASE, MOST_SECONDS, Interval, Runs, intervals
+from accord.report.runs import EASE, MOST_SECONDS, Interval, Runs
 from accord.report.tables import Cell, Table, p_text, signed
 
-HISTORY = "interactions in training"
 AUTO = (
     "By default, accord train runs auto, which tries several families of models and combines the best of them. To "
     "compare it with this run, train it and give both run folders to accord report."
@@ -123,40 +120,3 @@ def _means(runs: Runs) -> Table:
             "the users, corrected for the number of rows (Holm)."
         )
     return replace(Table.of("Recall and NDCG", columns, *notes), marked=frozenset(marked))
-
-
-Group = tuple[str, int, list[Interval]]  # name, number of users, NDCG of each run
-
-
-def users(runs: Runs, section: Section) -> None:
-    section.text("Users by their number of training interactions. Users without any are cold.")
-    groups = _groups(runs)
-    rows = [
-        {"group": group, "run": name, **vars(interval)}
-        for group, _, means in groups
-        for name, interval in zip(runs.names, means, strict=True)
-    ]
-    chart = charts.groups(rows, runs.ndcg, HISTORY, [group for group, *_ in groups], runs.names, runs.grey)
-    means = [f"{means[0].mean:.4f} for users with {group} interactions" for group, _, means in groups]
-    cells = tuple((group, f"{number:,}", *map(str, means)) for group, number, means in groups)
-    table = Table(f"{runs.ndcg} by history", (HISTORY, "users", *runs.names), cells)
-    title = f"{runs.ndcg} by history, with 95% intervals"
-    section.chart(Chart(title, chart, f"{runs.names[0]}: {', '.join(means)}.", table))
-
-
-def _groups(runs: Runs) -> list[Group]:
-    """The users of the test by history: the cold ones, and the others in four groups of about equal size."""
-    first = runs.runs[0]
-    counts = first.recommender.train.counts[first.evaluation.users]
-    masks = {"0 (cold)": counts == 0}
-    if counts.any():
-        edges = np.unique(np.quantile(counts[counts > 0], [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf"))
-        ends = edges[1:] if len(edges) > 1 else edges
-        for start, end in zip([edges[0], *(ends[:-1] + 1)], ends, strict=True):
-            name = f"{start:,}" if start == end else f"{start:,} to {end:,}"
-            masks[name] = (counts >= start) & (counts <= end)
-    return [
-        (name, int(keep.sum()), [intervals(one.evaluation, keep, [runs.ndcg])[runs.ndcg] for one in runs.entries])
-        for name, keep in masks.items()
-        if keep.any()
-    ]

@@ -1,7 +1,6 @@
 """The charts of reports and audits: functions from rows to altair charts in the colours of the page.
 
-An axis has no title if it would repeat that of the chart.
-"""
+An axis has no title if it would repeat that of the chart."""
 
 from __future__ import annotations
 
@@ -56,22 +55,6 @@ def dots(rows: Sequence[Row], metric: str, names: Sequence[str], grey: Sequence[
     x = alt.X("low:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
     span = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q")
     return alt.layer(span, base.mark_point(filled=True, size=90, opacity=1).encode(x="mean:Q"))
-
-
-def groups(
-    rows: Sequence[Row], metric: str, title: str, order: Sequence[str], names: Sequence[str], grey: Sequence[str] = ()
-) -> Drawing:
-    """A metric of each run in each group with its interval. Rows: group, run, mean, low, high."""
-    legend = alt.Legend() if len(names) > 1 else None
-    base = _chart(rows).encode(
-        x=alt.X("group:N", sort=list(order), title=title, axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False)),
-        xOffset=alt.XOffset("run:N", sort=list(names)),
-        color=alt.Color("run:N", scale=_colours(names, grey), sort=list(names), legend=legend),
-        tooltip=[*_tooltips("group", "run"), *_mean_tooltips(metric)],
-    )
-    points = base.mark_point(filled=True, size=60, opacity=1)
-    return alt.layer(base.mark_rule(strokeWidth=2).encode(y="low:Q", y2="high:Q"), points)
 
 
 def histogram(bins: Sequence[Row]) -> Drawing:

@@ -5,8 +5,7 @@ All text is escaped. Charts are altair charts or layers of them, without facets 
 follow the screen; their colours are `REAL`, `NOISE`, `SOFT` and `SERIES[n]`, CSS variables for light, dark and print.
 
 The page loads nothing: its content security policy allows only the scripts and styles inside the file. Vega, about
-0.9 MB, is included only if there are charts.
-"""
+0.9 MB, is included only if there are charts."""
 
 from __future__ import annotations
 
@@ -47,9 +46,7 @@ class Fact:
 @dataclass(frozen=True)
 class Finding:
     """A finding: how serious it is, examples by the user's ids, and what to do about it.
-
-    A warning shows only its title until it is clicked; a problem is always open.
-    """
+    A warning shows only its title until it is clicked; a problem is always open."""
 
     level: Level
     title: str

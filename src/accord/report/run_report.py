@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.recommender.recommender import Recommender
-from accord.report.accuracy import metrics, summary, users
+from accord.report.accuracy import metrics, summary
 from accord.report.page import Fact, Page, Section
 from accord.report.runs import Entry, Runs
 from accord.report.sections import members, new_items, recommendations
@@ -20,9 +20,7 @@ PARTS = ("users", "items", "train", "valid", "test")
 
 def write_report(path: Path, runs: Sequence[tuple[str, Recommender]]) -> Path:
     """Write one HTML file about runs, each given with its folder.
-
-    The others are tested against the first; a single run against popularity or EASE, whichever is better.
-    """
+    The others are tested against the first; a single run against popularity or EASE, whichever is better."""
     return _page(Runs(runs)).write(path)
 
 
@@ -40,7 +38,6 @@ def _page(runs: Runs) -> Page:
     if any(one.recommender.metrics.get("members") for one in runs.runs):
         members(runs, page.section("Members and votes"))
     recommendations(runs, page.section("Recommendations"))
-    users(runs, page.section("Accuracy by user history", folded=True))
     if any("new_items" in one.recommender.metrics for one in runs.runs):
         new_items(runs, page.section("New items"))
     _data_and_settings(runs, page.section("Data and settings", folded=True))

@@ -22,7 +22,6 @@ MOST_SECONDS = 30  # EASE is fitted as a baseline if it takes no longer
 EASE = ("ease", "sparse-ease")  # the second where the first is too large
 
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,8 @@ class Entry:
     @cached_property
     def metrics(self) -> dict[str, Interval]:
         """Every metric at every K."""
-        return intervals(self.evaluation, np.ones(len(self.evaluation.users), dtype=bool))
+        per_user = self.evaluation.per_user
+        return dict(zip(per_user, Interval.of(np.stack([*per_user.values()])), strict=True))
 
     @cached_property
     def spread(self) -> dict[str, float]:
@@ -90,13 +90,6 @@ def shown_ks(evaluation: Evaluation) -> list[int]:
     """The list lengths that a report shows: 10 and 20, or the two longest. Its conclusions are about the last."""
     ks = sorted({int(name.split("@")[1]) for name in evaluation.per_user})
     return [k for k in (10, 20) if k in ks] if 20 in ks else ks[-2:]
-
-
-def intervals(evaluation: Evaluation, keep: Bools, names: Sequence[str] | None = None) -> dict[str, Interval]:
-    """The metrics of the users in the mask `keep`."""
-    names = names or list(evaluation.per_user)
-    values = np.stack([evaluation.per_user[name][:, keep] for name in names])
-    return dict(zip(names, Interval.of(values), strict=True))
 
 
 def sample_users(recommender: Recommender, most: int) -> IntArray:

@@ -284,7 +284,6 @@ class Holder:
 
     async def watch(self) -> None:
         """Reload when the folder holds another run and is no longer being written to.
-
         A run that cannot be loaded is tried again later: the process may only have been short of memory or open files.
         """
         before, tried, retry_at = self.snapshot.identity, None, 0.0

@@ -143,9 +143,7 @@ class RunSpec:
         self, model: ModelSpec, method: MethodSpec, options: Mapping[str, Any] | None = None, runs: int | None = None
     ) -> RunSpec:
         """A run of another model and method on the same data, with the training and rules of this one.
-
-        `runs`: that many, with seeds from this one's first on; as this one if not given.
-        """
+        `runs`: that many, with seeds from this one's first on; as this one if not given."""
         config, given = self.config, by_section(options or {})
         if given["protocol"]:
             raise InputError(f"{model_name(model)}: what votes or judges with others has their protocol, not its own.")

@@ -43,11 +43,9 @@ def train_stack(
     columns: Mapping[str, npt.NDArray[np.float64]] | None = None,
 ) -> tuple[Method, list[TrainState]]:
     """The trained method of a run, and the state in which each of its stages ended.
-
     Checkpoints go to `folder`, and `resume` continues from there. `each_epoch` sees the method, ready to score, after
     each epoch of the last stage.
-    `columns`: more of what is known of each training interaction, in the order of the matrix.
-    """
+    `columns`: more of what is known of each training interaction, in the order of the matrix."""
     if device.type == "cpu":
         ready_cpu()
     train = data.training_csr(run.columns)

@@ -23,8 +23,7 @@ TURNS = 3  # blocks each way
 
 class Steps:
     """Takes training steps. On CUDA a step of a new kind or shape is taken as usual, the next one like it is recorded
-    as a graph, and all others replay that. What cannot be recorded is taken as usual, always.
-    """
+    as a graph, and all others replay that. What cannot be recorded is taken as usual, always."""
 
     def __init__(self, method: Trainable, optimizer: Adam, l2: Tensor) -> None:
         self.method, self.optimizer, self.l2 = method, optimizer, l2
@@ -104,8 +103,7 @@ class Steps:
 
 class Threads:
     """All that torch was given, or one, where waking the others takes longer than they save: the first steps are
-    timed both ways. The number of threads changes no result, only how long it takes.
-    """
+    timed both ways. The number of threads changes no result, only how long it takes."""
 
     def __init__(self, device: torch.device) -> None:
         self.given = torch.get_num_threads()

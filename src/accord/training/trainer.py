@@ -104,10 +104,8 @@ class TrainState:
 @dataclass
 class Stopping:
     """When to check and when to stop. `check` gives a value for each run.
-
     best-ndcg: higher is better, stop after `patience` checks without a new best, keep the best weights.
-    loss-rise: lower is better, stop at the second rise over the value before (not the best), keep the last weights.
-    """
+    loss-rise: lower is better, stop at the second rise over the value before (not the best), keep the last weights."""
 
     rule: Literal["best-ndcg", "loss-rise"]
     check: Callable[[], Tensor]  # -> [R]
@@ -139,8 +137,7 @@ class Trainer:
         decoupled: bool = False,
     ) -> None:
         """`l2` [R] is of the penalty, in the gradient or decoupled (see `Adam`). `each_epoch` is called with the epoch,
-        the method ready to score. `identity` says what is trained: a checkpoint of anything else is refused.
-        """
+        the method ready to score. `identity` says what is trained: a checkpoint of anything else is refused."""
         self.method, self.sampler, self.config, self.l2 = method, sampler, config, l2
         self.stopping, self.stage, self.watch, self.each_epoch = stopping, stage, watch, each_epoch
         self.checkpoint, self.identity = checkpoint, identity

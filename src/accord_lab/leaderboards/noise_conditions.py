@@ -12,7 +12,7 @@ import numpy.typing as npt
 from accord.data.csr import IntArray
 from accord.data.interactions import Dataset
 from accord.evaluation.evaluate import Relevant
-from accord.evaluation.noise import calibration, detection, labels
+from accord.evaluation.noise import auc, calibration, labels
 from accord.recommender.recommender import Recommender
 from accord_lab.injection import inject
 from accord_lab.pair_scores import pair_scores
@@ -20,6 +20,21 @@ from accord_lab.pair_scores import pair_scores
 CLEAN, BUILT_IN = "none", "built-in"  # kinds of noise besides the injected ones
 NOISE_SEED = 0  # the noise is drawn once; the seeds of the runs differ
 Bools = npt.NDArray[np.bool_]
+
+
+def average_precision(scores: npt.NDArray[Any], noisy: Bools) -> float:
+    """Area under the precision-recall curve of detecting `noisy` by a high score. Equal scores are one step."""
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    hits = np.cumsum(noisy[order])[ends]
+    precision, recall = hits / (ends + 1), hits / noisy.sum()
+    return float(np.sum(np.diff(recall, prepend=0.0) * precision))
+
+
+def detection(p_real: npt.NDArray[Any], real: Bools) -> dict[str, float]:
+    """AUC of real against noisy interactions, and average precision of detecting the noisy ones."""
+    figures = {"auc": auc(p_real, real), "average_precision": average_precision(-p_real, ~real)}
+    return {**figures, "noise_rate": float(1 - real.mean())}
 
 
 @dataclass(frozen=True)

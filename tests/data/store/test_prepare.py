@@ -43,16 +43,17 @@ def test_fractions_that_come_late_and_columns_that_cannot_be_read(tmp_path: Path
         prepare(log, tmp_path / "other", columns=Columns(value="rating"))
 
 
-def test_a_folder_of_text_files_is_read_by_name(tmp_path: Path, in_pieces: None) -> None:
+def test_text_files_are_read_by_name(tmp_path: Path, in_pieces: None) -> None:
     table, folder = log_table(times=False), tmp_path / "parts"
     folder.mkdir()
     for start in (0, 300, 500):
         write_log(folder / f"part-{start:03}.csv", table.slice(start, 300 if not start else 200))
     whole = prepare(write_log(tmp_path / "log.csv", table), tmp_path / "whole")
-    assert prepare(folder, tmp_path / "store").interactions.table.equals(whole.interactions.table)
+    parts = str(folder / "*.csv")
+    assert prepare(parts, tmp_path / "store").interactions.table.equals(whole.interactions.table)
     (folder / "z.csv").write_text("who,what\n1,2\n")
     with pytest.raises(InputError, match="has other columns than"):
-        prepare(folder, tmp_path / "other")
+        prepare(parts, tmp_path / "other")
 
 
 def test_bytes_do_not_depend_on_memory(

@@ -9,7 +9,7 @@ import pytest
 
 import accord
 from accord.evaluation.noise import auc
-from accord_lab.leaderboards.noise_conditions import LabelledPairs, conditions
+from accord_lab.leaderboards.noise_conditions import LabelledPairs, average_precision, conditions, detection
 from comparisons import rated
 
 
@@ -65,3 +65,11 @@ def test_pairs_are_judged_in_parts_as_at_once(data, monkeypatch):
     counts = popular.train.popularity()[labelled.items]
     assert found["noise"]["auc"] == pytest.approx(auc(counts, labelled.real))
     assert "ece" not in found["noise"]  # scores are no probabilities
+
+
+def test_detection_by_hand():
+    scores, real = np.array([0.9, 0.8, 0.7, 0.1]), np.array([True, False, True, False])
+    assert average_precision(-scores, ~real) == pytest.approx((1 / 1 + 2 / 3) / 2)
+    assert detection(scores, real) == {"auc": 0.75, "average_precision": pytest.approx(5 / 6), "noise_rate": 0.5}
+    ties = average_precision(np.array([2.0, 2.0, 1.0]), np.array([True, False, True]))
+    assert ties == pytest.approx(0.5 * 0.5 + 0.5 * 2 / 3)

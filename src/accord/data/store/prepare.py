@@ -2,8 +2,7 @@
 
 1. read: the source in chunks, which go to files; an id is replaced by its place among the distinct ids so far;
 2. partition: users are divided into ranges that memory has room for, and each chunk is appended to the files of these;
-3. sort: the rows of each range are sorted by user and item, merged to one row a pair, and appended to the store.
-"""
+3. sort: the rows of each range are sorted by user and item, merged to one row a pair, and appended to the store."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from accord.data.encode import Codes, Encoder
 from accord.data.interactions import IdMap, Interactions
 from accord.data.objects import is_object
 from accord.data.sorting import argsort
-from accord.data.sources import Opened, open_path, open_source
+from accord.data.sources import Opened, open_source
 from accord.data.store.arrays import ArrayWriter
 from accord.data.store.store import HEADER, WORK, Header, Store, is_store, remove
 from accord.errors import Argument, InputError
@@ -85,7 +84,7 @@ def _open(source: Any) -> Opened:
         raise InputError(f"{path} is already split; prepare takes a log: a file, or a folder of files.")
     if is_store(path):
         raise InputError(f"{path} is a store already; give the log that it was made from.")
-    return open_path(path, str(path), several=True)
+    return open_source(source)
 
 
 class _Preparation:
