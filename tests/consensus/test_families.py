@@ -208,6 +208,17 @@ def test_whatever_grows_in_a_log_takes_longer(family, gpu):
         assert family.trial_seconds(small, member) > member.seeds * judging
 
 
+def test_learning_from_labels_takes_longer_on_a_larger_log():
+    def seconds(labels=2_000, **grown):
+        return plan_search(replace(SMALL, **grown), 120, FAMILIES[:1], labels=labels).labels
+
+    assert seconds(labels=1_000) < seconds() < seconds(labels=4_000)
+    assert seconds(labels=100_000) == seconds(labels=200_000), "as the penalties are chosen by some"
+    assert seconds() < seconds(num_interactions=2 * SMALL.num_interactions)
+    items = [seconds(num_items=number) for number in (2_000, 4_000, 8_000)]
+    assert items[0] < items[1] < items[2]
+
+
 def test_on_a_gpu_softmax_starts_from_factors_and_trains_wide_where_items_are_many():
     for gpu, items in (True, 20_000), (True, 2_000), (False, 20_000):
         shape = Shape(5_000, items, 100_000, 3_000_000, 5_000_000, 1_000, gpu)

@@ -62,7 +62,7 @@ def test_demo_table(tmp_path: Path) -> None:
     assert_same(shown, run("bash", "accord demo --seeds 1", tmp_path, started=True))
 
 
-# `accord demo` with a tenth of the budget for the search, and without the rows that train until they are best, which
+# `accord demo` with a short search, and without the rows that train until they are best, which
 # `make heavy` has.
 LEFT_OUT = "gmf + "
 DEMO = """
@@ -74,7 +74,7 @@ from accord.training import plan as planning
 demo.ROWS = [row for row in demo.ROWS if row[0] != "gmf"]
 plan = planning.plan
 planning.plan = lambda data, model, method, **more: plan(
-    data, model, method, options={"model.budget": 12} if model == "auto" else None, **more
+    data, model, method, options={"model.budget": 4} if model == "auto" else None, **more
 )
 sys.argv = ["accord", "demo", "--seeds", "1"]
 main()

@@ -32,9 +32,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.heavy  # a whole search, as that of the README is, which is run every time
 def test_the_first_log_gives_what_is_shown(folder: Path) -> None:
     code, shown = section("A CSV without a header line")
     assert_same(shown, run("bash", code, folder))
+
+
+def test_the_first_log_is_read_as_is_shown(folder: Path) -> None:
+    """The notes, with a model that is quick, and a list of as many rows as is shown."""
+    code, shown = section("A CSV without a header line")
+    printed = run("bash", code.replace(" --out", " --model ease --out"), folder)
+    before, after = shown.split("auto tries ")
+    assert_same(before, printed[: printed.index("clicks: 200 users, 100 items, 3,200 train")])
+    rows = [[line.split()[:2] for line in LISTS.findall(text)[0].splitlines()] for text in (after, printed)]
+    assert rows[0] == rows[1]
 
 
 def assert_read(code: str, shown: str, folder: Path) -> None:
