@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -34,6 +35,7 @@ def test_train_evaluate_recommend(clicks, monkeypatch, capsys):
     )
     assert code == 0
     assert "user column 'user'" in err
+    assert re.search(r"^took read .* s, train .* s, evaluate .* s, report .* s$", err, re.MULTILINE)
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["recall@10", "recall@20", "ndcg@10", "ndcg@20"]
     folder = clicks / "runs" / "clicks-gmf-deca"
     promised = "config.json metrics.json model.safetensors users.parquet items.parquet seen.parquet log.jsonl"

@@ -26,7 +26,22 @@ def test_a_choice_leaves_out_the_rest_for_everybody(rec):
     for name in ("user", "item", "score"):
         assert only.column(name).to_pylist() == whole.filter(keep).column(name).to_pylist()
     assert rec.recommend(["nobody"], 3, allow=some).column("item").to_pylist()
-    assert not len(rec.recommend(None, 3, allow=[]))
+    with pytest.warns(UserWarning, match=r"^no item is left by allow: there is none to name.$"):
+        assert not len(rec.recommend(None, 3, allow=[]))
+
+
+def test_an_empty_answer_says_why(rec):
+    every = rec.items.ids.to_pylist()
+    with pytest.warns(UserWarning, match=r"^no item is left by exclude: there is none to name.$") as said:
+        assert not len(rec.recommend(["nobody"], 3, exclude=every))
+    assert said[0].filename == __file__
+    user = rec.users.ids[0].as_py()
+    has = rec.everything().train.table.filter(pa.compute.field("user") == user)["item"].to_pylist()
+    with pytest.warns(UserWarning, match=r"^there is no list: these users have every item that may be recommended.$"):
+        assert not len(rec.recommend([user], 3, allow=has))
+    popular = accord.fit(small_data(), "popularity")
+    with pytest.warns(UserWarning, match=r"^there are no reasons: no item of the histories speaks for these, or "):
+        assert not len(popular.explain([user], every[:1]))
 
 
 def test_unknown_items_of_a_choice_are_said(rec):

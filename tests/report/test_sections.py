@@ -15,6 +15,7 @@ from accord.report.sections import (
     SEEN,
     agreement,
     gini,
+    member_columns,
     member_rows,
     members,
     recommendations,
@@ -49,6 +50,14 @@ def test_the_page_and_the_command_line_show_the_same_members(consensus, capsys):
     assert [row[0] for row in tables[0].rows] == voting  # the others are folded away
     members_table(consensus.metrics)
     assert {line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]} == set(shown)
+
+
+def test_columns_of_other_users_or_fits_say_so():
+    both = {"groups": {"warm": {"users": 9}, "cold": {"users": 0}}}
+    assert member_columns(both)[2:4] == ("valid ndcg@20", "test ndcg@20")
+    both["groups"]["cold"]["users"] = 1
+    assert member_columns(both)[2:4] == ("valid ndcg@20, warm users", "test ndcg@20, all users")
+    assert member_columns({**both, "before_validation": {}})[3] == "test ndcg@20, all users, fitted on train"
 
 
 def test_how_much_was_tried_is_said_first(consensus, capsys):

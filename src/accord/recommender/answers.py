@@ -62,6 +62,8 @@ class Answers:
         """
         ids, barred = self._users(users), self.barred(exclude, allow, where)
         lists = pa.concat_tables(self.lists_in_blocks(ids, k, history=history, barred=barred))
+        if len(ids) and not len(lists) and (barred is None or not barred.all()):
+            warnings.warn("there is no list: these users have every item that may be recommended.", stacklevel=2)
         place = pc.index_in(lists.column("user"), value_set=ids)  # the order of the request
         return lists.take(pc.sort_indices(pa.table({"place": place}), sort_keys=[("place", "ascending")]))
 
@@ -147,6 +149,9 @@ class Answers:
         """Marks the rows of items [I] to leave out; None if there are none."""
         allowed = None if allow is None else self._item_rows("allow", allow)
         barred = self.choices.barred(self._item_rows("exclude", exclude), allowed, where)
+        if barred is not None and barred.all():
+            given = [name for name, one in (("exclude", exclude), ("allow", allow), ("where", where)) if one]
+            warnings.warn(f"no item is left by {' and '.join(given) or 'allow'}: there is none to name.", stacklevel=3)
         return None if barred is None else barred.to(self.lists.ranker.device)
 
     def _item_rows(self, name: str, given: Ids) -> IntArray:
@@ -211,6 +216,9 @@ class Answers:
             sort, of_items = self.lists.reasons(wanted, source, most)
             by_pair |= {n: [(*reason, sort) for reason in one] for n, one in zip(places, of_items, strict=True)}
         flat = [(n, rank, *reason) for n in range(len(owners)) for rank, reason in enumerate(by_pair[n], 1)]
+        if owners and not flat:
+            why = "no item of the histories speaks for these, or the model has no such sums, as popularity has none"
+            warnings.warn(f"there are no reasons: {why}.", stacklevel=2)
         number, rank, because, value, by = zip(*flat, strict=True) if flat else ((), (), (), (), ())
         columns = {
             "user": user_ids.take(pa.array(number, pa.int64())),
