@@ -61,8 +61,9 @@ def test_train_evaluate_recommend(clicks, monkeypatch, capsys):
     expected = np.mean([entry["metrics"]["recall@20"] for entry in metrics["runs"]])
     assert metrics["mean"]["recall@20"] == pytest.approx(expected)
 
-    code, out, _ = run(monkeypatch, capsys, "evaluate", str(folder), "--all-metrics")
+    code, out, err = run(monkeypatch, capsys, "evaluate", str(folder), "--all-metrics")
     assert code == 0
+    assert "lists of 20: coverage" in err
     assert [line.split()[0] for line in out.splitlines()[1:]] == list(metrics["mean"])
 
     Path("later.csv").write_text("who,what\n" + "".join(f"u{n},i{n % 7}\n" for n in range(20)) + "nobody,i1\n")

@@ -22,6 +22,7 @@ from accord.errors import Note, printable
 from accord.io.files import replacing
 
 if TYPE_CHECKING:
+    from accord.recommender.recommender import Recommender
     from accord.training.trainer import Progress
 
 WIDE = 200
@@ -94,6 +95,15 @@ def metrics_table(metrics: dict[str, Any], every: bool = False, ks: Sequence[int
     if "refit" in metrics:
         total = metrics["refit"]["interactions"]
         say(f"Final model refitted on all {total:,} interactions; the metrics above are from held-out data")
+
+
+def say_beyond(recommender: Recommender, k: int = SHOWN_KS[-1]) -> None:
+    """What the lists of a sample of users are like besides accurate."""
+    from accord.report.beyond import beyond_accuracy, described
+    from accord.report.runs import SAMPLE, sample_users
+
+    users = recommender.users.take(sample_users(recommender, SAMPLE))
+    say(described(beyond_accuracy(recommender, recommender.recommend(users, k)), k))
 
 
 def _shown_first(names: Iterable[str], ks: Sequence[int] | None) -> list[str]:

@@ -36,7 +36,7 @@ Cluster = Annotated[
 ]
 RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
 AllMetrics = Annotated[
-    bool, typer.Option("--all-metrics", help="print every metric at every K, not recall and NDCG alone")
+    bool, typer.Option("--all-metrics", help="print every metric at every K, and what the lists are like besides")
 ]
 AllowImports = Annotated[
     bool, typer.Option("--allow-imports", help="import the model and method classes the run names")

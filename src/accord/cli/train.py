@@ -81,6 +81,7 @@ def train(
         metrics_table,
         new_items_table,
         say,
+        say_beyond,
         say_notes,
         say_seconds,
         training_progress,
@@ -122,6 +123,8 @@ def train(
         recommender.metrics["new_items"] = evaluate_new_items(recommender)
         recommender.save(folder, overwrite=True)
         new_items_table(recommender.metrics["new_items"])
+    if all_metrics:
+        say_beyond(recommender)
     seconds, report = recommender.metrics["seconds"], None
     if recommender.metrics["mean"]:
         from accord.report.run_report import write_report
@@ -157,7 +160,7 @@ def evaluate(
     opening: o.Opening,
 ) -> None:
     """Evaluate a saved run on the test that belongs to it, or on other interactions."""
-    from accord.cli.display import metrics_table, new_items_table, say
+    from accord.cli.display import metrics_table, new_items_table, say, say_beyond
     from accord.recommender.held_out_items import evaluate_new_items
 
     recommender = opening.open(run)
@@ -172,6 +175,8 @@ def evaluate(
     metrics_table(metrics, all_metrics, ks)
     if new_items:
         new_items_table(evaluate_new_items(recommender))
+    if all_metrics:
+        say_beyond(recommender)
     if per_user:
         o.put_table(recommender.per_user(evaluation), per_user, "parquet")
         say(f"metrics of {len(evaluation.users)} users: {per_user}")

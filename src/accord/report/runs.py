@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from accord.data.csr import IntArray
 from accord.errors import InputError
@@ -73,12 +74,16 @@ class Entry:
         return {name: float(np.std([run[name] for run in runs], ddof=1)) for name in names}
 
     @cached_property
+    def lists(self) -> pa.Table:
+        """What is recommended to a sample of users, in lists of the longest length shown."""
+        users = self.recommender.users.take(sample_users(self.recommender, SAMPLE))
+        return self.recommender.recommend(users, shown_ks(self.evaluation)[-1])
+
+    @cached_property
     def recommended(self) -> IntArray:
-        """[I] how often each item is recommended to a sample of users, in lists of the longest length shown."""
-        recommender = self.recommender
-        users = recommender.users.take(sample_users(recommender, SAMPLE))
-        lists = recommender.recommend(users, shown_ks(self.evaluation)[-1])
-        return np.bincount(recommender.items.rows(lists.column("item")), minlength=len(recommender.items))
+        """[I] how often each item is in these lists."""
+        items = self.recommender.items
+        return np.bincount(items.rows(self.lists.column("item")), minlength=len(items))
 
     @property
     def coverage(self) -> float:

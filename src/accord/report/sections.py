@@ -13,6 +13,7 @@ from accord.data.csr import IntArray, gini
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from accord.recommender.top_n import AGREES
+from accord.report.beyond import beyond_accuracy, described
 from accord.report.page import Section
 from accord.report.runs import SAMPLE, Entry, Floats, Runs, sample_users
 from accord.report.tables import Cell, Table
@@ -90,6 +91,8 @@ def recommendations(runs: Runs, section: Section) -> None:
     note = "Gini: 0 if all items are recommended equally often, near 1 if a few items take almost all places."
     columns = ("run", "items covered", "Gini", "share of the most popular tenth")
     section.table(Table("How recommendations are spread over the items", columns, tuple(rows), (note,)))
+    for one in runs.entries:
+        section.note(f"{one.name}, {described(beyond_accuracy(one.recommender, one.lists), runs.k)}.")
     for one in runs.runs:
         title = f"Items that {one.name} recommends most"
         section.table(_most(one, title), title)
