@@ -1,0 +1,37 @@
+"""The commands that docs/labels.md gives for logs of which a part says by itself what is real."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from accord.cli.app import app
+
+PAGE = Path(__file__).parents[2] / "docs" / "labels.md"
+ROWS = re.findall(r"^\|.*\| `(\S+)` `(.+?)` \| `accord train (.+?)` \|$", PAGE.read_text("utf-8"), re.MULTILINE)
+VALUES = {"rating": "-1 -1 5 8 10", "hours": "0.1 1 31.5", "event": "view view view cart buy", "thumb": "0 0 1 -1"}
+
+
+@pytest.mark.parametrize(("header", "row", "command"), ROWS, ids=[command.split(".")[0] for *_, command in ROWS])
+def test_a_log_of_that_shape_gets_labels_by_that_command(header, row, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file, *options = shlex.split(command)
+    user, item, _ = row.split(",")
+    values = cycle(VALUES[header.split(",")[2]].split())
+    rows = [row, *(f"{user}{u},{item}{i % 11},{next(values)}" for u in range(20) for i in range(u, u + 7))]
+    Path(file).write_text("\n".join([header, *rows]) + "\n")
+    Path("refused.csv").write_text(f"user,song,label\n{user}0,{item}10,0\n")
+    done = CliRunner().invoke(app, ["data", "check", file, *options])
+    assert done.exit_code == 0, done.output
+    given = re.search(r"([\d,]+) of ([\d,]+) training interactions have a label", done.output)
+    assert given, done.output
+    assert 0 < int(given[1]) < int(given[2]), "a part is unknown"
+
+
+def test_there_is_a_row_for_each_kind_of_log():
+    assert len(ROWS) == len(VALUES)
