@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import typer
 
 from accord.cli.options import with_groups
-from accord_lab.commands.bars import bars
+from accord_lab.commands.bars import bars, exposure
 from accord_lab.commands.labels import labels
 from accord_lab.commands.leaderboard import injected, leaderboard, partners
 from accord_lab.commands.reproduce import reproduce
@@ -19,5 +19,5 @@ if find_spec("matplotlib") is None:
 lab = typer.Typer(
     help="Reproduce the paper, and study denoising, labels and noise.", no_args_is_help=True, rich_markup_mode=None
 )
-for command in (reproduce, leaderboard, labels, injected, partners, bars, verify):
+for command in (reproduce, leaderboard, labels, injected, partners, bars, exposure, verify):
     lab.command()(with_groups(command))
