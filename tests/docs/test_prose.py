@@ -9,7 +9,7 @@ from pathlib import Path
 from accord.comparing.compare import Request
 from accord.consensus import families, labels, search, votes
 from accord.evaluation import evaluate
-from accord.models.auto import Auto
+from accord.models.consensus import Auto
 from accord_lab.paper.reproduce import EXPERIMENTS
 from helpers import small_data
 

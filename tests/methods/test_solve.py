@@ -7,7 +7,7 @@ import torch
 
 from accord.errors import InputError
 from accord.methods import method_for
-from accord.methods.solve import Solve
+from accord.methods.normal import Solve
 from accord.protocol import CORRECTED
 from helpers import make_model
 from method_cases import TRAIN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accord.errors import InputError
-from accord.models.auto import Auto
+from accord.models.consensus import Auto
 from helpers import plan_small
 
 

@@ -13,8 +13,9 @@ from accord.errors import InputError
 from accord.evaluation.evaluate import Evaluation
 from accord.methods.normal import Normal
 from accord.protocol import CORRECTED, OwnRules, Protocol, rule
-from accord.training.run import RunConfig, RunSpec, check_rules, preset_rules, recorded_rules, run_entries
+from accord.training.run import RunConfig, RunSpec, check_rules, recorded_rules, run_entries
 from accord.training.trainer import TrainState
+from accord_lab.leaderboards.oracle import preset_rules
 from helpers import assert_same_weights, one_run, plan_small, random_csr
 
 TRAIN = random_csr(8, 6, 0.5)

@@ -18,9 +18,8 @@ from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.methods.base import Method
 from accord.models import own_class
-from accord.models.auto import Auto
 from accord.models.base import compact
-from accord.models.consensus import Consensus, Member
+from accord.models.consensus import Auto, Consensus, Member
 from accord.posteriors.estimate import Estimate
 from accord.training.run import RunSpec, is_of_members
 from accord.training.stack import train_stack

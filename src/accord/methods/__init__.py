@@ -6,9 +6,8 @@ from accord.config import resolve
 from accord.errors import InputError
 from accord.methods.base import Method
 from accord.methods.deca import DeCA, DeCAp
-from accord.methods.normal import Normal
+from accord.methods.normal import Normal, Solve
 from accord.methods.softmax import BSL, Softmax
-from accord.methods.solve import Solve
 from accord.models import ModelSpec, is_solved
 
 LISTED: tuple[type[Method], ...] = (Normal, Softmax, BSL, DeCA, DeCAp)

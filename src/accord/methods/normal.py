@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from accord.data.sampling import Batch
-from accord.methods.base import Method, cross_entropy
+from accord.errors import InputError
+from accord.methods.base import Method, TrainingContext, cross_entropy
 from accord.models.base import Model
 from accord.protocol import Protocol
 
@@ -30,3 +31,17 @@ class Pretrain(Normal):
         torch.nn.Module.__init__(self)
         self.target, self.protocol = target, protocol
         self.rules = protocol.own(target.Rules)
+
+
+class Solve(Method):
+    """In the place of a method for a model that is solved: it has no loss, and its scores are no logits."""
+
+    name = "none"
+    summary = "the model is solved, not trained"
+    learns = False
+
+    def stages(self, context: TrainingContext) -> None:
+        context.solve(self.target)
+
+    def posterior(self, users: Tensor, items: Tensor) -> Tensor:
+        raise InputError(f"model '{self.target.name}' gives no probability; train a learned model to find noise.")

@@ -9,10 +9,9 @@ from torch import nn
 
 from accord.config import make_config, resolve
 from accord.errors import InputError
-from accord.models.auto import Auto
 from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.cdae import CDAE
-from accord.models.consensus import Consensus
+from accord.models.consensus import Auto, Consensus
 from accord.models.ease import EASE
 from accord.models.gmf import GMF
 from accord.models.graph_filter import GraphFilter

@@ -22,7 +22,7 @@ from accord.methods.base import Build, Method
 from accord.models import MODELS, ModelSpec, has_seeds, model_name, own_class
 from accord.models.base import Setup
 from accord.models.consensus import Consensus, Member
-from accord.protocol import PRESETS, OwnRules, Protocol, preset_values
+from accord.protocol import OwnRules, Protocol, preset_values
 from accord.random import derive_seed
 from accord.training.trainer import TrainConfig, TrainState
 
@@ -262,11 +262,6 @@ def is_recorded(kind: type[OwnRules], name: str, value: Any, preset: str, own: b
     field = kind.model_fields[name]
     as_before = preset_values(kind, preset)[name] == value == field.default
     return field.is_required() or (own and not as_before)
-
-
-def preset_rules(name: str, kinds: Iterable[type[OwnRules]] = ()) -> dict[str, Any]:
-    """The same of a preset, for a small log without times."""
-    return recorded_rules(PRESETS[name].model_copy(update={"test_history": "train", "optimiser": "adam"}), kinds)
 
 
 def run_entries(

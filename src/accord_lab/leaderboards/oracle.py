@@ -18,9 +18,14 @@ from accord.evaluation.evaluate import Evaluation, Relevant, evaluate
 from accord.evaluation.ranking import Ranker
 from accord.models.ease import item_weights
 from accord.protocol import PRESETS, Protocol
-from accord.training.run import preset_rules
+from accord.training.run import recorded_rules
 from accord_lab.names import ORACLE
 from accord_lab.numbers import Floats
+
+
+def preset_rules(name: str) -> dict[str, Any]:
+    """The rules of a preset as results have them, for a small log without times."""
+    return recorded_rules(PRESETS[name].model_copy(update={"test_history": "train", "optimiser": "adam"}))
 
 
 @dataclass(frozen=True)
