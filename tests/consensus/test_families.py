@@ -42,6 +42,7 @@ def test_every_trial_is_one_that_the_model_takes(family):
     around = family.refined(members[-1])
     assert len({str(member.options) for member in around}) == len(around) == (MOST_TRIALS - 1 if family.ranges else 0)
     assert len(family.refined(members[0])) == len(around), "its usual options may lead"
+    assert {(one.method, one.seeds) for one in [*members, *around]} == {(family.method, family.seeds)}
     for member in [*members, *around]:
         for room, kind in ("model", MODELS[family.model]), ("method", METHODS[family.method or "normal"]):
             options = {name.partition(".")[2]: value for name, value in member.options.items() if room + "." in name}
@@ -173,7 +174,10 @@ def test_what_does_not_fit_is_left_out_with_its_reason():
 def test_a_family_that_takes_more_memory_than_an_ordinary_machine_has_is_left_out():
     large = Family("ease").too_large(Shape(10, 24_000, 100, 1000, 1000))
     assert large is not None
-    assert "it would take 6.4 GiB" in large
+    assert large == "it would take 6.4 GiB, and 6 are allowed"
+    for memory, fits in (0, False), (18 * 2**30, False), (24 * 2**30, True):  # of which a third may be taken
+        planned = plan_search(Shape(10, 24_000, 100, 1000, 1000), 10**6, memory=memory)
+        assert ("ease" in {family.name for family in planned.families}) == fits
     assert Family("ease").too_large(Shape(10, 24_000, 100, 1000, 1000), 8 * 2**30) is None
     assert Family("ease").too_large(Shape(10, 15_000, 100, 1000, 1000)) is None
 
