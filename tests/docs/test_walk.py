@@ -36,16 +36,20 @@ def test_the_walk(tmp_path: Path, free_port: int) -> None:
     walk = script(ROOT / "docs" / "record_walk.py", "record_walk")
     (make,) = (code for language, code in BLOCK.findall(PAGE) if language == "python")
     assert run("python", make, tmp_path) == ""
-    code = walk.commands(PAGE).replace("127.0.0.1:8000", f"127.0.0.1:{free_port}")
+    assert "--budget 2" in PAGE
+    code = walk.commands(PAGE).replace("--budget 2", "--budget 0.5").replace("127.0.0.1:8000", f"127.0.0.1:{free_port}")
     said = run("bash", code.replace("accord serve", f"accord serve --port {free_port}"), tmp_path)
 
     assert "auto chose" in said
-    assert "of it for the labels) of 2 s" in said
+    assert "of it for the labels) of 0.5 s" in said
     assert said.count("3 interactions, 3,003 in all; 201 users (1 new)") == 2, "with labels too"
     answers = [json.loads(found) for found in re.findall(r'\{"user":"\w+","known".*?\]\}', said)]
     assert [(one["user"], one["source"], len(one["items"])) for one in answers] == [
         ("u0002", "model", 3), ("newcomer", "model", 3),
     ]  # fmt: skip
+    assert re.search(
+        r"^accord: reloaded runs/clicks: clicks, consensus$", (tmp_path / "serve.log").read_text(), re.MULTILINE
+    )
     assert len(pq.read_table(tmp_path / "lists.parquet")) == 200 * 20
     assert (tmp_path / "runs" / "clicks" / "report.html").exists()
     refused = (tmp_path / "refused.csv").read_text().splitlines()[1].split(",")

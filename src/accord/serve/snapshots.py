@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
+from accord.config import full_name
 from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
 from accord.errors import InputError
@@ -279,7 +280,8 @@ class Holder:
             self.snapshot = snapshot
         self.meters.reloads.labels("done").inc()
         self.meters.loaded.set(snapshot.loaded_at)
-        log.info("reloaded %s: %s, %s + %s", self.folder, *(snapshot.about[n] for n in ("dataset", "model", "method")))
+        about = snapshot.about
+        log.info("reloaded %s: %s, %s", self.folder, about["dataset"], full_name(about["model"], about["method"]))
         return True
 
     async def watch(self) -> None:
