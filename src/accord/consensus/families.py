@@ -267,11 +267,17 @@ SOFTMAX = {
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
 NEXT_KNN = {"model.reach": _log(1.5, 30), "model.half_life": _log(1.5, 12), "model.balance": Range(0.4, 1)}
-SASREC = {"method.temperature": _log(0.1, 0.4), "model.dropout": Range(0.1, 0.5)}
+SASREC = {"method.temperature": _log(0.05, 0.3), "model.dropout": Range(0.1, 0.5)}
 SLIST = {"model.l2": _log(80, 1000), "model.half_life": _log(1.5, 12), "model.reach": _log(1, 30)}
 
 ATTENTION = {"train.lr": 0.008, "train.l2": 0.0, "model.dim": 32, "train.epochs": 8, "train.batch_size": 12}
-ATTENTION_ON_GPU = {"train.lr": 0.003, "train.batch_size": None, "model.dim": 128, "train.epochs": 32}
+ATTENTION_ON_GPU = {
+    "train.lr": 0.003,
+    "train.batch_size": None,
+    "model.dim": 128,
+    "train.epochs": 32,
+    "method.temperature": 0.07,
+}
 
 # In the order in which a budget is given to them.
 FAMILIES: tuple[Family, ...] = (
