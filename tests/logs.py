@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from accord.data.interactions import Dataset, Interactions
+from accord.data.load import load
 from accord.data.read import CHOOSE_OTHERS
+from accord.data.split import split
 
 ROWS = [("ann", "x", 5.0, 10), ("bob", "y", 3.0, 20), ("ann", "y", 1.0, 30)]
 FRAME = {"user_id": ["ann", "bob", "ann"], "item_id": ["x", "y", "y"], "rating": [5, 3, 1], "timestamp": [10, 20, 30]}
@@ -117,3 +120,20 @@ def log_of_kinds(items: int = 100, users: int = 120, each: int = 16) -> pa.Table
 
 def about(*items: int) -> dict[str, list]:
     return {"id": [f"i{item:03}" for item in items], "genre": [KINDS[item % 4] for item in items]}
+
+
+def pushed_log(users: int = 600, items: int = 300, each: int = 50, real: float = 0.1, seed: int = 0) -> Dataset:
+    """A generated log where users dislike most of what they were shown. Pushed items, a third of all, fill most of a
+    history by one taste of its user; the rest is real, of the other items by another taste. `value` is 1 for real."""
+    rng = np.random.default_rng(seed)
+
+    def take(first: int, last: int, number: int) -> npt.NDArray[np.int64]:
+        """For each user, `number` of the items first, …, last - 1, by a taste with four factors: [users, number]."""
+        liking = rng.standard_normal((users, 4)) @ rng.standard_normal((4, last - first))
+        return first + np.argsort(-liking - rng.gumbel(size=liking.shape), axis=1)[:, :number]
+
+    liked = round(real * each)
+    shown = np.concatenate([take(0, items // 3, each - liked), take(items // 3, items, liked)], 1).ravel()
+    value = np.tile(np.repeat([0.0, 1.0], [each - liked, liked]), users)
+    log = Interactions.of(pa.array(np.repeat(np.arange(users), each)), pa.array(shown), value=pa.array(value))
+    return load(split(log, "random", clean="value>=1", seed=seed, name="pushed"), labels="value>=1")

@@ -31,7 +31,6 @@ FIXTURES = {"shared_data"}
 NAMES = {
     "test_a_family_that_fails_is_left_out",
     "test_kernels_that_were_compiled_before_do_not_mix",
-    "test_labelled_validation_pairs_say_how_far_labels_are_trusted",
     "test_our_source_runs_nothing_that_it_reads",
     "test_the_same_search_gives_the_same_result",
     "test_the_share_of_a_known_mixture",

@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 import accord
-from accord_lab.labels.trust import pushed_log
 from audit_logs import limit_verdict
 from commands import run
+from logs import pushed_log
 
 # What is measured on the test, or says how long something took.
 RESULTS = {

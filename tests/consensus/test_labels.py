@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from accord.consensus import labels, training
+from accord.consensus import labels
 from accord.consensus.members import MemberTraining
 from accord.data.interactions import Interactions
 from accord.data.simulate import simulate
@@ -18,6 +17,7 @@ from accord.fitting import fit
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from helpers import CPU, plan_small, small_data
+from logs import pushed_log
 
 pytestmark = pytest.mark.usefixtures("few_penalties")
 
@@ -31,27 +31,23 @@ def labelled(share):
     return replace(data, train=train)
 
 
-def votes_of(found):
-    """The votes of each model together, of members that labels did not add."""
-    votes = Counter()
-    for member in found.run.members:
-        votes[member.model] += 0 if member.added else member.weight
-    return votes
+def only_fields(entry):
+    return {name: value for name, value in entry.items() if name in Member.model_fields}
 
 
 def test_families_vote_once_more_told_what_is_real():
     found = [
-        Member(model="popularity", weight=0.1),
-        Member(model="item-knn", options={"model.k": 5}, weight=0.4),
-        Member(model="item-knn", options={"model.k": 9}, weight=0.3),
-        Member(model="ials"),
-        Member(model="mf", method="normal", seeds=4, weight=0.5),
+        Member(model="item-knn", options={"model.k": 5}),
+        Member(model="cdae", method="softmax"),
+        Member(model="item-knn", options={"model.k": 9}),
+        Member(model="ials", epochs=3),
+        Member(model="popularity"),
     ]
-    knn, ials, mf, quality = labels.clean_members(found)
-    assert knn == Member(model="item-knn", options={"model.k": 5, "model.clean": True}, weight=0.45, added=True)
-    assert ials == Member(model="ials", by_p_real=True, weight=0.1, added=True)
-    assert mf == Member(model="mf", method="normal", seeds=4, by_p_real=True, weight=0.35, added=True)
-    assert quality == Member(model="quality", weight=labels.QUALITY, added=True)
+    knn, ials, cdae, quality = labels.clean_members(found)
+    assert knn == Member(model="item-knn", options={"model.k": 5, "model.clean": True}), "the best of its family"
+    assert ials == Member(model="ials", epochs=3, by_p_real=True)
+    assert cdae == Member(model="cdae", method="softmax", by_p_real=True)
+    assert quality == Member(model="quality")
 
 
 def test_members_learn_the_label_where_there_is_one():
@@ -65,15 +61,10 @@ def test_members_learn_the_label_where_there_is_one():
 
 def test_labels_join_the_vote(tmp_path):
     found = fit(labelled(0.2), options={"model.budget": 3, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
-    added = [member for member in found.run.config.model_options["members"] if member.get("added")]
-    votes = votes_of(found)
-    families = ["ease", "item-knn", "graph-filter", "ials", "mf"]
-    assert {m["model"]: m["weight"] for m in added} == {
-        **{name: pytest.approx(0.1 + votes[name] / 2, abs=1e-4) for name in families},
-        "quality": 0.2,
-    }
-    assert [m["model"] for m in added if m.get("options", {}).get("model.clean")] == families[:3]
-    assert [m["model"] for m in added if m.get("by_p_real")] == families[3:]
+    taught = [member for member in found.run.members if member.taught]
+    tried = {entry["model"] for entry in found.metrics["members"] if Member(**only_fields(entry)).taught}
+    assert tried == {*labels.CLEANED, "quality"}
+    assert sum(member.weight for member in taught) > sum(m.weight for m in found.run.members if not m.taught)
     assert any("labels tell real from noise with an AUC of" in note for note in found.metrics["notes"])
     again = Recommender.load(tmp_path / "run")
     assert again.recommend(None, 5).equals(found.recommend(None, 5))
@@ -91,28 +82,39 @@ def test_labels_of_pairs_outside_the_log_join_the_vote():
     log = table.filter(pa.compute.invert(apart)).select(["user", "item"])
     found = fit(log, labels=labels, budget=0.2, device="cpu", refit=False)
     assert any("labels tell real from noise" in note for note in found.metrics["notes"])
-    assert any(member.added for member in found.run.members)
+    assert any(member.taught for member in found.run.members)
 
 
-def test_labelled_validation_pairs_say_how_far_labels_are_trusted(monkeypatch):
+def test_one_label_in_a_hundred_is_worth_most_of_all_where_most_exposures_are_disliked():
+    """Popular items are the worst there, so that a noisy validation would choose what recommends them."""
+    data = pushed_log(500, 240, 30)
+    some = data
+    for name in ("train", "valid"):
+        part = getattr(data, name)
+        given = np.random.default_rng(len(part)).random(len(part)) < 0.01
+        label = pa.array(part.column("label"), mask=~given)
+        some = replace(some, **{name: part.without("label").with_column("label", label)})
+    written = [{"model": "popularity"}, {"model": "ease"}]
+    taught = [{"model": "ease", "options": {"model.clean": True}}, {"model": "quality"}]
+    none = replace(data, train=data.train.without("label"), valid=data.valid.without("label"))
+    reached = []
+    for one, members in ((data, written + taught), (some, written + taught), (none, written)):
+        found = fit(one, "consensus", options={"model.members": members}, device="cpu", refit=False)
+        reached.append(found.metrics["mean"]["ndcg@20"])
+    assert reached[1] > 0.6 * reached[0] > 3 * reached[2]
+
+
+def test_the_validation_counts_for_how_real_it_is():
     data = labelled(0.2)
-    label = data.valid.column("value").astype(float)
-    label[::3] = 0.5  # which is neither real nor noise
-    valid, real = Interactions.of(data.valid.users, data.valid.items, label=pa.array(label)), []
-    asked = {"options": {"model.budget": 1.5, "train.epochs": 2}, "device": "cpu", "refit": False}
-    for trust in (0.0, 4.0):
-        monkeypatch.setattr(training, "choose_trust", lambda _, __, known, trust=trust: real.append(known) or trust)
-        found = fit(replace(data, valid=valid), **asked)
-        assert any(f"worth {trust:g} times their usual weight" in note for note in found.metrics["notes"])
-        votes = votes_of(found)
-        added = {member.model: member.weight for member in found.run.members if member.added}
-        assert set(added) <= {*labels.CLEANED, "quality"}
-        assert bool(added) == bool(trust)
-        for name, weight in added.items():
-            usual = labels.QUALITY if name == "quality" else labels.CLEAN + labels.OF_VOTE * votes[name]
-            assert weight == pytest.approx(trust * usual, abs=1e-3)
-        assert len(found.method.target.members) == len(found.run.members)
-        assert len(real[-1].pairs.items) == (label == 1).sum()
+    made = MemberTraining(data, plan_small("auto", "normal", (3,), data), CPU)
+    assert made.relevant.gains is None
+    made = MemberTraining(data, plan_small("auto", "normal", (3,), data), CPU)
+    labels.learn_labels(made)
+    value = data.csr(data.valid, columns=("value",)).columns["value"][
+        data.csr(data.valid).contains(made.relevant.pairs.users, made.relevant.pairs.items)
+    ]
+    gains = made.relevant.gains
+    assert gains[value == 1].mean() > 1.3 * gains[value == 0].mean()
 
 
 def test_what_is_labelled_as_noise_judges_no_member():

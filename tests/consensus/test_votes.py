@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from accord.consensus.votes import Votes, choose_trust, choose_weights, collect_votes
+from accord.consensus.votes import Votes, choose_weights, collect_votes
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.ranking import Ranker
 from accord.protocol import CORRECTED
@@ -111,44 +111,3 @@ def test_fewer_items_than_places():
     present, hits = torch.tensor([[True, True, False]]), torch.tensor([[False, True, False]])
     votes = Votes(scores, present, hits, torch.tensor([1]), torch.tensor([0]))
     np.testing.assert_allclose(votes.ndcg([1.0]).numpy(), [1 / np.log2(3)])
-
-
-def trust_in(vote, added, relevant):
-    ranker = Ranker(lambda users: vote[users].unsqueeze(0), 1, relevant.seen, relevant.seen, CORRECTED, CPU)
-    return choose_trust(lambda users: (vote[users], added[users]), ranker, relevant)
-
-
-def test_what_labels_say_counts_for_more_where_known_pairs_show_it_and_for_less():
-    truth, (_, _, chance) = members()
-    knows = torch.tensor(truth, dtype=torch.float32)
-    relevant = asked(truth)
-    assert trust_in(-2 * knows + chance, 0.3 * knows, relevant) == 16  # the others place what is real last
-    assert trust_in(3 * knows + chance, -knows, relevant) == 0  # labels say the opposite of what is real
-    assert trust_in(chance, torch.zeros_like(knows), relevant) == 1  # they say nothing
-
-
-def test_trust_stays_where_known_pairs_are_few_or_show_nothing_beyond_chance():
-    truth, (_, _, chance) = members()
-    knows = torch.tensor(truth, dtype=torch.float32)
-    few = truth.copy()
-    few[19:] = False
-    assert trust_in(-2 * knows + chance, 0.3 * knows, asked(few)) == 1
-    others = torch.tensor(np.random.default_rng(5).normal(size=truth.shape), dtype=torch.float32)
-    assert trust_in(chance, 0.1 * others, asked(truth)) == 1
-
-
-def test_items_that_members_score_alike_are_not_placed_before_others():
-    """Without labels all items are tied here: that puts no pair that is real among the first."""
-    truth, (_, _, chance) = members()
-    knows = torch.tensor(truth, dtype=torch.float32)
-    assert trust_in(torch.zeros_like(knows), knows + chance, asked(truth)) == 1
-
-
-def test_each_user_says_as_much_as_another_how_far_labels_are_trusted():
-    """A quarter of the users have most of the pairs, and labels mislead about them alone."""
-    rng = np.random.default_rng(1)
-    many = np.arange(USERS)[:, None] < 15
-    truth = rng.random((USERS, ITEMS)).argsort(1) < np.where(many, 12, 1)
-    knows, right = torch.tensor(truth, dtype=torch.float32), torch.tensor(np.where(many, -1.0, 1.0))
-    chance = torch.tensor(rng.normal(size=truth.shape), dtype=torch.float32)
-    assert trust_in(chance - 2 * right * knows, 0.5 * right * knows, asked(truth)) == 16

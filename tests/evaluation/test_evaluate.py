@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from accord.evaluation.evaluate import Evaluation, Relevant, evaluate
+from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, gains_of
 from accord.evaluation.ranking import Ranker
 from accord.protocol import CORRECTED
 from helpers import CPU, csr, dataset
@@ -141,3 +143,26 @@ def test_a_summary_of_one_run_without_cold_users():
     found = Evaluation(np.arange(2), {"recall@5": np.array([[0.0, 1.0]])}, np.array([True, True])).summary()
     assert found["std"] == {"recall@5": 0.0}
     assert found["groups"]["cold"] == {"users": 0, "mean": {}}
+
+
+def test_pairs_that_are_surely_real_or_noise_count_as_if_the_noise_were_left_out():
+    rng = np.random.default_rng(0)
+    truth, real = rng.random((40, 30)) < 0.15, rng.random((40, 30)) < 0.3
+    train, scores = csr(40, 30, [(user, 29) for user in range(40)]), torch.from_numpy(rng.random((1, 40, 30)))
+    every, some = (
+        Relevant.of_pairs(csr(40, 30, list(zip(*np.nonzero(own), strict=True))), train) for own in (truth, truth & real)
+    )
+    p_real = real[every.pairs.users, every.pairs.items].astype(float)
+    weighed = replace(every, gains=gains_of(every.pairs.users, p_real))
+    found, alone = (
+        evaluate(make_ranker(scores, train, train), one, [20]).per_user["ndcg@20"].mean() for one in (weighed, some)
+    )
+    assert found == pytest.approx(alone, rel=1e-6)
+    assert len(some.users) < len(every.users), "who has no real pair is not counted"
+
+
+def test_equal_chances_change_nothing_but_who_is_likelier_to_have_a_real_pair_counts_for_more():
+    users = np.array([0, 0, 1])
+    np.testing.assert_allclose(gains_of(users, np.ones(3)), 1)
+    few, other = gains_of(users, np.full(3, 0.1))[[0, 2]]
+    assert few / other == pytest.approx((1 - 0.9**2) / 0.1)

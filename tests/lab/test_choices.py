@@ -10,7 +10,7 @@ import pytest
 import accord
 from accord.data.load import load
 from accord.data.split import split
-from accord_lab.labels import chosen, training, trust
+from accord_lab.labels import chosen, training
 from garbage import with_garbage_test
 
 
@@ -53,18 +53,6 @@ def recorded(monkeypatch, study):
 
 def without(line, *results):
     return {key: value for key, value in line.items() if key not in results}
-
-
-def test_trust(tmp_path, monkeypatch):
-    fits, log = recorded(monkeypatch, trust), clean_split()
-    lines, choices = [], []
-    for number, data in enumerate((log, with_garbage_test(log))):
-        lines += trust.run(data, [0.5], 1, tmp_path / str(number), "cpu", 0.3, quiet)
-        choices.append(fits[:])
-        fits.clear()
-    assert without(lines[0], "ndcg@20", "consensus") == without(lines[1], "ndcg@20", "consensus")
-    assert lines[0]["ndcg@20"] != lines[1]["ndcg@20"], "the test is garbage"
-    assert choices[0] == choices[1]
 
 
 def test_training_and_chosen_labels(tmp_path, monkeypatch):

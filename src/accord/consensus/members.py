@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import torch
 
+from accord.data.csr import Csr, pair_keys
 from accord.data.interactions import Dataset, Interactions
 from accord.errors import InputError
 from accord.evaluation.evaluate import Relevant, evaluate, most_judged, validation_part
@@ -72,9 +74,10 @@ class MemberTraining:
             checkpoints.remove(folder)
         self.train = data.training_csr(run.columns)
         self.p_real: Floats | None = None  # of each training interaction, once labels have taught it
+        self._judged = self._without_noise()
         self.notes: list[str] = []
         self._background: list[tuple[Member, Future[Trial]]] = []
-        left_out = len(self._validation) - len(validation_part(self._without_noise, run.config.protocol))
+        left_out = len(self._validation) - len(validation_part(self._judged, run.config.protocol))
         if left_out:
             self.notes.append(f"the validation leaves out {left_out:,} interactions, which are labelled as noise.")
 
@@ -208,7 +211,7 @@ class MemberTraining:
     def _unlabelled(self) -> Dataset:
         """The data without labels, as the consensus says itself what its members learn from them, and with a validation
         of no more users than members are evaluated by."""
-        bare, data = self.data.train.without("label"), self._without_noise
+        bare, data = self.data.train.without("label"), self._judged
         data = data if bare is self.data.train else replace(data, train=bare)
         if self.relevant is None or len(self.relevant.users) < most_judged(len(data.items)):
             return data
@@ -216,7 +219,14 @@ class MemberTraining:
         some = np.isin(data.rows(part)[0], self.relevant.users)
         return replace(data, valid=part.filter(some), valid_clean=None)
 
-    @cached_property
+    def learn(self, p_real: Floats, of_validation: Floats) -> None:
+        """From now on, members may know how real each training interaction is, and are judged by the validation with
+        every pair counted for how real that is."""
+        self.p_real, part = p_real, validation_part(self._judged, self.run.config.protocol)
+        if len(part) and self._validation is not self.data.valid_clean:  # which says itself what is real
+            place = np.searchsorted(self.held_out.keys, pair_keys(*self.data.rows(part), len(self.data.items)))
+            self._judged = replace(self._judged, valid=part.with_column("p_real", pa.array(of_validation[place])))
+
     def _without_noise(self) -> Dataset:
         """The data with a validation that has no pair labelled as noise, unless all of them are."""
         part = self._validation
@@ -224,6 +234,12 @@ class MemberTraining:
         if not noise.any() or noise.all():
             return self.data
         return replace(self.data, valid=part.filter(~noise), valid_clean=None)
+
+    @cached_property
+    def held_out(self) -> Csr:
+        """The validation pairs, with their labels."""
+        pairs = self.data.csr(self._validation, columns=("label",))
+        return replace(pairs, columns={"label": pairs.columns.get("label", np.full(len(pairs.items), np.nan))})
 
     @property
     def _validation(self) -> Interactions:
@@ -249,18 +265,7 @@ class MemberTraining:
     def relevant(self) -> Relevant | None:
         """What members are evaluated by: validation pairs of users with history, except those labelled as noise, of a
         sample of very many users; None where there are none."""
-        return self._relevant_of(self._without_noise)
-
-    @property
-    def labelled_real(self) -> Relevant | None:
-        """The validation pairs of users with history that are labelled as real; None where there are none."""
-        part = self._validation
-        if "label" not in part.names:
-            return None
-        return self._relevant_of(replace(self.data, valid=part.filter(part.column("label") > 0.5), valid_clean=None))
-
-    def _relevant_of(self, data: Dataset) -> Relevant | None:
-        relevant = Relevant.of_validation(data, self.run.config.protocol).sampled()
+        relevant = Relevant.of_validation(self._judged, self.run.config.protocol).sampled()
         return relevant if len(relevant.users) else None
 
     def ranker(self, model: Model) -> Ranker:

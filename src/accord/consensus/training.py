@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from accord.consensus.labels import clean_members, learn_labels, trusted
+from accord.consensus.labels import clean_members, learn_labels
 from accord.consensus.members import Candidate, MemberTraining
 from accord.consensus.search import search_members, shared, voters
-from accord.consensus.votes import choose_trust, choose_weights, collect_votes
+from accord.consensus.votes import choose_weights, collect_votes
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.methods.base import Method
@@ -66,13 +66,22 @@ def train_run(
 def _train_consensus(training: MemberTraining) -> Trained:
     run, learned = training.run, None
     search: dict[str, Any] = {}
-    own = own_class(run.model)
-    if own is not None and issubclass(own, Auto):
+    seconds = {}
+    own, data = own_class(run.model), training.data
+    searches = own is not None and issubclass(own, Auto)
+    labelled = any("label" in part.names for part in (data.train, data.valid)) or data.outside is not None
+    if labelled if searches else any(member.taught for member in run.members):
+        began = time.perf_counter()
+        training.report("learning from the labels", 0, 1)
+        learned = learn_labels(training)
+        seconds["labels"] = time.perf_counter() - began
+    if searches:
         options = Auto.Config(**run.config.model_options)
         candidates, search = search_members(training, options.budget, options.recency)
+        if learned is not None and learned.used:
+            best = sorted(candidates, key=lambda one: -(one.ndcg or 0))
+            candidates += training.candidates(clean_members([one.member for one in best]))
     else:
-        if any(member.added for member in run.members):
-            learned = learn_labels(training)
         with training.in_background(run.members):
             candidates = training.candidates(run.members)
     if not candidates:
@@ -80,15 +89,6 @@ def _train_consensus(training: MemberTraining) -> Trained:
     candidates = _weighted(training, candidates)
     if search:
         candidates = _best_or_voting(candidates)
-    seconds = {}
-    if search and ("label" in training.train.columns or training.data.outside is not None):
-        began = time.perf_counter()
-        training.report("learning from the labels", 0, 1)
-        learned = learn_labels(training)
-        if learned.used:
-            candidates += training.candidates(clean_members([one.member for one in candidates]))
-            candidates = _trusted(training, candidates)
-        seconds["labels"] = time.perf_counter() - began
     recipe, method = _consensus(training, candidates)
     return Trained(recipe, method, (), training.notes, candidates, search, learned, seconds)
 
@@ -97,9 +97,7 @@ def _weighted(training: MemberTraining, candidates: Sequence[Candidate]) -> list
     """The candidates with the weights that were given, or with those that are best on the validation."""
     weights = [candidate.member.weight for candidate in candidates]
     if None in weights:
-        voting = [candidate for candidate in candidates if not candidate.member.added]
-        chosen = iter(_choose_weights(training, voting))
-        weights = [one.member.weight if one.member.added else next(chosen) for one in candidates]
+        weights = [*_choose_weights(training, candidates)]
     return [
         replace(candidate, member=candidate.member.model_copy(update={"weight": weight or None}))
         for candidate, weight in zip(candidates, weights, strict=True)
@@ -107,8 +105,8 @@ def _weighted(training: MemberTraining, candidates: Sequence[Candidate]) -> list
 
 
 def _best_or_voting(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Of each model and method the best, with and without fading, and whatever else has a vote."""
-    best = {(one.member.model, one.member.method, one.fades): one for one in reversed(candidates)}
+    """Of each model and method the best, with and without fading or labels, and whatever else has a vote."""
+    best = {(one.member.label, one.fades): one for one in reversed(candidates)}
     return [one for one in candidates if one.member.weight or one in best.values()]
 
 
@@ -120,17 +118,6 @@ def _choose_weights(training: MemberTraining, candidates: Sequence[Candidate]) -
         return [1.0] * len(candidates)
     ranker = training.ranker(_consensus(training, ())[1].target)
     return shared(candidates, choose_weights(collect_votes(voters(candidates), ranker, training.relevant)))
-
-
-def _trusted(training: MemberTraining, candidates: list[Candidate]) -> list[Candidate]:
-    """Let what labels add count for more or less, where labelled validation pairs show that this is better."""
-    real, target = training.labelled_real, _consensus(training, candidates)[1].target
-    assert isinstance(target, Consensus)
-    trust = 1.0 if real is None else choose_trust(target.sides, training.ranker(target), real)
-    if trust == 1.0:
-        return candidates
-    training.notes.append(f"labelled validation pairs show that labels are worth {trust:g} times their usual weight.")
-    return [replace(one, member=trusted(one.member, trust)) for one in candidates]
 
 
 def _consensus(training: MemberTraining, candidates: Sequence[Candidate]) -> tuple[RunSpec, Method]:

@@ -20,11 +20,7 @@ DEPTH = 40  # items of each member's list among which the sum's best are looked 
 STEPS, DRAWS, SEED = 6, 8, 0
 LEAST = 1 / 20  # of all steps: who is chosen less often counts for nothing, and is saved fitting and scoring
 
-TRUST = (1.0, 0.0, 0.5, 2.0, 4.0, 8.0, 16.0)  # the first stays unless another is better beyond chance
-SURE, LEAST_USERS = 2.0, 20  # standard errors over users by which another is better, and how many users are needed
-
 Score = Callable[[Tensor], Tensor]  # users [B] -> [B, I], comparable between members
-Sides = Callable[[Tensor], tuple[Tensor, Tensor]]  # users [B] -> [B, I] each
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class Votes:
 
     scores: Tensor  # [M, H, P]
     present: Tensor  # [H, P]
-    hits: Tensor  # [H, P]
+    hits: Tensor  # [H, P] what each adds to a DCG: one, or by how real it is
     counts: Tensor  # [U] relevant items of each user
     users: Tensor  # [H]: which of U
 
@@ -56,6 +52,7 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
     place, num_items = ranker.device, relevant.seen.num_items
     tables = relevant.seen.ptr, relevant.seen.items, relevant.pairs.keys
     seen_ptr, seen_items, keys = (torch.from_numpy(part).to(place) for part in tables)
+    gains = None if relevant.gains is None else torch.from_numpy(relevant.gains).to(place)
     for block in ranker.blocks(relevant.users):
         users = torch.from_numpy(block).to(place)
         owner, items, _ = entries_of(seen_ptr, seen_items, users)
@@ -72,9 +69,10 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
             present, pool.nonzero()[:, 1]
         )
         wanted = users[:, None] * num_items + places
-        result = keys[torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)] == wanted
-        hits = result & present
+        nearest = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+        hits = (keys[nearest] == wanted) & present
         rows = hits.any(1).nonzero().squeeze(1)
+        hits = hits if gains is None else hits * gains[nearest]
         with_hits.append(done + rows.cpu())
         done += len(users)
         values = scores[:, rows].gather(2, places[rows].expand(len(members), -1, -1))
@@ -117,46 +115,3 @@ def choose_weights(votes: Votes) -> list[float]:
     if max(alone) >= float(votes.ndcg(share.tolist()).mean()):
         share = np.eye(members)[int(np.argmax(alone))]
     return [float(value) for value in share]
-
-
-def choose_trust(sides: Sides, ranker: Ranker, real: Relevant) -> float:
-    """How many times what labels say, the second of `sides`, counts beside the first: as usual, unless pairs that are
-    known to be real show another to be better."""
-    return better_trust(*trust_gains(sides, ranker, real), len(real.users))
-
-
-def better_trust(mean: Tensor, error: Tensor, users: int) -> float:
-    """Of all in TRUST, by what `trust_gains` has found with so many users."""
-    best = int(mean.argmax())
-    return TRUST[best] if users >= LEAST_USERS and mean[best] > SURE * error[best] else TRUST[0]
-
-
-def trust_gains(sides: Sides, ranker: Ranker, real: Relevant) -> tuple[Tensor, Tensor]:
-    """What each trust in TRUST gains over the first, and its standard error over users: [len(TRUST)] each.
-
-    Judged by how high the pairs that are known to be real come among all unseen items: 1 / log2(1 + rank), which tells
-    more of a few pairs than what is among the first 20.
-    """
-    seen, wanted = ((torch.from_numpy(own.ptr), torch.from_numpy(own.items)) for own in (real.seen, real.pairs))
-    gains = []
-    for block in ranker.blocks(real.users):
-        users = torch.from_numpy(block)
-        owner, items, _ = entries_of(*seen, users)
-        whose, which, _ = entries_of(*wanted, users)
-        with torch.inference_mode():
-            vote, added = (side.cpu() for side in sides(users.to(ranker.device)))
-        placed = torch.empty(len(TRUST), len(users), dtype=torch.double)
-        for number, trust in enumerate(TRUST):
-            scores = vote + trust * added
-            scores[owner, items.long()] = -torch.inf
-            own = scores[whose, which.long()].unsqueeze(1)
-            before = (scores[whose] > own).sum(1) + (scores[whose] == own).sum(1) / 2 - 0.5
-            total = torch.zeros(len(users), dtype=torch.double).index_add_(
-                0, whose, 1 / torch.log2(2 + before.double())
-            )
-            placed[number] = total / torch.bincount(whose, minlength=len(users))
-        gains.append(placed)
-    more = torch.cat(gains, 1)
-    more = more - more[0]
-    spread = more.std(1, correction=min(1, len(real.users) - 1))  # one user alone has none
-    return more.mean(1), spread / len(real.users) ** 0.5

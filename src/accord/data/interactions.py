@@ -99,7 +99,7 @@ class Interactions:
         matrix of these rows, where it lies in the file of a store."""
         names = table.column_names
         assert names[:2] == ["user", "item"], names
-        assert set(names[2:]) <= set(COLUMNS), names
+        assert set(names[2:]) <= {*COLUMNS, "p_real"}, names  # which labels teach of a validation
         if ids is None:
             ids = IdMap.of(table.column("user")), IdMap.of(table.column("item"))
             for place, id_map in enumerate(ids):

@@ -23,6 +23,9 @@ MOST_SAMPLED, SAMPLE_SEED = 20_000, 0  # users on whom one of many candidates is
 MOST_JUDGED = 2**28  # scores computed for them: fewer users where there are very many items
 QUICK = 2**26  # an evaluation with fewer scores reports no progress
 MOST_KS = 100  # each K has five metrics of every user
+JUDGED_AT = 20  # K of the NDCG that candidates are chosen by
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Relevant:
     pairs: Csr
     counts: IntArray  # [N] relevant items of each user, with duplicates if the protocol counts them
     seen: Csr
+    gains: Floats | None = None  # [pairs] what a hit adds to a DCG; None: one
 
     @classmethod
     def of_test(cls, data: Dataset, protocol: Protocol) -> Relevant:
@@ -45,10 +49,14 @@ class Relevant:
 
     @classmethod
     def of_validation(cls, data: Dataset, protocol: Protocol) -> Relevant:
-        """Validation pairs of users with history; all runs give the other users the same list."""
-        train, pairs = data.csr(data.train), data.csr(validation_part(data, protocol))
+        """Validation pairs of users with history; all runs give the other users the same list. Where they have a
+        column `p_real`, each pair counts for that."""
+        train, pairs = data.csr(data.train), data.csr(validation_part(data, protocol), columns=("p_real",))
         warm = train.counts[pairs.users] > 0
-        return cls.of_pairs(Csr.of(pairs.users[warm], pairs.items[warm], pairs.num_users, pairs.num_items), train)
+        columns = {name: values[warm] for name, values in pairs.columns.items()}
+        asked = Csr.of(pairs.users[warm], pairs.items[warm], pairs.num_users, pairs.num_items, columns=columns)
+        relevant = cls.of_pairs(asked, train)
+        return replace(relevant, gains=gains_of(asked.users, columns["p_real"])) if columns else relevant
 
     def sampled(self) -> Relevant:
         """A fixed random sample of the users if there are many, otherwise all of them."""
@@ -81,6 +89,24 @@ class Relevant:
         """From pairs to which the protocol's rules have been applied."""
         users = np.flatnonzero(pairs.counts)
         return cls(users, pairs, pairs.counts[users], seen)
+
+
+def gains_of(users: IntArray, p_real: Floats) -> Floats:
+    """What a hit on each pair adds to a DCG, so that the mean NDCG@20 over users is the one expected of the real pairs.
+
+    The ideal list has the pairs by their p_real, and a user counts by the chance to have a real pair at all, as one
+    without any is not among those who are evaluated.
+    """
+    p_real = np.maximum(p_real, 1e-9)
+    order = np.lexsort((-p_real, users))
+    first, which, counts = np.unique(users, return_index=True, return_inverse=True, return_counts=True)[1:]
+    place = np.empty(len(users), dtype=np.int64)
+    place[order] = np.arange(len(users)) - np.repeat(first, counts)
+    discounts = (place < JUDGED_AT) / np.log2(place + 2)
+    ideal, alike = (np.bincount(which, values) for values in (p_real * discounts, discounts))
+    some = -np.expm1(np.bincount(which, np.log1p(-np.minimum(p_real, 1 - 1e-9))))
+    scale = some / some.mean() * alike / ideal  # NDCG divides by the ideal of pairs that are alike
+    return np.asarray(p_real * scale[which])
 
 
 def _cut_from_test(valid: Csr, data: Dataset) -> bool:
@@ -159,11 +185,13 @@ def evaluate(
     keys = torch.from_numpy(relevant.pairs.keys).to(ranker.device)
     none = torch.zeros(ranker.runs, 0, ks[-1], dtype=torch.bool, device=ranker.device)
     parts = {name: [value] for name, value in at_each_k(none, none.new_zeros(0, dtype=torch.long), ks).items()}
+    gains = None if relevant.gains is None else torch.from_numpy(relevant.gains).to(ranker.device)
     done, large = 0, len(relevant.users) * ranker.runs * relevant.pairs.num_items > QUICK
     for block, items, values in ranker.rank(relevant.users, ks[-1]):
         ranked = torch.from_numpy(block).to(ranker.device)[:, None] * relevant.pairs.num_items + items
         nearest = torch.searchsorted(keys, ranked).clamp(max=len(keys) - 1)
         hits = (keys[nearest] == ranked) & (values > -torch.inf)
+        hits = hits if gains is None else hits * gains[nearest]
         hits = torch.nn.functional.pad(hits, (0, ks[-1] - hits.shape[-1]))  # fewer items than K: the rest are misses
         counts = torch.from_numpy(relevant.counts[done : done + len(block)]).to(ranker.device)
         done += len(block)

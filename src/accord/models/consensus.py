@@ -26,13 +26,17 @@ class Member(BaseConfig):
     epochs: int | None = Field(default=None, ge=1, description="passes where there is no validation to stop by")
     weight: float | None = Field(default=None, gt=0, description="what its vote counts for; none: chosen on validation")
     by_p_real: bool = Field(default=False, description="trained by p_real, which labels teach")
-    added: bool = Field(default=False, description="added to the others' sum, which is standardised before")
+
+    @property
+    def taught(self) -> bool:
+        """Whether labels teach it."""
+        return self.by_p_real or bool(self.options.get("model.clean")) or self.model == "quality"
 
     @property
     def label(self) -> str:
         name = full_name(self.model, self.method)
         name += "" if self.seeds == 1 else f" x {self.seeds}"
-        name += " (by labels)" if self.by_p_real or self.options.get("model.clean") else ""
+        name += " (by labels)" if self.taught and self.model != "quality" else ""
         return name + (" (fading)" if self.options.get("model.recency") else "")
 
 
@@ -106,32 +110,16 @@ class Consensus(Model):
     def take(self, members: Sequence[Member], trained: Sequence[nn.Module]) -> None:
         """Let these methods vote from now on."""
         self.members, self.weights = nn.ModuleList(trained), [member.weight or 1.0 for member in members]
-        self.num_added = sum(member.added for member in members)  # they come last
         self.weighed = [member.by_p_real for member in members]  # what each interaction counted for is not kept
 
-    def _sum(self, votes: Iterable[Tensor | None], of: Tensor | None = None) -> Tensor | None:
-        """The weighted sum of votes [..., I], those that are added after the others are standardised.
-        Of parts of votes: `of` is the sum of the others' votes [I], by whose spread theirs are divided instead."""
-        total: Tensor | None = None
-        for number, (weight, one) in enumerate(zip(self.weights, votes, strict=False)):
-            if self.num_added and number == len(self.weights) - self.num_added and total is not None:
-                total = standardised(total) if of is None else total / spread(of)
-            if one is not None:
-                total = weight * one if total is None else total + weight * one
-        return total
-
-    def sides(self, users: Tensor) -> tuple[Tensor, Tensor]:
-        """What the members say together, standardised, and the sum of those that are added to it: [B, I] each."""
-        votes = [weight * vote(member, users) for weight, member in zip(self.weights, self.members, strict=True)]
-        first = len(votes) - self.num_added
-        return standardised(torch.stack(votes[:first]).sum(0)), torch.stack(votes[first:]).sum(0)
+    def _sum(self, votes: Iterable[Tensor | None]) -> Tensor | None:
+        """The weighted sum of votes [..., I] or of parts of them."""
+        weighted = [weight * one for weight, one in zip(self.weights, votes, strict=True) if one is not None]
+        return sum(weighted[1:], weighted[0]) if weighted else None
 
     def score_all(self, users: Tensor) -> Tensor:
         total = torch.zeros(len(users), self.num_items, device=users.device)
-        for number, (weight, member) in enumerate(zip(self.weights, self.members, strict=True)):
-            if number and number == len(self.weights) - self.num_added:
-                before, total = total, torch.zeros_like(total)
-                add_standardised(total, before.unsqueeze(0), 1.0)
+        for weight, member in zip(self.weights, self.members, strict=True):
             add_vote(total, member, users, weight)
         return total.unsqueeze(0)
 
@@ -154,8 +142,8 @@ class Consensus(Model):
         """What a history adds to the votes of those members that have such sums, and count each interaction alike;
         None where no member has.
 
-        A vote is standardised, so that it is a sum but for a number that is the same for all items."""
-        votes: list[Tensor | None] = []
+        A vote is standardised, so that it is a sum but for a number that is the same for all items.
+        """
         parts: list[Tensor | None] = []
         for member, weighed in zip(self.members, self.weighed, strict=True):
             scores: Tensor | None = (
@@ -164,12 +152,11 @@ class Consensus(Model):
                 else member.score_all(torch.tensor([user], device=history.device)).squeeze(1)  # type: ignore[operator]
             )
             added = None if weighed else member.target.contributions(history, items, user)  # type: ignore[union-attr,operator]
-            votes.append(None if scores is None else opinion(member, scores).mean(0))
             if added is None or scores is None:
                 parts.append(None)
             else:
                 parts.append((added / spread(scores).to(added).view(-1, 1, 1)).mean(0))
-        result = self._sum(parts, self._sum(votes[: len(votes) - self.num_added]))
+        result = self._sum(parts)
         return None if result is None else result.unsqueeze(0)
 
     def for_newcomers(self) -> Tensor | None:

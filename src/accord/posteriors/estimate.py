@@ -75,20 +75,23 @@ class Estimate:
             return with_interval(np.stack([np.bincount(group, one, size) / counts for one in self.opinions]))
 
 
-def estimate(train: Csr, label: Floats | None = None, outside: Csr | None = None) -> Estimate:
+def estimate(
+    train: Csr, label: Floats | None = None, outside: Csr | None = None, held_out: Csr | None = None
+) -> Estimate:
     """`label` [n]: 1 real, 0 noise, a number between, or NaN if unknown; None: no labels. The same bits every time.
 
-    `outside`: pairs that the log does not have, with a column `label`; they come after its interactions. They teach
-    where some label says noise."""
+    `outside`: pairs that the log does not have, with a column `label`; they come after its interactions, and after
+    those `held_out` that are as the log is. They teach where some label says noise."""
     x = interaction_matrix(train)
     labels = np.full(x.nnz, np.nan) if label is None else np.asarray(label, dtype=np.float64)
-    if outside is not None:
-        labels = np.append(labels, outside.columns["label"])
-        features = Features.of(x, (outside.users, outside.items.astype(np.int64)))
-        if not (labels <= 0.5).any():
-            labels[x.nnz :] = np.nan
-    else:
-        features = Features.of(x)
+    more = [part for part in (held_out, outside) if part is not None]
+    labels = np.concatenate([labels, *(part.columns["label"] for part in more)])
+    alike = x.nnz + (0 if held_out is None else len(held_out.items))
+    none = np.zeros(0, np.int64)
+    users, items = (np.concatenate([none, *(getattr(part, side) for part in more)]) for side in ("users", "items"))
+    features = Features.of(x, (users, items), alike)
+    if not (labels <= 0.5).any():
+        labels[alike:] = np.nan
     rows = np.flatnonzero(~np.isnan(labels))
     opinions = opinions_of_pairs(features.families, x.nnz)
     names = tuple(family.name for family in features.families)
@@ -100,7 +103,7 @@ def estimate(train: Csr, label: Floats | None = None, outside: Csr | None = None
         return without
     if (labels[rows] <= 0.5).any():
         return _learn(features, rows, without)
-    return _relative(_learn(features, np.arange(x.nnz), replace(without, label=np.nan_to_num(labels))), labels)
+    return _relative(_learn(features, np.arange(alike), replace(without, label=np.nan_to_num(labels))), labels)
 
 
 def _relative(learned: Estimate, labels: Floats) -> Estimate:

@@ -32,6 +32,7 @@ class Features:
     """Features of a log's interactions and, after these, of pairs outside it; computed for some of them at a time."""
 
     observed: int  # how many are of the log
+    alike: int  # how many, from the first, were drawn as the log is
     users: Rows  # [n]
     items: Rows
     activity: Rows  # [U]
@@ -45,8 +46,8 @@ class Features:
     groups: Rows  # [p] index into GROUPS of each feature
 
     @classmethod
-    def of(cls, x: Any, outside: Outside = NONE) -> Features:
-        """x [U, I]: CSR of ones, rows sorted."""
+    def of(cls, x: Any, outside: Outside = NONE, alike: int = 0) -> Features:
+        """x [U, I]: CSR of ones, rows sorted. `alike`: how many are as the log is, if some outside it are."""
         factors = low_rank(x, FACTORS)
         models = families(x, factors, outside)
         opinions = np.stack([chance_of_real(one.percentiles, one.percentiles[: x.nnz]) for one in models])
@@ -58,8 +59,8 @@ class Features:
         users = np.append(np.repeat(np.arange(x.shape[0], dtype=np.int32), np.diff(x.indptr)), outside[0])
         counts = np.diff(x.indptr), np.bincount(x.indices, minlength=x.shape[1])
         raw = cls(
-            x.nnz, users, np.append(x.indices, outside[1]), *counts, factors, models, opinions, prior,
-            limits=(np.array(-np.inf), np.array(np.inf)), moments=(np.array(0.0), np.array(1.0)),
+            x.nnz, max(alike, x.nnz), users, np.append(x.indices, outside[1]), *counts, factors, models, opinions,
+            prior=prior, limits=(np.array(-np.inf), np.array(np.inf)), moments=(np.array(0.0), np.array(1.0)),
             groups=np.zeros(0, np.int64),
         )  # fmt: skip
         return raw._scaled()
@@ -75,7 +76,7 @@ class Features:
         target = np.concatenate([np.ones((groups == 0).sum()), *[_spreads(self.factors.values)] * 3])
         varies = spread > 1e-6 * np.abs(mean)  # the first factor only repeats activity and popularity
         scale = np.divide(spread, target, out=np.full_like(spread, np.inf), where=varies & (target > 0))
-        if size < len(self):
+        if self.alike < len(self):
             groups = np.append(groups, 0)
         return Features(**vars(self) | {"limits": (low, high), "groups": groups, "moments": (mean, scale)})
 
@@ -88,7 +89,7 @@ class Features:
         np.clip(raw, *self.limits, out=raw)
         raw -= self.moments[0]
         raw /= self.moments[1]
-        return np.column_stack([raw, APART * (rows >= self.observed)]) if self.observed < len(self) else raw
+        return np.column_stack([raw, APART * (rows >= self.alike)]) if self.alike < len(self) else raw
 
     def _raw(self, rows: Rows) -> tuple[Floats, Rows]:
         users, items = self.users[rows], self.items[rows]

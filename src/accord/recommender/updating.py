@@ -101,7 +101,7 @@ def on(data: Dataset, run: RunSpec, method: Method, before: Dataset, device: tor
 def with_solved_only(run: RunSpec) -> RunSpec:
     """A consensus without the votes of its learned members."""
     solved = [member for member in run.members if not run.of_member(member).kind.learns]
-    if all(member.added for member in solved):
+    if all(member.model == "quality" for member in solved):
         raise InputError("all members of this consensus are learned; train it again with all interactions.")
     return of_members(run, solved)
 
@@ -118,6 +118,5 @@ def metrics_of(before: Mapping[str, Any], chosen: int, counts: Mapping[str, int]
 
 def require_labels(run: RunSpec, log: Dataset) -> None:
     """Whether a run that labels taught has them still, as folders of before did not."""
-    taught = any(member.added or member.by_p_real or member.options.get("model.clean") for member in run.members)
-    if taught and "label" not in log.train.names:
+    if any(member.taught for member in run.members) and "label" not in log.train.names:
         raise InputError("this run was taught by labels, which its folder does not keep; train again with them.")

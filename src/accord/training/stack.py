@@ -158,12 +158,12 @@ def identity_of(data: Dataset, run: RunSpec) -> str:
     """What a checkpoint is of: the config, apart from how long it trains and what is reported, and the data."""
     config = run.config
     settings = config.model_dump_json(exclude={"train": {"epochs", "checkpoint_seconds"}, "ks": True})
-    train, valid = data.training_csr(run.columns), data.csr(validation_part(data, config.protocol))
+    train, valid = data.training_csr(run.columns), data.csr(validation_part(data, config.protocol), columns=("label",))
     digest = hashlib.sha256()
     for keys in itertools.chain(train.key_parts(), valid.key_parts()):
         digest.update(keys.tobytes())
-    for name in sorted(train.columns):
-        digest.update(name.encode() + np.ascontiguousarray(train.columns[name]).tobytes())
+    for name, values in (*sorted(train.columns.items()), *valid.columns.items()):
+        digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
     return f"{settings} {digest.hexdigest()}"
 
 

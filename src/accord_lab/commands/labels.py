@@ -10,7 +10,7 @@ import typer
 from accord.cli.options import Clean, DataArgument, Device, Labels, Log, parse_numbers
 from accord.errors import InputError, unknown
 
-KINDS = ("auto", "training", "chosen", "trust")
+KINDS = ("auto", "training", "chosen")
 
 
 def labels(
@@ -19,10 +19,7 @@ def labels(
     shares: Annotated[str, typer.Option(help="shares of the labels that are given")] = "0.01,0.02,0.05,0.1,0.2",
     of: Annotated[
         str,
-        typer.Option(
-            help="auto; training: learned models with 5% of the labels; chosen: those an audit asks for; trust: labels "
-            "of the validation too, and how far labels are trusted then"
-        ),
+        typer.Option(help="auto; training: learned models with 5% of the labels; chosen: those an audit asks for"),
     ] = "auto",
     by: Annotated[
         str,
@@ -44,7 +41,7 @@ def labels(
     """Give auto or a training some labels of a log, and measure noise detection and recommendations."""
     from accord.cli.display import print_table, say
     from accord.data.load import load
-    from accord_lab.labels import chosen, training, trust
+    from accord_lab.labels import chosen, training
     from accord_lab.labels import shares as of_shares
     from accord_lab.labels.draws import By
 
@@ -64,11 +61,9 @@ def labels(
         of_shares.run(dataset, given, cast(list[By], ways), draws, out, device, budget, say, judge)
     elif of == "training":
         training.run(dataset, draws, out, device, say)
-    elif of == "trust":
-        trust.run(dataset, given, draws, out, device, budget, say)
     else:
         chosen.run(dataset, draws, out, say)
-    study = {"auto": of_shares, "training": training, "trust": trust, "chosen": chosen}[of]
+    study = {"auto": of_shares, "training": training, "chosen": chosen}[of]
     for table in study.render(out):
         print_table(table.columns, table.rows)
     say(f"page: {out / study.NAME}.md")

@@ -1,1 +1,1 @@
-"""Studies of labels: what a few are worth to `auto`, in training, chosen by the audit, and how far to trust them."""
+"""Studies of labels: what a few are worth to `auto` and in training, and which the audit chooses."""

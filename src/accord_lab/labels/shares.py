@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from accord.evaluation.evaluate import Evaluation, Relevant
 from accord.evaluation.noise import auc, calibration
 from accord.evaluation.significance import compare_to
 from accord.fitting import fit
-from accord.models.consensus import Consensus, Member
+from accord.models.consensus import Member
 from accord.posteriors.estimate import Estimate, estimate
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
@@ -142,7 +141,7 @@ def _judged_draw(
     data: Dataset, truth: Truth | None, baselines: Baselines, share: float, by: By, draw: int, device: str
 ) -> Line:
     some = with_train_labels(without_labels(data), drawn_labels(data, share, by, draw))
-    estimated, voting, _ = add_label_members(some, baselines.consensus, device)
+    estimated, voting = with_label_members(some, baselines.consensus, device)
     without, ease = baselines.consensus.evaluation, baselines.ease.evaluation
     with_labels = voting.evaluate() if estimated.used else without
     train = some.training_csr()
@@ -173,22 +172,15 @@ def _judged_draw(
     return line
 
 
-def add_label_members(
-    some: Dataset, consensus: Recommender, device: str, rules: Mapping[str, Any] | None = None
-) -> tuple[Estimate, Recommender, list[Member]]:
-    """What `auto` would make of labels: p_real, and the members that labels add to a consensus chosen without them,
-    which no label changes. Returns the estimate, the recommender with all members, and the members."""
-    fields = Member.model_fields
-    entries = ({k: v for k, v in entry.items() if k in fields} for entry in consensus.metrics["members"])
-    members = clean_members([Member(**entry) for entry in entries])  # those without a vote are candidates too
-    written = [member.model_dump(mode="json", exclude_defaults=True) for member in members]
-    made = fit(some, "consensus", options={"model.members": written, **(rules or {})}, device=device, refit=False)
-    vote, added = consensus.method.target, made.method.target
-    assert isinstance(vote, Consensus)
-    assert isinstance(added, Consensus)
-    members = [*consensus.run.members, *members]
-    added.take(members, [*vote.members, *added.members])
-    return estimate(made.train, made.train.columns.get("label")), made, members
+def with_label_members(some: Dataset, consensus: Recommender, device: str) -> tuple[Estimate, Recommender]:
+    """What `auto` would make of labels, if it found the same members without them: p_real, and the vote of these and
+    of those that labels teach."""
+    entries = sorted(consensus.metrics["members"], key=lambda entry: -entry.get("valid_ndcg@20", 0.0))
+    fields = Member.model_fields.keys() - {"weight", "epochs"}
+    found = [Member(**{name: entry[name] for name in fields & entry.keys()}) for entry in entries]
+    members = [one.model_dump(mode="json", exclude_defaults=True) for one in (*found, *clean_members(found))]
+    made = fit(some, "consensus", options={"model.members": members}, device=device, refit=False)
+    return estimate(made.train, made.train.columns.get("label")), made
 
 
 def ndcg_of(evaluation: Evaluation | None) -> float:
