@@ -63,7 +63,7 @@ def test_labels_join_the_vote(tmp_path):
     found = fit(labelled(0.2), options={"model.budget": 3, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
     taught = [member for member in found.run.members if member.taught]
     tried = {entry["model"] for entry in found.metrics["members"] if Member(**only_fields(entry)).taught}
-    assert tried == {*labels.CLEANED, "quality"}
+    assert {"ease", "item-knn", "graph-filter", "ials", "quality"} <= tried <= {*labels.CLEANED, "quality"}
     assert sum(member.weight for member in taught) > sum(m.weight for m in found.run.members if not m.taught)
     assert any("labels tell real from noise with an AUC of" in note for note in found.metrics["notes"])
     again = Recommender.load(tmp_path / "run")

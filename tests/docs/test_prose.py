@@ -81,6 +81,7 @@ def test_what_is_said_of_the_search() -> None:
     assert f"every {first}, {second} or {third} later ones" in text
     assert f"more than {NUMBERS[int(search.FAR_OVER)]} times its budget and a minute" in text
     assert f"better on the validation by more than {families.PAYS - 1:.0%}" in text
-    assert f"the quality of the items with weight {labels.QUALITY:g}" in text
-    assert f"Each is added with weight {labels.CLEAN:g} + {labels.OF_VOTE:g} × the votes of its model" in text
-    assert "the best of `" + "`, `".join(labels.CLEANED[:-1]) + f"` and `{labels.CLEANED[-1]}` vote once more" in text
+    assert (
+        "The best of `" + "`, `".join(labels.CLEANED[:-1]) + f"` and `{labels.CLEANED[-1]}` are fitted once more"
+        in text
+    )

@@ -22,6 +22,7 @@ def learn_labels(training: MemberTraining) -> Estimate:
     if result.used:
         size = len(train.items)
         training.learn(result.believed[:size], result.believed[size:][: len(held_out.items)])
+        training.num_labels = size if "only_real" in result.figures else result.figures["labels"]
     return result.take(np.arange(len(train.items)))
 
 

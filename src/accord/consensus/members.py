@@ -27,7 +27,6 @@ from accord.io.tensors import write_tensors
 from accord.methods.base import Method
 from accord.models.base import Model
 from accord.models.consensus import Member, as_run
-from accord.posteriors.estimate import LEAST_LABELS
 from accord.training import checkpoints, stack
 from accord.training.run import RunSpec
 from accord.training.trainer import Diverged, Progress
@@ -74,6 +73,7 @@ class MemberTraining:
             checkpoints.remove(folder)
         self.train = data.training_csr(run.columns)
         self.p_real: Floats | None = None  # of each training interaction, once labels have taught it
+        self.num_labels = 0  # that have
         self._judged = self._without_noise()
         self.notes: list[str] = []
         self._background: list[tuple[Member, Future[Trial]]] = []
@@ -244,15 +244,6 @@ class MemberTraining:
     @property
     def _validation(self) -> Interactions:
         return validation_part(self.data, self.run.config.protocol)
-
-    @property
-    def num_labels(self) -> int:
-        """How many interactions there are to learn from by their labels: all, where labels are of real ones alone, and
-        none where they are too few."""
-        outside, given = self.data.outside, self.train.columns.get("label", np.full(1, np.nan))
-        number = int((~np.isnan(given)).sum())
-        number = (number if (given <= 0.5).any() else len(given)) if number >= LEAST_LABELS else 0
-        return number + (0 if outside is None else len(outside))
 
     @property
     def has_times(self) -> bool:
