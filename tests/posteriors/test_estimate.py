@@ -28,7 +28,7 @@ def features(log):
 
 @pytest.fixture(autouse=True)
 def _features_once(features, monkeypatch):
-    monkeypatch.setattr(module.Features, "of", lambda _: features)
+    monkeypatch.setattr(module.Features, "of", lambda *_: features)
 
 
 def some(real, share, seed=0):

@@ -259,7 +259,7 @@ def test_only_members_can_agree():
 
 def test_members_of_one_kind_are_told_apart():
     members = [{"model": "ease", "options": {"model.l2": l2}, "weight": 1.0} for l2 in (10.0, 500.0)]
-    members.append({"model": "ease", "options": {"model.clean": True}, "weight": 0.5, "added": True})
+    members.append({"model": "ease", "options": {"model.clean": True}, "weight": 0.5})
     made = fit(small_data(), "consensus", options={"model.members": members}, device="cpu")
     assert made.opinions.labels == ["ease", "ease (2)", "ease (by labels)"]
     assert made.agreement(made.recommend(None, 1).select(["user", "item"])).column("of").to_pylist()[0] == 3

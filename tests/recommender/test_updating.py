@@ -60,7 +60,7 @@ def test_a_consensus_of_solved_members_too():
 
 def test_a_run_that_labels_taught_is_updated_with_them(tmp_path, few_penalties):
     members = [{"model": "ease", "weight": 1.0}]
-    members.append({"model": "ease", "options": {"model.clean": True}, "weight": 0.5, "added": True})
+    members.append({"model": "ease", "options": {"model.clean": True}, "weight": 0.5})
     options = {"model.members": members}
     rows = accord.simulate(users=300, items=200, interactions=9000).dataset.train.table
     label = rows.column("value").combine_chunks()

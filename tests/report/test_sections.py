@@ -96,7 +96,7 @@ def test_agreement_is_one_sentence(data):
 
 
 def test_a_member_is_called_what_it_is():
-    told = {"model": "mf", "method": "normal", "seeds": 4, "by_p_real": True, "added": True, "valid_ndcg@20": 0.5}
+    told = {"model": "mf", "method": "normal", "seeds": 4, "by_p_real": True, "valid_ndcg@20": 0.5}
     clean = {"model": "item-knn", "options": {"model.clean": True}, "weight": 0.25}
     assert member_rows([told, clean]) == [
         ("mf + normal x 4 (by labels)", "", 0.5, None, "defaults"),
