@@ -231,3 +231,14 @@ def test_other_models_have_no_members():
     assert (metrics["model"], metrics["method"], metrics["protocol"]["name"]) == ("ease", "none", "corrected")
     counts = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test)}
     assert {name: metrics["dataset"][name] for name in counts} == counts
+
+
+def test_newcomers_get_what_was_popular_lately():
+    """Item `a` has the first 30 of 54 interactions, `b` the last 20; `c` few between."""
+    items = ["a"] * 30 + ["c"] * 4 + ["b"] * 20
+    users = [f"u{n % 30}" if item != "c" else f"v{n}" for n, item in enumerate(items)]
+    log = {"user": users, "item": items}
+    for times, first in (({}, "a"), ({"time": list(range(54))}, "b"), ({"time": [7] * 54}, "a")):
+        rec = accord.fit(accord.load(pa.table(log | times), ratios=(1, 0, 0)), "ease")
+        lists = rec.recommend(["nobody"], 1)
+        assert (lists["item"].to_pylist(), lists["source"].to_pylist()) == ([first], ["popularity"])

@@ -31,7 +31,7 @@ from accord.models.consensus import as_run
 from accord.recommender import run_folder, updating
 from accord.recommender.answers import Answers, as_interactions
 from accord.recommender.new_items import WithNewItems
-from accord.recommender.top_n import Agreement, Lists
+from accord.recommender.top_n import Agreement, Lists, popular_lately
 from accord.training import checkpoints
 from accord.training.plan import find_device
 from accord.training.run import RunSpec, run_entries
@@ -242,9 +242,11 @@ class Recommender(Answers):
     @cached_property
     def lists(self) -> Lists:
         """What ranks for the chosen run, by row numbers: unseen is what a user has in no part of the log."""
-        if self.final is not None:
-            return self.final.lists
-        return Lists(self._chosen_method, replace(self._ranker(self._chosen_method, 1), seen=self.owned), self.refused)
+        model = self.final or self
+        ranker = replace(model._ranker(model._chosen_method, 1), seen=model.owned)
+        if ranker.newcomers is None:
+            ranker = replace(ranker, newcomers=popular_lately(self.parts, self.users, self.items))
+        return Lists(model._chosen_method, ranker, model.refused)
 
     @cached_property
     def opinions(self) -> Agreement:

@@ -3,7 +3,7 @@ members of a consensus."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from accord.data.csr import Csr, IntArray, Rows
-from accord.data.interactions import Interactions
+from accord.data.interactions import IdMap, Interactions
 from accord.errors import Argument, InputError
 from accord.evaluation.ranking import Ranker, tie_priority
 from accord.kernels.lookups import entries_of
@@ -29,6 +29,10 @@ from accord.models.consensus import Consensus, standardised, vote
 NEIGHBOURS = 10  # training users who represent a new user, if the model cannot fold in a history
 REASONS = 3  # given for an item
 CELLS_AT_ONCE = 2**26
+RANKED_AMONG = 2**17  # times of the log
+# Of the log, after which an interaction counts half for newcomers. On the validation of MovieTweetings 0.01 is best, on
+# that of MovieLens-100k 0.1; this is within 6% of the best on both, and the whole log is 45% and 5% worse.
+HALF_LIFE = 0.05
 
 # The items of a list [n], their scores [n], and what it is based on: model, history or popularity.
 List = tuple[Tensor, Tensor, str]
@@ -224,6 +228,19 @@ def by_shared_users(train: Csr) -> Similarity:
         return torch.from_numpy(shared.toarray()).to(items.device)
 
     return Similarity(lambda item: torch.from_numpy((by_item[item] @ by_user).toarray()[0]), between)
+
+
+def popular_lately(parts: Mapping[str, Interactions], users: IdMap, items: IdMap) -> Tensor | None:
+    """The popularity of items [I] by the times of a log, where interactions fade with all later ones; None: it has no
+    times."""
+    logged = [part for name, part in parts.items() if name != "test" and len(part)]
+    if not logged or not all(part.has_time for part in logged):
+        return None
+    times = np.concatenate([part.column("time") for part in logged])
+    sample = np.sort(times[:: 1 + len(times) // RANKED_AMONG])
+    later = 1 - np.searchsorted(sample, times, side="right") / len(sample)
+    rows = np.concatenate([part.rows_in(users, items)[1] for part in logged])
+    return torch.from_numpy(np.bincount(rows, 0.5 ** (later / HALF_LIFE), minlength=len(items)).astype(np.float32))
 
 
 class Agreement:
