@@ -26,7 +26,7 @@ from accord.recommender.new_items import WithNewItems
 from accord.recommender.recommender import Recommender
 
 SHARE, SEED, K = 0.1, 0, 20
-NEAREST = 100  # items by attributes in a content kNN: on MovieTweetings and on Coat 20 and 300 are worse on one of them
+NEAREST = 100  # items by attributes in a content kNN: with 20 it is worse on MovieTweetings and on Coat
 
 
 def evaluate_new_items(recommender: Recommender) -> dict[str, Any]:
