@@ -136,7 +136,7 @@ def test_every_command_is_there_by_its_name():
     assert [group.name for group in app.app.registered_groups] == ["data", "lab"]
     lab = app.app.registered_groups[1].typer_instance.registered_commands
     assert [command.callback.__name__ for command in lab] == [
-        *("reproduce", "leaderboard", "labels", "injected", "partners", "bars", "verify"),
+        *("reproduce", "leaderboard", "labels", "injected", "partners", "bars", "exposure", "verify"),
     ]
 
 
