@@ -45,5 +45,5 @@ def weights(data: o.DataArgument, *, printed: o.Printed, labelling: o.Labelling,
 
     printed.format()
     result = posterior(log.source(data), columns=log.columns, **labelling.settings)
-    say_notes(result.notes)
+    say_notes([note for note in (*result.notes, result.gain) if note])
     printed.put(result.table)

@@ -305,6 +305,18 @@ class Posterior:
         """Whether p_real comes from the labels."""
         return self.estimate.used
 
+    @property
+    def gain(self) -> str:
+        """What weights can gain, by labels that did not teach the p_real of their pairs; "" where none says noise."""
+        if not self.used or self.estimate.figures.get("only_real"):
+            return ""
+        label, p_real = self.estimate.label, self.estimate.p_real
+        given = ~np.isnan(label)
+        return (
+            f"of labelled interactions {label[given].mean():.1%} are real, and weighted by what the other labels say "
+            f"{np.average(label[given], weights=p_real[given]):.1%}: the more this adds, the more weights can help."
+        )
+
 
 def posterior(
     log: Any,
