@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -38,7 +39,8 @@ def test_the_walk(tmp_path: Path, free_port: int) -> None:
     assert run("python", make, tmp_path) == ""
     assert "--budget 2" in PAGE
     code = walk.commands(PAGE).replace("--budget 2", "--budget 0.5").replace("127.0.0.1:8000", f"127.0.0.1:{free_port}")
-    said = run("bash", code.replace("accord serve", f"accord serve --port {free_port}"), tmp_path)
+    serve = f"{sys.executable} -m accord serve --port {free_port}"  # a forked command would not hear of `kill`
+    said = run("bash", code.replace("accord serve", serve), tmp_path)
 
     assert "auto chose" in said
     assert "of it for the labels) of 0.5 s" in said
