@@ -52,6 +52,8 @@ def test_a_few_labels_make_it_sharp_and_calibrated(log):
     assert (found.p_real <= found.high).all()
     assert "labels tell real from noise" in found.why
     labelled = ~rest
+    share, unsure = real[labelled].mean(), 98 / np.sqrt(labelled.sum())
+    assert f"The share of real ones among labels is {share:.0%} ± {unsure:.0f}." in found.why
     assert np.array_equal(found.believed[labelled], real[labelled])
     assert np.array_equal(found.believed[rest], found.p_real[rest])
 

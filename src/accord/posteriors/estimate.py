@@ -212,7 +212,8 @@ def _learn(features: Features, rows: Rows, without: Estimate) -> Estimate:
     put(rows, held_out(pairs, features.groups, penalties, fold, shape), variance)
     why = (
         f"{figures['labels']:,} labels tell real from noise with an AUC of {figures['auc']:.3f} on labels held out by "
-        f"{kind}; the log alone has {figures['label_free_auc']:.3f}."
+        f"{kind}; the log alone has {figures['label_free_auc']:.3f}. The share of real ones among labels is "
+        f"{figures['real']:.0%} ± {100 * width * 0.5 / np.sqrt(figures['labels']):.0f}."
     )
     return replace(without, p_real=p_real, low=low, high=high, used=True, why=why, figures=figures)
 
