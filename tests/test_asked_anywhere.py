@@ -46,6 +46,11 @@ def printed(*words):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def nearly(table):
+    """Rows as they are, figures to float tolerance: a command for a few users sums without the compiled loops."""
+    return [pytest.approx(row) for row in table]
+
+
 # of which one is asked of every model, and the others of one: what is chosen from does not depend on the model
 CHOICES = [{"where": ["genre=drama"], "exclude": ["i0001"]}, {}, {"allow": ["i0001", "i0002", "i0003", "i0009"]},
            {"exclude": ["i0004", "i0005"]}]  # fmt: skip
@@ -69,7 +74,7 @@ def compare_recommendations(rec, folder, client, choice):
     for user in ("u0002", "nobody"):
         table = rec.with_titles(rec.recommend([user], 6, **choice)).to_pylist()
         assert table or choice
-        assert printed("recommend", folder, "--user", user, "--k", 6, *words_of(choice)) == table
+        assert printed("recommend", folder, "--user", user, "--k", 6, *words_of(choice)) == nearly(table)
         answer = client.get("/v1/recommendations", params={"user": user, "k": 6, **choice}).json()
         named = ("rank", "item", "title", "score")
         assert [{name: entry[name] for name in named} for entry in answer["items"]] == [
@@ -86,7 +91,7 @@ def test_recommendations_from_a_history_are_the_same(asked):
     history = ["i0003", "i0001", "i0008"]
     table = rec.with_titles(rec.recommend(["new"], 5, history={"new": history}, **choice)).to_pylist()
     words = ["--user", "new", "--history", ",".join(history), "--k", 5, *words_of(choice)]
-    assert printed("recommend", folder, *words) == table
+    assert printed("recommend", folder, *words) == nearly(table)
     answer = client.post("/v1/recommendations/history", json={"history": history, "k": 5, **choice}).json()
     assert [entry["score"] for entry in answer["items"]] == [row["score"] for row in table]
     assert [entry["item"] for entry in answer["items"]] == [row["item"] for row in table]
@@ -100,7 +105,7 @@ def test_similar_items_are_the_same(asked):
 
 def compare_similar(rec, folder, client, choice):
     table = rec.with_titles(rec.similar(["i0003", "i0008"], 5, **choice)).to_pylist()
-    assert printed("similar", folder, "i0003", "i0008", "--k", 5, *words_of(choice)) == table
+    assert printed("similar", folder, "i0003", "i0008", "--k", 5, *words_of(choice)) == nearly(table)
     for item in ("i0003", "i0008"):
         answer = client.get("/v1/similar", params={"item": item, "k": 5, **choice}).json()
         assert [{"similar_to": item, **entry} for entry in answer["items"]] == [
@@ -116,9 +121,9 @@ def test_scores_are_the_same_and_those_of_the_lists(asked, tmp_path):
     table = rec.with_titles(rec.score(["u0002"] * 4, items)).to_pylist()
     assert [row["score"] for row in table] == lists.column("score").to_pylist()
     named = [word for item in items for word in ("--item", item)]
-    assert printed("score", folder, "--user", "u0002", *named) == table
+    assert printed("score", folder, "--user", "u0002", *named) == nearly(table)
     (tmp_path / "pairs.csv").write_text("user,item\n" + "".join(f"u0002,{item}\n" for item in items))
-    assert printed("score", folder, "--pairs", tmp_path / "pairs.csv") == table
+    assert printed("score", folder, "--pairs", tmp_path / "pairs.csv") == nearly(table)
     answer = client.get("/v1/scores", params={"user": "u0002", "item": items}).json()
     assert [{"user": "u0002", **entry} for entry in answer["items"]] == table
 
@@ -128,7 +133,7 @@ def test_reasons_are_the_same(asked):
     lists = rec.recommend(["u0002"], 4)
     table = rec.explain(lists.column("user"), lists.column("item")).to_pylist()
     shown = printed("explain", folder, "--user", "u0002", "--k", 4)
-    assert [{name: row[name] for name in table[0]} for row in shown] == table if table else not shown
+    assert [{name: row[name] for name in table[0]} for row in shown] == nearly(table) if table else not shown
     answer = client.get("/v1/recommendations", params={"user": "u0002", "k": 4, "why": True}).json()
     alone = client.get("/v1/why", params={"user": "u0002", "item": lists.column("item").to_pylist()}).json()
     assert [entry["why"] for entry in alone["items"]] == [entry["why"] for entry in answer["items"]]
