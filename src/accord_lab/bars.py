@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,9 @@ from accord.data.read import read_part
 from accord.errors import InputError
 from accord.fitting import fit_run
 from accord.io.files import only_writer
-from accord.models.consensus import Member
 from accord.report.tables import Table
 from accord.training.plan import plan
-from accord_lab.writing import write_all
+from accord_lab.writing import page_of_lines
 
 NAME, TITLE = "bars", "Public tables: Gowalla and Yelp2018"
 METRICS = ("recall@20", "ndcg@20")
@@ -101,44 +101,19 @@ def run(folder: Path, out: Path, budget: float, device: str, watch: Watch, say: 
 
 
 def tables(lines: Sequence[dict[str, Any]]) -> list[Table]:
-    """Of every log the published rows and ours, the best first; then the members of ours."""
-    rows, members = [], []
+    """Of every log the published rows and ours, the best first."""
+    rows = []
     for name in dict.fromkeys(line["dataset"] for line in lines):
-        own = [line for line in lines if line["dataset"] == name]
         found = [(*values, model, "", "published") for model, values in PUBLISHED.get(name, {}).items()]
         found += [
             (line[METRICS[0]], line[METRICS[1]], "Accord", f"{line['seconds'] / 60:.1f}", line["device"])
-            for line in own
+            for line in lines
+            if line["dataset"] == name
         ]
         rows += [
             (name, row[2], f"{row[0]:.4f}", f"{row[1]:.4f}", *row[3:]) for row in sorted(found, key=lambda r: -r[1])
         ]
-        for one in own[-1]["members"]:
-            label = Member(**{key: value for key, value in one.items() if key in Member.model_fields}).label
-            options = ", ".join(f"{key.partition('.')[2]} {value}" for key, value in one.get("options", {}).items())
-            weight = one.get("weight")
-            members.append(
-                (
-                    name,
-                    label,
-                    options,
-                    f"{weight:.2f}" if weight else "",
-                    f"{one['valid_ndcg@20']:.4f}",
-                    f"{one['test_ndcg@20']:.4f}",
-                )
-            )
-    return [
-        Table(TITLE, HEADS, tuple(rows)),
-        Table(
-            "The members of the last run",
-            ("data", "member", "options", "vote", "NDCG@20, validation", "NDCG@20, test"),
-            tuple(members),
-        ),
-    ]
+    return [Table(TITLE, HEADS, tuple(rows))]
 
 
-def render(folder: Path) -> list[Table]:
-    """Write the page from the raw results alone."""
-    made = tables(read_lines(folder / f"{NAME}.jsonl"))
-    write_all(folder, NAME, made, [NOTE], TITLE)
-    return made
+render = partial(page_of_lines, NAME, TITLE, NOTE, tables)

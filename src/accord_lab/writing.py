@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accord.comparing.results import read_lines
 from accord.io.csv_safety import guarded_text
 from accord.io.files import replacing
 from accord.report.page import Page, Section
@@ -90,6 +91,15 @@ def _page(title: str, parts: Sequence[Table | Figure], intro: Sequence[str]) -> 
 def _add_figure(section: Section, figure: Figure) -> None:
     source = base64.b64encode(figure.svg.encode()).decode()
     section.blocks.append({"kind": "figure", "figure": figure, "source": f"data:image/svg+xml;base64,{source}"})
+
+
+def page_of_lines(
+    name: str, title: str, note: str, tables: Callable[[Sequence[Any]], list[Table]], folder: Path
+) -> list[Table]:
+    """Write a page from the raw results alone, NAME.jsonl of the folder."""
+    made = tables(read_lines(folder / f"{name}.jsonl"))
+    write_all(folder, name, made, [note], title)
+    return made
 
 
 def markdown(table: Table) -> str:

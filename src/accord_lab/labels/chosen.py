@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import ttest_1samp
 
-from accord.comparing.results import read_lines
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset
 from accord.evaluation.noise import auc
@@ -18,7 +18,7 @@ from accord.report.tables import Table
 from accord_lab.labels.draws import FIRST_DRAW
 from accord_lab.labels.study import Line, add_missing, grouped, require_labels, spread
 from accord_lab.numbers import mean_sd
-from accord_lab.writing import write_all
+from accord_lab.writing import page_of_lines
 
 NAME, TITLE = "chosen", "Labels that the audit asks for"
 START, AT_ONCE, MOST = 250, 50, 250  # labels drawn at random first, asked for at a time, asked for in all
@@ -71,7 +71,7 @@ def _judged_draw(train: Csr, draw: int) -> Line:
     return line
 
 
-def table(lines: Sequence[Line]) -> Table:
+def tables(lines: Sequence[Line]) -> list[Table]:
     """Mean ± sd over draws, for every dataset."""
     rows: list[tuple[str, ...]] = []
     marked = set()
@@ -85,11 +85,7 @@ def table(lines: Sequence[Line]) -> Table:
             marked |= {(len(rows), 4)} if p < SIGNIFICANT else set()
             figures = mean_sd(chosen), mean_sd(random), f"{gains.mean():+.4f}", f"{p:.3f}"
             rows.append((name, f"{START} + {number}", *figures))
-    return Table(TITLE, HEADS, tuple(rows), (), frozenset(marked))
+    return [Table(TITLE, HEADS, tuple(rows), (), frozenset(marked))]
 
 
-def render(folder: Path) -> list[Table]:
-    """Write the page from the raw results alone."""
-    made = [table(read_lines(folder / f"{NAME}.jsonl"))]
-    write_all(folder, NAME, made, [NOTE], TITLE)
-    return made
+render = partial(page_of_lines, NAME, TITLE, NOTE, tables)

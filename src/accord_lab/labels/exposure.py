@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,7 +14,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from accord.comparing.results import read_lines
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset
 from accord.data.load import load_whole
@@ -26,7 +26,7 @@ from accord.training.plan import find_device
 from accord_lab.labels.study import Line, add_missing, grouped, spread
 from accord_lab.numbers import Floats
 from accord_lab.pair_scores import pair_scores
-from accord_lab.writing import write_all
+from accord_lab.writing import page_of_lines
 
 NAME, TITLE = "exposure", "A little random exposure"
 SHARE, FIRST_DRAW, TOP, LIKED = 0.05, 1000, 5, 4
@@ -220,18 +220,14 @@ def run(folder: Path, draws: int, out: Path, device: str = "auto", say: Callable
     return add_missing(out / f"{NAME}.jsonl", [{"dataset": folder.name, "draw": n} for n in range(draws)], make)
 
 
-def table(lines: Sequence[Line]) -> Table:
+def tables(lines: Sequence[Line]) -> list[Table]:
     """The rows of every log, the best first."""
     every = [row | {"data": line["dataset"]} for line in lines for row in line["rows"]]
     groups = grouped(every, "data", "row", "exposed")
     groups.sort(key=lambda own: (own[0]["data"], -fmean(line["auc"] for line in own)))
     heads = ((own[0]["data"], own[0]["row"], "yes" if own[0]["exposed"] else "") for own in groups)
     rows = [(*head, *(spread(own, name) for name in FIGURES[:2])) for head, own in zip(heads, groups, strict=True)]
-    return Table(TITLE, HEADS, tuple(rows))
+    return [Table(TITLE, HEADS, tuple(rows))]
 
 
-def render(folder: Path) -> list[Table]:
-    """Write the page from the raw results alone."""
-    made = [table(read_lines(folder / f"{NAME}.jsonl"))]
-    write_all(folder, NAME, made, [NOTE], TITLE)
-    return made
+render = partial(page_of_lines, NAME, TITLE, NOTE, tables)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 from scipy.stats import ttest_1samp
 
-from accord.comparing.results import read_lines
 from accord.data.interactions import Dataset
 from accord.evaluation.noise import auc
 from accord.fitting import fit
@@ -21,7 +21,7 @@ from accord_lab.labels.draws import drawn_labels, with_train_labels
 from accord_lab.labels.study import Line, add_missing, require_labels, spread
 from accord_lab.numbers import Floats
 from accord_lab.pair_scores import pair_scores
-from accord_lab.writing import write_all
+from accord_lab.writing import page_of_lines
 
 NAME, TITLE = "training", "Labels in training"
 SHARE = 0.05
@@ -30,7 +30,6 @@ HEADS = (
     *("data", "model", "method", "without labels", "with 5%", "difference", "change", "p", "noise AUC without"),
     "with 5%",
 )
-GRADED_HEADS = ("data", "model", "method", "labels", "NDCG@20", "against the first", "change", "p", "noise AUC")
 NOTE = (
     f"NDCG@20 of learned models trained without labels and with those of {SHARE:.0%} of the training interactions: a "
     "rating of 4 or 5 is real, any other is noise. Mean ± sd over seeds, each of which has another draw of labels; "
@@ -38,9 +37,7 @@ NOTE = (
     "Default options; the epochs are chosen by the validation, which no label changes. Noise AUC: real against noise "
     "by p_real of the trained model, of training interactions whose label was not drawn."
 )
-KINDS = {"binary": "real or noise", "graded": "grades"}
 Runs = dict[int, Line]  # by seed
-Cells = dict[tuple[str, str, str], dict[str, Runs]]  # of dataset, model, method: by kind of labels
 
 
 def run(
@@ -92,8 +89,8 @@ def _trained(data: Dataset, method: MethodSpec, keys: Sequence[Line], device: st
 
 
 def tables(lines: Sequence[Line]) -> list[Table]:
-    """With and without labels, and labels of several kinds."""
-    cells: Cells = {}
+    """With and without labels."""
+    cells: dict[tuple[str, str, str], dict[str, Runs]] = {}  # of dataset, model, method: by kind of labels
     for line in lines:
         by_labels = cells.setdefault((line["dataset"], line["model"], line["method"]), {})
         by_labels.setdefault(line["labels"], {})[line["seed"]] = line
@@ -107,23 +104,7 @@ def tables(lines: Sequence[Line]) -> list[Table]:
                 [spread(runs[kind].values(), name) for kind in ("none", "binary")] for name in ("ndcg@20", "auc")
             )
             rows.append((*key, *ndcg, difference, change, p, *noise))
-    made = [Table(TITLE, HEADS, tuple(rows), (), frozenset(marked))]
-    return [*made, graded] if (graded := _graded_table(cells)).rows else made
-
-
-def _graded_table(cells: Cells) -> Table:
-    """Where DeCA was given grades: each kind of labels, against DeCA with labels of real or noise."""
-    rows: list[tuple[str, ...]] = []
-    marked = set()
-    for key, by_labels in cells.items():
-        for labels in KINDS if "graded" in by_labels else ():
-            if runs := by_labels.get(labels):
-                base = cells[key[0], key[1], "deca"]["binary"]
-                difference, change, p, significant = _differences(base, runs) if runs is not base else ("", "", "", 0)
-                marked |= {(len(rows), 5)} if significant else set()
-                spreads = spread(runs.values(), "ndcg@20"), difference, change, p, spread(runs.values(), "auc")
-                rows.append((*key, KINDS[labels], *spreads))
-    return Table("Labels of one to five stars", GRADED_HEADS, tuple(rows), (), frozenset(marked))
+    return [Table(TITLE, HEADS, tuple(rows), (), frozenset(marked))]
 
 
 def _differences(before: Runs, after: Runs) -> tuple[str, str, str, bool]:
@@ -135,8 +116,4 @@ def _differences(before: Runs, after: Runs) -> tuple[str, str, str, bool]:
     return f"{fmean(gains):+.4f}", f"{change:+.1%}", f"{p:.3f}", p < SIGNIFICANT
 
 
-def render(folder: Path) -> list[Table]:
-    """Write the page from the raw results alone."""
-    made = tables(read_lines(folder / f"{NAME}.jsonl"))
-    write_all(folder, NAME, made, [NOTE], TITLE)
-    return made
+render = partial(page_of_lines, NAME, TITLE, NOTE, tables)

@@ -33,9 +33,10 @@ def test_one_line_per_draw_and_none_twice(tmp_path, monkeypatch):
 
 def test_differences_are_paired_by_draw():
     line = {"dataset": "d", "start": 0.6, "chosen 250": 0.7, "random 250": 0.69, "random 50": 0.6}
-    rows = chosen.table([line | {"chosen 50": 0.61}, line | {"chosen 50": 0.63}]).rows
+    (table,) = chosen.tables([line | {"chosen 50": 0.61}, line | {"chosen 50": 0.63}])
+    rows = table.rows
     assert rows[0][:2] == ("d", "250")
-    assert chosen.table([line | {"chosen 50": 0.6}, line | {"chosen 50": 0.6}]).rows[1][4:] == ("+0.0000", "1.000")
+    assert chosen.tables([line | {"chosen 50": 0.6}, line | {"chosen 50": 0.6}])[0].rows[1][4:] == ("+0.0000", "1.000")
     assert rows[1][1:5] == ("250 + 50", "0.6200 ± 0.0141", "0.6000 ± 0.0000", "+0.0200")
 
 
@@ -53,7 +54,7 @@ def test_the_committed_page_is_what_its_raw_lines_say(tmp_path):
 
 def test_the_docs_say_what_chosen_labels_are_worth():
     lines = [json.loads(line) for line in (PAGE / "chosen.jsonl").read_text().splitlines()]
-    made = chosen.table(lines)
+    (made,) = chosen.tables(lines)
     assert [made.rows[row][:2] for row, _ in made.marked] == [("demo", "250 + 250")], "significant"
     rows = {row[:2]: row for row in made.rows}
     gained = rows["demo", "250 + 250"][4]
