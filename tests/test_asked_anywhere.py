@@ -48,7 +48,7 @@ def printed(*words):
 
 def nearly(table):
     """Rows as they are, figures to float tolerance: a command for a few users sums without the compiled loops."""
-    return [pytest.approx(row) for row in table]
+    return [pytest.approx(row, rel=1e-6, abs=1e-6) for row in table]
 
 
 # of which one is asked of every model, and the others of one: what is chosen from does not depend on the model
