@@ -46,9 +46,13 @@ def printed(*words):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def nearly(table):
-    """Rows as they are, figures to float tolerance: a command for a few users sums without the compiled loops."""
-    return [pytest.approx(row, rel=1e-6, abs=1e-6) for row in table]
+def nearly(value):
+    """Figures to float tolerance, all else as it is: a command for a few users sums without the compiled loops."""
+    if isinstance(value, list):
+        return [nearly(entry) for entry in value]
+    if isinstance(value, dict):
+        return {name: nearly(entry) for name, entry in value.items()}
+    return pytest.approx(value, rel=1e-6, abs=1e-6) if isinstance(value, float) else value
 
 
 # of which one is asked of every model, and the others of one: what is chosen from does not depend on the model
