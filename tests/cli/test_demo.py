@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import accord
+import accord.comparing.compare  # what imports `plan` while it is patched would keep what it got
+import accord.fitting
 from accord.data.simulate import Simulation
 from accord.training.plan import plan
 from commands import run
