@@ -77,7 +77,7 @@ def test_a_run_that_labels_taught_is_updated_with_them(tmp_path, few_penalties):
     assert not found.equals(fitted(rows.select(["user", "item"]))), "labels make a difference"
 
     old_folder = accord.Recommender.load(tmp_path / "run")  # as of versions that did not save labels
-    old_folder._set_parts(old_folder.everything(), {n: p.without("label") for n, p in old_folder._parts.items()})
+    old_folder._set_parts(old_folder.everything(), {n: p.without("label") for n, p in old_folder.parts.items()})
     with pytest.raises(accord.InputError, match="was taught by labels, which its folder does not keep; train again"):
         old_folder.update(more)
 
