@@ -46,10 +46,6 @@ RatePanels = dict[tuple[str, str], dict[str, dict[float, float]]]  # by model an
 ShareCurves = dict[str, dict[float, list[float]]]  # by way of drawing labels and by share: the values of all draws
 
 
-def style(method: str) -> dict[str, Any]:
-    return STYLES.get(method, OTHER)
-
-
 def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], ceiling: float | None) -> Figure:
     """Every row by NDCG@20, the best on top; models without a method are lines. `rows`: name, method, values."""
     learned = sorted(
@@ -60,11 +56,11 @@ def ranking(file: str, title: str, rows: Sequence[tuple[str, str, Floats]], ceil
         fixed[ORACLE] = ceiling
     canvas, (axis,) = drawing.panels(1, width=8, height=1.6 + 0.23 * len(learned))
     for place, (_, method, values) in enumerate(learned):
-        look = {**style(method), "linestyle": "none", "elinewidth": 1.2, "capsize": 2}
+        look = {**STYLES.get(method, OTHER), "linestyle": "none", "elinewidth": 1.2, "capsize": 2}
         label = display_name(method) if method in STYLES else None  # others are named next to their rows
         axis.errorbar(values.mean(), place, xerr=standard_deviation(values), label=label, **look)
     for name, value in fixed.items():
-        axis.axvline(value, color=style(name)["color"], linestyle=style(name)["linestyle"], label=display_name(name))
+        axis.axvline(value, color=STYLES[name]["color"], linestyle=STYLES[name]["linestyle"], label=display_name(name))
     axis.set_yticks(range(len(learned)), [row[0] for row in learned])
     axis.set_ylim(-0.8, len(learned) - 0.2)
     axis.grid(axis="y")
@@ -81,7 +77,7 @@ def gains(file: str, title: str, tests: Mapping[tuple[str, str], Mapping[str, fl
     canvas, (axis,) = drawing.panels(1, width=8, height=1.2 + 0.22 * (len(tests) + len(models)))
     for place, ((model, method), test) in enumerate(tests.items()):
         y = -(place + models.index(model))
-        look = style(method)
+        look = STYLES.get(method, OTHER)
         sure = test["p_holm"] < 0.05
         axis.plot([test["low"], test["high"]], [y, y], color=look["color"], linewidth=1.4)
         axis.plot(test["difference"], y, look["marker"], color=look["color"], mfc=look["color"] if sure else "white")
@@ -107,7 +103,7 @@ def reliability(file: str, title: str, curves: Mapping[tuple[str, str], Sequence
         for (name, method), seeds in curves.items():
             if name == model:
                 x, y = _joined(seeds)
-                axis.plot(x, y, label=display_name(method), markersize=4, linewidth=1.2, **style(method))
+                axis.plot(x, y, label=display_name(method), markersize=4, linewidth=1.2, **STYLES.get(method, OTHER))
         axis.set(title=display_name(model), xlim=(0, 1), ylim=(0, 1), xlabel="posterior", ylabel="share that is real")
     for axis in axes[len(models) :]:
         axis.set_visible(False)
@@ -134,7 +130,7 @@ def by_rate(file: str, title: str, label: str, panels: RatePanels, level: float,
         for method, points in curves.items():
             rates = sorted(points)
             values = [points[rate] for rate in rates]
-            look = SOLVED.get(method) or style(method)
+            look = SOLVED.get(method) or STYLES.get(method, OTHER)
             axis.plot([100 * r for r in rates], values, label=display_name(method), markersize=5, **look)
         axis.set(title=f"{display_name(model)}, {kind} noise", xlabel="injected pairs, % of all", ylabel=label)
         axis.sharey(axes[0])

@@ -37,4 +37,5 @@ def test_a_gain_is_filled_where_it_is_significant():
 def test_every_method_has_a_style_of_its_own():
     marked = {name: look for name, look in charts.STYLES.items() if look["marker"]}
     assert len({look["marker"] for look in marked.values()}) == len(marked)
-    assert charts.style("my.module:Mine") == charts.OTHER
+    test = {"difference": 0.02, "low": 0.01, "high": 0.03, "p_holm": 0.01}
+    assert charts.OTHER["color"] in charts.gains("gain.svg", "Data", {("gmf", "my.module:Mine"): test}).svg

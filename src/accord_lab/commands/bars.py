@@ -10,6 +10,7 @@ import typer
 
 from accord.cli.options import Device
 from accord.errors import InputError
+from accord_lab.comparing.command import show
 
 RenderOnly = Annotated[bool, typer.Option("--render-only", help="only write the page again")]
 
@@ -32,14 +33,13 @@ def bars(
     render_only: RenderOnly = False,
 ) -> None:
     """BARS' fixed splits: recall@20 and NDCG@20 of auto beside the published rows."""
-    from accord.cli.display import print_table, say, training_progress
+    from accord.cli.display import say, training_progress
     from accord_lab import bars as page
 
     if not render_only:
         with training_progress() as watch:
             page.run(find_folder(data), out, budget, device, watch, say)
-    for table in page.render(out):
-        print_table(table.columns, table.rows, table.title)
+    show(page.render(out))
     say(f"page: {out / page.NAME}.md")
 
 
@@ -51,11 +51,10 @@ def exposure(
     render_only: RenderOnly = False,
 ) -> None:
     """A log that users chose and a little random exposure: AUC and NDCG@5 on the rest, beside debiasing methods."""
-    from accord.cli.display import print_table, say
+    from accord.cli.display import say
     from accord_lab.labels import exposure as page
 
     if not render_only:
         page.run(find_folder(data), draws, out, device, say)
-    for table in page.render(out):
-        print_table(table.columns, table.rows, table.title)
+    show(page.render(out))
     say(f"page: {out / page.NAME}.md")

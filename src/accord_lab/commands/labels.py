@@ -9,6 +9,7 @@ import typer
 
 from accord.cli.options import Clean, DataArgument, Device, Labels, Log, parse_numbers
 from accord.errors import InputError, unknown
+from accord_lab.comparing.command import show
 
 KINDS = ("auto", "training", "chosen")
 
@@ -39,7 +40,7 @@ def labels(
     out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/labels"),
 ) -> None:
     """Give auto or a training some labels of a log, and measure noise detection and recommendations."""
-    from accord.cli.display import print_table, say
+    from accord.cli.display import say
     from accord.data.load import load
     from accord_lab.labels import chosen, training
     from accord_lab.labels import shares as of_shares
@@ -64,6 +65,5 @@ def labels(
     else:
         chosen.run(dataset, draws, out, say)
     study = {"auto": of_shares, "training": training, "chosen": chosen}[of]
-    for table in study.render(out):
-        print_table(table.columns, table.rows)
+    show(study.render(out))
     say(f"page: {out / study.NAME}.md")

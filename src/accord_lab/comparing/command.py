@@ -37,7 +37,7 @@ def split_names(**options: str | None) -> dict[str, list[str]]:
     return {name: text.split(",") for name, text in options.items() if text}
 
 
-def show(parts: Iterable[Any], wanted: Callable[[str], bool]) -> None:
+def show(parts: Iterable[Any], wanted: Callable[[str], bool] = bool) -> None:
     """Print the tables among the parts of a page, with the columns that are wanted; the files have all."""
     from accord.cli.display import print_table
     from accord.report.tables import Table

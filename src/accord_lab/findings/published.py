@@ -158,13 +158,10 @@ def rules(folder: Path) -> str:
             landed, number = landings(method, cells)
             same = landings(method, in_use, set(cells))[0]
             claim(f"no rule of {method} lands more often than the one in use", same >= landed)
-            text = ", ".join(f"{name} {_rounded(value)}" for name, value in rule)
+            values = [(name, value if isinstance(value, str) else f"{round(value, 3):g}") for name, value in rule]
+            text = ", ".join(f"{name} {value}" for name, value in values)
             rows.append((display_name(method), text, f"{landed} of {number}", str(same)))
     return table(("method", "rule", "values that agree", "with the rule in use"), rows)
-
-
-def _rounded(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{round(value, 3):g}"
 
 
 def _rules_in_use(folder: Path) -> dict[str, Tried]:

@@ -16,13 +16,12 @@ from accord.evaluation.noise import auc
 from accord.posteriors.estimate import Estimate, estimate, next_labels, uncertainty
 from accord.report.tables import Table
 from accord_lab.labels.draws import FIRST_DRAW
-from accord_lab.labels.study import Line, add_missing, grouped, require_labels, spread
+from accord_lab.labels.study import SIGNIFICANT, Line, add_missing, grouped, require_labels, spread
 from accord_lab.numbers import mean_sd
 from accord_lab.writing import page_of_lines
 
 NAME, TITLE = "chosen", "Labels that the audit asks for"
 START, AT_ONCE, MOST = 250, 50, 250  # labels drawn at random first, asked for at a time, asked for in all
-SIGNIFICANT = 0.05
 HEADS = ("data", "labels", "chosen", "at random", "difference", "p")
 NOTE = (
     "AUC of p_real, real against noise, on a half of the training interactions whose labels are never given; mean "

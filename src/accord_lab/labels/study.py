@@ -13,6 +13,7 @@ from accord.io.files import only_writer
 from accord_lab.numbers import mean_sd
 
 Line = dict[str, Any]
+SIGNIFICANT = 0.05  # p of a paired test
 
 
 def require_labels(data: Dataset, *parts: str) -> None:

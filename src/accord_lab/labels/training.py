@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
@@ -14,18 +15,16 @@ from scipy.stats import ttest_1samp
 from accord.data.interactions import Dataset
 from accord.evaluation.noise import auc
 from accord.fitting import fit
-from accord.methods import MethodSpec, method_name
 from accord.report.tables import Table
 from accord.training.plan import FIRST_SEED
 from accord_lab.labels.draws import drawn_labels, with_train_labels
-from accord_lab.labels.study import Line, add_missing, require_labels, spread
+from accord_lab.labels.study import SIGNIFICANT, Line, add_missing, require_labels, spread
 from accord_lab.numbers import Floats
 from accord_lab.pair_scores import pair_scores
 from accord_lab.writing import page_of_lines
 
 NAME, TITLE = "training", "Labels in training"
 SHARE = 0.05
-SIGNIFICANT = 0.05
 HEADS = (
     *("data", "model", "method", "without labels", "with 5%", "difference", "change", "p", "noise AUC without"),
     "with 5%",
@@ -49,14 +48,11 @@ def run(
     Each seed is trained without labels, and with another draw of a share of them."""
     require_labels(data, "train")
     file, seeds = folder / f"{NAME}.jsonl", range(FIRST_SEED, FIRST_SEED + draws)
-    trainings: list[tuple[str, MethodSpec, str]] = [
-        (model, method, labels) for model in models for method in methods for labels in ("none", "binary")
-    ]
     lines = []
-    for model, method, labels in trainings:
-        cell = {"dataset": data.name, "model": model, "method": method_name(method), "labels": labels}
+    for model, method, labels in product(models, methods, ("none", "binary")):
+        cell = {"dataset": data.name, "model": model, "method": method, "labels": labels}
 
-        def make(missing: list[Line], method: MethodSpec = method) -> Iterator[Line]:
+        def make(missing: list[Line], method: str = method) -> Iterator[Line]:
             for keys in [missing] if missing[0]["labels"] == "none" else [[key] for key in missing]:
                 yield from _trained(data, method, keys, device)
                 say(f"{data.name}: {keys[0]['model']} + {keys[0]['method']}, labels {keys[0]['labels']}")
@@ -70,7 +66,7 @@ def labelled(data: Dataset, label: Floats, draw: int) -> Dataset:
     return with_train_labels(data, np.where(np.isnan(drawn_labels(data, SHARE, "random", draw)), np.nan, label))
 
 
-def _trained(data: Dataset, method: MethodSpec, keys: Sequence[Line], device: str) -> Iterator[Line]:
+def _trained(data: Dataset, method: str, keys: Sequence[Line], device: str) -> Iterator[Line]:
     """The lines of runs that are trained at once: several seeds without labels, or one seed with its draw of them."""
     model, labels = keys[0]["model"], keys[0]["labels"]
     draw, truth = keys[0]["seed"] - FIRST_SEED, data.train.column("label")

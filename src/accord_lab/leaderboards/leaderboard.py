@@ -157,13 +157,10 @@ class Board:
     """The leaderboard of a dataset: its entry in NAME.json, its rows, and EASE with the ratings where there is one."""
 
     dataset: str
+    title: str
     entry: dict[str, Any]
     rows: list[Row]
     oracle: Row | None
-
-    @property
-    def title(self) -> str:
-        return display_name(self.dataset)
 
 
 def read_boards(folder: Path) -> list[Board]:
@@ -172,7 +169,7 @@ def read_boards(folder: Path) -> list[Board]:
     for dataset, entry in entries.items():
         rows = [Row(row["model"], row["method"], [lines[key] for key in row["runs"]]) for row in entry["rows"]]
         oracle = Row(ORACLE, None, [lines[entry["told"]]]) if entry["told"] else None
-        boards.append(Board(dataset, entry, rows, oracle))
+        boards.append(Board(dataset, display_name(dataset), entry, rows, oracle))
     return boards
 
 

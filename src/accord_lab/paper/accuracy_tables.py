@@ -13,7 +13,7 @@ from accord.report.tables import Table
 from accord_lab.names import METHODS, MODELS
 from accord_lab.numbers import mean_sd, standard_deviation
 from accord_lab.paper.experiment import DECAS, KS, Experiment, FinishedRuns, Part
-from accord_lab.paper.values import figures
+from accord_lab.paper.settings import figures
 from accord_lab.writing import only_columns
 
 Reference = tuple[float, float]  # mean and standard deviation (0 where none is given)

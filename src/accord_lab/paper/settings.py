@@ -1,13 +1,20 @@
-"""The hyperparameters that the paper gives for its datasets: `accord.settings` of the protocol `published`."""
+"""The paper's figures, and the hyperparameters it gives for its datasets: `accord.settings` of `published`."""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from functools import cache
 from importlib import resources
 from typing import Any
 
 EVERYWHERE = {"lr": 0.001, "batch_size": 2048}  # the same in every cell of the paper's tables
+
+
+@cache
+def figures(name: str) -> Any:
+    """The paper's tables (`published`), or what its released code gives when run today (`measured`)."""
+    return json.loads(resources.files(__package__).joinpath(f"{name}.json").read_text())
 
 
 @cache

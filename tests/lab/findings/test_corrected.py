@@ -145,9 +145,9 @@ def test_what_the_readme_of_the_project_says():
 
 def test_popularity_or_ease_beats_the_paper_on_two_datasets():
     """The other sentence of the README: every figure of the overall table, by the one or by the other."""
-    import accord_lab.paper.values
+    import accord_lab.paper.settings
 
-    paper = accord_lab.paper.values.figures("published")["overall"]
+    paper = accord_lab.paper.settings.figures("published")["overall"]
     beaten = []
     for dataset, models in paper.items():
         if dataset not in NAMES:

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import accord_lab.paper.values
+import accord_lab.paper.settings
 from accord.errors import InputError
 from accord.protocol import preset_values
 from accord_lab.findings import published
 from reproduction import FOLDER, metric, raw, rows
 
-FIGURES = Path(accord_lab.paper.values.__file__).parent
+FIGURES = Path(accord_lab.paper.settings.__file__).parent
 PAPER = json.loads((FIGURES / "published.json").read_text())["overall"]
 RELEASED = json.loads((FIGURES / "measured.json").read_text())["figures"]
 KS = {"ml-100k": (3, 20), "modcloth": (5, 20), "adressa": (5, 20)}

@@ -14,7 +14,7 @@ from accord_lab.paper.accuracy_tables import (
     published_selection,
 )
 from accord_lab.paper.reproduce import EXPERIMENTS
-from accord_lab.paper.values import figures
+from accord_lab.paper.settings import figures
 from paper_runs import quiet, simulated
 
 

@@ -1,10 +1,11 @@
-"""The paper's hyperparameters, cell by cell."""
+"""The paper's hyperparameters, cell by cell, and its figures."""
 
 from __future__ import annotations
 
 import pytest
 
-from accord_lab.paper.settings import paper_settings
+from accord_lab.names import METHODS, MODELS
+from accord_lab.paper.settings import figures, paper_settings
 
 
 def test_settings_of_a_cell_by_hand():
@@ -35,3 +36,12 @@ def test_what_one_caller_changes_no_other_sees():
     again = paper_settings("ml-100k", "gmf", "normal")
     assert again is not None
     assert again["epochs"] == 20
+
+
+def test_the_published_figures_are_those_of_the_paper():
+    published = figures("published")["overall"]
+    assert published["ml-100k"]["GMF"]["Normal"]["recall@20"] == {"mean": 0.095, "std": 0.001}
+    for dataset in published.values():
+        for model, methods in dataset.items():
+            assert model in MODELS.values()
+            assert set(methods) <= set(METHODS.values())
