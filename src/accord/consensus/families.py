@@ -52,7 +52,8 @@ class Range:
     whole: bool = False
 
     def at(self, share: float) -> float:
-        value = self.low * (self.high / self.low) ** share if self.by_logarithm else self._between(share)
+        low, high = self.low, self.high
+        value = low * (high / low) ** share if self.by_logarithm else low + (high - low) * share
         return round(value) if self.whole else float(f"{value:.3g}")
 
     def share(self, value: float) -> float:
@@ -63,9 +64,6 @@ class Range:
     @property
     def text(self) -> str:
         return f"{self.low:g} to {self.high:g}{' (log)' if self.by_logarithm else ''}"
-
-    def _between(self, share: float) -> float:
-        return self.low + (self.high - self.low) * share
 
 
 class Switch(Range):

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import scipy.sparse as sp
 
+from accord.data.attributes import Attributes, unit
+from accord.errors import InputError
 from accord.recommender.recommender import Recommender
 
 
@@ -46,22 +47,10 @@ def described(figures: dict[str, float], k: int) -> str:
 
 
 def _attributes(recommender: Recommender) -> Any:
-    """[I, A] of length 1 a row: words between bars of the columns of text that are no titles; None: there are none."""
+    """[I, F] with rows of length 1, of all columns but the title; None: there are none that some items share."""
     info = recommender.item_info
-    names = [] if info is None else [n for n in info.column_names if n != "title" and pa.types.is_string(info[n].type)]
-    if info is None or not names:
+    try:
+        named = None if info is None else Attributes.of(info.select([n for n in info.column_names if n != "title"]))
+    except InputError:
         return None
-    parts = []
-    for name in names:
-        lists = pc.split_pattern(info[name].combine_chunks().fill_null(""), "|")
-        codes = pc.list_flatten(lists).dictionary_encode()
-        owners, known = (
-            np.asarray(pc.list_parent_indices(lists)),
-            np.array([bool(v) for v in codes.dictionary.to_pylist()]),
-        )
-        kept = known[np.asarray(codes.indices)]
-        place = owners[kept], np.asarray(codes.indices)[kept]
-        parts.append(sp.csr_matrix((np.ones(kept.sum()), place), shape=(len(info), len(known))))
-    every = sp.hstack(parts).tocsr()
-    norms = np.sqrt(np.asarray(every.multiply(every).sum(1)).ravel())
-    return sp.diags(1 / np.maximum(norms, 1e-12)) @ every
+    return None if named is None else unit(named.matrix)
