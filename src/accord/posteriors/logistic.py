@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
+from threadpoolctl import ThreadpoolController
 
 START_WEIGHT, START_PENALTY = 0.3, 10.0  # of the label-free column: the weight that it shrinks to, and how strongly
 LEAST, MOST = 0.1, 3e4  # penalties
@@ -85,6 +87,11 @@ def _individual(tables: Fitted | Spread, features: Floats, users: Rows, items: R
     return sum(parts)
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
 def _factor_columns(groups: Rows, penalties: Penalties) -> tuple[Rows, Rows]:
     """The columns of the features that tastes of users, and of items, weigh; none where tastes are off."""
     sides = zip((OF_ITEMS, OF_USERS), penalties[-2:], strict=True)
@@ -140,7 +147,8 @@ def fit(
         return float(value), (sums(expit(eta) - y, z, inputs) + penalty * away) * scale
 
     options = {"maxiter": ITERATIONS, "maxfun": ITERATIONS + 20, "gtol": 1e-3 * np.sqrt(size), "ftol": 1e-8}
-    minimum = minimize(loss, start / scale, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
+    with _libraries().limit(limits=1, user_api="blas"):  # threads would wait for each other at every small step
+        minimum = minimize(loss, start / scale, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
     best = minimum.x * scale
     fitted = [np.zeros((number, width)) for number, (_, width) in zip((num_users, num_items), shapes, strict=True)]
     for table, values, (rows, _) in zip(fitted, tables_of(best), sides, strict=True):
