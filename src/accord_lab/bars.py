@@ -75,13 +75,11 @@ def run(folder: Path, out: Path, budget: float, device: str, watch: Watch, say: 
     say(repr(data))
     asked = plan(data, "auto", options={"model.budget": budget}, ks=[20])
     chosen = fit_run(data, asked, device=device, refit=False, watch=watch)
-    assert chosen is not None
     searched = time.perf_counter()
     before = {name: chosen.metrics["mean"][name] for name in METRICS}
     members = ", ".join(f"{member.label} {member.weight:.2f}" for member in chosen.run.members)
     say(f"chosen in {searched - began:.0f} s: {members}; without the tenth that it was chosen by, {before}")
     again = fit_run(data.before_test(data.valid), chosen.run, device=device, refit=False, watch=watch)
-    assert again is not None
     line = {
         "dataset": data.name,
         "train": len(data.train) + len(data.valid),

@@ -21,14 +21,13 @@ from accord.data.interactions import Dataset, Interactions
 from accord.data.load import load, table_of
 from accord.data.rules import CleanRule
 from accord.data.sources import is_files, open_source, open_store
-from accord.data.split import pairs
+from accord.data.split import DATES, pairs
 from accord.evaluation import noise
 
 PARTS = ("train", "valid", "test")
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
-FIRST, LAST = 631_152_000, 4_102_444_800  # 1990 and 2100: numbers in between are taken for dates
 
 
 @dataclass(frozen=True)
@@ -181,12 +180,12 @@ def _joined(data: Dataset) -> Interactions:
 
 def is_date(times: npt.NDArray[Any]) -> bool:
     """Whether the times are seconds since 1970, judged by their median."""
-    return len(times) > 0 and FIRST < float(np.median(times)) < LAST
+    return len(times) > 0 and DATES[0] < float(np.median(times)) < DATES[1]
 
 
 def format_time(time: float, times: npt.NDArray[Any]) -> str:
     """A time of `times` as text: a date where they are dates, with hours for a short log."""
-    if not is_date(times) or not FIRST < time < LAST:
+    if not is_date(times) or not DATES[0] < time < DATES[1]:
         return f"{time:,.0f}"
     form = "%Y-%m-%d %H:%M" if float(times.max() - times.min()) < 14 * 86400 else "%Y-%m-%d"
     return datetime.fromtimestamp(time, UTC).strftime(form)
