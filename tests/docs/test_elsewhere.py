@@ -68,7 +68,8 @@ def test_ndcg_is_by_hand():
 
 
 def test_the_committed_page_is_what_its_raw_lines_say(tmp_path):
-    (tmp_path / "elsewhere.jsonl").write_text((FOLDER / "elsewhere.jsonl").read_text())
+    for file in FOLDER.glob("*.jsonl"):
+        (tmp_path / file.name).write_text(file.read_text())
     elsewhere().page(tmp_path)
     assert (tmp_path / "elsewhere.md").read_text() == (FOLDER / "elsewhere.md").read_text()
 

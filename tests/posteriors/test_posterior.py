@@ -8,6 +8,7 @@ import pytest
 
 import accord
 from accord.data.simulate import simulate
+from accord.posteriors.estimate import Estimate, Posterior
 
 
 def frame():
@@ -30,6 +31,14 @@ def test_every_row_of_a_frame_gets_a_probability_under_its_own_ids():
     known = ~np.isnan(label)
     assert np.array_equal(label[known], weight[known])
     assert any("labels tell real from noise" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("away", "expected"), [(0.2, "weights are expected to help"), (0.02, "expect little")])
+def test_how_much_labels_let_expect_of_weights_is_said(away, expected):
+    label, none = np.array([1.0, 0.0] * 50 + [np.nan]), np.zeros((0, 0))
+    p_real = np.where(label == 1, 0.5 + away / 10, 0.5)
+    found = Estimate(p_real, p_real, p_real, label, none, none, (), True, "", {})
+    assert expected in Posterior(pa.table({}), found, ()).gain
 
 
 def test_without_labels_it_says_so():

@@ -25,6 +25,7 @@ FOLDS = 5
 MOST_SEARCHED = 20_000  # labelled pairs that the penalties are chosen by
 MOST_FITTED = 1_000_000  # labelled pairs that are learned from
 SURE = 1.64  # standard errors by which the labels must improve the held-out log loss to be used
+LEAST_GAIN = 1.01  # weights that multiply the share of real ones by less change little
 LEVEL = 0.95
 ROWS_AT_ONCE = 2**17
 
@@ -313,9 +314,11 @@ class Posterior:
             return ""
         label, p_real = self.estimate.label, self.estimate.p_real
         given = ~np.isnan(label)
+        share, weighted = label[given].mean(), np.average(label[given], weights=p_real[given])
+        expected = "weights are expected to help" if weighted > LEAST_GAIN * share else "expect little of weights"
         return (
-            f"of labelled interactions {label[given].mean():.1%} are real, and weighted by what the other labels say "
-            f"{np.average(label[given], weights=p_real[given]):.1%}: the more this adds, the more weights can help."
+            f"of labelled interactions {share:.1%} are real, and weighted by what the other labels say {weighted:.1%}: "
+            f"{expected}."
         )
 
 
