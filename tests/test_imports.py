@@ -89,7 +89,7 @@ LAB_ROOMS: dict[str, set[str]] = {  # which rooms of the lab a room of the lab i
     "leaderboards": {"charts", "comparing", "injection", "methods", "names", "numbers", "pair_scores", "writing"},
     "labels": {"charts", "leaderboards", "names", "numbers", "pair_scores", "writing"},
     "findings": {"leaderboards", "methods", "names", "numbers", "paper", "writing"},
-    "verify": {"findings", "labels", "leaderboards", "names", "numbers", "paper"},
+    "verify": {"bars", "findings", "labels", "leaderboards", "names", "numbers", "paper"},
     "commands": {"bars", "comparing", "labels", "leaderboards", "paper", "verify"},
 }
 FACE = {"__init__", "__main__"}  # the public names, and `python -m accord`

@@ -47,8 +47,7 @@ HEADS = ("data", "model", "recall@20", "NDCG@20", "minutes", "where")
 NOTE = (
     "All items but those of the user's training pairs are ranked; means over the users of the test. Accord: accord lab "
     "bars, which chooses everything on a tenth of each user's training pairs, fits that again on all of them, and "
-    "measures once. A family alone: its best trial by that tenth, fitted without it. Other rows: as published, by BARS "
-    "or by UltraGCN's authors."
+    "measures once. Other rows: as published, by BARS or by UltraGCN's authors."
 )
 
 

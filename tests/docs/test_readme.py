@@ -115,7 +115,7 @@ def test_make_targets_and_files_exist() -> None:
 def test_the_table_is_that_of_the_raw_results() -> None:
     """What `auto` reaches beside families of the same search, whichever is best in bold, and its mean gain."""
     columns = {"EASE": ("ease", "sparse-ease"), "item k-nearest neighbours": ("item-knn",), "iALS": ("ials",),
-               "CDAE, softmax": ("cdae + softmax",), "popularity": ("popularity",)}  # fmt: skip
+               "popularity": ("popularity",)}  # fmt: skip
     gains, table = [], ["| NDCG@20 | `auto` | " + " | ".join(columns) + " |", "|---|" + "---|" * (len(columns) + 1)]
     for line in map(json.loads, (ROOT / "benchmarks" / "auto.jsonl").read_text(encoding="utf-8").splitlines()):
         tried = [[line["families"][one] for one in names if one in line["families"]] for names in columns.values()]

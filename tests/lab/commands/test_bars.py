@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from accord.errors import InputError
+from accord_lab import bars
 from accord_lab.commands.bars import bars as command
 from logs import fixed_split
 
@@ -35,3 +37,12 @@ def test_a_folder_without_a_fixed_split_is_told(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="give the folder of a split"):
         command("empty", out=tmp_path)
+
+
+def test_the_readme_says_what_the_raw_results_do():
+    root = Path(__file__).parents[3]
+    *_, line = (json.loads(text) for text in (root / "docs/reproduction/bars/bars.jsonl").read_text().splitlines())
+    recall, ndcg = (line[name] for name in bars.METRICS)
+    said = f"it has {recall:.4f} of recall@20 and {ndcg:.4f} of NDCG@20, above every published row."
+    assert said in (root / "README.md").read_text()
+    assert all(recall > one and ndcg > other for one, other in bars.PUBLISHED[line["dataset"]].values())
