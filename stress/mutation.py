@@ -78,11 +78,9 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "label-studies": (
         (
             "accord_lab/labels/draws.py", "accord_lab/labels/shares.py", "accord_lab/labels/study.py",
-            "accord_lab/labels/trust.py",
         ),
         (
             "lab/labels/test_draws.py", "lab/labels/test_shares.py", "lab/labels/test_study.py",
-            "lab/labels/test_trust.py",
         ),
     ),
 }  # fmt: skip

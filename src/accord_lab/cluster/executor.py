@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -134,16 +134,17 @@ class Cluster:
         for number, job in enumerate(jobs):
             task = self.ray.remote(_run).options(max_retries=MOST_RETRIES, **self._needs(job, device, threads))
             running[task.remote(work_there, data_there, job.task, how)] = number
+        waiting = list(running)
         try:
-            yield from finished(running, jobs, self._as_completed(running), self._results, watch, say)
+            yield from finished(running, jobs, self._as_completed(waiting), self._results, watch, say)
         finally:
-            for handle in running:
+            for handle in waiting:  # to cancel one that has finished can end Ray itself
                 self.ray.cancel(handle, force=True)
 
-    def _as_completed(self, running: Iterable[Any]) -> Iterator[Any]:
-        waiting = list(running)
+    def _as_completed(self, waiting: list[Any]) -> Iterator[Any]:
+        """The jobs in the order in which they finish, taken out of those that are waited for."""
         while waiting:
-            done, waiting = self.ray.wait(waiting)
+            done, waiting[:] = self.ray.wait(waiting)
             yield from done
 
     def _threads(self, jobs: int) -> int:
