@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,29 @@ def test_a_few_labels_make_it_sharp_and_calibrated(log):
     assert f"The share of real ones among labels is {share:.0%} ± {unsure:.0f}." in found.why
     assert np.array_equal(found.believed[labelled], real[labelled])
     assert np.array_equal(found.believed[rest], found.p_real[rest])
+
+
+@pytest.mark.parametrize("drawn", ["20 labels", "1% of the labels", "all labels of 4% of the users"])
+def test_19_of_20_intervals_of_the_share_of_real_ones_hold_it(drawn):
+    """Users differ in how much of what they do is real, and in how much they do."""
+    rng = np.random.default_rng(0)
+    user = np.repeat(np.arange(500), rng.geometric(0.03, 500))
+    real = (rng.random(len(user)) < rng.beta(1, 1.5, 500)[user]).astype(float)
+    holds = np.zeros((2, 400), dtype=bool)
+    for draw in range(holds.shape[1]):
+        if drawn == "20 labels":
+            rows = rng.permutation(len(user))[:20]
+        elif drawn == "1% of the labels":
+            rows = np.flatnonzero(rng.random(len(user)) < 0.01)
+        else:
+            rows = np.flatnonzero(np.isin(user, rng.permutation(500)[:20]))
+        alone = np.arange(len(rows))
+        for way, group in enumerate((user[rows] if "users" in drawn else alone, alone)):
+            share, half = module.share_of_real(real[rows], group)
+            holds[way, draw] = abs(share - real.mean()) <= half
+    assert holds[0].mean() > 0.94
+    if "users" in drawn:
+        assert holds[1].mean() < 0.8, "as if they had been drawn one by one"
 
 
 @pytest.mark.usefixtures("few_penalties")
@@ -230,6 +255,18 @@ def test_group_means_are_over_the_interactions_of_a_group(log):
         assert np.isnan(mean[3])
         assert (low[:3] <= mean[:3]).all()
         assert (mean[:3] <= high[:3]).all()
+
+
+def test_19_of_20_intervals_of_a_group_hold_its_share_of_real_ones(log):
+    """Of groups of 20 even where p_real itself is sure: so few are more often real, or less, by chance."""
+    rng = np.random.default_rng(0)
+    p_real = rng.random(len(log[1]))
+    found = replace(estimate(log[0]), used=True, p_real=p_real, low=p_real, high=p_real)
+    group = np.arange(len(p_real)) // 20
+    real = rng.random(len(p_real)) < p_real
+    _, low, high = found.group_means(group, group[-1] + 1)
+    share = np.bincount(group, real) / np.bincount(group)
+    assert 0.92 < ((low <= share) & (share <= high)).mean() < 0.98
 
 
 def test_rows_are_taken_from_everything(log):

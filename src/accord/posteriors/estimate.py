@@ -27,6 +27,7 @@ MOST_FITTED = 1_000_000  # labelled pairs that are learned from
 SURE = 1.64  # standard errors by which the labels must improve the held-out log loss to be used
 LEAST_GAIN = 1.01  # weights that multiply the share of real ones by less change little
 LEVEL = 0.95
+NORMAL = float(ndtri((1 + LEVEL) / 2))  # standard deviations of a normal variable that hold so much of it
 ROWS_AT_ONCE = 2**17
 
 Floats = npt.NDArray[np.float64]
@@ -67,12 +68,15 @@ class Estimate:
         return replace(self, **{name: values[..., rows] for name, values in arrays.items()})
 
     def group_means(self, group: Rows, size: int) -> tuple[Floats, Floats, Floats]:
-        """Mean p_real of each group of interactions, with its interval; NaN for an empty group."""
+        """Mean p_real of each group of interactions, with an interval of the share that is real; NaN for an empty
+        group."""
         counts = np.bincount(group, minlength=size)
         with np.errstate(invalid="ignore"):
-            if self.used:  # as wide as if all errors had one direction
+            if self.used:  # as wide as if all errors had one direction, and by the chance of so many to be real
                 mean, low, high = (np.bincount(group, one, size) / counts for one in (self.p_real, self.low, self.high))
-                return mean, low, high
+                chance = NORMAL * np.sqrt(np.bincount(group, self.p_real * (1 - self.p_real), size)) / counts
+                low, high = mean - np.hypot(mean - low, chance), mean + np.hypot(high - mean, chance)
+                return mean, low.clip(0, 1), high.clip(0, 1)
             return with_interval(np.stack([np.bincount(group, one, size) / counts for one in self.opinions]))
 
 
@@ -175,7 +179,8 @@ def _learn(features: Features, rows: Rows, without: Estimate) -> Estimate:
     nothing = Pairs(prior, searched.users, searched.items, searched.labels)
     base = held_out(nothing, features.groups[:0], (MOST,) * 4, folds[-1][1], shape)
     gain = losses(base, searched.labels) - losses(logits, searched.labels)
-    error = _standard_error(gain, {"pair": np.arange(len(gain)), "user": searched.users, "item": searched.items}[kind])
+    together = {"pair": np.arange(len(rows)), "user": pairs.users, "item": pairs.items}[kind]
+    error, _ = _standard_error(gain, together[: len(gain)])
     real = searched.labels > 0.5
     shift, slope = calibrated(logits, searched.labels)
     figures = {
@@ -198,10 +203,9 @@ def _learn(features: Features, rows: Rows, without: Estimate) -> Estimate:
     limits = pairs.features.min(0), pairs.features.max(0)
     limits[0][0], limits[1][0] = -np.inf, np.inf  # the label-free column may go beyond the labelled pairs
     p_real, low, high = (np.empty(len(features)) for _ in range(3))
-    width = stdtrit(10**6, (1 + LEVEL) / 2)
 
     def put(where: Rows, eta: Floats, variance: Floats) -> None:
-        middle, half = shift + slope * eta, width * slope * np.sqrt(variance)
+        middle, half = shift + slope * eta, NORMAL * slope * np.sqrt(variance)
         p_real[where], low[where], high[where] = expit(middle), expit(middle - half), expit(middle + half)
 
     for part in _blocks(len(features)):
@@ -211,10 +215,11 @@ def _learn(features: Features, rows: Rows, without: Estimate) -> Estimate:
     fold = np.arange(len(rows)) % FOLDS  # of a labelled pair, what the other labels say
     variance = uncertainty.variances(pairs.features, pairs.users, pairs.items)
     put(rows, held_out(pairs, features.groups, penalties, fold, shape), variance)
+    share, half = share_of_real(pairs.labels, together)
     why = (
         f"{figures['labels']:,} labels tell real from noise with an AUC of {figures['auc']:.3f} on labels held out by "
         f"{kind}; the log alone has {figures['label_free_auc']:.3f}. The share of real ones among labels is "
-        f"{figures['real']:.0%} ± {100 * width * 0.5 / np.sqrt(figures['labels']):.0f}."
+        f"{share:.0%} ± {100 * half:.0f}."
     )
     return replace(without, p_real=p_real, low=low, high=high, used=True, why=why, figures=figures)
 
@@ -255,11 +260,21 @@ def _folds(features: Features, pairs: Pairs, rng: np.random.Generator) -> tuple[
     return kind, [(covered[kind], one_by_one), (1 - covered[kind], together)]
 
 
-def _standard_error(values: Floats, group: Rows) -> float:
-    """Standard error of the mean, where the values of a group are not independent."""
-    _, place = np.unique(group, return_inverse=True)
-    sums = np.bincount(place, values - values.mean())
-    return float(np.sqrt((sums**2).sum()) / len(values))
+def share_of_real(labels: Floats, group: Rows) -> tuple[float, float]:
+    """The share of real ones among labels, and half of its 95% interval, where those of a group were drawn together:
+    never less than that of as many labels one by one, half of them real."""
+    error, groups = _standard_error(labels, group)
+    half = float(stdtrit(max(groups - 1, 1), (1 + LEVEL) / 2)) * error
+    return float(labels.mean()), max(half, NORMAL * 0.5 / len(labels) ** 0.5)
+
+
+def _standard_error(values: Floats, group: Rows) -> tuple[float, float]:
+    """Standard error of the mean, where the values of a group are not independent, by leaving out one group at a time;
+    and how many groups of equal size would tell as much."""
+    _, place, sizes = np.unique(group, return_inverse=True, return_counts=True)
+    share = sizes / len(values)
+    apart = np.bincount(place, values - values.mean()) / np.maximum(1 - share, share)
+    return float(np.sqrt((apart**2).sum()) / len(values)), float(1 / (share**2).sum())
 
 
 def uncertainty(p_real: Floats, used: bool) -> Floats:
