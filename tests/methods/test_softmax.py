@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 from accord.data.sampling import Batch
 from accord.methods.softmax import log_sum_exp
+from commands import run as run_command
 from helpers import make_method, train_small
 from method_cases import ITEMS, TRAIN, make, random_batch
 
@@ -123,3 +124,43 @@ def test_it_learns_to_rank(model, method, options):
     _, states = train_small(model, method, (3,), epochs=10, model__scores="cosine", train__lr=0.05, **options)
     losses = [entry["loss"][0] for entry in states[0].history]
     assert losses[-1] < losses[0] - 0.1
+
+
+CLICKS = [f"u{user},i{(user + step) % 12}" for user in range(20) for step in range(4)]
+ONE_ITEM = [f"u{user},i1" for user in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "code", "sentence"),
+    [
+        (
+            "method.temperature=0",
+            CLICKS,
+            2,
+            "option temperature of method softmax is 0: input should be greater than 0",
+        ),
+        (
+            "method.items=0",
+            CLICKS,
+            2,
+            "option items of method softmax is 0: input should be greater than or equal to 1",
+        ),
+        (
+            "train.lr=1e30",
+            CLICKS,
+            2,
+            "training diverged in epoch 2: loss or weights became NaN or infinite; try a small",
+        ),
+        ("model.dim=4", ONE_ITEM, 2, "log.csv has only one item ('i1') in column 'item'; at least two are needed"),
+        ("method.items=500", CLICKS, 0, "method.items is 500, and there are 12 items: the loss sums over all of them."),
+    ],
+    ids=["temperature 0", "no items", "diverges", "one item", "more items than there are"],
+)
+def test_what_cannot_be_is_one_sentence(options, rows, code, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.csv").write_text("\n".join(["user,item", *rows]) + "\n")
+    words = ("train", "log.csv", "--model", "mf", "--method", "softmax", "--set", options, "--epochs", "3")
+    found, _, said = run_command(monkeypatch, capsys, *words)
+    assert found == code
+    assert sum(sentence in line for line in said.splitlines()) == 1
+    assert "Traceback" not in said

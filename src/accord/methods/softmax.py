@@ -58,9 +58,14 @@ class Softmax(Method):
         odds = torch.from_numpy((1.0 + build.train.popularity()) ** POWER)
         self.register_buffer("odds", odds / odds.sum(), persistent=False)
         self.target.only_looks_up = False  # type: ignore[misc]  # a step may read the whole table of items
+        if (self.config.items or 0) > self.target.num_items:
+            self.notes = [
+                f"method.items is {self.config.items:,}, and there are {self.target.num_items:,} items: "
+                "the loss sums over all of them."
+            ]
 
     def loss(self, batch: Batch) -> Tensor:
-        losses, counts = self._losses(batch), _counts(batch)
+        losses, counts = self._losses(batch), counts_of(batch)
         return (losses * counts).sum(1) / counts.sum(1).clamp(min=1e-12)
 
     def _losses(self, batch: Batch) -> Tensor:
@@ -128,7 +133,7 @@ class BSL(Softmax):
 
     def loss(self, batch: Batch) -> Tensor:
         ratio, losses = self.positive_temperature / self.temperature, self._losses(batch)
-        counts = _counts(batch).to(losses).clamp(min=1e-30)
+        counts = counts_of(batch).to(losses).clamp(min=1e-30)
         total = torch.logsumexp(counts.log() - losses / ratio, 1)
         return ratio.squeeze(1) * (counts.sum(1).log() - total)
 
@@ -159,7 +164,7 @@ class _LogSumExp(torch.autograd.Function):
         return (scores @ items) * scale, scores.mT @ (users * scale)
 
 
-def _counts(batch: Batch) -> Tensor:
+def counts_of(batch: Batch) -> Tensor:
     """What each positive counts for: its weight, and as much of it as its label says is real; [R, P]."""
     size, labels = batch.num_positives, labels_of(batch)
     counts = torch.ones_like(batch.users[:, :size], dtype=torch.get_default_dtype())

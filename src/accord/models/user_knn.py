@@ -57,7 +57,7 @@ class UserKNN(ScoresHistories):
     def cost(cls, config: Any, shape: Shape) -> Cost:
         users, items, pairs = shape.num_users, shape.num_items, shape.num_interactions
         entries, taken = min(shape.by_item, users**2), min(config.k, users) * pairs
-        rank = 1e-9 * shape.by_item + 1.2e-8 * entries + 2e-9 * taken + 1e-9 * users * items
+        rank = 1.5e-9 * shape.by_item + 1.75e-8 * entries + 3e-9 * taken + 1.5e-9 * users * items
         return Cost(0.03 + 2e-7 * pairs, rank, 32 * pairs + 2**27)
 
     def score_all(self, users: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ def train_stack(
     method = run.build(train)
     method.target.begin(train)
     method.to(device)
-    method.notes = note(train, method.learns, method.target.name)
+    method.notes = [*method.notes, *note(train, method.learns, method.target.name)]
     if folder is not None and not resume:
         # what an earlier training left must not come back when this one is resumed
         checkpoints.remove(folder)
