@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -33,6 +35,17 @@ def test_some_users_on_the_screen_are_those_of_the_file(folder, tmp_path, monkey
     assert [row["rank"] for row in listed(out)] == [1, 2, 3, 4] * 2
     (tmp_path / "ids.txt").write_text("\n".join(users))
     assert run(monkeypatch, capsys, *words, "--users", str(tmp_path / "ids.txt"))[1] == out
+
+
+def test_one_user_does_not_wait_for_what_only_training_needs(folder):
+    """Loading pandas, which Arrow looks for, and some of scipy takes longer than everything else but torch."""
+    slow = "pandas", "scipy.linalg", "scipy.special", "scipy.stats", "numba", "accord.posteriors.estimate"
+    code = f"""import sys; sys.argv = ['accord', 'recommend', {folder!r}, '--user', '1']
+from accord.cli.app import main
+try: main()\nexcept SystemExit: pass\nassert not set({slow}) & set(sys.modules)\nimport pandas"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
 
 
 def test_a_few_users_do_not_wait_for_the_kernels(tmp_path, monkeypatch, capsys):

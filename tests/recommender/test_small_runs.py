@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -9,7 +12,10 @@ import pytest
 import torch
 
 import accord
+from accord.consensus import training
+from accord.consensus.families import FAMILIES, plan_search
 from accord.models import base, histories
+from accord.models.base import compact
 
 
 @pytest.fixture
@@ -52,6 +58,7 @@ def test_what_is_stored_recommends_as_well_as_what_was_fitted(log, monkeypatch):
     assert stored.method.target.weight is None  # sparse
     monkeypatch.setattr(base, "EXACT", 10**9)
     monkeypatch.setattr(histories, "EXACT", 10**9)
+    monkeypatch.setattr(training, "most_bytes", lambda data: 10**9)
     exact = accord.fit(log, "ease", refit=False)
     assert exact.method.target.weight is not None
     assert stored.metrics["mean"]["ndcg@20"] == pytest.approx(exact.metrics["mean"]["ndcg@20"], rel=1e-3)
@@ -80,3 +87,46 @@ def test_large_tables_are_rounded_before_they_are_evaluated(log, monkeypatch, tm
     assert tables
     assert all(torch.equal(table, table.half().float()) for table in tables)
     assert accord.Recommender.load(tmp_path / "run").evaluate().mean() == made.evaluate().mean()
+
+
+def coats():
+    """A log of few interactions of few users with few items, whose dense weights are large beside it."""
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(0, 120, 1_500), (200 * rng.random(1_500) ** 2).astype(int)
+    return accord.load(
+        pa.table({"user": users, "item": np.where(rng.random(1_500) < 0.7, items // 5 * 5 + users % 5, items)})
+    )
+
+
+def test_what_votes_in_auto_fits_into_a_run_folder(monkeypatch, tmp_path):
+    """What takes most is left out of the vote until the rest fits, whatever the search has found."""
+    families = [one for one in FAMILIES if one.name in ("popularity", "ease", "item-knn", "gf-cf")]
+    monkeypatch.setattr("accord.consensus.search.plan_search", partial(plan_search, families=families))
+    sizes = {}
+    for most in (10**9, 60_000):
+        monkeypatch.setattr(training, "most_bytes", lambda _, most=most: most)
+        made = accord.fit(coats(), budget=3, out=tmp_path / str(most))
+        sizes[most] = (tmp_path / str(most) / "refit.safetensors").stat().st_size
+        assert accord.Recommender.load(tmp_path / str(most)).recommend(None, 3).equals(made.recommend(None, 3))
+    assert sizes[60_000] < 75_000 < sizes[10**9]
+
+
+def test_what_a_run_may_take_follows_from_its_log():
+    small, large = coats(), accord.load("demo")
+    assert training.most_bytes(small) == 2**19
+    assert 15 * 10 * 40_000 < training.most_bytes(large) < 20 * 11 * 40_000
+    many = replace(large, train=large.train, valid=range(10**8))
+    assert training.most_bytes(many) < 2e8
+
+
+def test_weights_beyond_what_may_be_stored_are_the_smallest(log):
+    """Dense ones and sparse ones, and small tables are rounded then."""
+    for model in ("ease", "item-knn"):
+        made = accord.fit(log, model, refit=False).method
+        before = made.target.weights.toarray()
+        compact(made, 2_000)
+        after = made.target.weights.toarray()
+        left = after != 0
+        assert 1_900 < left.sum() <= 2_001
+        assert np.abs(before[~left]).max() <= np.abs(before[left]).min()
+        assert after[left] == pytest.approx(before[left], rel=1e-3)

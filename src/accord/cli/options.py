@@ -212,6 +212,15 @@ class Printed:
         put_table(table, self.output, self.format())
 
 
+class _WithoutPandas:
+    """Lets Arrow take pandas for not installed: it would load it, which takes half a second, to look for its frames."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
 @dataclass(frozen=True)
 class Opening:
     """How a run is opened."""
@@ -220,6 +229,11 @@ class Opening:
     allow_imports: AllowImports = False
 
     def open(self, run: Path) -> Any:
+        import pyarrow as pa
+
+        sys.meta_path.insert(0, _WithoutPandas)
+        pa.array([0])  # it looks for pandas once
+        sys.meta_path.remove(_WithoutPandas)
         from accord.recommender.recommender import Recommender
         from accord.training.plan import find_device
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -68,6 +69,7 @@ class MemberTraining:
         folder: Path | None = None, resume: bool = False,
     ) -> None:  # fmt: skip
         self.data, self.run, self.device, self.watch = data, run, device, watch
+        self._began = time.monotonic(), time.process_time()
         self.folder = folder  # where trials are kept until all is done, to be taken up by a search that resumes
         if folder is not None and not resume:
             checkpoints.remove(folder)
@@ -80,6 +82,11 @@ class MemberTraining:
         left_out = len(self._validation) - len(validation_part(self._judged, run.config.protocol))
         if left_out:
             self.notes.append(f"the validation leaves out {left_out:,} interactions, which are labelled as noise.")
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it began, without those in which the processor worked for other programs."""
+        return min(time.monotonic() - self._began[0], time.process_time() - self._began[1])
 
     # --- training
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,12 +10,23 @@ from typing import Any
 
 from torch import Tensor
 
-from accord.consensus.families import LARGE, NEAR, PAYS, REFINED, ROUNDS, VOTERS, Family, Search, plan_search
+from accord.consensus.families import (
+    LARGE,
+    NEAR,
+    PAYS,
+    REFINED,
+    ROUNDS,
+    VOTERS,
+    Family,
+    Search,
+    learning_seconds,
+    plan_search,
+)
 from accord.consensus.members import Candidate, MemberTraining
 from accord.models.base import Shape, memory_of
 from accord.models.consensus import Member, vote
 
-FAR_OVER = 3.0  # times the budget, and a minute: then the clock ends the search
+FAR_OVER, GRACE = 1.1, 10.0  # times the budget, and so many seconds: the clock ends a search that would take more
 
 
 def search_members(training: MemberTraining, budget: float, recency: bool) -> tuple[list[Candidate], dict[str, Any]]:
@@ -53,7 +63,8 @@ class _Search:
 
     def __init__(self, training: MemberTraining, plan: Search, shape: Shape, budget: float) -> None:
         self.training, self.plan, self.shape, self.budget = training, plan, shape, budget
-        self.seconds, self.began = plan.seconds, time.monotonic()
+        self.seconds = plan.seconds  # of everything that is planned, the last fits too
+        self.done = learning_seconds(shape, training.num_labels) if training.num_labels else 0.0  # of these
         self.tried: list[dict[str, Any]] = []
         self.candidates: dict[str, list[Candidate]] = {family.name: [] for family in plan.families}
         self._sentence: str | None = plan.sentence(budget)
@@ -61,15 +72,23 @@ class _Search:
     def try_all(self, family: Family, members: Sequence[Member]) -> bool:
         """Try these members of a family; False where the clock has ended the search."""
         for number, member in enumerate(members):
-            if self.tried and time.monotonic() - self.began > FAR_OVER * self.budget + 60:
+            if self.tried and self._late():
                 self.training.notes.append(
-                    f"the search took far longer than its budget of {self.budget:g} s and ended before {member.label}; "
-                    "another run may find more."
+                    f"the search ended before {member.label}, to keep its budget of {self.budget:g} s: this machine is "
+                    "slower than the two cores that it is planned for."
                 )
                 return False
+            self.done += family.trial_seconds(self.shape, member)
             if self._try(family, member, f"{member.label} {number + 1}/{len(members)}") is None and number == 0:
                 break  # what fails with its defaults fails with all options
         return True
+
+    def _late(self) -> bool:
+        """Whether the rest of what is planned, at the speed of this machine so far, would end far over the budget."""
+        elapsed = self.training.elapsed
+        slower = max(1.0, (elapsed - GRACE) / max(self.done, 1e-9))
+        left = max(0.0, self.seconds - self.done) * slower
+        return elapsed + left > FAR_OVER * max(self.budget, self.plan.seconds) + GRACE
 
     def refine(self) -> None:
         """While the budget lasts, try more of the families that lead, in turn: first the plain trials that the plan has

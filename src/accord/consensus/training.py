@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from accord.consensus.search import search_members, shared, voters
 from accord.consensus.votes import choose_weights, collect_votes
 from accord.data.interactions import Dataset
 from accord.errors import InputError
+from accord.io.tensors import narrowed
 from accord.methods.base import Method
 from accord.models import own_class
 from accord.models.base import compact
@@ -24,6 +26,9 @@ from accord.posteriors.estimate import Estimate
 from accord.training.run import RunSpec, is_of_members
 from accord.training.stack import train_stack
 from accord.training.trainer import Progress, TrainState
+
+LOGS, MOST_BYTES, REPORT_BYTES = 19, 2e8, 4e5  # what a run folder may take: so many times the log
+WEIGHT_BYTES = 4  # of one between items: which item, in 16 bits, and half precision
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,27 @@ def train_run(
         )
         trained = Trained(run, method, states, method.notes)
     if not run.kind.learns:
-        compact(trained.method)
+        _compact(trained.method, data)
     return trained
+
+
+def _compact(method: Method, data: Dataset) -> None:
+    """Let a trained method take less room, and where that is still much, each of its models at most half of it."""
+    compact(method)
+    if stored_bytes(method) > most_bytes(data):
+        compact(method, int(most_bytes(data)) // 2 // WEIGHT_BYTES)
+
+
+def stored_bytes(method: Method) -> int:
+    return sum(narrowed(tensor).nbytes for tensor in method.state_dict().values())
+
+
+def most_bytes(data: Dataset) -> float:
+    """What the weights of a run may take, so that its folder is at most 20 times the log, as a CSV file of its ids and
+    times, and 200 MB; in any case half a megabyte."""
+    row = 3 + math.log10(len(data.users) * len(data.items)) + 11 * data.train.has_time
+    log = row * sum(map(len, (data.train, data.valid, data.test)))
+    return max(2**19, min(LOGS * log, MOST_BYTES) - REPORT_BYTES)
 
 
 def _train_consensus(training: MemberTraining) -> Trained:
@@ -86,9 +110,12 @@ def _train_consensus(training: MemberTraining) -> Trained:
             candidates = training.candidates(run.members)
     if not candidates:
         raise InputError(f"no member of the consensus could be trained: {' '.join(training.notes)}")
+    if search:
+        for candidate in candidates:
+            _compact(candidate.method, data)
     candidates = _weighted(training, candidates)
     if search:
-        candidates = _best_or_voting(candidates)
+        candidates = _best_or_voting(_small(training, candidates))
     recipe, method = _consensus(training, candidates)
     return Trained(recipe, method, (), training.notes, candidates, search, learned, seconds)
 
@@ -102,6 +129,19 @@ def _weighted(training: MemberTraining, candidates: Sequence[Candidate]) -> list
         replace(candidate, member=candidate.member.model_copy(update={"weight": weight or None}))
         for candidate, weight in zip(candidates, weights, strict=True)
     ]
+
+
+def _small(training: MemberTraining, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates with votes that fit into a run folder: while they do not, the largest is left out."""
+    left_out: list[Candidate] = []
+    rest = list(candidates)
+    while True:
+        sizes = [stored_bytes(one.method) if one.member.weight else 0 for one in rest]
+        if sum(sizes) <= max(most_bytes(training.data), max(sizes)):
+            return [*rest, *left_out]
+        rest = [replace(one, member=one.member.model_copy(update={"weight": None})) for one in rest]
+        left_out.append(rest.pop(sizes.index(max(sizes))))
+        rest = _weighted(training, rest)
 
 
 def _best_or_voting(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 import scipy.sparse as sp
 import torch
 
@@ -206,7 +205,9 @@ def _reference_ridge(
     crossed = np.outer(image[item], v)
     left[size:, size:] = inner - crossed - crossed.T + diagonal[item] * np.outer(v, v)
     right = np.append(together, image[item] - diagonal[item] * v)
-    solution = scipy.linalg.lstsq(left, right, cond=1e-9)[0] if len(right) else right
+    from scipy.linalg import lstsq  # slow to import
+
+    solution = lstsq(left, right, cond=1e-9)[0] if len(right) else right
     weights[item, :size], spread[item] = solution[:size], solution[size:]
 
 

@@ -139,8 +139,8 @@ class Model(nn.Module):
         """Get ready to load `tensors` where the length of a buffer is known from them alone; ValueError if they cannot
         be of such a model."""
 
-    def leave_out_smallest(self) -> None:
-        """Drop the weights that change hardly any list, if there are many."""
+    def leave_out_smallest(self, most: int | None = None) -> None:
+        """Drop the weights that change hardly any list, if there are many; all but the `most` largest between items."""
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         """Logits of pairs: users [R, B], items [R, B] -> [R, B]."""
@@ -200,16 +200,17 @@ def memory_of(device: torch.device) -> int:
 
 
 @torch.no_grad()
-def compact(network: nn.Module) -> None:
+def compact(network: nn.Module, most: int | None = None) -> None:
     """Let large tables of a trained network take less room before it is evaluated, as a run folder then stores them:
-    without the smallest weights between items, and rounded to half precision."""
+    without the smallest weights between items, and rounded to half precision; small tables too where only the `most`
+    largest weights of each model may stay."""
     for model in network.modules():
         if isinstance(model, Model):
-            model.leave_out_smallest()
+            model.leave_out_smallest(most)
     for tensor in network.state_dict().values():
         if (
             tensor.dtype == torch.float32
-            and tensor.numel() > EXACT
+            and tensor.numel() > (EXACT if most is None else 0)
             and tensor.abs().max() < torch.finfo(torch.half).max
         ):
             tensor.copy_(tensor.half())

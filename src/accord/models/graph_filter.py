@@ -38,7 +38,8 @@ class GraphFilter(WithFactors, DenseItemToItem):
         omit_when_default: ClassVar[tuple[str, ...]] = (*CleanConfig.omit_when_default, "factors", "share")
 
     def __init__(self, config: Any, setup: Setup) -> None:
-        super().__init__(config, setup, min(config.factors, setup.num_items, setup.num_users))
+        number = min(config.factors, setup.num_items, setup.num_users)
+        super().__init__(config, setup, number if 2 * number < setup.num_items else 0)  # 0: W has them too
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         self.require_memory()
@@ -57,7 +58,11 @@ class GraphFilter(WithFactors, DenseItemToItem):
         if self.config.factors:
             vectors = right_singular_vectors(scaled, self.config.factors, device=self.place)
             left, right = (vectors * power_or_zero(degrees[1], power)[:, None] for power in (-0.5, 0.5))
-            self.basis, self.spread = (torch.from_numpy(x).float() for x in (self.config.share * left, right))
+            basis, spread = (torch.from_numpy(x).float() for x in (self.config.share * left, right))
+            if self.dim:
+                self.basis, self.spread = basis, spread
+            else:
+                result += (basis @ spread.mT).to(result)
         self.weight = result
 
     @classmethod

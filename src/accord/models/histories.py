@@ -219,6 +219,13 @@ class SparseWeights(ScoresHistories):
     def place(self) -> torch.device:
         return next(self.buffers()).device
 
+    def leave_out_smallest(self, most: int | None = None) -> None:
+        if self.values is None or self.columns is None or most is None or len(self.values) <= most:
+            return
+        large = self.values.abs() >= self.values.abs().kthvalue(len(self.values) - most).values
+        self.ends = F.pad(large.cumsum(0), (1, 0))[self.ends]
+        self.columns, self.values = self.columns[large], self.values[large]
+
     def make_room(self, tensors: Mapping[str, Tensor]) -> None:
         ends, columns = (tensors[name].long() for name in ("ends", "columns"))
         whole = len(ends) == self.num_items + 1 and int(ends[0]) == 0 and int(ends[-1]) == len(columns)
@@ -309,13 +316,20 @@ class DenseItemToItem(SparseWeights):
         if (size := 4 * self.num_items**2 / 2**30) > (most := memory_of(self.place) / 2**30):
             raise InputError(f"{self.name} {self.needs}, {size:.1f} GiB, of {most:.1f} GiB of memory; {OTHER}.")
 
-    def leave_out_smallest(self) -> None:
-        if self.weight is None or self.weight.numel() <= EXACT:
+    def leave_out_smallest(self, most: int | None = None) -> None:
+        if self.weight is None:
+            super().leave_out_smallest(most)
+            return
+        count = self.weight.numel()
+        if count <= (EXACT if most is None else 2 * most):  # a dense one takes half as much
             return
         sizes = np.sort(self.weight.flatten()[:: max(1, self.weight.numel() // SAMPLED)].abs().cpu().numpy())
         squares = np.square(sizes, dtype=np.float64).cumsum()
-        least = max(float(sizes[np.searchsorted(squares, self.left_out * squares[-1])]), 1e-30)
-        if (sizes >= least).mean() > SPARSE:
+        smallest = int(np.searchsorted(squares, self.left_out * squares[-1]))
+        if most is not None:
+            smallest = max(smallest, int(len(sizes) * (1 - most / count)))
+        least = max(float(sizes[smallest]), 1e-30)
+        if most is None and (sizes >= least).mean() > SPARSE:
             return
         large = [(block, block.abs() >= least) for block in torch.split(self.weight, ROWS_AT_ONCE)]
         self.ends = F.pad(torch.cat([kept.sum(1) for _, kept in large]).cumsum(0), (1, 0))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import torch
 
 from accord.config import full_name
-from accord.consensus.training import Trained
 from accord.data.columns import Columns
 from accord.data.csr import Csr, Rows
 from accord.data.interactions import Dataset, IdMap, Interactions
@@ -36,6 +35,9 @@ from accord.training import checkpoints
 from accord.training.plan import find_device
 from accord.training.run import RunSpec, run_entries
 from accord.version import __version__
+
+if TYPE_CHECKING:  # whoever asks a run need not wait for what trains one
+    from accord.consensus.training import Trained
 
 PAIRS_AT_ONCE = 1_000_000
 

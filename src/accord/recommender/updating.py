@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from accord.consensus.training import of_members, train_run
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.titles import with_items
 from accord.errors import InputError, shown
@@ -72,6 +71,8 @@ def _without_times(part: Interactions) -> Interactions:
 def on(data: Dataset, run: RunSpec, method: Method, before: Dataset, device: torch.device) -> Method:
     """The method of one run, on the log that has grown from `before`."""
     if not run.kind.learns:
+        from accord.consensus.training import train_run  # slow to import
+
         return train_run(data, run, device).method
     fresh = len(data.items) - len(before.items)
     what = f"{run.config.model} + {run.config.method}"
@@ -100,6 +101,8 @@ def on(data: Dataset, run: RunSpec, method: Method, before: Dataset, device: tor
 
 def with_solved_only(run: RunSpec) -> RunSpec:
     """A consensus without the votes of its learned members."""
+    from accord.consensus.training import of_members
+
     solved = [member for member in run.members if not run.of_member(member).kind.learns]
     if all(member.model == "quality" for member in solved):
         raise InputError("all members of this consensus are learned; train it again with all interactions.")
