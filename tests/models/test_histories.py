@@ -15,7 +15,8 @@ from accord.data.split import split
 from accord.errors import InputError
 from accord.models import MODELS
 from accord.models.base import Setup
-from accord.models.histories import ages, interaction_matrix, item_quality, one_thread, power_or_zero
+from accord.models.histories import ages, interaction_matrix, one_thread, power_or_zero
+from accord.models.popularity import item_quality
 from accord.protocol import CORRECTED
 from helpers import csr, make_model
 from oracles import EMPTY, PLAIN, dense, history_of, neighbour_scores, scores_of, weighted

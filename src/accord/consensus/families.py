@@ -319,6 +319,7 @@ class Search:
     seconds: float  # by the cost model
     left_out: tuple[str, ...]  # one sentence for each family that is not tried
     labels: float = 0.0  # seconds, of these, of learning from labels and of what they add
+    learning: float = 0.0  # of these, of learning from labels before the search
 
     def trials(self) -> list[list[Member]]:
         return [family.trials(count) for family, count in zip(self.families, self.counts, strict=True)]
@@ -345,7 +346,7 @@ def plan_search(
     many there are. They are learned from for the search and again for each last fit, and so are the members that they
     add; where that takes more than half of the budget, the search still gets the other half."""
     fits = 3 if has_times else 2
-    teaching = fits * learning_seconds(shape, labels) if labels else 0.0
+    teaching = fits * _learning_seconds(shape, labels) if labels else 0.0
     spare = max(budget - teaching, budget / 2)
     of_budget = f"of a budget of {budget:g} s" + (f", of which the labels take {budget - spare:,.0f} s" * bool(labels))
     tried: list[Family] = []
@@ -379,11 +380,11 @@ def plan_search(
         wanted = [n for n, seconds in enumerate(each, 1) if seconds <= share or n <= family.least]
         counts.append(max((n for n in wanted if total + each[n - 1] - each[0] <= spare), default=1))
         total += each[counts[-1] - 1] - each[0]
-    total += fits * learning_seconds(shape, labels) if labels else 0.0
-    return Search(tuple(tried), tuple(counts), total, tuple(left_out), teaching)
+    learning = _learning_seconds(shape, labels) if labels else 0.0
+    return Search(tuple(tried), tuple(counts), total + fits * learning, tuple(left_out), teaching, learning)
 
 
-def learning_seconds(shape: Shape, labels: int) -> float:
+def _learning_seconds(shape: Shape, labels: int) -> float:
     """What it takes to learn from labels once: EASE or factors without each interaction, what all reference items get,
     and a regression whose penalties are chosen on some of the labels."""
     ease = cost_of("ease", {}, shape).fit if shape.num_items <= MOST_DENSE else 0.0

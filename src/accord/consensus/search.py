@@ -10,18 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from accord.consensus.families import (
-    LARGE,
-    NEAR,
-    PAYS,
-    REFINED,
-    ROUNDS,
-    VOTERS,
-    Family,
-    Search,
-    learning_seconds,
-    plan_search,
-)
+from accord.consensus.families import LARGE, NEAR, PAYS, REFINED, ROUNDS, VOTERS, Family, Search, plan_search
 from accord.consensus.members import Candidate, MemberTraining
 from accord.models.base import Shape, memory_of
 from accord.models.consensus import Member, vote
@@ -64,7 +53,7 @@ class _Search:
     def __init__(self, training: MemberTraining, plan: Search, shape: Shape, budget: float) -> None:
         self.training, self.plan, self.shape, self.budget = training, plan, shape, budget
         self.seconds = plan.seconds  # of everything that is planned, the last fits too
-        self.done = learning_seconds(shape, training.num_labels) if training.num_labels else 0.0  # of these
+        self.done = plan.learning  # of these
         self.tried: list[dict[str, Any]] = []
         self.candidates: dict[str, list[Candidate]] = {family.name: [] for family in plan.families}
         self._sentence: str | None = plan.sentence(budget)

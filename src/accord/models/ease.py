@@ -23,7 +23,6 @@ from accord.models.histories import (
     DenseItemToItem,
     HistoryConfig,
     by_blocks_of_gram,
-    clean_target,
     interaction_matrix,
     power_or_zero,
 )
@@ -178,6 +177,12 @@ def weights_on(
     if target is None:
         return inverse.div_(-inverse.diagonal().clone()).fill_diagonal_(0).float()
     return _towards_on(inverse, _fill_with_gram(matrix, x, target))
+
+
+def clean_target(train: Csr, x: Any) -> Any:
+    """x, as `interaction_matrix` gives it, times p_real of every interaction where the log has such a column."""
+    p_real = train.columns.get("p_real")
+    return x if p_real is None else sp.csr_matrix((x.data * p_real, x.indices, x.indptr), shape=x.shape)
 
 
 class EASE(DenseItemToItem):

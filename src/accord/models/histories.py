@@ -35,23 +35,6 @@ def interaction_matrix(train: Csr, weight: npt.NDArray[np.float64] | None = None
     return sp.csr_matrix((counts, train.items, train.ptr), shape=(train.num_users, train.num_items))
 
 
-def clean_target(train: Csr, x: Any) -> Any:
-    """x, as `interaction_matrix` gives it, times p_real of every interaction where the log has such a column."""
-    p_real = train.columns.get("p_real")
-    return x if p_real is None else sp.csr_matrix((x.data * p_real, x.indices, x.indptr), shape=x.shape)
-
-
-def item_quality(train: Csr, p_real: npt.NDArray[np.float64], prior: float = 5.0) -> npt.NDArray[np.float64]:
-    """The logit of the share of an item's interactions that are real, drawn to that of all as if there were `prior`
-    more of these: [I], of mean 0."""
-    total = np.bincount(train.items, p_real, train.num_items)
-    mean = float(p_real.mean())
-    share = np.clip((total + prior * mean) / (train.popularity() + prior), 1e-3, 1 - 1e-3)
-    logit = np.log(share / (1 - share))
-    result: npt.NDArray[np.float64] = logit - logit.mean()
-    return result
-
-
 def power_or_zero(sums: npt.NDArray[np.float64], power: float) -> npt.NDArray[np.float64]:
     """sums^power, and 0 for who has nothing."""
     result = np.zeros(len(sums))

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from accord.data.csr import Csr
 from accord.models.base import Cost, Model, Setup, Shape
-from accord.models.histories import item_quality
 
 
 class SameForAll(Model):
@@ -54,6 +53,17 @@ class Popularity(SameForAll):
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         counts = train.popularity() if weight is None else np.bincount(train.items, weight, train.num_items)
         self.counts = torch.from_numpy(counts).float()
+
+
+def item_quality(train: Csr, p_real: npt.NDArray[np.float64], prior: float = 5.0) -> npt.NDArray[np.float64]:
+    """The logit of the share of an item's interactions that are real, drawn to that of all as if there were `prior`
+    more of these: [I], of mean 0."""
+    total = np.bincount(train.items, p_real, train.num_items)
+    mean = float(p_real.mean())
+    share = np.clip((total + prior * mean) / (train.popularity() + prior), 1e-3, 1 - 1e-3)
+    logit = np.log(share / (1 - share))
+    result: npt.NDArray[np.float64] = logit - logit.mean()
+    return result
 
 
 class Quality(SameForAll):
