@@ -4,15 +4,16 @@ make mutation                            all modules
 make mutation MUTATION="guard files"     some of them: what is known of the others stays
 make mutation MUTATION=--explain         only the result again, after a change of mutation.toml
 
-Each module is changed in a copy of the tree, one change at a time, and only the tests of that module are run.
+Each module is changed in a copy of the tree, one change at a time, and only the tests of that module are run, without
+those that `make quick` leaves out, too. Of a module with very many changes, some are drawn, always the same.
 What was found goes to results/mutation.json; why a change that no test noticed may stay is said in mutation.toml.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -32,7 +33,20 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "stress" / "results" / "mutation.json"
 REASONS = ROOT / "stress" / "mutation.toml"
 COPIED = ("src", "tests", "stress", "docs", "benchmarks", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile")
-LONGEST_SECONDS = 1800  # for one module; of a slow one the first changes alone are tried
+DRAWN, SEED = 40, 0  # of the changes of a module whose tests take long, so many are tried
+LONGEST_SECONDS = 2.0  # of a test that is run then
+SLOW = (
+    "fitting",
+    "families",
+    "votes",
+    "consensus",
+    "posteriors",
+    "updating",
+    "run-folder",
+    "labels",
+    "databases",
+    "label-studies",
+)
 SURVIVED, NOT_RUN = (0,), (5, 33, 34)  # exit codes of mutmut; all others are of tests that failed, or hung
 
 # What is changed, and the tests that should notice.
@@ -91,50 +105,82 @@ def source_of(file: str) -> str:
 
 
 def mutate(name: str) -> dict[str, Any]:
-    """All changes of a module: how many, how many were noticed, and those that were not."""
-    files, tests = MODULES[name]
+    """The changes of a module: how many, how many were noticed, and those that were not."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as place:
         tree = Path(place)
-        for one in COPIED:
-            source = ROOT / one
-            copy = shutil.copytree if source.is_dir() else shutil.copyfile
-            copy(source, tree / one)
-        settings = {
-            "source_paths": ["src"],
-            "only_mutate": [source_of(file) for file in files],
-            "pytest_add_cli_args_test_selection": [f"tests/{test}" for test in tests],
-            "pytest_add_cli_args": ["-p", "no:cacheprovider"],
-            "also_copy": [one for one in COPIED if one not in ("src", "pyproject.toml")],
-        }
-        lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-        lines += ["use_git_change_detection = false", "track_dependencies = false"]
-        with (tree / "pyproject.toml").open("a") as file:
-            file.write("\n".join(["", "[tool.mutmut]", *lines, ""]))
-        changed = tree / "mutants" / "src"
-        changed.mkdir(parents=True)  # Python forgets a folder that is not there when it starts
-        environment = os.environ | {"PYTHONPATH": str(changed), "OMP_NUM_THREADS": "1"}  # for what tests start, too
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(
-                [sys.executable, "-m", "mutmut", "run", "--max-children", "1"],
-                cwd=tree, env=environment, capture_output=True, timeout=LONGEST_SECONDS,
-            )  # fmt: skip
+        environment = prepare(name, tree)
+        mutmut(tree, environment, "nothing")  # makes the changes, and sees which tests run which function
+        if name in SLOW:
+            leave_out_long_tests(tree)
+        mutmut(tree, environment, *drawn(name, sorted(codes(name, tree))))
         return collected(name, tree, environment)
 
 
-def collected(name: str, tree: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What mutmut has written down in a copy of the tree, of all changes or of those that there was time for."""
+def prepare(name: str, tree: Path) -> dict[str, str]:
+    """Copy what is changed and what is run, with mutmut's settings; the environment to run mutmut in."""
     files, tests = MODULES[name]
-    codes: dict[str, int | None] = {}
-    for file in files:
-        codes |= json.loads((tree / f"mutants/{source_of(file)}.meta").read_text())["exit_code_by_key"]
-    tried = {key: code for key, code in codes.items() if code is not None}
+    for one in COPIED:
+        source = ROOT / one
+        copy = shutil.copytree if source.is_dir() else shutil.copyfile
+        copy(source, tree / one)
+    settings = {
+        "source_paths": ["src"],
+        "only_mutate": [source_of(file) for file in files],
+        "pytest_add_cli_args_test_selection": [f"tests/{test}" for test in tests],
+        "pytest_add_cli_args": ["-p", "no:cacheprovider"],
+        "also_copy": [one for one in COPIED if one not in ("src", "pyproject.toml")],
+    }
+    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+    lines += ["timeout_constant = 60.0"]  # seconds beside those of the tests, which are without their fixtures
+    lines += ["use_git_change_detection = false", "track_dependencies = false"]
+    with (tree / "pyproject.toml").open("a") as file:
+        file.write("\n".join(["", "[tool.mutmut]", *lines, ""]))
+    changed = tree / "mutants" / "src"
+    changed.mkdir(parents=True)  # Python forgets a folder that is not there when it starts
+    return os.environ | {"PYTHONPATH": str(changed), "OMP_NUM_THREADS": "1"}  # for what tests start, too
+
+
+def mutmut(tree: Path, environment: Mapping[str, str], *names: str) -> None:
+    """Try the changes of these names."""
+    command = [sys.executable, "-m", "mutmut", "run", "--max-children", "1", *names]
+    subprocess.run(command, cwd=tree, env=environment, capture_output=True)
+
+
+def leave_out_long_tests(tree: Path) -> None:
+    """Run no test that takes long: what it alone notices counts as not noticed."""
+    path = tree / "mutants" / "mutmut-stats.json"
+    stats = json.loads(path.read_text())
+    for function, tests in stats["tests_by_mangled_function_name"].items():
+        short = [one for one in tests if stats["duration_by_test"].get(one, 0) <= LONGEST_SECONDS]
+        stats["tests_by_mangled_function_name"][function] = short
+    path.write_text(json.dumps(stats))
+
+
+def drawn(name: str, made: list[str]) -> list[str]:
+    """The changes of a module that are tried."""
+    return random.Random(SEED).sample(made, DRAWN) if name in SLOW and len(made) > DRAWN else made
+
+
+def codes(name: str, tree: Path) -> dict[str, int | None]:
+    """How the tests ended with each change of a module; None: it was not tried."""
+    found: dict[str, int | None] = {}
+    for file in MODULES[name][0]:
+        found |= json.loads((tree / f"mutants/{source_of(file)}.meta").read_text())["exit_code_by_key"]
+    return found
+
+
+def collected(name: str, tree: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """What mutmut has written down in a copy of the tree, of the changes that were tried."""
+    files, tests = MODULES[name]
+    made = codes(name, tree)
+    tried = {key: code for key, code in made.items() if code is not None}
     if not tried:
         raise RuntimeError(f"{name}: mutmut did not begin; run it in a copy of the tree to see why.")
     left = [key for key, code in tried.items() if code in (*SURVIVED, *NOT_RUN)]
     return {
         "files": [source_of(file) for file in files],
         "tests": [f"tests/{test}" for test in tests],
-        "made": len(codes),
+        "made": len(made),
         "mutants": len(tried),
         "killed": len(tried) - len(left),
         "survived": [_change(tree, key, environment) for key in left],
@@ -190,7 +236,9 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
         [
             "Command: `make mutation`. mutmut makes every small change that it knows (another operator, number,",
             "argument, text or branch) in the modules that results and safety hang on, one at a time, and runs the",
-            "tests of that module. It leaves functions with a decorator as they are.",
+            "tests of that module. It leaves functions with a decorator as they are. Of a module with slow tests it",
+            f"tries {DRAWN} changes, drawn at random with the seed {SEED}, by the tests that take up to "
+            f"{LONGEST_SECONDS:g} s.",
             *([f"Not run yet: {missing}."] if missing else []),
         ],
         [counts, left],

@@ -199,6 +199,28 @@ def test_a_learned_model_is_fitted_again_where_it_is_asked_for(tmp_path):
     assert "refit" not in fit(data, "ease", protocol="published", device="cpu").metrics, "whose tables had none"
 
 
+def test_a_refit_trains_as_long_as_was_best_and_all_of_it_is_watched(monkeypatch):
+    monkeypatch.setattr("accord.evaluation.evaluate.QUICK", 0)  # scores of so few users report no progress
+    seen, options = [], QUICK | {"train.patience": 2, "train.lr": 0.5}
+    run = plan(small_data(), "mf", "normal", seeds=1, epochs=4, options=options)
+    made = fit_run(small_data(), run, device="cpu", refit=True, watch=seen.append)
+    parts = [f"{one.stage}, {one.epoch} of {one.epochs} {one.unit}" for one in seen]
+    number = len(made.evaluation.users)
+    test = f"the test, {number} of {number} users"
+    trained, again = seen[: parts.index(test)], seen[parts.index(test) + 1 :]
+    best = 1 + int(np.argmax([one.value for one in trained]))
+    assert 1 < best < len(trained), "neither the first nor the last"
+    assert [(one.epoch, one.epochs) for one in again] == [(number, best) for number in range(1, best + 1)]
+
+
+def test_what_has_learned_an_order_is_judged_by_longer_histories_with_the_same_weights():
+    given = {"epochs": 1, "device": "cpu"}
+    made = fit(timed_log(), "sasrec", options={"model.dim": 4}, **given)
+    alone = fit(timed_log(), "sasrec", options={"model.dim": 4, "protocol.test_history": "train"}, **given)
+    assert made.metrics["before_validation"]["mean"] == alone.metrics["mean"] != made.metrics["mean"]
+    assert_same_weights(made.method.state_dict(), alone.method.state_dict())
+
+
 def test_weights_count_in_the_fit_on_everything():
     """What recommends is what is fitted on a log of which nothing is held out, with its weights."""
     rows = small_data().everything().train.table.select(["user", "item"])

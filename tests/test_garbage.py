@@ -112,19 +112,27 @@ def choices(path: Path) -> Any:
     ("command", "labels", "clean", "times"),
     [
         (TRAIN, "none", False, False),
+        (TRAIN, "none", True, True),
         (TRAIN, "rule", True, False),
+        (TRAIN, "rule", False, True),
         (TRAIN, "file", False, True),
+        (TRAIN, "file", True, False),
         (TRAIN, "events", True, True),
+        (TRAIN, "events", False, False),
         (COMPARE, "none", True, True),
+        (COMPARE, "none", False, False),
         (AUDIT, "file", True, False),
+        (AUDIT, "events", False, True),
+        (AUDIT, "rule", True, True),
         (STUDY, "rule", True, False),
         (STUDY, "file", False, True),
         (LEADERBOARD, "none", False, True),
+        (LEADERBOARD, "none", False, False),
     ],
     ids=lambda value: value.partition(" log")[0] if isinstance(value, str) else str(value),
 )
 def test_a_test_of_garbage_changes_no_choice(command, labels, clean, times, monkeypatch, capsys, tmp_path):
-    is_pushed = (command, labels) == (TRAIN, "rule")
+    is_pushed = (command, labels, clean) == (TRAIN, "rule", True)
     rows = rows_of_log(times, is_pushed)
     held_out = accord.load(rows.drop(columns="event")).test
     pairs = set(zip(held_out.users.to_pylist(), held_out.items.to_pylist(), strict=True))
@@ -145,7 +153,8 @@ def test_a_test_of_garbage_changes_no_choice(command, labels, clean, times, monk
     assert measured[0] != measured[1], "the test is garbage"
 
 
-def test_weights_of_split_data_follow_from_its_training_interactions(monkeypatch, capsys, tmp_path):
+@pytest.mark.parametrize("labels", ["file", "rule"])
+def test_weights_of_split_data_follow_from_its_training_interactions(labels, monkeypatch, capsys, tmp_path):
     rows = rows_of_log(times=False)
     parts = np.random.default_rng(3).permutation(len(rows)) % 10
     written = []
@@ -154,7 +163,7 @@ def test_weights_of_split_data_follow_from_its_training_interactions(monkeypatch
         monkeypatch.chdir(tmp_path / name)
         for part, held in (("train.rating", parts < 8), ("valid.rating", parts == 8), ("test.negative", parts == 9)):
             log[held][["user", "item", "value"]].to_csv(f"log.{part}", sep="\t", header=False, index=False)
-        code, out, err = run(monkeypatch, capsys, "weights", ".", *LABELS["file"])
+        code, out, err = run(monkeypatch, capsys, "weights", ".", *LABELS[labels])
         assert code == 0, err
         assert "labels tell real from noise" in err
         written.append(out)

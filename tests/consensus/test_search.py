@@ -63,19 +63,29 @@ def test_of_large_members_only_the_best_of_a_family_stays(monkeypatch):
     assert sum(entry["model"] == "ease" for entry in found.metrics["search"]["tried"]) > 1
 
 
-class Plans(Callback):
+class Watching(Callback):
     def __init__(self):
-        self.said = []
+        self.seen = []
 
     def on_epoch(self, progress):
-        self.said.append(progress.plan)
+        self.seen.append(progress)
 
 
-def test_the_same_search_gives_the_same_result(made):
-    plans = Plans()
-    again = fit(small_data(), options={"model.budget": 2}, device="cpu", callbacks=[plans])  # auto is the default
-    assert plans.said[0].startswith("auto tries popularity, ease")
-    assert not any(plans.said[1:]), "what it will do is said once, before anything is done"
+def test_the_same_search_gives_the_same_result_and_says_what_it_does(made):
+    watching = Watching()
+    again = fit(small_data(), options={"model.budget": 2}, device="cpu", callbacks=[watching])  # auto is the default
+    seen, record = watching.seen, made.metrics["search"]["tried"]
+    assert seen[0].plan.startswith("auto tries popularity, ease")
+    assert not any(one.plan for one in seen[1:]), "what it will do is said once, before anything is done"
+    assert [one.stage for one in seen[:2]] == [
+        "popularity 1/1",
+        f"ease 1/6, best so far {record[0]['valid_ndcg@20']:.4f}",
+    ]
+    first = [one for one in seen if one.unit == "tried" and one.epoch < one.epochs]
+    assert [one.epoch for one in first] == list(range(first[0].epochs)), "of those that were planned"
+    for number, one in enumerate(first[1:], 1):
+        best = max(tried["valid_ndcg@20"] for tried in record[:number])
+        assert one.stage.endswith(f", best so far {best:.4f}")
     assert again.run.config == made.run.config
     assert again.metrics["mean"] == made.metrics["mean"]
 

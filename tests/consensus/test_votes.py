@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -33,9 +35,11 @@ def asked(truth, seen_share=0.1):
     return Relevant.of_pairs(pairs, seen)
 
 
-def votes_of(scores, relevant):
+def votes_of(scores, relevant, at_once=None):
     ranker = Ranker(lambda users: scores[0][users].unsqueeze(0), 1, relevant.seen, relevant.seen, CORRECTED, CPU)
-    return collect_votes([lambda users, own=own: own[users] for own in scores], ranker, relevant)
+    return collect_votes(
+        [lambda users, own=own: own[users] for own in scores], replace(ranker, user_block=at_once), relevant
+    )
 
 
 def ndcg_by_hand(scores, relevant):
@@ -44,23 +48,28 @@ def ndcg_by_hand(scores, relevant):
     for user in relevant.users:
         row = scores[user].numpy().copy()
         seen = relevant.seen.items[relevant.seen.ptr[user] : relevant.seen.ptr[user + 1]]
-        own = set(relevant.pairs.items[relevant.pairs.ptr[user] : relevant.pairs.ptr[user + 1]])
+        part = slice(*relevant.pairs.ptr[user : user + 2])
+        adds = np.ones(len(relevant.pairs.items)) if relevant.gains is None else relevant.gains
+        own = dict(zip(relevant.pairs.items[part], adds[part], strict=True))
         row[seen] = -np.inf
         best = [item for item in np.argsort(-row)[:20] if np.isfinite(row[item])]
-        gains = sum(1 / np.log2(place + 2) for place, item in enumerate(best) if item in own)
+        gains = sum(own[item] / np.log2(place + 2) for place, item in enumerate(best) if item in own)
         found.append(gains / sum(1 / np.log2(place + 2) for place in range(min(20, len(own)))))
     return np.array(found)
 
 
-@pytest.mark.parametrize("seen_share", [0.1, 0.6])
-def test_votes_rank_as_all_items_do(seen_share):
-    """Also where members rank what users have seen before all else."""
+@pytest.mark.parametrize(("seen_share", "at_once"), [(0.1, None), (0.6, None), (0.6, 7)])
+@pytest.mark.parametrize("weighed", [False, True], ids=["", "by how real each pair is"])
+def test_votes_rank_as_all_items_do(seen_share, at_once, weighed):
+    """Also where members rank what users have seen before all else, of a few users at a time."""
     truth, scores = members()
     relevant = asked(truth, seen_share)
+    if weighed:
+        relevant = replace(relevant, gains=np.random.default_rng(1).uniform(0.1, 2, len(relevant.pairs.items)))
     seen = torch.zeros(USERS, ITEMS)
     seen[relevant.seen.users, relevant.seen.items] = 10
     scores = [own + seen for own in scores]
-    votes = votes_of(scores, relevant)
+    votes = votes_of(scores, relevant, at_once)
     for weights in ([1, 0, 0], [2, 1, 0], [1, 1, 3]):
         total = sum(weight * own for weight, own in zip(weights, scores, strict=True))
         np.testing.assert_allclose(votes.ndcg(weights).numpy(), ndcg_by_hand(total, relevant), atol=1e-9)
