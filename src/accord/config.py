@@ -81,11 +81,8 @@ def resolve(kind: str, spec: Any, registered: Mapping[str, Any]) -> Any:
             raise unknown(kind, spec, [*registered, *entries])
         return from_package(f"{kind}s", spec)
     if not _may_import.get():
-        raise InputError(
-            f"a file names {spec}, which would import and run code; if you trust it, allow that with ",
-            Argument("allow_imports", True),
-            ".",
-        )
+        why = f"a file names {spec}, which would import and run code; if you trust it, allow that with "
+        raise InputError(why, Argument("allow_imports", True), ".")
     module_name, _, name = spec.partition(":")
     folder = str(Path.cwd())
     if folder not in sys.path:  # `my.module:MyModel` may be a file of the working folder

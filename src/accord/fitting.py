@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from accord.recommender.updating import on
 from accord.training.callbacks import Callback, watched_by
 from accord.training.plan import find_device, model_and_method, plan
 from accord.training.run import RunSpec
-from accord.training.trainer import Diverged, Progress
+from accord.training.trainer import Diverged, Progress, Watch
 
 
 def fit(
@@ -102,7 +102,7 @@ def fit_run(
     out: str | Path | None = None,
     resume: bool = False,
     refit: bool | None = None,
-    watch: Callable[[Progress], None] | None = None,
+    watch: Watch = None,
     context: RunContext = RunContext(),  # noqa: B008  # it is frozen
 ) -> Recommender:
     """Train, evaluate and save a run that was planned."""
@@ -134,9 +134,8 @@ def fit_run(
 
 
 def _search(
-    data: Dataset, run: RunSpec, device: torch.device, folder: Path | None, resume: bool,
-    watch: Callable[[Progress], None] | None,
-) -> tuple[Trained, str | None]:  # fmt: skip
+    data: Dataset, run: RunSpec, device: torch.device, folder: Path | None, resume: bool, watch: Watch
+) -> tuple[Trained, str | None]:
     """The trained run, the recipe of a consensus chosen on the validation; and a sentence on runs that diverged."""
     try:
         return train_run(data, run, device, folder=folder, resume=resume, watch=watch), None
@@ -148,9 +147,7 @@ def _search(
         return Trained(rest, method, states, method.notes), str(error)
 
 
-def _evaluate(
-    trained: Trained, data: Dataset, device: torch.device, watch: Callable[[Progress], None] | None
-) -> Recommender:
+def _evaluate(trained: Trained, data: Dataset, device: torch.device, watch: Watch) -> Recommender:
     """The recommender with its metrics on the test.
     A log with times asks for one more fit: the recipe on train and validation, which both came before the test; what
     was learned stays, with the longer histories."""
@@ -167,11 +164,10 @@ def _evaluate(
     if rules.test_history != "train+valid" or not held_out:
         return recommender
     before_test = data.before_test(validation_part(data, rules))
-    later = (
-        replace(trained, method=on(before_test, run, trained.method, data, device))
-        if run.kind.learns
-        else train_run(before_test, run, device, watch=watch)
-    )
+    if run.kind.learns:
+        later = replace(trained, method=on(before_test, run, trained.method, data, device))
+    else:
+        later = train_run(before_test, run, device, watch=watch)
     again = Recommender.of_training(later, before_test, relevant)
     for entry, before in zip(again.metrics["runs"], recommender.metrics["runs"], strict=True):
         entry |= {name: before[name] for name in ("valid_ndcg@20",) if name in before}
@@ -180,9 +176,7 @@ def _evaluate(
     return again
 
 
-def _refit(
-    recommender: Recommender, trained: Trained, device: torch.device, watch: Callable[[Progress], None] | None
-) -> None:
+def _refit(recommender: Recommender, trained: Trained, device: torch.device, watch: Watch) -> None:
     everything = recommender.everything()
     again = recommender.run.on_everything(trained.states, recommender.chosen)
     method = train_run(everything, again, device, watch=watch).method

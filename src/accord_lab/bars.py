@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from accord.comparing.executor import Watch
 from accord.comparing.results import keep_lines, read_lines
 from accord.data.interactions import Dataset
 from accord.data.read import read_part
@@ -24,6 +23,7 @@ from accord.fitting import fit_run
 from accord.io.files import only_writer
 from accord.report.tables import Table
 from accord.training.plan import plan
+from accord.training.trainer import Watch
 from accord_lab.writing import page_of_lines
 
 NAME, TITLE = "bars", "Public tables: Gowalla and Yelp2018"
@@ -101,15 +101,11 @@ def tables(lines: Sequence[dict[str, Any]]) -> list[Table]:
     """Of every log the published rows and ours, the best first."""
     rows = []
     for name in dict.fromkeys(line["dataset"] for line in lines):
-        found = [(*values, model, "", "published") for model, values in PUBLISHED.get(name, {}).items()]
-        found += [
-            (line[METRICS[0]], line[METRICS[1]], "Accord", f"{line['seconds'] / 60:.1f}", line["device"])
-            for line in lines
-            if line["dataset"] == name
-        ]
-        rows += [
-            (name, row[2], f"{row[0]:.4f}", f"{row[1]:.4f}", *row[3:]) for row in sorted(found, key=lambda r: -r[1])
-        ]
+        found = [(ndcg, recall, model, "", "published") for model, (recall, ndcg) in PUBLISHED.get(name, {}).items()]
+        for line in (line for line in lines if line["dataset"] == name):
+            found.append((line["ndcg@20"], line["recall@20"], "Accord", f"{line['seconds'] / 60:.1f}", line["device"]))
+        found.sort(key=lambda row: -row[0])
+        rows += [(name, model, f"{recall:.4f}", f"{ndcg:.4f}", *how) for ndcg, recall, model, *how in found]
     return [Table(TITLE, HEADS, tuple(rows))]
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from accord.data.csr import Rows
 from accord.recommender.recommender import Recommender
-from accord_lab.numbers import Floats
+from accord_lab.names import Floats
 
-Integers = npt.NDArray[np.integer[Any]]
 PAIRS_AT_ONCE = 1_000_000  # over all runs; for a solved model, scores of users times items
 
 
-def pair_scores(trained: Recommender, users: Integers, items: Integers) -> Floats:
+def pair_scores(trained: Recommender, users: Rows, items: Rows) -> Floats:
     """The probability that each pair is a real preference, or the score of a solved model: [runs, pairs]."""
     runs, method = trained.num_runs, trained.method
     width = runs if method.learns else trained.train.num_items

@@ -24,8 +24,7 @@ from accord_lab import bars
 from accord_lab.findings import pages
 from accord_lab.labels import chosen, exposure, shares, training
 from accord_lab.leaderboards import injected, leaderboard, partners
-from accord_lab.names import display_name
-from accord_lab.numbers import standard_deviation
+from accord_lab.names import display_name, standard_deviation
 from accord_lab.paper.reproduce import EXPERIMENTS, reproduce
 
 METRICS = ("recall@20", "ndcg@20")
@@ -215,10 +214,6 @@ def _quick_cell(lines: list[Line], find: Find) -> tuple[Dataset, list[Line]] | N
     if not same_data:
         return None
     same_data.sort(key=lambda runs: sum(line["seconds"] for line in runs))
-    best = min(same_data[: max(1, int(QUICK * len(same_data)))], key=_relative_spread)
+    ndcg = [[line["metrics"]["ndcg@20"] for line in runs] for runs in same_data[: max(1, int(QUICK * len(same_data)))]]
+    best = same_data[int(np.argmin([standard_deviation(values) / (np.mean(values) or 1.0) for values in ndcg]))]
     return available[best[0]["dataset"]], best
-
-
-def _relative_spread(lines: list[Line]) -> float:
-    values = [line["metrics"]["ndcg@20"] for line in lines]
-    return standard_deviation(values) / (float(np.mean(values)) or 1.0)

@@ -14,7 +14,7 @@ from typing import Any
 from accord.comparing.results import read_lines
 from accord.io.csv_safety import guarded_text
 from accord.io.files import replacing
-from accord.report.page import Page, Section
+from accord.report.page import Page
 from accord.report.tables import Table
 
 _MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_[]|~$#"} | str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -41,7 +41,6 @@ class Figure:
 
 
 def only_columns(table: Table, wanted: Callable[[str], bool]) -> Table:
-    """The columns whose names are wanted."""
     places = [place for place, name in enumerate(table.columns) if wanted(name)]
     moved = {old: new for new, old in enumerate(places)}
     marked = frozenset((row, moved[column]) for row, column in table.marked if column in moved)
@@ -53,9 +52,7 @@ def write_all(
     folder: Path, name: str, parts: Sequence[Table | Figure], intro: Sequence[str], title: str | None = None
 ) -> list[Path]:
     """Write NAME.md, NAME.html, NAME.csv, NAME.tex and the file of each figure.
-
-    A CSV of several tables has each under its title, with an empty line between them.
-    """
+    A CSV of several tables has each under its title, with an empty line between them."""
     title = title or name.replace("-", " ").replace("_", " ").capitalize()
     tables = [part for part in parts if isinstance(part, Table)]
     several = len(tables) > 1
@@ -84,13 +81,12 @@ def _page(title: str, parts: Sequence[Table | Figure], intro: Sequence[str]) -> 
     page.section("Summary").text(*intro)
     for part in parts:
         section = page.section(part.title)
-        section.table(part) if isinstance(part, Table) else _add_figure(section, part)
+        if isinstance(part, Table):
+            section.table(part)
+        else:
+            source = f"data:image/svg+xml;base64,{base64.b64encode(part.svg.encode()).decode()}"
+            section.blocks.append({"kind": "figure", "figure": part, "source": source})
     return page
-
-
-def _add_figure(section: Section, figure: Figure) -> None:
-    source = base64.b64encode(figure.svg.encode()).decode()
-    section.blocks.append({"kind": "figure", "figure": figure, "source": f"data:image/svg+xml;base64,{source}"})
 
 
 def page_of_lines(

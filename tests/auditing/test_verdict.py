@@ -59,7 +59,7 @@ def test_where_ease_is_too_large_sparse_ease_stands_for_it(tmp_path, monkeypatch
     monkeypatch.setattr("accord.auditing.verdict.compare", compared)
     log = open_log(dataset(3, 4, [(0, 0), (1, 1), (2, 2)], [(0, 1)], [(1, 2), (2, 3)]))
     with pytest.raises(InterruptedError):
-        verdict(log, device="cpu", work=tmp_path)
+        verdict(log, tmp_path, device="cpu")
     assert "sparse-ease" in asked
     assert "ease" not in asked
     means = {"popularity": 0.05, "sparse-ease": 0.3, "gmf + normal": 0.2, "gmf + deca": 0.1, "gmf + deca-p": 0.2}
@@ -69,5 +69,5 @@ def test_where_ease_is_too_large_sparse_ease_stands_for_it(tmp_path, monkeypatch
 
 def test_with_one_user_to_test_on_there_is_no_verdict(tmp_path):
     log = open_log(dataset(3, 4, [(0, 0), (1, 1), (2, 2)], [(0, 1)], [(1, 2)]))
-    assert verdict(log, device="cpu", work=tmp_path) is None
+    assert verdict(log, tmp_path, device="cpu") is None
     assert not list(tmp_path.iterdir())

@@ -10,7 +10,7 @@ import pytest
 
 from accord.data.load import load
 from accord.fitting import fit
-from accord.report.beyond import beyond_accuracy, described
+from accord.report.sections import beyond_accuracy, described
 
 LOG = pa.table({"user": ["a", "a", "b", "b", "c", "d"], "item": ["w", "x", "w", "y", "w", "z"]})
 LISTS = pa.table({"user": ["a", "a", "b", "b"], "item": ["w", "y", "w", "x"]})

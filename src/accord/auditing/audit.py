@@ -5,14 +5,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,16 +21,17 @@ from accord.auditing.interaction_log import Log, open_log
 from accord.auditing.noise import interactions_table, judge, label_table, noise_summary, side_table
 from accord.auditing.page import write_page
 from accord.auditing.verdict import verdict
-from accord.comparing.executor import Here, Processes, Workers
+from accord.comparing.executor import Here, Processes, Say, Workers
 from accord.data import labels as labelling
 from accord.data.columns import Columns
-from accord.data.interactions import Interactions
+from accord.data.csr import Floats
+from accord.data.interactions import IdMap, Interactions
 from accord.data.split import pairs
 from accord.errors import Argument, ColumnArgument, InputError, Note
 from accord.io.csv_safety import write_csv
 from accord.io.files import only_writer, replacing, write_json
 from accord.models.histories import one_thread
-from accord.training.trainer import Progress
+from accord.training.trainer import Watch
 from accord.version import __version__
 
 LARGE = 20_000  # interactions from which on it is worth starting processes
@@ -55,8 +55,8 @@ def audit(
     device: str = "auto",
     out: str | Path | None = None,
     resume: bool = False,
-    watch: Callable[[Progress], None] | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    watch: Watch = None,
+    say: Say = lambda _: None,
     workers: Workers | None = None,
     processes: int = 1,
     command: str = "",
@@ -103,10 +103,8 @@ def audit(
         if log.label is not None:
             say(f"note: {judged.why}")
         times.append(time.perf_counter())
-        tested = verdict(
-            log, seeds=seeds, device=device, work=work, watch=watch, say=lambda text: say(f"verdict, {text}"),
-            workers=workers,
-        )  # fmt: skip
+        how = {"seeds": seeds, "device": device, "watch": watch, "workers": workers}
+        tested = verdict(log, work, say=lambda text: say(f"verdict, {text}"), **how)
         times.append(time.perf_counter())
         seconds = dict(zip(("read", "health", "noise", "verdict"), np.diff(times), strict=True))
         summary = {
@@ -229,17 +227,15 @@ def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5,
     return Cleaned(int(keep.sum()), int((~keep).sum()), lost)
 
 
-def _p_real_of_rows(log: Log, judged: pa.Table) -> npt.NDArray[np.float64]:
+def _p_real_of_rows(log: Log, judged: pa.Table) -> Floats:
     """p_real of every row of the log, repeated pairs too."""
     if missing := {"user", "item", "p_real"} - {*judged.column_names}:
         raise InputError(f"the audit's interactions.parquet has no column '{min(missing)}'; audit this log first.")
     keys = pairs(log.data, Interactions(judged.select(["user", "item"])))
-    order = np.argsort(keys)
-    rows = pairs(log.data, log.raw)
-    place = np.minimum(np.searchsorted(keys[order], rows), len(keys) - 1)
-    if (keys[order][place] != rows).any():
+    place = IdMap(pa.array(keys)).rows(pairs(log.data, log.raw))
+    if (place < 0).any():
         raise InputError("the audit is of another log: it lacks some interactions of this one; audit this log first.")
-    p_real: npt.NDArray[np.float64] = judged.column("p_real").to_numpy()[order][place]
+    p_real: Floats = judged.column("p_real").to_numpy()[place]
     return p_real
 
 

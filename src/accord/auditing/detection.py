@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
 from accord.auditing.interaction_log import Log, Truth
-from accord.data.csr import IntArray
+from accord.data.csr import Floats, IntArray
 from accord.evaluation.noise import calibration
 from accord.posteriors.estimate import Estimate
 
 DRAWS = 500
 GROUPS = 5  # of the users; each is recalibrated by the others
 LEVEL = 0.95
-
-Floats = npt.NDArray[np.float64]
 
 
 def detection(log: Log, judged: Estimate, truth: Truth) -> tuple[dict[str, Any], Floats]:
@@ -30,14 +27,11 @@ def detection(log: Log, judged: Estimate, truth: Truth) -> tuple[dict[str, Any],
     scores |= dict(zip(judged.families[1:], judged.alone[1:], strict=True))  # the first family is popularity
     drawn = _draws(users)
     figures = {name: _figures(values[mask], real, users, drawn) for name, values in scores.items()}
-    rows = []
-    for name, (auc, precision) in figures.items():
-        row = {"name": name, "auc": float(auc[0]), "average_precision": float(precision[0])}
-        row |= dict(zip(("auc_low", "auc_high"), _quantiles(auc[1:]), strict=True))
-        limits = zip(("average_precision_low", "average_precision_high"), _quantiles(precision[1:]), strict=True)
-        rows.append(row | dict(limits))
-    gain = figures["audit"][0] - figures["popularity"][0]
-    low, high = _quantiles(gain[1:])
+    rows = [
+        {"name": name, **_with_limits("auc", auc), **_with_limits("average_precision", precision)}
+        for name, (auc, precision) in figures.items()
+    ]
+    gain, low, high = _with_limits("gain", figures["audit"][0] - figures["popularity"][0]).values()
     calibrated = recalibrated(judged.p_real, log, truth)
     summary = {
         "real": truth.real_rule,
@@ -45,7 +39,7 @@ def detection(log: Log, judged: Estimate, truth: Truth) -> tuple[dict[str, Any],
         "interactions": int(mask.sum()),
         "noise_rate": float(1 - real.mean()),
         "scores": rows,
-        "gain": {"difference": float(gain[0]), "low": low, "high": high},
+        "gain": {"difference": gain, "low": low, "high": high},
         "reliability": {
             name: _reliability(values[mask], real)
             for name, values in (("before", judged.p_real), ("after", calibrated))
@@ -115,6 +109,7 @@ def _figures(scores: Floats, real: Any, users: IntArray, draws: Floats) -> tuple
     return figures[:, 0], figures[:, 1]
 
 
-def _quantiles(values: Floats) -> tuple[float, float]:
-    low, high = np.nanquantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+def _with_limits(name: str, values: Floats) -> dict[str, float]:
+    """A figure in all draws: the first, and the limits of its interval by the others."""
+    low, high = np.nanquantile(values[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return {name: float(values[0]), f"{name}_low": float(low), f"{name}_high": float(high)}

@@ -15,9 +15,9 @@ import pyarrow as pa
 from accord.data import read
 from accord.data.catalog import name_of
 from accord.data.columns import Columns
-from accord.data.csr import Csr, IntArray
+from accord.data.csr import Bools, Csr, Floats, IntArray
 from accord.data.databases import Query
-from accord.data.interactions import Dataset, Interactions
+from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.data.load import load, table_of
 from accord.data.rules import CleanRule
 from accord.data.sources import is_files, open_source, open_store
@@ -25,9 +25,6 @@ from accord.data.split import DATES, pairs
 from accord.evaluation import noise
 
 PARTS = ("train", "valid", "test")
-
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,10 @@ def open_log(
     rows = raw.without("label").merged()  # no model may see the labels
     keys = pairs(data, rows)
     label = _given_labels(data, keys)
-    truth = truth if label is None else _truth_of_labels(label)
+    if label is not None:  # the truth, unless all labels say the same
+        labelled, real = ~np.isnan(label) & (label != 0.5), label > 0.5
+        mixed = real[labelled].any() and not real[labelled].all()
+        truth = Truth("label 1", "label 0", labelled, real & labelled, given=True) if mixed else None
     in_train, in_valid = (np.isin(keys, pairs(data, part)) for part in (data.train, data.valid))
     part = np.where(in_train, 0, np.where(in_valid, 1, 2)).astype(np.int64)
     user_rows, item_rows = data.users.rows(rows.users), data.items.rows(rows.items)
@@ -125,17 +125,8 @@ def _given_labels(data: Dataset, keys: IntArray) -> Floats | None:
         return None
     labelled = np.concatenate([pairs(data, part) for part in parts])
     label = np.concatenate([part.column("label").astype(np.float64) for part in parts])
-    order = np.argsort(labelled, kind="stable")
-    place = np.minimum(np.searchsorted(labelled[order], keys), len(labelled) - 1)
-    return np.where(labelled[order][place] == keys, label[order][place], np.nan)
-
-
-def _truth_of_labels(label: Floats) -> Truth | None:
-    """Given labels as the truth; None where all of them say the same."""
-    labelled, real = ~np.isnan(label) & (label != 0.5), label > 0.5
-    if not real[labelled].any() or real[labelled].all():
-        return None
-    return Truth("label 1", "label 0", labelled, real & labelled, given=True)
+    place = IdMap(pa.array(labelled)).rows(keys)
+    return np.where(place >= 0, label[place], np.nan)
 
 
 def _truth_of_values(rows: Interactions, clean: str | None) -> Truth | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accord.auditing.interaction_log import Log, format_time
-from accord.data.csr import IntArray
+from accord.data.csr import Bools, Floats, IntArray
 from accord.posteriors.estimate import Estimate, estimate, next_labels, uncertainty
 
 SUSPECT = 0.5  # an interaction with a lower p_real is more probably noise than not
@@ -29,13 +29,13 @@ def judge(log: Log) -> Estimate:
     return estimate(log.csr(), labels).take(np.argsort(order))
 
 
-def has_history(log: Log) -> npt.NDArray[np.bool_]:
+def has_history(log: Log) -> Bools:
     """Whether user and item have another interaction; else only popularity can say something: [n]."""
     counts = (np.bincount(rows)[rows] for rows in (log.users, log.items))
     return np.logical_and(*(count > 1 for count in counts))
 
 
-def interactions_table(log: Log, judged: Estimate, calibrated: npt.NDArray[np.float64] | None) -> pa.Table:
+def interactions_table(log: Log, judged: Estimate, calibrated: Floats | None) -> pa.Table:
     by_models = has_history(log)
     basis = np.full(len(log), "labels") if judged.used else np.where(by_models, "models", "popularity")
     columns: dict[str, Any] = {"user": log.rows.users, "item": log.rows.items}

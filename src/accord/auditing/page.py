@@ -118,7 +118,8 @@ def _noise(section: Section, summary: Summary, log: Log) -> None:
     section.charts(drawn[:UNFOLDED])
     if folded := drawn[UNFOLDED:]:
         section.charts(folded, "; ".join(one.title for one in folded))
-    titles = _titles(noise, log)
+    items = [row["item"] for name in ("noisiest", "surest", "noisiest_items") for row in noise[name]]
+    titles = {item: title for item, title in zip(items, log.titles(items), strict=True) if title}
     for title, key in (("Most probably noise", "noisiest"), ("Surest preferences", "surest")):
         section.table(_examples(title, noise[key], log, titles), title)
     for side in ("user", "item"):
@@ -132,11 +133,6 @@ def _rate(row: Summary) -> str:
 
 def _rates(row: Summary) -> str:
     return f"{row['low']:.1%} to {row['high']:.1%}"
-
-
-def _titles(noise: Summary, log: Log) -> dict[Any, str]:
-    items = [row["item"] for name in ("noisiest", "surest", "noisiest_items") for row in noise[name]]
-    return {item: title for item, title in zip(items, log.titles(items), strict=True) if title}
 
 
 def _examples(title: str, rows: Sequence[Summary], log: Log, titles: Mapping[Any, str]) -> Table:
@@ -224,7 +220,7 @@ def _verdict(section: Section, verdict: Summary) -> None:
     text = f"Best is {best['name']} with {best['mean']:.4f} ({best['low']:.4f} to {best['high']:.4f})."
     points = [{"run": row["name"], **{key: row[key] for key in ("mean", "low", "high")}} for row in rows]
     drawn = charts.dots(points, "NDCG@20", columns["what"], list(SIMPLE))
-    section.chart(Chart("NDCG@20 with 95% intervals", drawn, text, height=170))
+    section.charts([Chart("NDCG@20 with 95% intervals", drawn, text, height=170)])
     table = Table.of("NDCG@20 and recall@20 on held-out interactions", columns, note)
     section.table(table, "Figures, and how each differs from plain training")
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from accord.auditing.interaction_log import Log
 from accord.comparing.compare import Cell, Request, cells_of, compare, users_of
-from accord.comparing.executor import Here, Workers
 from accord.comparing.results import Results
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
 from accord.models import is_solved
 from accord.protocol import CORRECTED
-from accord.training.trainer import Progress
 
 MODEL = "gmf"
 DENOISERS = {f"{MODEL} + deca": "DeCA", f"{MODEL} + deca-p": "DeCA(p)"}
@@ -27,17 +25,9 @@ SIMPLE = {"ease": "EASE", SPARSE: "EASE", "popularity": "popularity"}
 BUDGET = ("model.budget", 20.0)  # seconds that it may search here
 
 
-def verdict(
-    log: Log,
-    *,
-    seeds: int = 3,
-    device: str = "auto",
-    work: Path,
-    watch: Callable[[Progress], None] | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    workers: Workers | None = None,
-) -> dict[str, Any] | None:
-    """The part of the summary about denoising; None where fewer than two users have anything to test on."""
+def verdict(log: Log, work: Path, **how: Any) -> dict[str, Any] | None:
+    """The part of the summary about denoising; None where fewer than two users have anything to test on. `how`: fields
+    of the comparison's request."""
     relevant = Relevant.of_test(log.data, CORRECTED)
     if len(relevant.users) < 2:
         return None
@@ -47,7 +37,7 @@ def verdict(
     ]
     cells.sort(key=lambda cell: not is_solved(cell.model))  # popularity and EASE are the first rows
     search = Cell(AUTO, None, (BUDGET,))
-    request = Request(log.data, seeds=seeds, device=device, watch=watch, say=say, ks=(20,), workers=workers or Here())
+    request = Request(log.data, ks=(20,), **how)
     results = compare(request, [search, *cells[::-1]], Results(work, "verdict"))  # the longest first, for all workers
     per_metric = (users_of(request, [*cells, search], results, metric) for metric in (METRIC, "recall@20"))
     values, recalls = (
@@ -68,7 +58,7 @@ def verdict(
         "sentence": sentence + auto_in_words(best, means, default),
         "helps": helps,
         "metric": METRIC,
-        "seeds": seeds,
+        "seeds": request.seeds,
         "test": {"users": len(relevant.users), "interactions": int(relevant.counts.sum()), "rule": log.clean},
         "rows": rows,
         "against_normal": [

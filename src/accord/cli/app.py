@@ -11,19 +11,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from accord.cli.ask import explain, score, similar
-from accord.cli.audit import audit
+from accord.cli.ask import explain, recommend, score, similar
+from accord.cli.audit import audit, judge, weights
 from accord.cli.data import data_app
 from accord.cli.demo import demo
 from accord.cli.doctor import doctor, methods, models
-from accord.cli.judge import judge, weights
 from accord.cli.options import with_groups
-from accord.cli.recommend import recommend
-from accord.cli.report import report
 from accord.cli.serve import serve
-from accord.cli.train import evaluate, train
-from accord.cli.update import update
+from accord.cli.train import evaluate, report, train, update
 from accord.errors import InputError, printable
 from accord.io.files import UNFINISHED
 from accord.version import __version__
@@ -38,8 +35,8 @@ WHAT = "Train recommenders from noisy implicit feedback, and find the interactio
 
 
 def _every(
-    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="never download; the same as ACCORD_OFFLINE=1")] = False,
+    version: Annotated[bool, Option("--version", help="print the version")] = False,
+    offline: Annotated[bool, Option("--offline", help="never download; the same as ACCORD_OFFLINE=1")] = False,
 ) -> None:
     if offline:
         os.environ["ACCORD_OFFLINE"] = "1"
@@ -123,10 +120,9 @@ def main() -> None:
     except OSError as error:
         sys.exit(_fail(_sentence(error)))
     except Exception as error:
-        usage = _memory_error(error) or _usage_error(error)
-        if usage is None:
+        if (why := _explained(error)) is None:
             raise
-        sys.exit(_fail(usage))
+        sys.exit(_fail(why))
 
 
 def _command() -> str:
@@ -147,14 +143,11 @@ def _sentence(error: OSError) -> str:
     return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
 
 
-def _memory_error(error: Exception) -> str | None:
+def _explained(error: Exception) -> str | None:
+    """A sentence about too little memory or a wrong use; None for a defect of ours."""
     # torch raises a RuntimeError when a CPU has too little
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return "there is not enough memory; use less data, or a smaller model or batch."
-    return None
-
-
-def _usage_error(error: Exception) -> str | None:
     if "deterministic implementation" in str(error):
         return "the model or method has no deterministic implementation on CUDA; run without --deterministic."
     message = getattr(error, "format_message", None)

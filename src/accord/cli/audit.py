@@ -1,11 +1,11 @@
-"""`accord audit`: the health of a log, its probable noise, and whether denoising helps."""
+"""`accord audit`, `weights` and `judge`: the health and noise of a log, and how real each interaction is."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from accord.cli import options as o
 from accord.errors import InputError
@@ -19,17 +19,17 @@ HALF = 0.5
 def audit(
     data: o.DataArgument,
     *,
-    out: Annotated[Path | None, typer.Option(help="audit folder; runs/DATA-audit if not given")] = None,
+    out: Annotated[Path | None, Option(help="audit folder; runs/DATA-audit if not given")] = None,
     write_clean: Annotated[
-        Path | None, typer.Option(help="write the log without its noise to this .csv, .tsv or .parquet file")
+        Path | None, Option(help="write the log without its noise to this .csv, .tsv or .parquet file")
     ] = None,
     drop_below: Annotated[
-        float | None, typer.Option(help="with --write-clean: smallest p_real to keep; 0.5 if not given")
+        float | None, Option(help="with --write-clean: smallest p_real to keep; 0.5 if not given")
     ] = None,
     weights: Annotated[
-        bool, typer.Option("--weights", help="with --write-clean: keep every row, with p_real as its weight")
+        bool, Option("--weights", help="with --write-clean: keep every row, with p_real as its weight")
     ] = False,
-    seeds: Annotated[int, typer.Option(help="runs of each learned model that denoising is tested with")] = 3,
+    seeds: Annotated[int, Option(help="runs of each learned model that denoising is tested with")] = 3,
     deterministic: o.Deterministic = False,
     device: o.Device = "auto",
     cluster: o.Cluster = None,
@@ -37,17 +37,16 @@ def audit(
     items: o.ItemsFile = None,
     labelling: o.Labelling,
     splitting: o.Splitting,
-    resume: Annotated[bool, typer.Option("--resume", help="continue where an interrupted audit stopped")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished audit in --out")] = False,
+    resume: Annotated[bool, Option("--resume", help="continue where an interrupted audit stopped")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="replace a finished audit in --out")] = False,
 ) -> None:
     """Say how healthy a log is, which interactions are probably noise, and whether denoising helps."""
-    if write_clean is None and (weights or drop_below is not None):
-        raise InputError("--drop-below and --weights go with --write-clean FILE: give that too.")
-
     if write_clean is not None:
         from accord.auditing.audit import check_target
 
         check_target(write_clean, drop_below, weights)
+    elif weights or drop_below is not None:
+        raise InputError("--drop-below and --weights go with --write-clean FILE: give that too.")
     source = log.source(data)
     reading = {"columns": log.columns, "items": items, **labelling.settings, **splitting.settings}
     least = HALF if drop_below is None else drop_below
@@ -73,7 +72,10 @@ def audit(
     from accord.comparing.executor import workers_on
 
     processes = torch.get_num_threads()
-    folder = o.run_folder(out, _default_folder(source), resume, overwrite, "audit", "summary.json", is_unfinished)
+    first = source[0] if isinstance(source, list) else source
+    name = Path(first).expanduser().resolve().name.split(".")[0] if isinstance(first, str) else first.name
+    usual = Path("runs") / f"{name}-audit"
+    folder = o.run_folder(out, usual, resume, overwrite, "audit", "summary.json", is_unfinished)
     with workers_on(cluster, say) as workers, training_progress() as watch:
         result = run_audit(
             source, **reading, split_seed=splitting.split_seed, seeds=seeds, device=device, out=folder, resume=resume,
@@ -86,12 +88,6 @@ def audit(
     say(f"audit folder: {folder}")
     say(f"what to label next: {folder / 'to_label.csv'}; fill it in and give it as --labels")
     say(f"report: {folder / 'report.html'}")
-
-
-def _default_folder(source: Any) -> Path:
-    first = source[0] if isinstance(source, list) else source
-    name = Path(first).expanduser().resolve().name.split(".")[0] if isinstance(first, str) else first.name
-    return Path("runs") / f"{name}-audit"
 
 
 def _show(summary: dict[str, Any]) -> None:
@@ -123,3 +119,43 @@ def _written(cleaned: Cleaned, path: Path) -> None:
     lost = f", and with them {cleaned.users_lost:,} users" if cleaned.users_lost else ""
     dropped = f"; {cleaned.dropped:,} rows left out{lost}" if cleaned.dropped else ""
     say(f"clean log: {path}, {cleaned.rows:,} rows{dropped}")
+
+
+def judge(
+    data: o.DataArgument,
+    *,
+    judge: Annotated[
+        str, Option(help="a program that reads pairs as JSON Lines and writes a number from 0 to 1 for each")
+    ],
+    judgements: Annotated[int, Option(help="pairs to ask it about, those with a label by people included")] = 100,
+    seconds: Annotated[float, Option(help="that it may take for all of them")] = 3600.0,
+    labelling: o.Labelling,
+    items: o.ItemsFile = None,
+    log: o.Log,
+    printed: o.Printed,
+) -> None:
+    """Let a program label the most useful interactions, and say what its labels are worth."""
+    printed.format()
+    from accord.cli.display import say, say_notes
+    from accord.data.load import load_whole
+    from accord.data.titles import with_items
+    from accord.posteriors.judge import judge as ask
+
+    dataset = load_whole(log.source(data), columns=log.columns, **labelling.settings)
+    dataset = dataset if items is None else with_items(dataset, items)
+    say_notes(dataset.notes)
+    result = ask(dataset, judge, judgements, seconds)
+    printed.put(result.table)
+    for note in result.notes:
+        say(f"judge: {note}")
+
+
+def weights(data: o.DataArgument, *, printed: o.Printed, labelling: o.Labelling, log: o.Log) -> None:
+    """The probability that each interaction is real, and its weight in training: user, item, p_real, weight."""
+    from accord.cli.display import say_notes
+    from accord.posteriors.estimate import posterior
+
+    printed.format()
+    result = posterior(log.source(data), columns=log.columns, **labelling.settings)
+    say_notes([note for note in (*result.notes, result.gain) if note])
+    printed.put(result.table)

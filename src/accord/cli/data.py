@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from accord.cli import options as o
 from accord.errors import InputError
@@ -33,7 +34,7 @@ def data_list() -> None:
 
 
 @data_app.command("get")
-def data_get(name: Annotated[str, typer.Argument(help="a named dataset")]) -> None:
+def data_get(name: Annotated[str, Argument(help="a named dataset")]) -> None:
     """Download a named dataset, if it is not here yet."""
     from accord.data import catalog
 
@@ -53,7 +54,7 @@ def data_check(
     log: o.WeightedLog,
     labelling: o.Labelling,
     splitting: o.Splitting,
-    printed_as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+    printed_as_json: Annotated[bool, Option("--json", help="print as JSON")] = False,
 ) -> None:
     """What was read of a log, and its health: duplicates, shared pairs, cold users and items, bots, odd columns."""
     from accord.auditing.health import as_json, described, health
@@ -74,14 +75,12 @@ def data_check(
 @data_app.command()
 @o.with_groups
 def prepare(
-    source: Annotated[
-        list[str], typer.Argument(help="files of any size, a pattern or a folder, or a database with --query")
-    ],
+    source: Annotated[list[str], Argument(help="files of any size, a pattern or a folder, or a database with --query")],
     *,
-    out: Annotated[Path, typer.Option(help="folder of the store")],
-    memory: Annotated[str, typer.Option(help="memory to use, about: 500MB, 4GB")] = "2GB",
+    out: Annotated[Path, Option(help="folder of the store")],
+    memory: Annotated[str, Option(help="memory to use, about: 500MB, 4GB")] = "2GB",
     log: o.WeightedLog,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store in --out")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="replace a store in --out")] = False,
 ) -> None:
     """Make a store of a log larger than memory."""
     limit = parse_bytes(memory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from accord.cli.options import Device
 
@@ -19,8 +19,8 @@ ROWS = (
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="folder of the runs and the report")] = Path("runs/demo"),
-    seeds: Annotated[int, typer.Option(help="runs of each method")] = 3,
+    out: Annotated[Path, Option(help="folder of the runs and the report")] = Path("runs/demo"),
+    seeds: Annotated[int, Option(help="runs of each method")] = 3,
     device: Device = "auto",
 ) -> None:
     """Train, compare and detect noise on simulated data; writes a report."""

@@ -99,8 +99,8 @@ def metrics_table(metrics: dict[str, Any], every: bool = False, ks: Sequence[int
 
 def say_beyond(recommender: Recommender, k: int = SHOWN_KS[-1]) -> None:
     """What the lists of a sample of users are like besides accurate."""
-    from accord.report.beyond import beyond_accuracy, described
     from accord.report.runs import SAMPLE, sample_users
+    from accord.report.sections import beyond_accuracy, described
 
     users = recommender.users.take(sample_users(recommender, SAMPLE))
     say(described(beyond_accuracy(recommender, recommender.recommend(users, k)), k))
@@ -172,10 +172,8 @@ def _time_left(ends: float) -> str:
 @contextmanager
 def step_progress() -> Iterator[Callable[..., None]]:
     """What long work is doing and how long it still takes: a few rows on a terminal, elsewhere a line now and then.
-
     Yields a function of a step, how much of it is done, of how much, and what that is; it takes the row of the step
-    before it if both name the same `row`.
-    """
+    before it if both name the same `row`."""
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(16), TextColumn("{task.fields[done]}"), TimeLeft())
     with ProgressBar(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
@@ -255,19 +253,13 @@ def check_report(report: Mapping[str, Any]) -> None:
 
 
 def describe_kinds(section: str, kinds: Iterable[Any]) -> None:
-    """Each model or method with its options."""
     for kind in kinds:
-        console().print(f"{kind.name}: {kind.summary}", markup=False)
-        _options_table(section, kind.Config)
+        describe_options(section, kind.name, kind.summary, kind.Config)
 
 
-def describe_section(section: str, config: Any, when: str) -> None:
-    console().print(f"{section}: {when}", markup=False)
-    _options_table(section, config)
-
-
-def _options_table(section: str, config: Any) -> None:
-    rows = [(f"  --set {section}.{name}={default}", meaning) for name, default, meaning in describe(config)]
+def describe_options(section: str, name: str, summary: str, config: Any) -> None:
+    console().print(f"{name}: {summary}", markup=False)
+    rows = [(f"  --set {section}.{option}={default}", meaning) for option, default, meaning in describe(config)]
     width = max((len(option) for option, _ in rows), default=0)
     for option, meaning in rows:
         console().print(f"{option:<{width}}  {meaning}", markup=False)

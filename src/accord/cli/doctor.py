@@ -63,10 +63,10 @@ def models() -> None:
 
 def methods() -> None:
     """The methods and their options."""
-    from accord.cli.display import describe_kinds, describe_section
+    from accord.cli.display import describe_kinds, describe_options
     from accord.config import with_declared
     from accord.methods import METHODS
     from accord.training.trainer import TrainConfig
 
     describe_kinds("method", with_declared("method", METHODS).values())
-    describe_section("train", TrainConfig, "for every method")
+    describe_options("train", "train", "for every method", TrainConfig)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer import Argument, Option
 
 from accord.errors import InputError, shown, unknown
 
@@ -23,24 +24,22 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv", "parquet")
 SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".txt": "table"}
 DataArgument = Annotated[
-    list[str], typer.Argument(help="files, a folder, a store, a database, or a named dataset (see 'accord data list')")
+    list[str], Argument(help="files, a folder, a store, a database, or a named dataset (see 'accord data list')")
 ]
-Clean = Annotated[str | None, typer.Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
+Clean = Annotated[str | None, Option(help="which held-out pairs are real preferences: 'value>=5', 'dwell>10'")]
 LABELS = "which interactions are real: 'rating>=4', a column of 0 and 1, or a file of user, item, label"
-Labels = Annotated[str | None, typer.Option(help=LABELS)]
-ItemsFile = Annotated[Path | None, typer.Option("--items", help="file of items: id, title and any other columns")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
+Labels = Annotated[str | None, Option(help=LABELS)]
+ItemsFile = Annotated[Path | None, Option("--items", help="file of items: id, title and any other columns")]
+Device = Annotated[str, Option(help="auto, cpu or cuda")]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="train on a Ray cluster: its HOST:PORT, or auto for one on this machine, started if need be"),
+    Option(help="train on a Ray cluster: its HOST:PORT, or auto for one on this machine, started if need be"),
 ]
-RunArgument = Annotated[Path, typer.Argument(help="a run folder")]
+RunArgument = Annotated[Path, Argument(help="a run folder")]
 AllMetrics = Annotated[
-    bool, typer.Option("--all-metrics", help="print every metric at every K, and what the lists are like besides")
+    bool, Option("--all-metrics", help="print every metric at every K, and what the lists are like besides")
 ]
-AllowImports = Annotated[
-    bool, typer.Option("--allow-imports", help="import the model and method classes the run names")
-]
+AllowImports = Annotated[bool, Option("--allow-imports", help="import the model and method classes the run names")]
 
 
 def _be_deterministic(wanted: bool) -> bool:
@@ -54,7 +53,7 @@ def _be_deterministic(wanted: bool) -> bool:
 
 Deterministic = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--deterministic",
         callback=_be_deterministic,
         help="the same bits every time on CUDA too, which takes longer; always so on a CPU",
@@ -64,16 +63,12 @@ Deterministic = Annotated[
 
 @dataclass(frozen=True)
 class Log:
-    """What to read of a log."""
-
-    user_col: Annotated[str | None, typer.Option(help="column of the users; guessed from usual names if not given")] = (
-        None
-    )
-    item_col: Annotated[str | None, typer.Option(help="column of the items")] = None
-    value_col: Annotated[str | None, typer.Option(help="column of the value (rating, dwell time, …)")] = None
-    time_col: Annotated[str | None, typer.Option(help="column of the time")] = None
+    user_col: Annotated[str | None, Option(help="column of the users; guessed from usual names if not given")] = None
+    item_col: Annotated[str | None, Option(help="column of the items")] = None
+    value_col: Annotated[str | None, Option(help="column of the value (rating, dwell time, …)")] = None
+    time_col: Annotated[str | None, Option(help="column of the time")] = None
     query: Annotated[
-        str | None, typer.Option(help="what to read from a database, as 'select user_id, item_id, ts from clicks'")
+        str | None, Option(help="what to read from a database, as 'select user_id, item_id, ts from clicks'")
     ] = None
 
     @property
@@ -97,53 +92,41 @@ class Log:
 
 @dataclass(frozen=True)
 class WeightedLog(Log):
-    """What to read of a log that may have weights."""
-
-    weight_col: Annotated[str | None, typer.Option(help="column of what an interaction counts for, 1 if not given")] = (
-        None
-    )
+    weight_col: Annotated[str | None, Option(help="column of what an interaction counts for, 1 if not given")] = None
 
 
 @dataclass(frozen=True)
 class Labelling:
     """Which interactions are real."""
 
-    labels: Annotated[list[str] | None, typer.Option(help=f"{LABELS}; may be given more than once")] = None
-    events: Annotated[str | None, typer.Option(help="what kinds of events say: 'view=?,cart=0.7,buy=1'")] = None
-    unknown: Annotated[str | None, typer.Option(help="values that mean not rated in a rule of --labels: '-1'")] = None
+    labels: Annotated[list[str] | None, Option(help=f"{LABELS}; may be given more than once")] = None
+    events: Annotated[str | None, Option(help="what kinds of events say: 'view=?,cart=0.7,buy=1'")] = None
+    unknown: Annotated[str | None, Option(help="values that mean not rated in a rule of --labels: '-1'")] = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """As `accord.load` takes them."""
-        labels: Any = self.labels or None
+        labels = given = self.labels or []
         if self.unknown is not None:
             from accord.data.rules import UNKNOWN, LabelRule
 
-            rules = [bool(LabelRule.parse(one)) for one in self.labels or ()]
-            if not any(rules):
+            labels = [one + UNKNOWN + self.unknown if LabelRule.parse(one) else one for one in given]
+            if labels == given:
                 raise InputError(
                     f"--unknown {shown(self.unknown)} goes with a rule: give --labels 'rating>=4' or the like, too."
                 )
             parse_numbers(self.unknown, "--unknown", float)
-            labels = [
-                one + UNKNOWN + self.unknown if rule else one
-                for one, rule in zip(self.labels or (), rules, strict=True)
-            ]
-        return {"labels": labels[0] if labels and len(labels) == 1 else labels, "events": self.events}
+        return {"labels": labels[0] if len(labels) == 1 else labels or None, "events": self.events}
 
 
 @dataclass(frozen=True)
 class Splitting:
-    """How a log is split."""
-
     clean: Clean = None
     split: Annotated[
-        str, typer.Option(help="auto, random, chronological, leave-last-out, global-time or global-time:2021-06-01")
+        str, Option(help="auto, random, chronological, leave-last-out, global-time or global-time:2021-06-01")
     ] = "auto"
-    ratios: Annotated[str, typer.Option(help="shares of train, valid and test; 1,0,0 to train on everything")] = (
-        "0.8,0.1,0.1"
-    )
-    split_seed: Annotated[int, typer.Option(help="seed of the split")] = 0
+    ratios: Annotated[str, Option(help="shares of train, valid and test; 1,0,0 to train on everything")] = "0.8,0.1,0.1"
+    split_seed: Annotated[int, Option(help="seed of the split")] = 0
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -155,27 +138,24 @@ class Splitting:
 class Choice:
     """Which items may be recommended."""
 
-    exclude: Annotated[list[str] | None, typer.Option(help="an item to leave out; may be given more than once")] = None
-    exclude_file: Annotated[Path | None, typer.Option(help="a file of items to leave out, one id per line")] = None
+    exclude: Annotated[list[str] | None, Option(help="an item to leave out; may be given more than once")] = None
+    exclude_file: Annotated[Path | None, Option(help="a file of items to leave out, one id per line")] = None
     allow: Annotated[
-        list[str] | None, typer.Option(help="an item to choose from, and no others; may be given more than once")
+        list[str] | None, Option(help="an item to choose from, and no others; may be given more than once")
     ] = None
-    allow_file: Annotated[
-        Path | None, typer.Option(help="a file of the only items to choose from, one id per line")
-    ] = None
+    allow_file: Annotated[Path | None, Option(help="a file of the only items to choose from, one id per line")] = None
     where: Annotated[
         list[str] | None,
-        typer.Option(help="what must hold of an item, by a column of --items: 'genre=drama|war', 'year>=1990'"),
+        Option(help="what must hold of an item, by a column of --items: 'genre=drama|war', 'year>=1990'"),
     ] = None
 
     def arguments(self) -> dict[str, Any]:
         """As `Recommender.recommend` takes them; nothing where all items may be."""
-        excluded = [
-            *(self.exclude or []),
-            *(read_ids(self.exclude_file, "--exclude-file") if self.exclude_file else []),
-        ]
-        allowed = [*(self.allow or []), *(read_ids(self.allow_file, "--allow-file") if self.allow_file else [])]
-        return {k: v for k, v in {"exclude": excluded, "allow": allowed, "where": self.where}.items() if v}
+        given = {name: [*(vars(self)[name] or [])] for name in ("exclude", "allow", "where")}
+        for name in ("exclude", "allow"):
+            if (file := vars(self)[f"{name}_file"]) is not None:
+                given[name] += read_ids(file, f"--{name}-file")
+        return {name: values for name, values in given.items() if values}
 
 
 @dataclass(frozen=True)
@@ -183,11 +163,11 @@ class Printed:
     """Where a table goes."""
 
     format_: Annotated[
-        str | None, typer.Option("--format", help="table, json, csv or parquet; else by the name of the file")
+        str | None, Option("--format", help="table, json, csv or parquet; else by the name of the file")
     ] = None
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", "--out", help="a .csv, .json, .jsonl, .parquet or .txt file; else the screen"),
+        Option("-o", "--output", "--out", help="a .csv, .json, .jsonl, .parquet or .txt file; else the screen"),
     ] = None
 
     def format(self) -> str:
@@ -223,8 +203,6 @@ class _WithoutPandas:
 
 @dataclass(frozen=True)
 class Opening:
-    """How a run is opened."""
-
     device: Device = "auto"
     allow_imports: AllowImports = False
 
@@ -242,10 +220,8 @@ class Opening:
 
 @dataclass(frozen=True)
 class Asking(Opening):
-    """How a run is opened to be asked."""
-
     new_items: Annotated[
-        Path | None, typer.Option("--items", help="file of items, new ones too: id, and what is known of each")
+        Path | None, Option("--items", help="file of items, new ones too: id, and what is known of each")
     ] = None
 
     def open(self, run: Path) -> Any:

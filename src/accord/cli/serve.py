@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from accord.cli.options import AllowImports, RunArgument
 from accord.errors import InputError
@@ -14,20 +14,16 @@ from accord.errors import InputError
 
 def serve(
     run: RunArgument,
-    host: Annotated[str, typer.Option(help="address to listen on; one that others can reach needs a token")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(help="port to listen on; 0 takes a free one")] = 8000,
+    host: Annotated[str, Option(help="address to listen on; one that others can reach needs a token")] = ("127.0.0.1"),
+    port: Annotated[int, Option(help="port to listen on; 0 takes a free one")] = 8000,
     token: Annotated[
-        str | None, typer.Option(envvar="ACCORD_TOKEN", help="what clients must send as 'Authorization: Bearer TOKEN'")
+        str | None, Option(envvar="ACCORD_TOKEN", help="what clients must send as 'Authorization: Bearer TOKEN'")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="reload when a new run is written to the folder")] = False,
+    watch: Annotated[bool, Option("--watch", help="reload when a new run is written to the folder")] = False,
     refusals: Annotated[
-        Path | None, typer.Option(help="file that keeps what users refuse, for later servers and trainings")
+        Path | None, Option(help="file that keeps what users refuse, for later servers and trainings")
     ] = None,
-    log_requests: Annotated[
-        bool, typer.Option("--log-requests", help="print every request, with the ids in it")
-    ] = False,
+    log_requests: Annotated[bool, Option("--log-requests", help="print every request, with the ids in it")] = False,
     allow_imports: AllowImports = False,
 ) -> None:
     """Serve a run over HTTP: an API with its description at /docs, and a page at /."""

@@ -1,4 +1,4 @@
-"""`accord train` and `accord evaluate`: one recommender, from the data to its folder and back."""
+"""`accord train`, `evaluate`, `update` and `report`: one recommender, from the data to its folder and back."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from accord.cli import options as o
 from accord.errors import InputError
 
 NewItems = Annotated[
-    bool, typer.Option("--new-items", help="fit once more with a tenth of the items held out, and rank these as new")
+    bool, Option("--new-items", help="fit once more with a tenth of the items held out, and rank these as new")
 ]
 
 
@@ -20,27 +20,21 @@ def train(
     data: o.DataArgument,
     *,
     model: Annotated[
-        str | None, typer.Option(help="auto finds the best for the log; see 'accord models', or my.module:MyModel")
+        str | None, Option(help="auto finds the best for the log; see 'accord models', or my.module:MyModel")
     ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="for a learned model, deca if not given; see 'accord methods'")
-    ] = None,
+    method: Annotated[str | None, Option(help="for a learned model, deca if not given; see 'accord methods'")] = None,
     budget: Annotated[
-        float | None, typer.Option(help="seconds for what auto tries, on two ordinary cores; 120 if not given")
+        float | None, Option(help="seconds for what auto tries, on two ordinary cores; 120 if not given")
     ] = None,
     recipe: Annotated[
-        Path | None, typer.Option(help="train as another run was trained: its folder, or its config.json")
+        Path | None, Option(help="train as another run was trained: its folder, or its config.json")
     ] = None,
-    protocol: Annotated[
-        str, typer.Option(help="published (as the paper's tables were made) or corrected")
-    ] = "corrected",
-    seeds: Annotated[int | None, typer.Option(help="how many runs, with seeds 2019, 2020, …")] = None,
-    seed: Annotated[int | None, typer.Option(help="one run with this seed")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="an option, as method.c1=100 or train.l2=0.01")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(help="passes over the training data, at most")] = None,
-    k: Annotated[str | None, typer.Option(help="top-n lengths to evaluate, as 5,20")] = None,
+    protocol: Annotated[str, Option(help="published (as the paper's tables were made) or corrected")] = "corrected",
+    seeds: Annotated[int | None, Option(help="how many runs, with seeds 2019, 2020, …")] = None,
+    seed: Annotated[int | None, Option(help="one run with this seed")] = None,
+    set_: Annotated[list[str] | None, Option("--set", help="an option, as method.c1=100 or train.l2=0.01")] = None,
+    epochs: Annotated[int | None, Option(help="passes over the training data, at most")] = None,
+    k: Annotated[str | None, Option(help="top-n lengths to evaluate, as 5,20")] = None,
     all_metrics: o.AllMetrics = False,
     deterministic: o.Deterministic = False,
     device: o.Device = "auto",
@@ -48,17 +42,17 @@ def train(
     labelling: o.Labelling,
     splitting: o.Splitting,
     session_gap: Annotated[
-        str | None, typer.Option(help="make sessions of users by their times: a pause of over 30m begins another")
+        str | None, Option(help="make sessions of users by their times: a pause of over 30m begins another")
     ] = None,
     items: o.ItemsFile = None,
     new_items: NewItems = False,
-    out: Annotated[Path | None, typer.Option(help="run folder; runs/DATA-MODEL-METHOD if not given")] = None,
+    out: Annotated[Path | None, Option(help="run folder; runs/DATA-MODEL-METHOD if not given")] = None,
     refit: Annotated[
         bool | None,
-        typer.Option(help="fit again on the whole log once it is evaluated; done unless the model is a learned one"),
+        Option(help="fit again on the whole log once it is evaluated; done unless the model is a learned one"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="continue where an interrupted training stopped")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a finished run in --out")] = False,
+    resume: Annotated[bool, Option("--resume", help="continue where an interrupted training stopped")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="replace a finished run in --out")] = False,
 ) -> None:
     """Train, evaluate and save a recommender."""
     if seeds is not None and seed is not None:
@@ -76,21 +70,12 @@ def train(
     if budget is not None:
         options["model.budget"] = budget
 
-    from accord.cli.display import (
-        members_table,
-        metrics_table,
-        new_items_table,
-        say,
-        say_beyond,
-        say_notes,
-        say_seconds,
-        training_progress,
-    )
+    from accord.cli import display
 
     began = time.perf_counter()
     dataset = o.load_data(data, log, splitting, labelling, items=items, session_gap=session_gap)
     read_seconds = time.perf_counter() - began
-    say_notes(dataset.notes)
+    display.say_notes(dataset.notes)
 
     # only now what loads torch: the notes need not wait for it
     from accord.data.split import by_user
@@ -113,35 +98,35 @@ def train(
     by_time = splitting.split.startswith("global-time")
     also = by_user(dataset, splitting.clean, splitting.split_seed) if by_time else None
     context = RunContext(command=o.typed(), read_seconds=read_seconds, also=also)
-    with training_progress() as watch:
+    with display.training_progress() as watch:
         recommender = fit_run(
             dataset, run, device=device, out=folder, resume=resume, refit=refit, watch=watch, context=context
         )
-    members_table(recommender.metrics)
-    metrics_table(recommender.metrics, all_metrics, ks)
+    display.members_table(recommender.metrics)
+    display.metrics_table(recommender.metrics, all_metrics, ks)
     if new_items:  # the run is whole already, whatever comes of it
         recommender.metrics["new_items"] = evaluate_new_items(recommender)
         recommender.save(folder, overwrite=True)
-        new_items_table(recommender.metrics["new_items"])
+        display.new_items_table(recommender.metrics["new_items"])
     if all_metrics:
-        say_beyond(recommender)
-    seconds, report = recommender.metrics["seconds"], None
+        display.say_beyond(recommender)
+    seconds, page = recommender.metrics["seconds"], None
     if recommender.metrics["mean"]:
         from accord.report.run_report import write_report
 
         began = time.perf_counter()
         try:
-            report = write_report(folder / "report.html", [(str(folder), recommender)])
+            page = write_report(folder / "report.html", [(str(folder), recommender)])
         except OSError as error:
             advice = f"the run in {folder} is whole; write its report with 'accord report {folder}'"
             raise InputError(
                 f"the report cannot be written ({(error.strerror or str(error)).lower()}); {advice}."
             ) from error
         seconds = {**seconds, "report": time.perf_counter() - began}
-    say_seconds(seconds)
-    say(f"run folder: {folder}")
-    if report is not None:
-        say(f"report: {report}")
+    display.say_seconds(seconds)
+    display.say(f"run folder: {folder}")
+    if page is not None:
+        display.say(f"report: {page}")
     if "diverged" in recommender.metrics:
         raise InputError(f"{folder} holds the runs that did not diverge; train the others with a smaller train.lr.")
 
@@ -149,13 +134,13 @@ def train(
 def evaluate(
     run: o.RunArgument,
     data: Annotated[
-        list[str] | None, typer.Argument(help="interactions that were held out; the test of the run if not given")
+        list[str] | None, Argument(help="interactions that were held out; the test of the run if not given")
     ] = None,
     *,
-    k: Annotated[str | None, typer.Option(help="top-n lengths, as 5,20; those of the training if not given")] = None,
+    k: Annotated[str | None, Option(help="top-n lengths, as 5,20; those of the training if not given")] = None,
     all_metrics: o.AllMetrics = False,
     new_items: NewItems = False,
-    per_user: Annotated[Path | None, typer.Option(help="Parquet file for the metrics of every user")] = None,
+    per_user: Annotated[Path | None, Option(help="Parquet file for the metrics of every user")] = None,
     log: o.Log,
     opening: o.Opening,
 ) -> None:
@@ -180,3 +165,65 @@ def evaluate(
     if per_user:
         o.put_table(recommender.per_user(evaluation), per_user, "parquet")
         say(f"metrics of {len(evaluation.users)} users: {per_user}")
+
+
+def update(
+    run: o.RunArgument,
+    new: o.DataArgument,
+    *,
+    out: Annotated[Path | None, Option("-o", "--out", help="the folder of the updated run")] = None,
+    in_place: Annotated[bool, Option("--in-place", help="in the place of the run itself")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="replace a finished run in --out")] = False,
+    without_learned: Annotated[
+        bool, Option("--without-learned", help="faster: a consensus goes on without its learned members")
+    ] = False,
+    items: o.ItemsFile = None,
+    log: o.WeightedLog,
+    opening: o.Opening,
+) -> None:
+    """Give a run new interactions without a search: solved models and the members of a consensus are fitted again on
+    everything, CDAE and LightGCN take longer histories."""
+    if (out is None) != in_place:
+        raise InputError("say where the updated run goes: give --out DIR, or --in-place.")
+    folder = run if out is None else o.run_folder(out, out, resume=False, overwrite=overwrite)
+
+    from accord.cli.display import say
+    from accord.io.files import only_writer
+
+    recommender = opening.open(run)
+    before, seconds = (len(recommender.users), len(recommender.items)), recommender.metrics["seconds"]
+    if recommender.run.members and not without_learned and (took := seconds.get("refit", seconds.get("train"))):
+        say(f"fits the members again, on a larger log than the last fit, which took {took:,.0f} s")
+    updated = recommender.update(log.source(new), columns=log.columns, items=items, without_learned=without_learned)
+    with only_writer(folder):
+        updated.save(folder, overwrite=True)
+    added = [f"{len(now) - then:,} new" for now, then in zip((updated.users, updated.items), before, strict=True)]
+    say(
+        f"{updated.metrics['updates'][-1]['interactions']:,} interactions, {len(updated.train.items):,} in all; "
+        f"{len(updated.users):,} users ({added[0]}), {len(updated.items):,} items ({added[1]}); "
+        "the figures are those of before"
+    )
+    say(f"run folder: {folder}")
+
+
+def report(
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="run folders; the first is the baseline")],
+    *,
+    output: Annotated[
+        Path | None,
+        Option("-o", "--output", help="file to write; default: report.html in the run folder, or above several"),
+    ] = None,
+    opening: o.Opening,
+) -> None:
+    """Write a page about one or several runs of the same data: metrics, users, recommendations, settings."""
+    if output is not None and output.is_dir():
+        raise InputError(f"-o {output} is a folder; name a file in it, as {output / 'report.html'}.")
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise InputError("a run folder was given twice; name each one once.")
+    loaded = [(str(run), opening.open(run)) for run in runs]
+
+    from accord.cli.display import say
+    from accord.report.run_report import write_report
+
+    default = (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"
+    say(f"report: {write_report(output or default, loaded)}")

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from accord.comparing.executor import Here, Job, Say, Watch, Workers
+from accord.comparing.executor import Here, Job, Say, Workers
 from accord.comparing.results import PerUser, Results, run_key
 from accord.config import full_name
 from accord.consensus.training import Trained, train_run
+from accord.data.csr import Floats
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.io.files import only_writer
@@ -31,7 +31,7 @@ from accord.models.base import Shape
 from accord.recommender.recommender import Recommender
 from accord.training.plan import plan
 from accord.training.run import RunSpec
-from accord.training.trainer import Diverged, TrainConfig
+from accord.training.trainer import Diverged, TrainConfig, Watch
 
 PER_USER = ("recall@20", "ndcg@20")  # metrics saved for every user, for the paired tests
 ALWAYS = ("popularity", "ease")  # part of every comparison
@@ -59,8 +59,6 @@ class Cell:
 
 @dataclass(frozen=True)
 class Request:
-    """What a comparison runs on, and how."""
-
     data: Dataset
     protocol: str = "corrected"
     seeds: int | tuple[int, ...] = 3  # how many, or which
@@ -159,22 +157,18 @@ def _run_missing(request: Request, cells: Sequence[Cell], results: Results) -> N
     work = partial(_train, PER_USER if request.per_user else (), request.each_epoch, request.more)
     for _, (run, measured, per_user) in workers.each(work, request.data, jobs, device, request.watch, request.say):
         identities = _identities(request, run)
-        results.add([who | _rounded(line) for who, line in zip(identities, measured, strict=True)], per_user)
+        texts = map(json.dumps, measured)
+        rounded = [json.loads(text, parse_float=lambda number: round(float(number), DIGITS)) for text in texts]
+        results.add([who | line for who, line in zip(identities, rounded, strict=True)], per_user)
     if waiting:
         results.arrange([key for stack in stacks for key in stack.runs])
     results.merge_per_user()
 
 
 def _train(
-    metrics: Sequence[str],
-    each_epoch: EachEpoch | None,
-    more: More | None,
-    data: Dataset,
-    stack: RunSpec,
-    device: torch.device,
-    watch: Watch,
-    say: Say,
-) -> Iterator[tuple[RunSpec, list[Line], PerUser]]:
+    metrics: Sequence[str], each_epoch: EachEpoch | None, more: More | None,
+    data: Dataset, stack: RunSpec, device: torch.device, watch: Watch, say: Say,
+) -> Iterator[tuple[RunSpec, list[Line], PerUser]]:  # fmt: skip
     """Train and evaluate, here or on another machine: what was measured of each run, and of its users."""
     seen = None if each_epoch is None else partial(each_epoch, stack)
     try:
@@ -278,14 +272,14 @@ def _identities(request: Request, run: RunSpec) -> list[Line]:
     options = {} if model is None else model.Config(**config.model_options).model_dump(mode="json")
     settings = {f"model.{key}": value for key, value in (options or config.model_options).items()}
     identities = []
-    for seed, varied in zip(config.seeds, config.varied or ({},) * len(config.seeds), strict=True):
+    own_options = config.own_options("method"), config.own_options("train")
+    for seed, method, train in zip(config.seeds, *own_options, strict=True):
         each = dict(settings)
         if kind.learns:
-            given = {key.removeprefix("method."): value for key, value in varied.items() if key.startswith("method.")}
-            options = kind.Config(**config.method_options | given).model_dump(mode="json")
-            train = config.train.model_copy(update={"l2": varied.get("train.l2", config.train.l2)})
+            options = kind.Config(**config.method_options | method).model_dump(mode="json")
+            trained = config.train.model_copy(update=train).model_dump(mode="json")
             each |= {f"method.{key}": value for key, value in options.items()}
-            each |= {f"train.{key}": value for key, value in train.model_dump(mode="json").items()}
+            each |= {f"train.{key}": value for key, value in trained.items()}
         protocol = config.protocol.model_dump(mode="json")
         identities.append(
             {"dataset": request.data.name, "data": request.fingerprint}
@@ -295,13 +289,7 @@ def _identities(request: Request, run: RunSpec) -> list[Line]:
     return identities
 
 
-def _rounded(line: Line) -> Any:
-    return json.loads(json.dumps(line), parse_float=lambda text: round(float(text), DIGITS))
-
-
-def users_of(
-    request: Request, cells: Sequence[Cell], results: Results, metric: str
-) -> dict[str, npt.NDArray[np.float64]]:
+def users_of(request: Request, cells: Sequence[Cell], results: Results, metric: str) -> dict[str, Floats]:
     """A metric of every user for each row: [seeds, users]."""
     per_user = results.per_user(metric)
     return {cell.name: np.stack([per_user[key] for key in keys_of(request, cell)]) for cell in cells}

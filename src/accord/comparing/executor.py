@@ -14,21 +14,20 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from accord.config import from_package
 from accord.errors import Argument, InputError
 from accord.training.plan import find_device
-from accord.training.trainer import Progress
+from accord.training.trainer import Progress, Watch
 
 CPU_BYTES = 4 * 2**30  # for one batch of runs in main memory: a larger one would be no faster
 BYTES_OF_A_PROCESS = 2**29  # of an interpreter with torch, in addition to a job
 START = "forkserver" if sys.platform == "linux" else "spawn"  # the first imports torch once for all processes
 
 Result = TypeVar("Result")
-Watch = Callable[[Progress], None] | None
 Say = Callable[[str], None]
 Work = Callable[[Any, Any, torch.device, Watch, Say], Iterator[Result]]
 """Does one job, given the data, the task, a device and two callbacks. In another process it has copies."""
@@ -44,28 +43,15 @@ class Job:
     memory: int = 0  # bytes, about
 
 
-class Workers(Protocol):
-    """Who does the work. The results are the same whoever that is."""
-
-    def device(self, name: str) -> torch.device:
-        """The device of a name (auto, cpu, cuda) there."""
-
-    def room(self, device: torch.device) -> int:
-        """Bytes of memory that a batch of runs may take there."""
-
-    def each(
-        self, work: Work[Result], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch, say: Say
-    ) -> Iterator[tuple[int, Result]]:
-        """Results with the number of their job, as they finish, which may be in another order."""
-
-
 class Here:
-    """This process, which does one job after another."""
+    """This process, which does one job after another. The results are the same whoever does the work."""
 
     def device(self, name: str) -> torch.device:
+        """The device of a name (auto, cpu, cuda) where the work is done."""
         return find_device(name)
 
     def room(self, device: torch.device) -> int:
+        """Bytes of memory that a batch of runs may take there."""
         if device.type == "cuda":
             return int(torch.cuda.mem_get_info(device)[0]) // 2
         memory = Path("/proc/meminfo")
@@ -77,10 +63,14 @@ class Here:
     def each(
         self, work: Work[Result], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch, say: Say
     ) -> Iterator[tuple[int, Result]]:
+        """Results with the number of their job, as they finish, which may be in another order."""
         for number, job in enumerate(jobs):
             say(f"{number + 1} of {len(jobs)}: {job.name}")
             for result in work(data, job.task, device, watch, say):
                 yield number, result
+
+
+Workers = Here  # and its subclasses
 
 
 @contextmanager
@@ -158,11 +148,8 @@ def _results(future: Future[Done], _: Job) -> Done:
     try:
         return future.result()
     except BrokenProcessPool:
-        raise InputError(
-            "the system ended one of the processes, as it does when memory runs out; the same command with ",
-            Argument("resume", True),
-            " continues where it stopped.",
-        ) from None
+        why = "the system ended one of the processes, as it does when memory runs out; the same command with "
+        raise InputError(why, Argument("resume", True), " continues where it stopped.") from None
 
 
 _call: tuple[Any, ...]  # the work, the data with what was computed from it, and the device

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from accord.data.csr import Floats
 from accord.errors import InputError
 from accord.io.files import own_file, replacing
 from accord.io.parquet import read_table
 
 IDENTITY = ("dataset", "data", "model", "method", "seed", "protocol", "settings")
 
-PerUser = Mapping[str, npt.NDArray[np.float64]]  # each metric as [runs, users]
+PerUser = Mapping[str, Floats]  # each metric as [runs, users]
 
 
 def run_key(result: Mapping[str, Any]) -> str:
@@ -78,7 +78,7 @@ class Results:
         if [*arranged.values()] != lines:
             keep_lines(self.file, [*arranged.values()])
 
-    def per_user(self, metric: str) -> dict[str, npt.NDArray[np.float64]]:
+    def per_user(self, metric: str) -> dict[str, Floats]:
         """A metric of every user, by the key of the run."""
         users = {}
         for path in self._per_user_files():
@@ -88,7 +88,6 @@ class Results:
         return users
 
     def merge_per_user(self) -> None:
-        """Merge the files with the metrics of every user into one."""
         if not self.parts.exists():
             return
         tables = [read_table(path) for path in self._per_user_files()]

@@ -67,8 +67,6 @@ class Range:
 
 
 class Switch(Range):
-    """On or off."""
-
     text = "on or off"
 
     def at(self, share: float) -> float:
@@ -159,9 +157,7 @@ class Family:
     def seconds(self, shape: Shape, trials: int, has_times: bool = False) -> float:
         """What it takes to try it, to judge the best of it once more, and to fit that again on the whole log; where
         there are times, to let its histories fade and to fit it with the validation too.
-
-        Evaluating what is chosen on all users of the test comes on top, as with any model.
-        """
+        Evaluating what is chosen on all users of the test comes on top, as with any model."""
         each = [self.trial_seconds(shape, member) for member in self.trials(trials)]
         total = sum(each) + max(each)
         if not has_times:
@@ -249,19 +245,13 @@ HISTORY = {**COSINE, "model.user_vectors": False, "train.lr": 0.005, "model.dim"
 FACTORS = {"model.start": "factors", "train.l2": 0.0}  # where a trial takes a tenth of a budget: fewer epochs
 FROM_HISTORY: dict[float, dict[str, Any]] = {0.2: {**FACTORS, "train.epochs": 18}, ONE_FAMILY: {"method.items": 512}}
 FROM_PAIRS = {0.2: {**FACTORS, "train.lr": 0.01, "train.epochs": 14}}
-ON_GPU = {
-    **FACTORS,
-    "method.temperature": 0.12,
-    "model.dim": 128,
-    "train.lr": 0.01,
-    "train.epochs": 24,
-}  # of many items
+# of many items
+ON_GPU = {**FACTORS, "method.temperature": 0.12, "model.dim": 128, "train.lr": 0.01, "train.epochs": 24}
+GRAPH = {**COSINE, "model.num_layers": 2}
 FROM_GRAPH = {0.2: {**FACTORS, "train.lr": 0.01, "train.epochs": 10}}
-SOFTMAX = {
-    "model.item_bias": Switch(0, 1),
-    "method.temperature": _log(0.1, 0.4),
-    "model.dim": _log(48, 192, whole=True),
-}
+DIM = _log(48, 192, whole=True)
+SOFTMAX = {"model.item_bias": Switch(0, 1), "method.temperature": _log(0.1, 0.4), "model.dim": DIM}
+ITEM_KNN = {"model.k": _log(30, 1000, whole=True), "model.balance": Range(0.3, 1), "model.shrink": _log(1, 300)}
 IALS = {"model.dim": _log(24, 192, whole=True), "model.alpha": _log(0.01, 1), "model.penalty": _log(0.001, 0.1)}
 GF_CF = {"model.factors": _log(32, 512, whole=True), "model.share": _log(0.05, 1)}
 NEXT_KNN = {"model.reach": _log(1.5, 30), "model.half_life": _log(1.5, 12), "model.balance": Range(0.4, 1)}
@@ -286,25 +276,13 @@ FAMILIES: tuple[Family, ...] = (
     Family("slist", SLIST, share=0.3, in_order=True),
     Family("sasrec", SASREC, "softmax", ATTENTION, learning=_by_tokens, in_order=True),
     Family("cdae", SOFTMAX, "softmax", HISTORY, plain=1, cheaper=FROM_HISTORY, learning=_by_softmax(18)),
-    Family(
-        "item-knn",
-        {"model.k": _log(30, 1000, whole=True), "model.balance": Range(0.3, 1), "model.shrink": _log(1, 300)},
-    ),
+    Family("item-knn", ITEM_KNN),
     Family("ials", IALS, options={"model.dim": 64, "model.alpha": 0.1, "model.penalty": 0.01}),
     Family("mf", SOFTMAX, "softmax", COSINE, plain=1, share=0.3, cheaper=FROM_PAIRS, learning=_by_softmax(24)),
     Family("user-knn", {"model.k": _log(50, 1000, whole=True), "model.shrink": _log(1, 300)}, share=0.2),
     Family("graph-filter", {"model.power": Range(0.1, 1.5)}),
     Family("graph-filter", GF_CF, options={"model.power": 1.0, "model.factors": 256}, called="gf-cf"),
-    Family(
-        "lightgcn",
-        SOFTMAX,
-        "softmax",
-        {**COSINE, "model.num_layers": 2},
-        plain=1,
-        share=0.25,
-        cheaper=FROM_GRAPH,
-        learning=_by_softmax(16),
-    ),
+    Family("lightgcn", SOFTMAX, "softmax", GRAPH, plain=1, share=0.25, cheaper=FROM_GRAPH, learning=_by_softmax(16)),
     Family("mf", method="normal", options=QUICK, seeds=SEEDS, share=0.1, learning=_by_pairs(1.3e-5)),
     Family("gmf", method="deca-p", options=QUICK, seeds=SEEDS, share=0.1, learning=_by_pairs(2.8e-5)),
 )

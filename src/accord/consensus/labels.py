@@ -30,10 +30,8 @@ def clean_members(found: Sequence[Member]) -> list[Member]:
     """The best of each family that labels can make clean, knowing how real each interaction is, and the quality of
     items. `found`: the best come first."""
     best = {member.model: member for member in reversed(found)}
-    return [*(_cleaned(best[name]) for name in CLEANED if name in best), Member(model="quality")]
-
-
-def _cleaned(member: Member) -> Member:
-    if member.model in BY_P_REAL:
-        return member.model_copy(update={"weight": None, "by_p_real": True})
-    return member.model_copy(update={"weight": None, "options": {**member.options, "model.clean": True}})
+    cleaned = []
+    for member in (best[name] for name in CLEANED if name in best):
+        how = {"by_p_real": True} if member.model in BY_P_REAL else {"options": {**member.options, "model.clean": True}}
+        cleaned.append(member.model_copy(update={"weight": None, **how}))
+    return [*cleaned, Member(model="quality")]

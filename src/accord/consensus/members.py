@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from accord.data.csr import Csr, pair_keys
+from accord.data.csr import Csr, Floats, pair_keys
 from accord.data.interactions import Dataset, Interactions
 from accord.errors import InputError
 from accord.evaluation.evaluate import Relevant, evaluate, most_judged, validation_part
@@ -32,7 +31,6 @@ from accord.training import checkpoints, stack
 from accord.training.run import RunSpec
 from accord.training.trainer import Diverged, Progress
 
-Floats = npt.NDArray[np.float64]
 Trial = tuple[Method, int | None]  # a trained member, and the epochs that were best where the validation stopped it
 
 
@@ -51,7 +49,6 @@ class Candidate:
 
     @property
     def num_bytes(self) -> int:
-        """Of its trained weights."""
         return sum(tensor.nbytes for tensor in self.method.state_dict().values())
 
     @property
@@ -62,8 +59,6 @@ class Candidate:
 
 
 class MemberTraining:
-    """Trains members on the log of a run, and evaluates them on its validation."""
-
     def __init__(
         self, data: Dataset, run: RunSpec, device: torch.device, watch: Callable[[Progress], None] | None = None,
         folder: Path | None = None, resume: bool = False,

@@ -20,9 +20,7 @@ FAR_OVER, GRACE = 1.1, 10.0  # times the budget, and so many seconds: the clock 
 
 def search_members(training: MemberTraining, budget: float, recency: bool) -> tuple[list[Candidate], dict[str, Any]]:
     """The best candidates of each family within a budget, and a record of what was tried.
-
-    `recency`: whether to try histories that fade, where the log has times.
-    """
+    `recency`: whether to try histories that fade, where the log has times."""
     fades = recency and training.has_times and training.relevant is not None
     shape = Shape.of(training.train)
     shape = replace(shape, gpu=training.device.type == "cuda")
@@ -150,10 +148,8 @@ class _Search:
 
 def voters(candidates: Sequence[Candidate]) -> list[Callable[[Tensor], Tensor]]:
     """What each candidate says of all items for users [B], [B, I], as votes are chosen.
-
     One whose history fades votes with the one before it, whose history does not: the validation shows what comes next,
-    and long-term taste would have no voice.
-    """
+    and long-term taste would have no voice."""
     alone = [partial(vote, one.method) for one in candidates]
     return [
         partial(_mean, alone[number - 1], say) if _has_partner(candidates, number) else say

@@ -22,7 +22,6 @@ from accord.methods.base import Method
 from accord.models import own_class
 from accord.models.base import compact
 from accord.models.consensus import Auto, Consensus, Member
-from accord.posteriors.estimate import Estimate
 from accord.training.run import RunSpec, is_of_members
 from accord.training.stack import train_stack
 from accord.training.trainer import Progress, TrainState
@@ -41,7 +40,6 @@ class Trained:
     notes: Sequence[str] = ()
     candidates: Sequence[Candidate] = ()  # of a consensus, those too that got no vote
     search: Mapping[str, Any] = field(default_factory=dict)  # what `auto` tried
-    learned: Estimate | None = None  # what labels have taught
     seconds: Mapping[str, float] = field(default_factory=dict)  # what parts of it took: labels
 
 
@@ -117,7 +115,7 @@ def _train_consensus(training: MemberTraining) -> Trained:
     if search:
         candidates = _best_or_voting(_small(training, candidates))
     recipe, method = _consensus(training, candidates)
-    return Trained(recipe, method, (), training.notes, candidates, search, learned, seconds)
+    return Trained(recipe, method, (), training.notes, candidates, search, seconds)
 
 
 def _weighted(training: MemberTraining, candidates: Sequence[Candidate]) -> list[Candidate]:

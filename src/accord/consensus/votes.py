@@ -85,11 +85,9 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
 
 def choose_weights(votes: Votes) -> list[float]:
     """The share of each member in the sum.
-
     Six times, the member is added that makes NDCG@20 highest, one as often as it helps (Caruana's selection with
     replacement); over and over on users drawn with replacement, and the mean of it all: one selection on a small
-    validation fits its chance. Where one member alone is better on the validation than that, it is alone.
-    """
+    validation fits its chance. Where one member alone is better on the validation than that, it is alone."""
     members, users = len(votes.scores), len(votes.counts)
     drawn = np.random.default_rng(SEED).multinomial(users, np.full(users, 1 / users), size=DRAWS)
     known: dict[tuple[int, ...], Tensor] = {}

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from accord.data.sorting import rises
 
 IntArray = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.integer[Any]]  # row numbers: int32 within Interactions, int64 where they are computed with
 LONG_AT_MOST = 2**24  # pairs whose items are int64: of more, half the memory is worth more than the conversions
 PAIRS_AT_ONCE = 2**22  # of a matrix that may be larger than memory

@@ -7,12 +7,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from scipy.special import expit, ndtri, stdtrit
 
 from accord.data.columns import Columns
-from accord.data.csr import Csr
+from accord.data.csr import Csr, Floats, Rows
 from accord.data.load import load_whole
 from accord.evaluation.noise import auc, calibration
 from accord.models.histories import interaction_matrix
@@ -30,16 +29,11 @@ LEVEL = 0.95
 NORMAL = float(ndtri((1 + LEVEL) / 2))  # standard deviations of a normal variable that hold so much of it
 ROWS_AT_ONCE = 2**17
 
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.integer[Any]]
-
 
 @dataclass(frozen=True)
 class Estimate:
     """p_real of each interaction, with an interval, in the order of the matrix.
-
-    The p_real of a labelled interaction comes from the other labels.
-    """
+    The p_real of a labelled interaction comes from the other labels."""
 
     p_real: Floats  # [n]
     low: Floats
@@ -63,7 +57,6 @@ class Estimate:
         return np.where(np.isnan(self.label) | (not self.used), self.p_real, self.label)
 
     def take(self, rows: Rows) -> Estimate:
-        """The estimate of these interactions, in this order."""
         arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.type == "Floats"}
         return replace(self, **{name: values[..., rows] for name, values in arrays.items()})
 
@@ -84,7 +77,6 @@ def estimate(
     train: Csr, label: Floats | None = None, outside: Csr | None = None, held_out: Csr | None = None
 ) -> Estimate:
     """`label` [n]: 1 real, 0 noise, a number between, or NaN if unknown; None: no labels. The same bits every time.
-
     `outside`: pairs that the log does not have, with a column `label`; they come after its interactions, and after
     those `held_out` that are as the log is. They teach where some label says noise."""
     x = interaction_matrix(train)
@@ -242,11 +234,9 @@ def _blocks(size: int) -> Iterator[Rows]:
 
 def _folds(features: Features, pairs: Pairs, rng: np.random.Generator) -> tuple[str, list[tuple[float, Rows]]]:
     """How labels are held out, and the folds with the weight of each: the way in which labels are missing.
-
     By user if most interactions are of users without labels, by item if they are of items without, else one by one. In
     the first two cases folds one by one count too, by the share of interactions that have labels near. No folds: the
-    users, or items, with labels are too few.
-    """
+    users, or items, with labels are too few."""
     sides = {"user": (pairs.users, features.activity), "item": (pairs.items, features.popularity)}
     covered = {name: float(counts[np.unique(rows)].sum() / len(features)) for name, (rows, counts) in sides.items()}
     kind = min(covered, key=lambda name: covered[name])
@@ -279,7 +269,6 @@ def _standard_error(values: Floats, group: Rows) -> tuple[float, float]:
 
 def uncertainty(p_real: Floats, used: bool) -> Floats:
     """How urgent a label is, [n]: by how uncertain p_real is, where labels are `used` for it.
-
     As long as labels teach nothing it is random: a sample that looks like the log teaches soonest, and one of doubtful
     cases hides that there is something to learn."""
     return p_real * (1 - p_real) if used else np.random.default_rng(0).random(len(p_real))
@@ -337,13 +326,7 @@ class Posterior:
         )
 
 
-def posterior(
-    log: Any,
-    *,
-    columns: Columns | None = None,
-    labels: Any = None,
-    events: str | None = None,
-) -> Posterior:
+def posterior(log: Any, *, columns: Columns | None = None, labels: Any = None, events: str | None = None) -> Posterior:
     """The probability that each interaction of a log is a real preference, by the labels of some or by the log alone.
 
     `log`: what `accord.load` takes; of data that is already split, the training interactions. `labels`, `events`: as

@@ -8,17 +8,15 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, ndtri
 
+from accord.data.csr import Floats, Rows
 from accord.posteriors.leave_one_out import NONE, Family, LowRank, Outside, families, low_rank
 
 FACTORS = 24
 SAMPLED = 200_000  # interactions that means, spreads and limits are taken from
 TAIL = 0.005  # values beyond this quantile, on either side, are clipped to it
 
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.integer[Any]]
 GROUPS = ("counts and scores", "user factors", "item factors", "products")  # each has its penalty
 BINS = 50  # of the density of percentiles, where there are enough pairs
 LOWEST = 0.1  # share of the percentiles, from the bottom, that hold hardly any real preference
@@ -73,7 +71,10 @@ class Features:
         low, high = np.quantile(raw, [TAIL, 1 - TAIL], axis=0)
         raw = np.clip(raw, low, high)
         mean, spread = raw.mean(0), raw.std(0)
-        target = np.concatenate([np.ones((groups == 0).sum()), *[_spreads(self.factors.values)] * 3])
+        # the less a factor explains of the log, the less it is expected to tell what is real; the first is of no use
+        values = self.factors.values
+        spreads = np.minimum(values / max(values[1] if len(values) > 1 else 1.0, 1e-12), 1) ** 2
+        target = np.concatenate([np.ones((groups == 0).sum()), *[spreads] * 3])
         varies = spread > 1e-6 * np.abs(mean)  # the first factor only repeats activity and popularity
         scale = np.divide(spread, target, out=np.full_like(spread, np.inf), where=varies & (target > 0))
         if self.alike < len(self):
@@ -111,13 +112,6 @@ class Features:
         item = self.factors.item[items] * (scale / np.sqrt(popularity))[:, None]
         groups = np.repeat(np.arange(4), [len(parts), *[user.shape[1]] * 3])
         return np.column_stack([*parts, user, item, user * item]), groups
-
-
-def _spreads(values: Floats) -> Floats:
-    """Standard deviations of factors with these singular values: the less a factor explains of the log, the less it is
-    expected to tell what is real. Relative to the second, as the first is of no use."""
-    second = values[1] if len(values) > 1 else 1.0
-    return np.asarray(np.minimum(values / max(second, 1e-12), 1) ** 2)
 
 
 def chance_of_real(percentile: Floats, density_of: Floats | None = None) -> Floats:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from accord.data.csr import Csr
+from accord.data.csr import Bools, Csr, Floats, Rows
 from accord.data.interactions import Dataset
 from accord.errors import Argument, InputError, shown
 from accord.posteriors.estimate import estimate, next_labels, uncertainty
@@ -23,9 +22,6 @@ from accord.posteriors.estimate import estimate, next_labels, uncertainty
 CHECKED = 0.2  # share of the judgements, at most, that are of pairs with a label by people
 HISTORY = 10  # other items of the user that a judge is told
 DRAWS, SEED = 4_000, 0
-
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -71,18 +67,14 @@ def described(data: Dataset, train: Csr, rows: Rows) -> list[dict[str, Any]]:
     ids = data.items.ids.to_pylist()
     titles = [None] * len(ids) if data.item_info is None else data.item_info.column("title").to_pylist()
     users = data.users.take(train.users[rows]).to_pylist()
+    histories = (train.items[slice(*train.ptr[user : user + 2])] for user in train.users[rows])
 
     def named(item: int) -> dict[str, Any]:
         return {"item": ids[item], "title": titles[item]}
 
     return [
         {"user": user, **named(int(item)), "history": [named(int(other)) for other in others[others != item][:HISTORY]]}
-        for user, item, others in zip(
-            users,
-            train.items[rows],
-            (train.items[slice(*train.ptr[u : u + 2])] for u in train.users[rows]),
-            strict=True,
-        )
+        for user, item, others in zip(users, train.items[rows], histories, strict=True)
     ]
 
 
@@ -128,9 +120,7 @@ def ask(command: str, pairs: list[dict[str, Any]], seconds: float) -> Floats:
     return answers
 
 
-def _price(
-    said: Floats, real: npt.NDArray[np.bool_], share: float
-) -> tuple[tuple[float, float] | None, tuple[str, ...]]:
+def _price(said: Floats, real: Bools, share: float) -> tuple[tuple[float, float] | None, tuple[str, ...]]:
     """The chance of being real where a judge says so and where it does not, by pairs that people have labelled; and
     sentences on its errors. A label of its own is worth as much less as it tells less of the log-odds of being real."""
     real, says = real[~np.isnan(said)], said[~np.isnan(said)] > 0.5

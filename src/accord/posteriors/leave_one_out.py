@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from accord.config import make_config
+from accord.data.csr import Floats, IntArray
 from accord.models.ease import EASE, inverse_gram
 from accord.models.histories import power_or_zero
 from accord.models.item_knn import ItemKNN, nearest
@@ -24,9 +25,6 @@ USERS_AT_ONCE = 2**12
 REFERENCES = 256  # items that an interaction is compared with
 SAMPLED_USERS = 1_000  # whose untouched reference items are the random pairs
 NEAREST = 100  # neighbours of an item, where there are too many items for all
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def low_rank(x: Any, dim: int) -> LowRank:
     return LowRank(user[:, order], values[order].astype(np.float64), item[order].T)
 
 
-Outside = tuple[Integers, Integers]  # users and items of pairs that the log does not have
+Outside = tuple[IntArray, IntArray]  # users and items of pairs that the log does not have
 NONE: Outside = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -78,7 +76,7 @@ def families(x: Any, factors: LowRank, outside: Outside = NONE) -> list[Family]:
 
 
 def _family(
-    name: str, x: Any, scores: Floats, references: Integers, outside: Outside, of_outside: Floats, weights: Any = None,
+    name: str, x: Any, scores: Floats, references: IntArray, outside: Outside, of_outside: Floats, weights: Any = None,
     bias: Floats | None = None,
 ) -> Family:  # fmt: skip
     """A reference item scores its bias plus what each item of the history adds to it: weights [I, K]."""
@@ -89,7 +87,7 @@ def _family(
 
 
 def _outside_shares(
-    x: Any, outside: Outside, scores: Floats, references: Integers, weights: Any, bias: Floats | None
+    x: Any, outside: Outside, scores: Floats, references: IntArray, weights: Any, bias: Floats | None
 ) -> Floats:
     """What `shares_below` is of interactions, of pairs that the log does not have."""
     shares: list[Floats] = [np.zeros(0)]
@@ -115,7 +113,7 @@ def _outside_sums(x: Any, outside: Outside, matrix: Any) -> Floats:
     return np.concatenate(sums)
 
 
-def _random_pairs(x: Any, references: Integers, weights: Any, bias: Floats | None) -> Floats:
+def _random_pairs(x: Any, references: IntArray, weights: Any, bias: Floats | None) -> Floats:
     """Percentiles of reference items that users never touched, each among the others of its user: [m]."""
     from scipy.stats import rankdata  # slow to import
 
@@ -129,13 +127,13 @@ def _random_pairs(x: Any, references: Integers, weights: Any, bias: Floats | Non
     return shares
 
 
-def _popularity(x: Any, references: Integers, outside: Outside) -> Family:
+def _popularity(x: Any, references: IntArray, outside: Outside) -> Family:
     counts = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
     scores = counts[x.indices] - 1
     return _family("popularity", x, scores, references, outside, counts[outside[1]], bias=counts[references])
 
 
-def _ease(x: Any, references: Integers, outside: Outside) -> Family:
+def _ease(x: Any, references: IntArray, outside: Outside) -> Family:
     """The regression for item i without user u: with ŷ the fitted value and h its leverage, (ŷ - h) / (1 - h).
     h = z'(G₋ᵢ + λ)⁻¹ z for z, the history of u but for i, and (G₋ᵢ + λ)⁻¹ = P₋ᵢ - PᵢPᵢ'/Pᵢᵢ. Of a pair outside the log,
     whose item the regression took for 0, it is ŷ / (1 - h)."""
@@ -156,7 +154,7 @@ def _ease(x: Any, references: Integers, outside: Outside) -> Family:
     return _family("ease", x, scores, references, outside, of_outside, weights.astype(np.float32))
 
 
-def _item_knn(x: Any, references: Integers, dense: bool, outside: Outside) -> Family:
+def _item_knn(x: Any, references: IntArray, dense: bool, outside: Outside) -> Family:
     """(c_ij - 1) / (n_i^e n_j^(1-e) + shrink) over the rest of the history: c_ij without this user."""
     config = make_config(ItemKNN.Config, {}, "item-knn")
     weights = nearest(x, x.shape[1] if dense else NEAREST, config.balance, config.shrink)  # row j: of item j
@@ -170,23 +168,18 @@ def _item_knn(x: Any, references: Integers, dense: bool, outside: Outside) -> Fa
     return _family("item-knn", x, scores, references, outside, of_outside, to_reference)
 
 
-def _factors(x: Any, factors: LowRank, references: Integers, outside: Outside) -> Family:
+def _factors(x: Any, factors: LowRank, references: IntArray, outside: Outside) -> Family:
     """The history without item i, projected on the item factors, times the factors of i."""
     counts = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
     scale = power_or_zero(counts, -0.5)[:, None] * factors.item  # what an item adds to its user's vector
-    scores = np.concatenate(
-        [
-            ((rows @ scale)[_owners(rows)] * factors.item[rows.indices]).sum(1)
-            - (scale * factors.item).sum(1)[rows.indices]
-            for rows in _user_blocks(x)
-        ]
-    )
+    whole = [((rows @ scale)[_owners(rows)] * factors.item[rows.indices]).sum(1) for rows in _user_blocks(x)]
+    scores = np.concatenate(whole) - (scale * factors.item).sum(1)[x.indices]
     to_reference = (scale @ factors.item[references].T).astype(np.float32)
     of_outside = ((x[outside[0]] @ scale) * factors.item[outside[1]]).sum(1)
     return _family("low-rank", x, scores, references, outside, of_outside, to_reference)
 
 
-def _owners(rows: Any) -> Integers:
+def _owners(rows: Any) -> IntArray:
     return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
 
 
@@ -195,19 +188,18 @@ def _user_blocks(x: Any) -> Iterator[Any]:
         yield x[start : start + USERS_AT_ONCE]
 
 
-def _reference_scores(rows: Any, references: Integers, weights: Any, bias: Floats | None) -> Floats:
+def _reference_scores(rows: Any, references: IntArray, weights: Any, bias: Floats | None) -> Floats:
     """Scores of the references [K] from the histories of users, rows [B, I]: [B, K]."""
     scores = np.zeros((rows.shape[0], len(references))) if bias is None else np.tile(bias, (rows.shape[0], 1))
     return scores if weights is None else np.asarray(scores + rows @ weights)
 
 
 def shares_below(
-    x: Any, scores: Floats, references: Integers, weights: npt.NDArray[np.float32] | None = None,
+    x: Any, scores: Floats, references: IntArray, weights: npt.NDArray[np.float32] | None = None,
     bias: Floats | None = None,
 ) -> Floats:  # fmt: skip
     """For each entry (u, i) of a sparse x [U, I] the share of those references [K], items that u does not have, that
     score less than `scores` [n] gives the entry, equal ones counting half: [n].
-
     A reference scores its bias [K] and what each item of the history but i adds to it: weights [I, K]. None: 0."""
     column = np.full(x.shape[1], -1)
     column[references] = np.arange(len(references))

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from scipy.special import expit
 from threadpoolctl import ThreadpoolController
 
+from accord.data.csr import Floats, Rows
+
 START_WEIGHT, START_PENALTY = 0.3, 10.0  # of the label-free column: the weight that it shrinks to, and how strongly
 LEAST, MOST = 0.1, 3e4  # penalties
 OFF, ON = MOST, 100.0  # of tastes: none are learned, and where the search goes from there
@@ -25,8 +27,6 @@ SURE, SURE_OF_TASTES = 1.0, 2.0  # standard errors that it must gain too; more f
 ITERATIONS = 200
 ROWS_AT_ONCE = 2**17
 
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.integer[Any]]
 Penalties = tuple[float, ...]
 """Of each group of features, of the effects of users and of items, of the tastes of users and of items."""
 
@@ -72,7 +72,6 @@ class Spread:
     factors: tuple[Rows, Rows]
 
     def variances(self, features: Floats, users: Rows, items: Rows) -> Floats:
-        """Variances of the logits."""
         ones = np.column_stack([np.ones(len(features)), features])
         common = np.einsum("ij,ij->i", ones @ self.covariance, ones)
         return np.asarray(common + _individual(self, features**2, users, items))
@@ -123,7 +122,10 @@ def fit(
     start[0] = np.log(share / (1 - share))
     if start_from is not None:
         tables = zip((start_from.user, start_from.item), sides, shapes, strict=True)
-        before = [_with_columns(table[rows], width).ravel() for table, (rows, _), (_, width) in tables]
+        before = [
+            np.pad(table[rows, :width], ((0, 0), (0, max(0, width - table.shape[1])))).ravel()  # 0 in new columns
+            for table, (rows, _), (_, width) in tables
+        ]
         start = np.concatenate([[start_from.intercept], start_from.weights, *before])
 
     def tables_of(w: Floats) -> list[Floats]:
@@ -182,11 +184,6 @@ def _of_individuals(penalties: Penalties, side: int, width: int) -> Floats:
     """Penalties of the effect and the taste of a user (side 0) or an item (1): [1 + k]."""
     effect, taste = penalties[side - 4], penalties[side - 2]
     return np.array([effect, *[taste] * (width - 1)])
-
-
-def _with_columns(table: Floats, width: int) -> Floats:
-    """The table with that many columns: 0 in those that are new."""
-    return np.pad(table[:, :width], ((0, 0), (0, max(0, width - table.shape[1]))))
 
 
 def losses(logits: Floats, labels: Floats) -> Floats:

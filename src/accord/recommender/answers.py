@@ -26,8 +26,6 @@ History = Mapping[Any, Sequence[Any]]
 
 
 class Answers:
-    """Recommendations, similar items, scores and reasons."""
-
     users: IdMap
     items: IdMap
     owned: Csr
@@ -207,11 +205,11 @@ class Answers:
         owners, by_pair = user_ids.to_pylist(), dict[int, list[tuple[int, float, str]]]()
         for user in dict.fromkeys(owners):  # all items of a user at once
             places = [number for number, owner in enumerate(owners) if owner == user]
-            source: IntArray | int = (
-                self._history(user, histories[str(user)])
-                if str(user) in histories
-                else int(self._rows("user", pa.array([user]), self.users)[0])
-            )
+            source: IntArray | int
+            if str(user) in histories:
+                source = self._history(user, histories[str(user)])
+            else:
+                source = int(self._rows("user", pa.array([user]), self.users)[0])
             wanted = torch.from_numpy(rows[places]).to(self.lists.ranker.device)
             sort, of_items = self.lists.reasons(wanted, source, most)
             by_pair |= {n: [(*reason, sort) for reason in one] for n, one in zip(places, of_items, strict=True)}
@@ -312,15 +310,14 @@ def of_lists(users: pa.Array, all_items: IdMap, items: IntArray, scores: Any, so
     keep = np.isfinite(scores).ravel()
     owner = np.repeat(np.arange(len(users)), depth)[keep]
     sources = np.broadcast_to(np.asarray(source), (len(users),))[owner]
-    return pa.table(
-        {
-            "user": users.take(pa.array(owner)),
-            "rank": pa.array(np.tile(np.arange(1, depth + 1), len(users))[keep], pa.int32()),
-            "item": all_items.take(items.ravel()[keep]),
-            "score": pa.array(scores.ravel()[keep], pa.float32()),
-            "source": pa.array(sources.tolist(), pa.string()),
-        }
-    )
+    columns = {
+        "user": users.take(pa.array(owner)),
+        "rank": pa.array(np.tile(np.arange(1, depth + 1), len(users))[keep], pa.int32()),
+        "item": all_items.take(items.ravel()[keep]),
+        "score": pa.array(scores.ravel()[keep], pa.float32()),
+        "source": pa.array(sources.tolist(), pa.string()),
+    }
+    return pa.table(columns)
 
 
 def as_interactions(source: Interactions | Any, columns: Columns | Mapping[str, str] | None = None) -> Interactions:

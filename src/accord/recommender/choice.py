@@ -13,14 +13,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
 from accord.data import rules
-from accord.data.csr import IntArray
+from accord.data.csr import Bools, IntArray
 from accord.errors import Argument, InputError, shown, unknown
 
 Where = str | Sequence[str]
@@ -32,8 +31,6 @@ CACHE_SIZE = 64  # conditions, and columns
 
 
 class Condition(NamedTuple):
-    """A parsed condition."""
-
     text: str
     name: str
     op: str
@@ -78,8 +75,6 @@ def _parts(text: str) -> set[str | float]:
 
 
 class Choices:
-    """The items of a recommender, to choose from."""
-
     def __init__(self, size: int, info: pa.Table | None) -> None:
         """`info`: one row per item, if the run has an items file."""
         self._size, self._info = size, info
@@ -100,12 +95,12 @@ class Choices:
             barred |= ~self._mask(condition)
         return torch.from_numpy(barred)
 
-    def _find(self, text: str) -> npt.NDArray[np.bool_]:
+    def _find(self, text: str) -> Bools:
         """Which items meet a condition."""
         condition = Condition.parse(text)
         codes = self._codes(self._column(condition))
         holds = np.array([*condition.holds(codes.dictionary.to_pylist()), False], dtype=bool)
-        mask: npt.NDArray[np.bool_] = holds[np.asarray(codes.indices.fill_null(len(holds) - 1))]
+        mask: Bools = holds[np.asarray(codes.indices.fill_null(len(holds) - 1))]
         return mask
 
     def _column(self, condition: Condition) -> str:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
@@ -17,7 +16,7 @@ from torch.nn.functional import pad
 
 from accord.consensus.training import train_run
 from accord.data.attributes import Attributes, unit
-from accord.data.csr import Csr, Rows
+from accord.data.csr import Bools, Csr, Rows
 from accord.data.interactions import Dataset, Interactions
 from accord.errors import Argument, InputError
 from accord.evaluation.evaluate import Relevant, evaluate
@@ -44,7 +43,7 @@ def evaluate_new_items(recommender: Recommender) -> dict[str, Any]:
     new = WithNewItems(before, about.filter(pc.is_in(about["id"], pa.concat_arrays([data.items.ids, new_ids]))))
     size, ranker = len(data.items), new.lists.ranker
 
-    def held_out(part: Interactions, keep: Callable[[Rows], npt.NDArray[np.bool_]], ranker: Ranker) -> Relevant:
+    def held_out(part: Interactions, keep: Callable[[Rows], Bools], ranker: Ranker) -> Relevant:
         users, items = part.rows_in(data.users, new.items)
         there = (users >= 0) & keep(items)
         pairs = Csr.of(users[there], items[there], len(data.users), ranker.train.num_items)

@@ -107,16 +107,8 @@ class _Lists(Lists):
         self.extended = Extension(attributes, counts, ranker.device)
         self._unit = _tensor(unit(attributes), ranker.device)
         seen, train = (replace(pairs, num_items=attributes.shape[0]) for pairs in (ranker.seen, ranker.train))
-        super().__init__(
-            before.method,
-            replace(
-                ranker,
-                score_all=lambda users: self.extended(ranker.score_all(users)),
-                newcomers=self.extended(ranker.tables.newcomers),
-                seen=seen,
-                train=train,
-            ),
-        )
+        larger = replace(ranker, newcomers=self.extended(ranker.tables.newcomers), seen=seen, train=train)
+        super().__init__(before.method, replace(larger, score_all=lambda users: self.extended(ranker.score_all(users))))
         self._before, self._known = before, len(counts)
 
     def _fold_in(self, history: Tensor) -> Tensor | None:

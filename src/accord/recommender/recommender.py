@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
 from accord.config import full_name
 from accord.data.columns import Columns
-from accord.data.csr import Csr, Rows
+from accord.data.csr import Csr, Floats, Rows
 from accord.data.interactions import Dataset, IdMap, Interactions
 from accord.errors import Argument, InputError
 from accord.evaluation.evaluate import Evaluation, Relevant, evaluate, validation_part
@@ -73,7 +72,6 @@ class Recommender(Answers):
 
     @property
     def name(self) -> str:
-        """The model and the method."""
         return full_name(self.run.config.model, self.run.config.method)
 
     def __repr__(self) -> str:
@@ -272,7 +270,7 @@ class Recommender(Answers):
         return pa.table({"user": pairs.users, "item": pairs.items, "belief": pa.array(belief, from_pandas=True)})
 
     @torch.inference_mode()
-    def beliefs_of_rows(self, users: Rows, items: Rows) -> npt.NDArray[np.float64]:
+    def beliefs_of_rows(self, users: Rows, items: Rows) -> Floats:
         """`beliefs` by row numbers."""
         belief = np.empty(len(users))
         for part in np.array_split(np.arange(len(users)), max(1, -(-len(users) * self.num_runs // PAIRS_AT_ONCE))):
@@ -366,7 +364,9 @@ class Recommender(Answers):
             users, _ = run_folder.read_ids(folder / "users.parquet", "user")
             items, item_table = run_folder.read_ids(folder / "items.parquet", "item")
             parts = run_folder.read_seen(folder / "seen.parquet", users, items)
-            run_folder.require_pairs(folder / "seen.parquet", parts["train"], metrics)
+            if (number := metrics["dataset"]["train"]) and not len(parts["train"]):  # it would recommend what is seen
+                why = f"it has no training pairs, and metrics.json says {number:,}"
+                raise run_folder.damaged(folder / "seen.parquet", why)
             parts["test"] = run_folder.read_pairs(folder / "test.parquet", users, items)
             outside = run_folder.read_outside(folder / run_folder.OUTSIDE, listed, users, items)
             data = Dataset("saved", parts["train"], parts["valid"], parts["test"], users, items, outside=outside)

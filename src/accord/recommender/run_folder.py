@@ -93,8 +93,6 @@ class _NewItems(_Content):
 
 
 class _Metrics(_Content):
-    """What metrics.json says."""
-
     accord: str
     dataset: _Data
     model: str
@@ -139,11 +137,8 @@ def require_finished(folder: Path) -> None:
         raise InputError(f"{folder} is not a run folder: {why}; give one that a training wrote.")
     there = [name for name in (*FILES, MODEL, MANIFEST) if (folder / name).exists()]
     if "config.json" not in there and any(folder.glob("checkpoint-*")):
-        raise InputError(
-            f"{folder} holds an interrupted training; run the command that began it with ",
-            Argument("resume", True),
-            ".",
-        )
+        why = f"{folder} holds an interrupted training; run the command that began it with "
+        raise InputError(why, Argument("resume", True), ".")
     if not there:
         raise InputError(f"{folder} is not a run folder: it has no config.json; give a folder that a training wrote.")
 
@@ -189,7 +184,6 @@ def write_methods(folder: Path, method: Method, final: Method | None, metrics: M
 
 
 def remove_others(folder: Path) -> None:
-    """Remove the files of a run that was here before."""
     listed = read_json(folder / MANIFEST)["files"]
     for name in set(MORE) - set(listed):
         (folder / name).unlink(missing_ok=True)
@@ -205,12 +199,6 @@ def read_metrics(path: Path, config: RunConfig) -> dict[str, Any]:
     if [run.seed for run in metrics.runs] != list(config.seeds):
         raise damaged(path, "it is of runs with other seeds than config.json says")
     return content
-
-
-def require_pairs(path: Path, train: Interactions, metrics: Mapping[str, Any]) -> None:
-    """Without its pairs, a run would recommend what everybody has seen already."""
-    if metrics["dataset"]["train"] and not len(train):
-        raise damaged(path, f"it has no training pairs, and metrics.json says {metrics['dataset']['train']:,}")
 
 
 def read_ids(path: Path, column: str) -> tuple[IdMap, pa.Table]:

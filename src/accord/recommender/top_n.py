@@ -244,8 +244,6 @@ def popular_lately(parts: Mapping[str, Interactions], users: IdMap, items: IdMap
 
 
 class Agreement:
-    """The opinions of the members of a trained consensus."""
-
     def __init__(self, method: Method, owned: Csr, labels: list[str]) -> None:
         """`owned`: the items that users have already, which are in nobody's list."""
         if not isinstance(method.target, Consensus):

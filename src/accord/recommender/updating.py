@@ -36,12 +36,11 @@ def grown(log: Dataset, new: Interactions, run: RunSpec, items: Any = None) -> D
             raise InputError(
                 "the histories of this run fade with time, and the new interactions have none; give times."
             )
-        old, new = (_without_times(part) for part in (old, new))
+        old, new = old.without("time"), new.without("time")
     both = Dataset(log.name, old, new, new.slice(0, 0), users, all_items).everything()
     merged = both.train.merged(ordered=True)
     info, rows = log.item_info, log.items.rows(all_items.ids)
-    if info is not None:
-        info = info.take(pa.array(rows, mask=rows < 0))
+    info = None if info is None else info.take(pa.array(rows, mask=rows < 0))
     none = merged.slice(0, 0)
     data = Dataset(log.name, merged, none, none, users, all_items, item_info=info, outside=log.outside)
     return data if items is None else with_items(data, items)
@@ -61,11 +60,6 @@ def union(old: IdMap, new: IdMap, kind: str) -> tuple[IdMap, IdMap]:
                 f"the {kind} ids of this run are whole numbers, and the new interactions have {shown(odd)}; give such."
             )
     return IdMap.of(old.ids, ids), IdMap(ids)
-
-
-def _without_times(part: Interactions) -> Interactions:
-    names = [name for name in part.names if name != "time"]
-    return Interactions(part.rows.select(names), (part.user_ids, part.item_ids))
 
 
 def on(data: Dataset, run: RunSpec, method: Method, before: Dataset, device: torch.device) -> Method:
@@ -100,7 +94,6 @@ def on(data: Dataset, run: RunSpec, method: Method, before: Dataset, device: tor
 
 
 def with_solved_only(run: RunSpec) -> RunSpec:
-    """A consensus without the votes of its learned members."""
     from accord.consensus.training import of_members
 
     solved = [member for member in run.members if not run.of_member(member).kind.learns]

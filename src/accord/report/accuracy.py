@@ -62,12 +62,8 @@ def verdict(
 
 def metrics(runs: Runs, section: Section) -> None:
     if len(runs.entries) > 1:
-        section.charts(
-            [
-                dots(metric, {one.name: one.metrics[metric] for one in runs.entries}, runs.grey)
-                for metric in (runs.recall, runs.ndcg)
-            ]
-        )
+        means = {metric: {one.name: one.metrics[metric] for one in runs.entries} for metric in (runs.recall, runs.ndcg)}
+        section.charts([dots(metric, by_run, runs.grey) for metric, by_run in means.items()])
     section.table(_means(runs))
     names = list(runs.runs[0].evaluation.per_user)
     columns: dict[str, Sequence[Cell]] = {"metric": names}

@@ -28,11 +28,6 @@ def _tooltips(*names: str, **formats: str) -> list[alt.Tooltip]:
     return [*(alt.Tooltip(f"{name}:N") for name in names), *numbers]
 
 
-def _mean_tooltips(metric: str) -> list[alt.Tooltip]:
-    titles = {"mean": metric, "low": "from", "high": "to"}
-    return [alt.Tooltip(f"{field}:Q", title=title, format=".4f") for field, title in titles.items()]
-
-
 def _colours(names: Sequence[str], grey: Sequence[str] = ()) -> alt.Scale:
     """A colour for each name, the same in every chart; baselines are grey."""
     coloured = [name for name in names if name not in grey]
@@ -40,17 +35,13 @@ def _colours(names: Sequence[str], grey: Sequence[str] = ()) -> alt.Scale:
     return alt.Scale(domain=list(names), range=[colours.get(name, SOFT) for name in names])
 
 
-def _diagonal(x: alt.X, y: alt.Y, names: Sequence[str]) -> Drawing:
-    ends = _chart([dict.fromkeys(names, 0.0), dict.fromkeys(names, 1.0)])
-    return ends.mark_line(strokeDash=[4, 4], color=SOFT, tooltip=None).encode(x=x, y=y)
-
-
 def dots(rows: Sequence[Row], metric: str, names: Sequence[str], grey: Sequence[str]) -> Drawing:
     """A metric of each run with its interval. Rows: run, mean, low, high."""
+    numbers = {"mean": metric, "low": "from", "high": "to"}.items()
     base = _chart(rows).encode(
         y=alt.Y("run:N", sort=list(names), title=None, axis=alt.Axis(labelLimit=130, labelColor="var(--ink)")),
         color=alt.Color("run:N", scale=_colours(names, grey), legend=None),
-        tooltip=[*_tooltips("run"), *_mean_tooltips(metric)],
+        tooltip=[*_tooltips("run"), *(alt.Tooltip(f"{name}:Q", title=title, format=".4f") for name, title in numbers)],
     )
     x = alt.X("low:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
     span = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q")
@@ -107,4 +98,5 @@ def reliability(figures: Mapping[str, Any]) -> Drawing:
         shape=alt.Shape("what:N", scale=alt.Scale(domain=domain)),
         tooltip=_tooltips("what", p=".3f", real=".3f", interactions=","),
     )
-    return alt.layer(_diagonal(x, y, ("p", "real")), lines)
+    diagonal = _chart([{"p": end, "real": end} for end in (0.0, 1.0)])
+    return alt.layer(diagonal.mark_line(strokeDash=[4, 4], color=SOFT, tooltip=None).encode(x=x, y=y), lines)

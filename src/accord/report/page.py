@@ -37,8 +37,6 @@ SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
 
 @dataclass(frozen=True)
 class Fact:
-    """A number with a label."""
-
     label: str
     value: str
     note: str = ""
@@ -73,8 +71,6 @@ class Chart:
 
 
 class Section:
-    """A section of the page with its heading."""
-
     def __init__(self, title: str, lead: str = "", folded: bool = False) -> None:
         self.title, self.lead, self.folded = title, lead, folded
         self.blocks: list[dict[str, Any]] = []
@@ -120,8 +116,6 @@ class Section:
 
 @dataclass
 class Page:
-    """A report."""
-
     title: str
     lead: str = ""
     sections: list[Section] = field(default_factory=list)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from accord.data.csr import IntArray
+from accord.data.csr import Floats, IntArray
 from accord.errors import InputError
 from accord.evaluation.evaluate import Evaluation
 from accord.evaluation.significance import Comparison, compare_to, interval_of_means
@@ -21,8 +20,6 @@ from accord.recommender.recommender import Recommender
 SAMPLE = 5_000  # users whose recommendations are counted: enough for shares to the percent
 MOST_SECONDS = 30  # EASE is fitted as a baseline if it takes no longer
 EASE = ("ease", "sparse-ease")  # the second where the first is too large
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -119,12 +116,8 @@ def baselines(runs: Sequence[Entry], ks: Sequence[int]) -> list[Entry]:
     """Popularity, and for a single run the first EASE that is quick, unless they are among the runs."""
     first, models = runs[0].recommender, {one.recommender.run.config.model for one in runs}
     shape = Shape.of(first.train)
-    quick = [
-        name
-        for name in EASE
-        if can_hold(name, shape.num_items) and cost_of(name, {}, shape).fit <= MOST_SECONDS and len(runs) == 1
-    ]
-    names = ["popularity", *quick[:1]]
+    quick = [name for name in EASE if can_hold(name, shape.num_items) and cost_of(name, {}, shape).fit <= MOST_SECONDS]
+    names = ["popularity", *(quick[:1] if len(runs) == 1 else [])]
     return [fit_baseline(name, first, ks) for name in names if name not in models]
 
 

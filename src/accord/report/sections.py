@@ -1,4 +1,4 @@
-"""Sections of a report of runs: members and votes, and recommendations."""
+"""Sections of a report of runs: members and votes, recommendations and what they are like besides accurate."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 import torch
 
-from accord.data.csr import IntArray, gini
+from accord.data.attributes import Attributes, unit
+from accord.data.csr import Floats, IntArray, gini
+from accord.errors import InputError
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from accord.recommender.top_n import AGREES
-from accord.report.beyond import beyond_accuracy, described
 from accord.report.page import Section
-from accord.report.runs import SAMPLE, Entry, Floats, Runs, sample_users
+from accord.report.runs import SAMPLE, Entry, Runs, sample_users
 from accord.report.tables import Cell, Table
 
 ASKED = 500  # users: enough for shares to the percent
@@ -54,21 +56,18 @@ def members(runs: Runs, section: Section) -> None:
                 "Scores are standardised for each user and added with these weights, which were not chosen on the test."
             )
             section.table(Table(title, member_columns(metrics), tuple(member_rows(voting)), (note,)))
-            shares = agreement(one.recommender, runs.k)
-            if len(shares) > 2:
-                section.text(_agreement_text(shares, runs.k))
+            none, *some = agreement(one.recommender, runs.k)
+            if (total := len(some)) > 1:
+                counts = ", ".join(f"{some[number - 1]:.0%} of {number}" for number in range(total - 1, 0, -1))
+                section.text(
+                    f"Agreement: of the {runs.k} items recommended to a user, {some[-1]:.0%} are in the top {AGREES} "
+                    f"of all {total} members, {counts} and {none:.0%} of none."
+                )
         if others:
             title, note = f"Tried by {one.name}, without a vote", "These did not improve the validation metric."
             section.table(Table(title, member_columns(metrics), tuple(member_rows(others)), (note,)), title)
         for note in metrics.get("notes", ()) if entries else ():
             section.note(note)
-
-
-def _agreement_text(shares: Floats, k: int) -> str:
-    total = len(shares) - 1
-    counts = [f"{shares[number]:.0%} of {number}" for number in range(total - 1, 0, -1)]
-    listed = ", ".join([f"{shares[total]:.0%} are in the top {AGREES} of all {total} members", *counts])
-    return f"Agreement: of the {k} items recommended to a user, {listed} and {shares[0]:.0%} of none."
 
 
 def agreement(recommender: Recommender, k: int) -> Floats:
@@ -98,6 +97,49 @@ def recommendations(runs: Runs, section: Section) -> None:
         section.table(_most(one, title), title)
 
 
+def beyond_accuracy(recommender: Recommender, lists: pa.Table) -> dict[str, float]:
+    """Of lists, a row for each user and item: the share of the items that are in any; their novelty, the mean of -log2
+    of an item's share of the users, in bits; the mean popularity of what is recommended, and of what the log has; and,
+    where items have attributes, the mean cosine of two items of a list by these."""
+    train, items = recommender.train, recommender.items.rows(lists.column("item"))
+    popularity, users = train.popularity(), max(1, int((train.counts > 0).sum()))
+    result = {
+        "coverage": len(np.unique(items)) / len(recommender.items),
+        "novelty": float(-np.log2(np.maximum(popularity[items], 0.5) / users).mean()),
+        "popularity": float(popularity[items].mean()),
+        "popularity of the log": float(popularity @ popularity / max(1, popularity.sum())),
+    }
+    attributes = _attributes(recommender)
+    if attributes is not None:
+        owners = np.unique(recommender.users.rows(lists.column("user")), return_inverse=True)[1]
+        rows = attributes[items]
+        total = sp.csr_matrix((np.ones(len(items)), (owners, np.arange(len(items))))) @ rows
+        sizes, same = np.bincount(owners), np.bincount(owners, np.asarray(rows.multiply(rows).sum(1)).ravel())
+        alike = np.asarray(total.multiply(total).sum(1)).ravel() - same
+        several = sizes > 1
+        result["similarity"] = float((alike[several] / (sizes * (sizes - 1))[several]).mean()) if several.any() else 0.0
+    return result
+
+
+def described(figures: dict[str, float], k: int) -> str:
+    """One sentence."""
+    alike = f"; similarity within a list {figures['similarity']:.3f}" if "similarity" in figures else ""
+    return (
+        f"lists of {k}: coverage {figures['coverage']:.1%}, novelty {figures['novelty']:.2f} bits, popularity "
+        f"{figures['popularity']:,.1f} interactions an item (the log: {figures['popularity of the log']:,.1f}){alike}"
+    )
+
+
+def _attributes(recommender: Recommender) -> Any:
+    """[I, F] with rows of length 1, of all columns but the title; None: there are none that some items share."""
+    info = recommender.item_info
+    try:
+        named = None if info is None else Attributes.of(info.select([n for n in info.column_names if n != "title"]))
+    except InputError:
+        return None
+    return None if named is None else unit(named.matrix)
+
+
 def top_tenth(counts: IntArray, popularity: IntArray) -> float:
     """Share of the counts that the most popular tenth of the items has."""
     order = np.argsort(popularity, kind="stable")
@@ -125,7 +167,6 @@ def _most(one: Entry, title: str) -> Table:
 
 
 def new_items(runs: Runs, section: Section) -> None:
-    """Items that were held out whole."""
     for one in runs.runs:
         if (result := one.recommender.metrics.get("new_items")) is not None:
             rows = tuple((name, value) for name, value in result["recall@20"].items())

@@ -65,8 +65,6 @@ class Rules:
 
 
 class Guard:
-    """Middleware around the application."""
-
     def __init__(self, app: ASGIApp, rules: Rules, meters: Meters) -> None:
         self.app, self.rules, self.meters = app, rules, meters
         self.requests = 0  # that have arrived completely and are not answered yet
@@ -190,8 +188,6 @@ class Guard:
 
 
 class Meters:
-    """The metrics of one server, in a registry of its own."""
-
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)

@@ -40,13 +40,8 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError(Argument("port", port), " is not a port; give a number from 0 to 65535.") from None
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot listen on {host} port {port} ({reason}); give another ",
-            Argument("host"),
-            " or ",
-            Argument("port"),
-            ".",
-        ) from None
+        why = f"cannot listen on {host} port {port} ({reason}); give another "
+        raise InputError(why, Argument("host"), " or ", Argument("port"), ".") from None
     # otherwise the body of an answer waits 40 ms, until the client acknowledges its headers
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
@@ -74,17 +69,11 @@ def serve(
     """Serve until a signal arrives; the exit code is 0, or 130 after Ctrl-C."""
     if not is_loopback(host):
         if token is None:
-            raise InputError(
-                Argument("host", host),
-                " lets other machines connect, so it needs a token: set ACCORD_TOKEN, and let clients send"
-                " 'Authorization: Bearer TOKEN'.",
-            )
+            how = "set ACCORD_TOKEN, and let clients send 'Authorization: Bearer TOKEN'."
+            raise InputError(Argument("host", host), f" lets other machines connect, so it needs a token: {how}")
         if len(token) < MIN_TOKEN_LENGTH:
-            raise InputError(
-                "the token is too short to be safe: for ",
-                Argument("host", host),
-                f" give {MIN_TOKEN_LENGTH} characters or more, for example from `openssl rand -hex 16`.",
-            )
+            how = f" give {MIN_TOKEN_LENGTH} characters or more, for example from `openssl rand -hex 16`."
+            raise InputError("the token is too short to be safe: for ", Argument("host", host), how)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="accord: %(message)s")
     log.setLevel(logging.INFO)
     for library in ("uvicorn.error", "asyncio"):  # a line for each bad request could fill a disk

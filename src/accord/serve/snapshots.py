@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +88,10 @@ class Snapshot:
         raise InputError(f"{folder} changed again and again while it was read; try again when training has ended.")
 
     def user_row(self, user: Id) -> int:
-        row = self.user_rows.get(str(user))
-        if row is None:
-            raise ApiError(404, "unknown_user", f"no user {user!r} was in the training data.")
-        return row
+        return _row("user", user, self.user_rows)
 
     def item_row(self, item: Id) -> int:
-        row = self.item_rows.get(str(item))
-        if row is None:
-            raise ApiError(404, "unknown_item", f"no item {item!r} was in the training data.")
-        return row
+        return _row("item", item, self.item_rows)
 
     def item(self, row: int) -> Answer:
         return {"item": self.item_ids[row], "title": self.titles[row]}
@@ -174,11 +169,9 @@ class Snapshot:
         """The items of a user, the most probably real first, each with the probability of a real preference."""
         row = self.user_row(user)
         part = slice(self.seen.ptr[row], self.seen.ptr[row + 1])
-        p_real = [None] * len(self.seen.items[part]) if self.p_real is None else self.p_real[part].tolist()
-        entries = [
-            {**self.item(item), "p_real": value}
-            for item, value in zip(self.seen.items[part].tolist(), p_real, strict=True)
-        ]
+        items = self.seen.items[part].tolist()
+        p_real = [None] * len(items) if self.p_real is None else self.p_real[part].tolist()
+        entries = [{**self.item(item), "p_real": value} for item, value in zip(items, p_real, strict=True)]
         entries.sort(key=lambda entry: -(entry["p_real"] or 0.0))
         return {"user": self.user_ids[row], "items": entries}
 
@@ -204,6 +197,13 @@ class Snapshot:
             "has_p_real": self.p_real is not None,
             "loaded_at": round(self.loaded_at, 3),
         }
+
+
+def _row(kind: str, id_: Id, rows: Mapping[str, int]) -> int:
+    row = rows.get(str(id_))
+    if row is None:
+        raise ApiError(404, f"unknown_{kind}", f"no {kind} {id_!r} was in the training data.")
+    return row
 
 
 def _ids(ids: IdMap) -> tuple[list[Id], dict[str, int]]:
@@ -254,14 +254,11 @@ class Holder:
     """A request reads `snapshot` once and uses it to its end, so replacing it is one assignment."""
 
     def __init__(self, folder: Path, meters: Meters, allow_imports: bool = False, refusals: Path | None = None) -> None:
-        self.folder, self.meters, self._allow_imports = folder, meters, allow_imports
-        self._lock = asyncio.Lock()
+        self.folder, self.meters = folder, meters
+        self._lock, self._load = asyncio.Lock(), partial(Snapshot.load, folder, allow_imports)
         self.snapshot = self._load()
         self.refusals = Refusals(refusals)  # whatever run is served
         self.meters.loaded.set(self.snapshot.loaded_at)
-
-    def _load(self) -> Snapshot:
-        return Snapshot.load(self.folder, self._allow_imports)
 
     @property
     def is_reloading(self) -> bool:

@@ -71,6 +71,9 @@ class Progress:
     plan: str | None = None  # of a search, once: what it tries, and about how long that takes
 
 
+Watch = Callable[[Progress], None] | None  # is called as it goes
+
+
 @dataclass
 class TrainState:
     """Everything besides weights and optimiser that a resumed run needs."""
@@ -130,7 +133,7 @@ class Trainer:
         stopping: Stopping | None,
         stage: str,
         *,
-        watch: Callable[[Progress], None] | None = None,
+        watch: Watch = None,
         each_epoch: Callable[[int], None] | None = None,
         checkpoint: Path | None = None,
         identity: str = "",

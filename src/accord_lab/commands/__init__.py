@@ -7,10 +7,9 @@ from importlib.util import find_spec
 import typer
 
 from accord.cli.options import with_groups
-from accord_lab.commands.bars import bars, exposure
-from accord_lab.commands.labels import labels
 from accord_lab.commands.leaderboard import injected, leaderboard, partners
 from accord_lab.commands.reproduce import reproduce
+from accord_lab.commands.studies import bars, exposure, labels
 from accord_lab.commands.verify import verify
 
 if find_spec("matplotlib") is None:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from accord.cli.options import Cluster, Device, parse_numbers
 from accord.errors import InputError
@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
     Options = Callable[[], dict[str, Any]]
 
-Datasets = Annotated[
-    list[str] | None, typer.Argument(help="named datasets, files or folders; those available if not given")
-]
-Models = Annotated[str | None, typer.Option(help="models, separated by commas")]
-Methods = Annotated[str | None, typer.Option(help="methods, separated by commas; all if not given")]
-Tune = Annotated[int, typer.Option(help="tuning trials for each row first, chosen by validation NDCG@20; 0: defaults")]
+Datasets = Annotated[list[str] | None, Argument(help="named datasets, files or folders; those available if not given")]
+Models = Annotated[str | None, Option(help="models, separated by commas")]
+Methods = Annotated[str | None, Option(help="methods, separated by commas; all if not given")]
+Tune = Annotated[int, Option(help="tuning trials for each row first, chosen by validation NDCG@20; 0: defaults")]
 
 
 @dataclass(frozen=True)
@@ -35,15 +33,13 @@ class Making:
     epochs: Epochs = None
     device: Device = "auto"
     cluster: Cluster = None
-    processes: Annotated[int, typer.Option(min=1, help="rows that train at once, which may share a GPU")] = 1
-    out: Annotated[Path, typer.Option(help="folder of the page and raw results")] = Path("runs/leaderboard")
+    processes: Annotated[int, Option(min=1, help="rows that train at once, which may share a GPU")] = 1
+    out: Annotated[Path, Option(help="folder of the page and raw results")] = Path("runs/leaderboard")
     reuse: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="reuse finished runs of another --out; may be given more than once"),
+        Option("--from", help="reuse finished runs of another --out; may be given more than once"),
     ] = None
-    render_only: Annotated[bool, typer.Option("--render-only", help="only write the page again, from the results")] = (
-        False
-    )
+    render_only: Annotated[bool, Option("--render-only", help="only write the page again, from the results")] = False
 
     def show(
         self, page: Any, datasets: list[str] | None, usual: tuple[str, ...], seeds: int, tune: int, choice: Options
@@ -96,8 +92,8 @@ def injected(
     datasets: Datasets = None,
     models: Models = None,
     methods: Methods = None,
-    kinds: Annotated[str, typer.Option(help="uniform, popularity, user")] = "uniform,popularity,user",
-    rates: Annotated[str, typer.Option(help="shares of the training pairs that are noise")] = "0.1,0.2,0.3,0.4",
+    kinds: Annotated[str, Option(help="uniform, popularity, user")] = "uniform,popularity,user",
+    rates: Annotated[str, Option(help="shares of the training pairs that are noise")] = "0.1,0.2,0.3,0.4",
     seeds: Seeds = 5,
     tune: Tune = 16,
     *,
@@ -115,8 +111,8 @@ def injected(
 
 def partners(
     datasets: Datasets = None,
-    model: Annotated[str, typer.Option(help="model that is trained with each partner")] = "gmf",
-    partners: Annotated[str, typer.Option(help="models of the frozen partner")] = "mf,ease,item-knn,ials",
+    model: Annotated[str, Option(help="model that is trained with each partner")] = "gmf",
+    partners: Annotated[str, Option(help="models of the frozen partner")] = "mf,ease,item-knn,ials",
     seeds: Seeds = 3,
     *,
     making: Making,

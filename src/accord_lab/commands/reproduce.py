@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from accord.cli.options import Cluster, Deterministic, Device
 from accord.errors import InputError, unknown
@@ -21,22 +21,20 @@ NAMES = "overall, ablation, selection, curves, agreement, posterior, grid, or al
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help=NAMES)],
-    dataset: Annotated[str | None, typer.Option(help="datasets, separated by commas; all available by default")] = None,
-    model: Annotated[str | None, typer.Option(help="models, separated by commas; the paper's if not given")] = None,
-    method: Annotated[str | None, typer.Option(help="methods, separated by commas; the paper's if not given")] = None,
-    protocol: Annotated[str, typer.Option(help="published or corrected")] = "published",
+    name: Annotated[str, Argument(help=NAMES)],
+    dataset: Annotated[str | None, Option(help="datasets, separated by commas; all available by default")] = None,
+    model: Annotated[str | None, Option(help="models, separated by commas; the paper's if not given")] = None,
+    method: Annotated[str | None, Option(help="methods, separated by commas; the paper's if not given")] = None,
+    protocol: Annotated[str, Option(help="published or corrected")] = "published",
     seeds: Annotated[
-        int | None, typer.Option(help="runs of each cell, with seeds 2019, 2020, …; 3, or 10 for the leaderboard")
+        int | None, Option(help="runs of each cell, with seeds 2019, 2020, …; 3, or 10 for the leaderboard")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="passes over the data, instead of the paper's")] = None,
+    epochs: Annotated[int | None, Option(help="passes over the data, instead of the paper's")] = None,
     deterministic: Deterministic = False,
     device: Device = "auto",
     cluster: Cluster = None,
-    out: Annotated[Path, typer.Option(help="folder of the pages and raw results")] = Path("runs/reproduction"),
-    render_only: Annotated[
-        bool, typer.Option("--render-only", help="only write the pages again, from the results")
-    ] = False,
+    out: Annotated[Path, Option(help="folder of the pages and raw results")] = Path("runs/reproduction"),
+    render_only: Annotated[bool, Option("--render-only", help="only write the pages again, from the results")] = False,
 ) -> None:
     """The paper's tables and figures from real data, its values next to ours. Continues where it was interrupted.
 

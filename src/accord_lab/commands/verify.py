@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from accord.cli.options import AllowImports, Device
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="folder of pages and raw results, as docs/reproduction")],
-    training: Annotated[bool, typer.Option(help="train one cell of each table anew")] = True,
+    folder: Annotated[Path, Argument(help="folder of pages and raw results, as docs/reproduction")],
+    training: Annotated[bool, Option(help="train one cell of each table anew")] = True,
     device: Device = "auto",
     allow_imports: AllowImports = False,
 ) -> None:

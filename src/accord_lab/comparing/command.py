@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from accord.cli import options as o
 from accord.errors import InputError
 
-Seeds = Annotated[int, typer.Option(help="runs of each row, with seeds 2019, 2020, …")]
-Epochs = Annotated[int | None, typer.Option(help="passes over the training data, at most")]
+Seeds = Annotated[int, Option(help="runs of each row, with seeds 2019, 2020, …")]
+Epochs = Annotated[int | None, Option(help="passes over the training data, at most")]
 
 
 @contextmanager
@@ -50,25 +50,23 @@ def show(parts: Iterable[Any], wanted: Callable[[str], bool] = bool) -> None:
 def compare(
     data: o.DataArgument,
     *,
-    models: Annotated[str, typer.Option(help="models, separated by commas")] = "gmf",
-    methods: Annotated[str, typer.Option(help="methods, separated by commas")] = "normal,deca,deca-p",
+    models: Annotated[str, Option(help="models, separated by commas")] = "gmf",
+    methods: Annotated[str, Option(help="methods, separated by commas")] = "normal,deca,deca-p",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="an option, or several values of it: method.c1=1,10")
+        list[str] | None, Option("--set", help="an option, or several values of it: method.c1=1,10")
     ] = None,
     seeds: Seeds = 3,
-    tune: Annotated[int, typer.Option(help="tuning trials for each row first, chosen by validation NDCG@20")] = 0,
-    baseline: Annotated[str | None, typer.Option(help="the row that the others are tested against")] = None,
-    protocol: Annotated[str, typer.Option(help="published or corrected")] = "corrected",
+    tune: Annotated[int, Option(help="tuning trials for each row first, chosen by validation NDCG@20")] = 0,
+    baseline: Annotated[str | None, Option(help="the row that the others are tested against")] = None,
+    protocol: Annotated[str, Option(help="published or corrected")] = "corrected",
     epochs: Epochs = None,
     deterministic: o.Deterministic = False,
     device: o.Device = "auto",
     cluster: o.Cluster = None,
     log: o.WeightedLog,
     splitting: o.Splitting,
-    out: Annotated[Path | None, typer.Option(help="folder of the results; runs/DATA-compare if not given")] = None,
-    render_only: Annotated[
-        bool, typer.Option("--render-only", help="only write the tables again, from the results")
-    ] = False,
+    out: Annotated[Path | None, Option(help="folder of the results; runs/DATA-compare if not given")] = None,
+    render_only: Annotated[bool, Option("--render-only", help="only write the tables again, from the results")] = False,
 ) -> None:
     """Compare models and methods, with popularity and EASE among them. Continues where it was interrupted."""
     check_counts(seeds, tune)

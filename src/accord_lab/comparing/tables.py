@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from accord.comparing.compare import Cell, Request, keys_of, users_of
-from accord.comparing.results import Results
+from accord.comparing.results import PerUser, Results
 from accord.errors import Argument, InputError
 from accord.evaluation.significance import Comparison, compare_to
 from accord.report.accuracy import dots, verdict
 from accord.report.page import Page
-from accord.report.runs import Floats, Interval
+from accord.report.runs import Interval
 from accord.report.tables import Table, p_text
-from accord_lab.numbers import mean_sd
+from accord_lab.names import mean_sd
 from accord_lab.writing import only_columns, write_all
 
 OTHER_K = re.compile(r"@(?!(10|20)\b)")  # metrics at other K are folded
@@ -88,12 +88,7 @@ def described(request: Request) -> str:
 
 
 def write_comparison(
-    path: Path,
-    name: str,
-    lead: str,
-    tables: Sequence[Table],
-    per_user: Mapping[str, Mapping[str, Floats]],
-    command: str,
+    path: Path, name: str, lead: str, tables: Sequence[Table], per_user: Mapping[str, PerUser], command: str
 ) -> Path:
     """`per_user` has for each metric and row the values of seeds and users [S, N]; the last metric ranks the rows."""
     page = Page(f"Comparison on {name}", lead)

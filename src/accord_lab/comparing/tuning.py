@@ -89,11 +89,8 @@ def tuned(request: Request, cells: Sequence[Cell], trials: int, results: Results
             continue
         keys = [keys_of(trial, one)[0] for one in tries]
         if not scores.keys() >= {*keys}:
-            raise InputError(
-                f"{results.file} lacks trials of '{cell.name}'; run the command without ",
-                Argument("render_only", True),
-                ".",
-            )
+            why = f"{results.file} lacks trials of '{cell.name}'; run the command without "
+            raise InputError(why, Argument("render_only", True), ".")
         values = [scores[key] for key in keys]
         best.append(cell if values[0] is None else tries[int(np.argmax(values))])
     return best

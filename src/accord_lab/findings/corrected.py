@@ -12,8 +12,7 @@ from accord_lab.findings.raw import DATASETS, Raw, table
 from accord_lab.leaderboards import leaderboard
 from accord_lab.leaderboards.leaderboard import SIGNIFICANT, Board, Row
 from accord_lab.leaderboards.oracle import SETTINGS
-from accord_lab.names import display_name
-from accord_lab.numbers import p_value, percent, percent_span, short, span
+from accord_lab.names import display_name, p_value, percent, percent_span, short, span
 
 FOLDER = "corrected"
 
@@ -141,14 +140,6 @@ def _noise(rows: Iterable[Row], figure: str) -> list[float]:
     return [float(values.mean()) for row in rows if (values := row.noise(figure)) is not None]
 
 
-PARTS_OF_PAGE = {
-    "oracle": oracle,
-    "budget": budget,
-    "default": default,
-    "gains": gains,
-    "best-rows": best_rows,
-    "detection": detection,
-    "why": curve_ends,
-    "injected": detected,
-    "costs": costs,
-}
+PARTS_OF_PAGE = {part.__name__: part for part in (oracle, budget, default, gains, detection, costs)} | {
+    "best-rows": best_rows, "why": curve_ends, "injected": detected,
+}  # fmt: skip

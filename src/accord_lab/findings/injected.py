@@ -10,8 +10,7 @@ from accord_lab.findings.raw import table
 from accord_lab.leaderboards.injected import KIND_NAMES, NoiseRuns, RowKey, Where, read_runs
 from accord_lab.leaderboards.leaderboard import row_name
 from accord_lab.leaderboards.noise_conditions import CLEAN
-from accord_lab.names import display_name
-from accord_lab.numbers import percent_span, span, standard_deviation
+from accord_lab.names import display_name, percent_span, span, standard_deviation
 
 SHOWN = ("normal", "deca", "deca-p")
 

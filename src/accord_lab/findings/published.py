@@ -14,8 +14,7 @@ from accord.comparing.results import read_lines
 from accord.protocol import preset_values
 from accord_lab.findings.raw import Raw, cell_name, claim, table
 from accord_lab.methods.baselines import WBPRRules
-from accord_lab.names import METHODS, MODELS, display_name
-from accord_lab.numbers import percent, short, standard_deviation
+from accord_lab.names import METHODS, MODELS, display_name, percent, short, standard_deviation
 from accord_lab.paper.accuracy_tables import (
     RELEASED,
     Published,
@@ -282,11 +281,4 @@ def curve_ends(folder: Path) -> str:
     return table(("data", "Normal, its end against its best", *against), rows) + "\n" + explains
 
 
-PARTS_OF_PAGE = {
-    "agreement": agreement,
-    "differences": differences,
-    "overall": overall,
-    "rules": rules,
-    "grid": grid,
-    "ablation": ablation,
-}
+PARTS_OF_PAGE = {part.__name__: part for part in (agreement, differences, overall, rules, grid, ablation)}

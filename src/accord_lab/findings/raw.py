@@ -13,8 +13,7 @@ from accord.comparing.compare import Cell
 from accord.comparing.results import Results
 from accord.errors import InputError
 from accord.report.tables import Table
-from accord_lab.names import display_name
-from accord_lab.numbers import Floats
+from accord_lab.names import Floats, display_name
 from accord_lab.writing import markdown
 
 DATASETS = ("ml-100k", "modcloth", "adressa")

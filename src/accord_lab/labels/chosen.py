@@ -7,17 +7,16 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import ttest_1samp
 
-from accord.data.csr import Csr
+from accord.data.csr import Csr, IntArray
 from accord.data.interactions import Dataset
 from accord.evaluation.noise import auc
 from accord.posteriors.estimate import Estimate, estimate, next_labels, uncertainty
 from accord.report.tables import Table
 from accord_lab.labels.draws import FIRST_DRAW
 from accord_lab.labels.study import SIGNIFICANT, Line, add_missing, grouped, require_labels, spread
-from accord_lab.numbers import mean_sd
+from accord_lab.names import mean_sd
 from accord_lab.writing import page_of_lines
 
 NAME, TITLE = "chosen", "Labels that the audit asks for"
@@ -33,7 +32,7 @@ NOTE = (
 
 def run(data: Dataset, draws: int, folder: Path, say: Callable[[str], None] = print) -> list[Line]:
     """One line per draw; finished draws are not repeated."""
-    require_labels(data, "train")
+    require_labels(data)
 
     def make(missing: list[Line]) -> Iterator[Line]:
         train = data.training_csr()
@@ -50,7 +49,7 @@ def _judged_draw(train: Csr, draw: int) -> Line:
     judged = order[len(order) // 2 :]
     start, others = order[:START], order[START : len(order) // 2]
 
-    def with_labels_of(rows: npt.NDArray[np.int64]) -> tuple[Estimate, float]:
+    def with_labels_of(rows: IntArray) -> tuple[Estimate, float]:
         label = np.full(len(truth), np.nan)
         label[rows] = truth[rows]
         estimated = estimate(train, label)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from accord.data.interactions import Dataset, Interactions
-from accord_lab.numbers import Floats
+from accord_lab.names import Floats
 
 By = Literal["random", "users", "popular", "one-class", "few", "wrong"]
 FIRST_DRAW = 1000  # the random seed of draw 0

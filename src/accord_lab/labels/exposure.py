@@ -10,11 +10,10 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from accord.data.csr import Csr
+from accord.data.csr import Bools, Csr, Rows
 from accord.data.interactions import Dataset
 from accord.data.load import load_whole
 from accord.errors import InputError
@@ -24,7 +23,7 @@ from accord.posteriors.estimate import estimate
 from accord.report.tables import Table
 from accord.training.plan import find_device
 from accord_lab.labels.study import Line, add_missing, grouped, spread
-from accord_lab.numbers import Floats
+from accord_lab.names import Floats
 from accord_lab.pair_scores import pair_scores
 from accord_lab.writing import page_of_lines
 
@@ -44,7 +43,6 @@ NOTE = (
     "Penalties, options and epochs are chosen by AUC on the validation. IPS: propensities by naive Bayes from the "
     "exposure. Doubly robust: what MF says stands for unknown ratings. All but Accord's rows by formula."
 )
-Rows = npt.NDArray[np.integer[Any]]
 Scores = dict[tuple[str, bool], Floats]  # of the random pairs, by name and whether it learns from the exposure
 
 
@@ -56,7 +54,7 @@ class Exposure:
     chosen: Csr  # the log's pairs, with labels
     users: Rows  # of the random pairs, as rows of the log
     items: Rows
-    real: npt.NDArray[np.bool_]
+    real: Bools
     part: Rows
 
     def drawn(self, draw: int) -> Exposure:

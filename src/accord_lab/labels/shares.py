@@ -23,12 +23,11 @@ from accord.posteriors.estimate import Estimate, estimate
 from accord.protocol import CORRECTED
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Table
-from accord_lab import charts
+from accord_lab import drawing
 from accord_lab.labels.draws import DESCRIPTIONS, By, drawn_labels, with_train_labels, without_labels
 from accord_lab.labels.study import Line, add_missing, grouped, require_labels, spread
 from accord_lab.leaderboards.oracle import evaluate_weighted_ease
-from accord_lab.names import display_name
-from accord_lab.numbers import Floats
+from accord_lab.names import Floats, display_name
 from accord_lab.writing import Figure, write_all
 
 NAME, TITLE = "labels", "What a few labels are worth"
@@ -92,10 +91,9 @@ def run(
     budget: float = BUDGET, say: Callable[[str], None] = print, truth: Truth | None = None,
 ) -> list[Line]:  # fmt: skip
     """One line per draw; finished draws are not repeated.
-
     `truth`: a rule of what is real that EASE on real ones uses, and by which a second AUC is taken; None: the labels.
     """
-    require_labels(data, "train")
+    require_labels(data)
     keys = [
         {"dataset": data.name, "share": share, "by": way, "draw": draw, "budget": budget}
         for way in by
@@ -117,12 +115,9 @@ def _baselines(data: Dataset, truth: Truth | None, device: str, budget: float) -
     bare = without_labels(data)
     consensus = fit(bare, device=device, options={"model.budget": budget}, refit=False)
     on_real = _ease_on_real(bare, Truth.of(data) if truth is None else truth)
-    return Baselines(consensus, _tuned_ease(bare, device), *on_real)
-
-
-def _tuned_ease(data: Dataset, device: str) -> Recommender:
-    tried = [fit(data, "ease", options={"model.l2": l2}, device=device, refit=False) for l2 in PENALTIES]
-    return max(tried, key=lambda one: one.metrics["runs"][0].get("valid_ndcg@20", 0.0))
+    tried = [fit(bare, "ease", options={"model.l2": l2}, device=device, refit=False) for l2 in PENALTIES]
+    ease = max(tried, key=lambda one: one.metrics["runs"][0].get("valid_ndcg@20", 0.0))
+    return Baselines(consensus, ease, *on_real)
 
 
 def _ease_on_real(data: Dataset, truth: Truth) -> tuple[Evaluation, float]:
@@ -205,7 +200,9 @@ def tables(lines: Sequence[Line]) -> list[Table]:
     by_rule: dict[str, list[tuple[str, ...]]] = {}
     for draws in fair:
         if judged := [line for line in draws if "truth" in line]:
-            by_rule.setdefault(judged[0]["truth"], []).append(_truth_row(judged))
+            spreads = (spread(judged, f"truth_{key}") for key in JUDGED[:3])
+            row = _data(judged[0]), _labelled(judged[0]), str(len(judged)), *spreads
+            by_rule.setdefault(judged[0]["truth"], []).append(row)
     made = [
         Table(TITLE, HEADS, tuple(map(_row, fair))),
         *(
@@ -229,11 +226,6 @@ def _row(draws: Sequence[Line]) -> tuple[str, ...]:
         *(_data(first), _labelled(first), spread(draws, "auc"), *means, spread(used, "ece") if used else ""),
         *(spread(draws, "ndcg@20"), *fixed, share, f"{better} of {len(draws)}"),
     )
-
-
-def _truth_row(draws: Sequence[Line]) -> tuple[str, ...]:
-    spreads = (spread(draws, f"truth_{key}") for key in JUDGED[:3])
-    return _data(draws[0]), _labelled(draws[0]), str(len(draws)), *spreads
 
 
 def _hard_row(draws: Sequence[Line]) -> tuple[str, ...]:
@@ -270,7 +262,7 @@ def figures(lines: Sequence[Line]) -> list[Figure]:
                 for key, title, levels in PANELS
             }
             title = f"{display_name(name)}: what labels are worth, by their share"
-            made.append(charts.by_share(f"{NAME}-{name}.svg", title, panels))
+            made.append(drawing.by_share(f"{NAME}-{name}.svg", title, panels))
     return made
 
 
@@ -280,7 +272,6 @@ def _by_share(lines: Sequence[Line], by: str, key: str) -> dict[float, list[floa
 
 
 def render(folder: Path) -> list[Table]:
-    """Write the page from the raw results alone."""
     lines = read_lines(folder / f"{NAME}.jsonl")
     made = tables(lines)
     write_all(folder, NAME, [*made[:1], *figures(lines), *made[1:]], [NOTE], TITLE)

@@ -10,15 +10,15 @@ from accord.comparing.results import keep_lines, read_lines
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.io.files import only_writer
-from accord_lab.numbers import mean_sd
+from accord_lab.names import mean_sd
 
 Line = dict[str, Any]
 SIGNIFICANT = 0.05  # p of a paired test
 
 
-def require_labels(data: Dataset, *parts: str) -> None:
-    """Refuse data without labels in the named parts."""
-    if any("label" not in getattr(data, part).names for part in parts):
+def require_labels(data: Dataset) -> None:
+    """Refuse data whose training interactions have no labels."""
+    if "label" not in data.train.names:
         raise InputError(f"{data.name} has no labels to draw from; give --labels, as 'rating>=4'.")
 
 

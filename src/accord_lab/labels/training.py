@@ -18,8 +18,8 @@ from accord.fitting import fit
 from accord.report.tables import Table
 from accord.training.plan import FIRST_SEED
 from accord_lab.labels.draws import drawn_labels, with_train_labels
-from accord_lab.labels.study import SIGNIFICANT, Line, add_missing, require_labels, spread
-from accord_lab.numbers import Floats
+from accord_lab.labels.study import SIGNIFICANT, Line, add_missing, grouped, require_labels, spread
+from accord_lab.names import Floats
 from accord_lab.pair_scores import pair_scores
 from accord_lab.writing import page_of_lines
 
@@ -44,9 +44,8 @@ def run(
     models: Sequence[str] = ("gmf", "mf"), methods: Sequence[str] = ("deca", "normal", "tce", "deca-p"),
 ) -> list[Line]:  # fmt: skip
     """One line per run; finished runs are not repeated.
-
     Each seed is trained without labels, and with another draw of a share of them."""
-    require_labels(data, "train")
+    require_labels(data)
     file, seeds = folder / f"{NAME}.jsonl", range(FIRST_SEED, FIRST_SEED + draws)
     lines = []
     for model, method, labels in product(models, methods, ("none", "binary")):
@@ -62,7 +61,6 @@ def run(
 
 
 def labelled(data: Dataset, label: Floats, draw: int) -> Dataset:
-    """The data with labels for a share of the training interactions."""
     return with_train_labels(data, np.where(np.isnan(drawn_labels(data, SHARE, "random", draw)), np.nan, label))
 
 
@@ -85,21 +83,16 @@ def _trained(data: Dataset, method: str, keys: Sequence[Line], device: str) -> I
 
 
 def tables(lines: Sequence[Line]) -> list[Table]:
-    """With and without labels."""
-    cells: dict[tuple[str, str, str], dict[str, Runs]] = {}  # of dataset, model, method: by kind of labels
-    for line in lines:
-        by_labels = cells.setdefault((line["dataset"], line["model"], line["method"]), {})
-        by_labels.setdefault(line["labels"], {})[line["seed"]] = line
     rows: list[tuple[str, ...]] = []
     marked = set()
-    for key, runs in cells.items():
-        if {"none", "binary"} <= {*runs}:
-            difference, change, p, significant = _differences(runs["none"], runs["binary"])
+    for cell in grouped(lines, "dataset", "model", "method"):
+        kinds: list[Runs] = [{one["seed"]: one for one in cell if one["labels"] == kind} for kind in ("none", "binary")]
+        if all(kinds):
+            difference, change, p, significant = _differences(*kinds)
             marked |= {(len(rows), 5)} if significant else set()
-            ndcg, noise = (
-                [spread(runs[kind].values(), name) for kind in ("none", "binary")] for name in ("ndcg@20", "auc")
-            )
-            rows.append((*key, *ndcg, difference, change, p, *noise))
+            ndcg, noise = ([spread(runs.values(), name) for runs in kinds] for name in ("ndcg@20", "auc"))
+            what = (cell[0][name] for name in ("dataset", "model", "method"))
+            rows.append((*what, *ndcg, difference, change, p, *noise))
     return [Table(TITLE, HEADS, tuple(rows), (), frozenset(marked))]
 
 

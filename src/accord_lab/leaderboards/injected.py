@@ -19,15 +19,13 @@ from accord.data.interactions import Dataset
 from accord.errors import InputError, unknown
 from accord.io.files import write_json
 from accord.report.tables import Table
-from accord_lab import charts
+from accord_lab import drawing
 from accord_lab.comparing.tuning import tuned
 from accord_lab.injection import KINDS
-from accord_lab.leaderboards.leaderboard import KS, TRIALS, row_name
+from accord_lab.leaderboards.leaderboard import KS, TRIALS, read_entries, read_page_files, row_name
 from accord_lab.leaderboards.noise_conditions import BUILT_IN, CLEAN, Condition, conditions
-from accord_lab.leaderboards.page_files import read_entries, read_page_files
 from accord_lab.methods import ALL_METHODS
-from accord_lab.names import display_name
-from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
+from accord_lab.names import Floats, display_name, mean_sd, mean_sd_or_none, percent_sd
 from accord_lab.writing import Figure, write_all
 
 NAME = "injected"
@@ -115,7 +113,6 @@ class NoiseRuns:
 
 
 def render(folder: Path) -> list[Table | Figure]:
-    """Write the page from the raw results alone."""
     entries, lines = read_page_files(folder, NAME)
     parts = [part for dataset, runs in read_runs(folder).items() for part in _parts(dataset, runs)]
     devices = {lines[key]["device"] for entry in entries.values() for row in entry["rows"] for key in row["runs"]}
@@ -173,7 +170,7 @@ def _parts(dataset: str, runs: NoiseRuns) -> list[Table | Figure]:
         _table(
             runs,
             "what the noise costs",
-            lambda row, where: _percent(runs.loss(row, where)),
+            lambda row, where: percent_sd(runs.loss(row, where)),
             "NDCG@20 on the clean test, relative to the same model, method and seed trained without the noise: mean ± "
             "standard deviation over seeds. Both rank the same items: the noise is removed from both lists, like seen "
             "items. Otherwise noise would help, since none of it is in the test and there are fewer items to rank.",
@@ -183,10 +180,10 @@ def _parts(dataset: str, runs: NoiseRuns) -> list[Table | Figure]:
     if len({rate for _, rate in runs.noises}) > 1:
         file, panels = f"{NAME}-{dataset}", _panels(runs, lambda row, where: runs.noise(row, where, "auc"))
         title = f"{runs.title}: how well the injected noise is detected"
-        parts.append(charts.by_rate(f"{file}-auc.svg", title, "AUC", panels, 0.5, "The grey line is chance."))
+        parts.append(drawing.by_rate(f"{file}-auc.svg", title, "AUC", panels, 0.5, "The grey line is chance."))
         title, panels = f"{runs.title}: what the injected noise costs", _panels(runs, lambda *at: 100 * runs.loss(*at))
         caption = "Relative to the same model and method trained without the noise."
-        parts.append(charts.by_rate(f"{file}-loss.svg", title, "change of NDCG@20, %", panels, 0.0, caption))
+        parts.append(drawing.by_rate(f"{file}-loss.svg", title, "change of NDCG@20, %", panels, 0.0, caption))
     return parts
 
 
@@ -206,14 +203,9 @@ def _table(
     return Table(f"{runs.title}: {title}", ("what", *([first[0]] if first else []), *heads), tuple(body), (note,))
 
 
-def _percent(values: Floats) -> str:
-    sd = f" ± {values.std(ddof=1):.1%}" if len(values) > 1 else ""
-    return f"{values.mean():+.1%}{sd}"
-
-
-def _panels(runs: NoiseRuns, figure: Callable[[RowKey, Where], Floats | None]) -> charts.RatePanels:
+def _panels(runs: NoiseRuns, figure: Callable[[RowKey, Where], Floats | None]) -> drawing.RatePanels:
     """Curves over the rate, by model and kind: popularity and EASE in every panel, other solved models in one."""
-    panels: charts.RatePanels = {}
+    panels: drawing.RatePanels = {}
     learned = {model: [row for row in runs.rows if row[0] == model] for model, method in runs.rows if method}
     always = [row for row in runs.rows if row[0] in ALWAYS]
     solved = [row for row in runs.rows if not row[1] and row not in always]

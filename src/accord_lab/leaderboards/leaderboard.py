@@ -16,20 +16,19 @@ import numpy as np
 from accord.comparing.compare import ALWAYS, Cell, Line, Request, cells_of, compare, keys_of
 from accord.comparing.results import Results, run_key
 from accord.data.interactions import Dataset
+from accord.errors import InputError
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.significance import Comparison, compare_to, holm
-from accord.io.files import write_json
+from accord.io.files import read_json, write_json
 from accord.protocol import PRESETS
 from accord.report.tables import Table
-from accord_lab import charts
+from accord_lab import drawing
 from accord_lab.comparing.tables import differences_table
 from accord_lab.comparing.tuning import space_of, tuned
 from accord_lab.leaderboards.noise_conditions import LabelledPairs
 from accord_lab.leaderboards.oracle import oracle_line
-from accord_lab.leaderboards.page_files import read_entries, read_page_files
 from accord_lab.methods import ALL_METHODS
-from accord_lab.names import ORACLE, display_name
-from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
+from accord_lab.names import ORACLE, Floats, display_name, mean_sd, mean_sd_or_none
 from accord_lab.writing import Figure, only_columns, write_all
 
 NAME, AUTO = "leaderboard", "auto"
@@ -128,13 +127,39 @@ def row_name(row: Mapping[str, Any]) -> str:
     return display_name(row["model"]) + (f" + {display_name(row['method'])}" if row["method"] else "")
 
 
+# --- the files behind a page: NAME.jsonl holds the runs, NAME.json says which runs make up each row
+
+
+def read_entries(folder: Path, name: str) -> dict[str, Any]:
+    """What NAME.json says of every dataset; empty where nothing was finished yet."""
+    file = folder / f"{name}.json"
+    return dict(read_json(file)) if file.exists() else {}
+
+
+def read_page_files(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Line]]:
+    """The entries of NAME.json by dataset, and the runs that they name by key."""
+    entries, lines = read_entries(folder, name), Results(folder, name).by_key()
+    if not entries:
+        raise InputError(
+            f"{folder}/{name}.json does not exist: nothing was finished in this folder; run without --render-only."
+        )
+    for dataset, entry in entries.items():
+        if not _keys(entry) <= set(lines):
+            raise InputError(f"{folder}/{name}.jsonl lacks runs of {dataset} that {name}.json names; run it again.")
+    return entries, lines
+
+
+def _keys(entry: Mapping[str, Any]) -> set[str]:
+    rows = entry["rows"]
+    per_row = rows.values() if isinstance(rows, dict) else [row["runs"] for row in rows]
+    return {key for keys in per_row for key in keys} | ({entry["told"]} if entry.get("told") else set())
+
+
 # --- the page
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row with the lines of its runs."""
-
     model: str
     method: str | None
     lines: list[Line]
@@ -174,7 +199,6 @@ def read_boards(folder: Path) -> list[Board]:
 
 
 def render(folder: Path) -> list[Table | Figure]:
-    """Write the page from the raw results alone."""
     boards = read_boards(folder)
     parts = [part for board in boards for part in _parts(board)]
     write_all(folder, NAME, parts, _intro(boards), "Leaderboard: what denoising gains under one protocol")
@@ -205,14 +229,15 @@ def _parts(board: Board) -> list[Table | Figure]:
     tests, best = board.entry["tests"], board.entry["best"]
     ranked = [(row.name, row.method or row.model, row.values("ndcg@20")) for row in rows]
     ceiling = None if oracle is None else float(oracle.values("ndcg@20")[0])
-    parts: list[Table | Figure] = [_ranking(title, rows, oracle), charts.ranking(f"{file}.svg", title, ranked, ceiling)]
+    figure = drawing.ranking(f"{file}.svg", title, ranked, ceiling)
+    parts: list[Table | Figure] = [_ranking(title, rows, oracle), figure]
     if oracle is not None:
         parts.append(_shares(title, rows, oracle))
     if tests["normal"]:
         gains = {(row.model, row.method or ""): test for row in rows if (test := tests["normal"].get(row.name))}
         parts += [
             _tests(title, rows, tests["normal"], "Normal of the same model", HOW_TESTED),
-            charts.gains(f"{file}-gain.svg", title, gains),
+            drawing.gains(f"{file}-gain.svg", title, gains),
         ]
     parts.append(_tests(title, rows, tests["best"], f"{best}, the best row without denoising", HOW_BEST_IS_CHOSEN))
     if AUTO in tests:
@@ -225,7 +250,7 @@ def _parts(board: Board) -> list[Table | Figure]:
         if row.noise("ece") is not None
     }
     if curves:
-        parts.append(charts.reliability(f"{file}-calibration.svg", title, curves))
+        parts.append(drawing.reliability(f"{file}-calibration.svg", title, curves))
     return [*parts, _settings(title, rows)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accord.data.csr import IntArray
+from accord.data.csr import Bools, IntArray
 from accord.data.interactions import Dataset
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.noise import auc, calibration, labels
@@ -19,7 +19,6 @@ from accord_lab.pair_scores import pair_scores
 
 CLEAN, BUILT_IN = "none", "built-in"  # kinds of noise besides the injected ones
 NOISE_SEED = 0  # the noise is drawn once; the seeds of the runs differ
-Bools = npt.NDArray[np.bool_]
 
 
 def average_precision(scores: npt.NDArray[Any], noisy: Bools) -> float:
@@ -61,9 +60,7 @@ class LabelledPairs:
 
     def judge(self, trained: Recommender) -> list[dict[str, Any]]:
         """For the line of each run: how well it tells these pairs apart, and whether its probabilities are calibrated.
-
-        A solved model gives no probability: its scores can tell pairs apart, but are not calibrated.
-        """
+        A solved model gives no probability: its scores can tell pairs apart, but are not calibrated."""
         lines = []
         for scores in pair_scores(trained, self.users, self.items):
             figures: dict[str, Any] = {"pairs": len(self.real), **detection(scores, self.real)}
@@ -87,7 +84,6 @@ class Condition:
 
     def more(self, trained: Recommender) -> list[dict[str, Any]]:
         """What the line of each run says about the noise.
-
         Seen pairs are removed before ranking, and noise is never a test pair: the more noise, the fewer items the test
         items compete with. So runs trained without noise are ranked once per noisy condition, with its pairs removed.
         """

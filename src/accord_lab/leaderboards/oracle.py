@@ -19,8 +19,7 @@ from accord.evaluation.ranking import Ranker
 from accord.models.ease import item_weights
 from accord.protocol import PRESETS, Protocol
 from accord.training.run import recorded_rules
-from accord_lab.names import ORACLE
-from accord_lab.numbers import Floats
+from accord_lab.names import ORACLE, Floats
 
 
 def preset_rules(name: str) -> dict[str, Any]:
@@ -73,7 +72,6 @@ def evaluate_weighted_ease(
     data: Dataset, weights: Floats, l2: float, relevant: Relevant, rules: Protocol, ks: Sequence[int]
 ) -> Evaluation:
     """Evaluate EASE with a weight for every training interaction, [n] in the order of the rows.
-
     The weights are used everywhere: in the matrix that is regressed, in the users' histories, and in the popularity
     that ranks items for users whose weights are all 0. Items of a history are never recommended, whatever their weight.
     """

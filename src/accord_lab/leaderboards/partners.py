@@ -27,11 +27,9 @@ from accord.models.base import Setup
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Table, p_text
 from accord.training.stack import StackTraining
-from accord_lab.leaderboards.leaderboard import KS, SIGNIFICANT
+from accord_lab.leaderboards.leaderboard import KS, SIGNIFICANT, read_entries, read_page_files
 from accord_lab.leaderboards.noise_conditions import LabelledPairs
-from accord_lab.leaderboards.page_files import read_entries, read_page_files
-from accord_lab.names import display_name
-from accord_lab.numbers import Floats, mean_sd, mean_sd_or_none
+from accord_lab.names import Floats, display_name, mean_sd, mean_sd_or_none
 from accord_lab.writing import Figure, write_all
 
 NAME = "partners"
@@ -116,7 +114,6 @@ class Judge:
 
 
 def render(folder: Path) -> list[Table | Figure]:
-    """Write the page from the raw results alone."""
     entries, lines = read_page_files(folder, NAME)
     parts: list[Table | Figure] = []
     for dataset, entry in entries.items():

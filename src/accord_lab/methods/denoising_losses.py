@@ -18,7 +18,7 @@ from accord.methods.base import Build, Method, cross_entropy
 from accord.methods.known import labelled, labels_of
 from accord.protocol import Protocol
 from accord_lab.methods.whole_log import counts_for, of_each_user, positive_losses
-from accord_lab.numbers import Floats
+from accord_lab.names import Floats
 
 BINS = 512  # losses from 0 to 1 are counted in so many before they are fitted
 STEPS = 200
@@ -189,10 +189,8 @@ class DCF(Drops):
 
 def noise_share(losses: Floats, ptr: IntArray, counts: Floats) -> float:
     """How much of a log is noise (SGDL): the share of the Gaussian with the larger mean, of two in the losses [n].
-
     Losses are first brought to 0 to 1 within each user, the smallest and the largest. Users whose losses are all the
-    same tell nothing; where nobody's do, the share is 0.
-    """
+    same tell nothing; where nobody's do, the share is 0."""
     low, high = (of_each_user(losses, ptr, reduce) for reduce in (np.minimum, np.maximum))
     tells = high > low
     if not (counts[tells] > 0).any():

@@ -21,9 +21,7 @@ from accord_lab.methods.whole_log import counts_for
 
 class PLD(Method):
     """In the place of each positive: one of k interactions of its user, drawn with chance ~ exp(-loss / T).
-
-    A labelled one keeps its place, and is drawn into no other.
-    """
+    A labelled one keeps its place, and is drawn into no other."""
 
     name = "pld"
     summary = "cross-entropy on interactions drawn anew within each user, those that the model believes more often"

@@ -18,7 +18,7 @@ from accord.data.sampling import Batch
 from accord.methods.base import Build, Method, cross_entropy
 from accord.methods.known import labelled
 from accord.protocol import Protocol
-from accord_lab.numbers import Floats
+from accord_lab.names import Floats
 
 PAIRS_AT_ONCE = 2**18  # over all runs
 
@@ -46,9 +46,7 @@ def counts_for(train: Csr) -> Floats:
 
 def standing(losses: Floats, rows: Rows, size: int, counts: Floats) -> Floats:
     """Where the users (or items) stand by their mean loss: 0 for the smallest, 1 for the largest; [size].
-
-    `rows` says whose each interaction is. Of equal means the first comes first; who has nothing that counts is at 0.
-    """
+    `rows` says whose each interaction is. Of equal means the first comes first; who has nothing that counts is at 0."""
     total = np.bincount(rows, counts, size)
     there = total > 0
     mean = np.bincount(rows, counts * losses, size)[there] / total[there]

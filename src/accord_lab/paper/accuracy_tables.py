@@ -10,8 +10,7 @@ import numpy as np
 
 from accord.comparing.compare import ALWAYS, Cell, Request
 from accord.report.tables import Table
-from accord_lab.names import METHODS, MODELS
-from accord_lab.numbers import mean_sd, standard_deviation
+from accord_lab.names import METHODS, MODELS, mean_sd, standard_deviation
 from accord_lab.paper.experiment import DECAS, KS, Experiment, FinishedRuns, Part
 from accord_lab.paper.settings import figures
 from accord_lab.writing import only_columns

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from accord.comparing.compare import Cell, Request
+from accord.data.csr import Floats
 from accord.evaluation.evaluate import Relevant, evaluate
 from accord.evaluation.ranking import Ranker
 from accord.methods.base import Method
@@ -17,14 +17,13 @@ from accord.recommender.recommender import Recommender
 from accord.report.tables import Table
 from accord.training.run import RunSpec
 from accord_lab.drawing import STYLES, drawn, legend_below, panels
-from accord_lab.names import display_name
-from accord_lab.numbers import mean_sd, standard_deviation
+from accord_lab.names import display_name, mean_sd, percent_sd
 from accord_lab.paper.experiment import KS, Experiment, FinishedRuns, Part, deep
 from accord_lab.paper.settings import paper_settings
 from accord_lab.writing import Figure
 
 METHODS = ("normal", "deca", "deca-p")
-Curve = npt.NDArray[np.float64]  # [seeds, epochs]
+Curve = Floats  # [seeds, epochs]
 
 
 def _cells(request: Request, models: Sequence[str], methods: Sequence[str]) -> list[Cell]:
@@ -112,9 +111,8 @@ def _ends(finished: FinishedRuns, curves: dict[Cell, Curve]) -> Table:
         mean = values.mean(0)
         best = int(mean.argmax())
         fall = values[:, -1] / values[:, best] - 1
-        change = f"{fall.mean():+.1%}" + (f" ± {standard_deviation(fall):.1%}" if len(fall) > 1 else "")
         top, end = mean_sd(values[:, best]), mean_sd(values[:, -1])
-        rows.append((f"{cell.model} + {cell.method}", len(mean), top, best + 1, end, change))
+        rows.append((f"{cell.model} + {cell.method}", len(mean), top, best + 1, end, percent_sd(fall)))
     columns = ("what", "epochs", f"best {metric}", "at epoch", f"{metric} at the end", "from best to end")
     return Table(f"{finished.data.name}: the best of each mean curve, and its end", columns, tuple(rows))
 

@@ -13,8 +13,7 @@ from accord.data.csr import IntArray
 from accord.data.interactions import Dataset
 from accord.errors import InputError, unknown
 from accord.report.tables import Table
-from accord_lab.names import METHODS, MODELS
-from accord_lab.numbers import Floats
+from accord_lab.names import METHODS, MODELS, Floats
 from accord_lab.writing import Figure
 
 DATASETS = ("ml-100k", "modcloth", "adressa", "electronics")

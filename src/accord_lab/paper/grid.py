@@ -7,9 +7,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from accord.comparing.compare import Cell, Request
+from accord.data.csr import Floats
 from accord.report.tables import Table
 from accord_lab.drawing import drawn, panels
 from accord_lab.names import display_name
@@ -18,7 +18,7 @@ from accord_lab.writing import Figure
 
 C_GRID = (1.0, 10.0, 100.0, 1000.0)
 ALPHA_GRID = (0.0, 0.5, 1.0)
-Maps = dict[tuple[str, str], npt.NDArray[np.float64]]  # by model and method: [α, C₁, C₂]
+Maps = dict[tuple[str, str], Floats]  # by model and method: [α, C₁, C₂]
 
 
 def setting(alpha: float, c1: float, c2: float) -> tuple[tuple[str, float], ...]:

@@ -13,8 +13,7 @@ from accord.evaluation.noise import auc
 from accord.recommender.recommender import Recommender
 from accord.report.tables import Table
 from accord_lab.drawing import STYLES, drawn, legend_below, panels
-from accord_lab.names import display_name
-from accord_lab.numbers import mean_sd, standard_deviation
+from accord_lab.names import display_name, mean_sd, standard_deviation
 from accord_lab.pair_scores import pair_scores
 from accord_lab.paper.experiment import CLEAN, DECAS, NO_LABELS, NOISY, Experiment, FinishedRuns, Part, rated
 from accord_lab.writing import Figure

@@ -43,10 +43,8 @@ def reproduce(
     others: Sequence[Dataset] = (),
 ) -> list[Part]:
     """Run a table or figure of the paper on some datasets, and write its page from the raw results.
-
     The page shows everything that is finished, on `others` too, so that it can be run piece by piece; the tables and
-    figures returned are those of `datasets`.
-    """
+    figures returned are those of `datasets`."""
     experiment, results = EXPERIMENTS[name], Results(folder, name)
     chosen = experiment.choose("model", models), experiment.choose("method", methods)
     requests = {data.name: experiment.prepare(request(data)) for data in (*datasets, *others)}

@@ -24,8 +24,6 @@ def _table() -> dict[str, Any]:
 
 def paper_settings(dataset: str, model: str, method: str) -> dict[str, Any] | None:
     """The paper's hyperparameters for a cell of its tables, None where it has none.
-
-    The paper gives none for WBPR, T-CE and Ensemble (and does not have R-CE): these train with those of Normal.
-    """
+    The paper gives none for WBPR, T-CE and Ensemble (and does not have R-CE): these train with those of Normal."""
     methods = _table().get(dataset, {}).get(model)
     return None if methods is None else {**EVERYWHERE, **methods.get(method, methods["normal"])}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from accord.errors import InputError
-from accord_lab.commands.bars import exposure as command
+from accord_lab.commands.studies import exposure as command
 from accord_lab.labels import exposure
 
 PAGE = Path(__file__).parents[3] / "docs/reproduction/exposure"

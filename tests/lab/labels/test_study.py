@@ -38,4 +38,4 @@ def test_lines_are_written_one_by_one_and_only_the_missing_are_made(tmp_path):
 
 def test_data_without_labels_is_refused():
     with pytest.raises(InputError, match=r"has no labels to draw from; give --labels, as 'rating>=4'"):
-        require_labels(small_data(), "train", "valid")
+        require_labels(small_data())

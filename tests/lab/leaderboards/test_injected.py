@@ -9,6 +9,7 @@ from accord.comparing.results import Results
 from accord.errors import InputError
 from accord_lab.leaderboards import injected
 from accord_lab.leaderboards.injected import SOLVED, NoiseRuns, _panels
+from accord_lab.names import percent_sd
 from comparisons import ask, rated, titled
 
 
@@ -49,7 +50,7 @@ def test_the_loss_is_against_the_same_seed_without_noise():
     assert found.loss(("mf", "normal"), ("uniform", 0.2)) == pytest.approx([-0.5, -0.25])
     assert found.noise(("mf", "normal"), ("uniform", 0.2), "auc") == pytest.approx([0.1, 0.3])
     assert found.noise(("mf", "normal"), ("uniform", 0.2), "ece") is None
-    assert injected._percent(np.array([-0.5, -0.25])) == "-37.5% ± 17.7%"
+    assert percent_sd(np.array([-0.5, -0.25])) == "-37.5% ± 17.7%"
 
 
 def test_solved_models_have_panels_of_their_own():

@@ -8,7 +8,7 @@ import pytest
 
 from accord.comparing.results import run_key
 from accord.errors import InputError
-from accord_lab.leaderboards.page_files import read_entries, read_page_files
+from accord_lab.leaderboards.leaderboard import read_entries, read_page_files
 
 LINE = {"dataset": "d", "data": "x", "model": "mf", "method": "normal", "seed": 1, "protocol": {}, "settings": {}}
 

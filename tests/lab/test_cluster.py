@@ -25,7 +25,7 @@ from accord.comparing.executor import Job, Workers, workers_on
 from accord.comparing.results import Results
 from accord.errors import InputError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
 SMALL = {"object_store_memory": 80 * 2**20, "num_cpus": 1, "memory": 2 * 2**30, "include_dashboard": False}
 

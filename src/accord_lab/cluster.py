@@ -1,4 +1,4 @@
-"""Jobs on a Ray cluster. Ray places them, moves the data, and runs a job again if its worker is lost."""
+"""Jobs on a Ray cluster, which places them, moves the data, and runs a job again if its worker is lost."""
 
 from __future__ import annotations
 
@@ -14,22 +14,11 @@ from typing import Any
 
 import torch
 
-from accord.comparing.executor import (
-    BYTES_OF_A_PROCESS,
-    CPU_BYTES,
-    Done,
-    Here,
-    Job,
-    Result,
-    Say,
-    Watch,
-    Work,
-    finished,
-    with_messages,
-)
+from accord.comparing.executor import BYTES_OF_A_PROCESS, CPU_BYTES, Done, Here, Job, Say, Work, finished, with_messages
 from accord.errors import Argument, InputError
 from accord.fitting import deterministic
 from accord.training.plan import find_device
+from accord.training.trainer import Watch
 from accord.version import __version__
 
 INSTALL = "pip install 'accord[cluster]'"
@@ -42,7 +31,11 @@ HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
 @contextmanager
 def workers_on(cluster: str, say: Say) -> Iterator[Cluster]:
     """The cluster at an address, for as long as the block lasts."""
-    ray = _ray()
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError:
+        raise InputError(Argument("cluster"), f" needs Ray, which is not installed; {INSTALL}.") from None
     _connect(ray, cluster)
     try:
         workers = Cluster(ray)
@@ -50,14 +43,6 @@ def workers_on(cluster: str, say: Say) -> Iterator[Cluster]:
         yield workers
     finally:
         ray.shutdown()  # ends what is still running, and a cluster that was started only for us
-
-
-def _ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported
-    try:
-        return importlib.import_module("ray")
-    except ImportError:
-        raise InputError(Argument("cluster"), f" needs Ray, which is not installed; {INSTALL}.") from None
 
 
 def _connect(ray: Any, cluster: str) -> None:
@@ -92,9 +77,7 @@ def _require_answer(address: str) -> None:
         raise refused(": what answers there is not Ray; give the HOST:PORT that 'ray start --head' printed.")
 
 
-class Cluster:
-    """The workers of a connected Ray cluster."""
-
+class Cluster(Here):
     def __init__(self, ray: Any) -> None:
         self.ray = ray
 
@@ -124,8 +107,8 @@ class Cluster:
         return int(self.ray.get(self.ray.remote(_free_on_gpu).options(num_gpus=1, num_cpus=0).remote()))
 
     def each(
-        self, work: Work[Result], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch, say: Say
-    ) -> Iterator[tuple[int, Result]]:
+        self, work: Work[Any], data: Any, jobs: Sequence[Job], device: torch.device, watch: Watch, say: Say
+    ) -> Iterator[tuple[int, Any]]:
         if not jobs:
             return
         work_there, data_there, threads = self.ray.put(work), self.ray.put(data), self._threads(len(jobs))
@@ -187,7 +170,7 @@ class Cluster:
 # --- on the workers
 
 
-def _run(work: Work[Result], data: Any, task: Any, how: tuple[str, str, int, bool]) -> Done:
+def _run(work: Work[Any], data: Any, task: Any, how: tuple[str, str, int, bool]) -> Done:
     version, device, threads, is_deterministic = how
     if version != __version__:
         raise InputError(
