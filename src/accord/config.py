@@ -121,7 +121,6 @@ def with_declared(kind: str, registered: Mapping[str, Kind]) -> dict[str, Kind]:
 
 
 def describe(config: type[BaseModel]) -> list[tuple[str, str, str]]:
-    """Each option of a config: its name, default and meaning."""
     return [
         (name, "" if field.is_required() else str(field.default), field.description or "")
         for name, field in config.model_fields.items()

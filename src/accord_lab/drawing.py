@@ -171,7 +171,6 @@ def _joined(seeds: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats]:
 
 
 def by_rate(file: str, title: str, label: str, shown: RatePanels, level: float, caption: str) -> Figure:
-    """A figure against the rate of noise."""
     kinds = list(dict.fromkeys(kind for _, kind in shown))
     canvas, axes = panels(len(kinds), len(shown) // len(kinds), width=3.4, height=3.0)
     for axis, ((model, kind), curves) in zip(axes, shown.items(), strict=True):

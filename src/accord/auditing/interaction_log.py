@@ -63,7 +63,6 @@ class Log:
         return Csr.of(self.users, self.items, len(self.data.users), len(self.data.items))
 
     def titles(self, items: Sequence[Any]) -> list[str | None]:
-        """The titles of items, None where an item has none."""
         info = self.data.item_info
         if info is None:
             return [None] * len(items)

@@ -45,8 +45,6 @@ More = Callable[[Recommender], list[Line]]
 
 @dataclass(frozen=True)
 class Cell:
-    """A row of the comparison: a model, a method and options."""
-
     model: str
     method: str | None
     options: tuple[tuple[str, Any], ...] = ()

@@ -106,7 +106,6 @@ def _write(table: pa.Table, path: Path) -> None:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """The JSON lines of a file; none if it does not exist yet."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 

@@ -44,8 +44,6 @@ MOST_BYTES = 6 * 2**30  # in fitting a member; a third of the memory where that 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from low to high, evenly or evenly by their logarithm."""
-
     low: float
     high: float
     by_logarithm: bool = False

@@ -36,8 +36,6 @@ Trial = tuple[Method, int | None]  # a trained member, and the epochs that were 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A trained member, and how well it recommends alone."""
-
     member: Member
     method: Method
     ndcg: float | None  # @20 on the validation, where there is one

@@ -213,7 +213,6 @@ def read_ids(path: Path, column: str) -> tuple[IdMap, pa.Table]:
 
 
 def read_pairs(path: Path, users: IdMap, items: IdMap) -> Interactions:
-    """Pairs of users and items that the run has."""
     table = read_table(path)
     if table.column_names[:2] != ["user", "item"]:
         raise damaged(path, "it has no users and items")

@@ -28,7 +28,6 @@ class Table:
         return cls(title, tuple(columns), tuple(zip(*columns.values(), strict=True)), notes)
 
     def numeric(self) -> list[bool]:
-        """Whether each column has only numbers, with or without ± and %."""
         columns = [[cell_text(row[place]) for row in self.rows] for place in range(len(self.columns))]
         return [any(texts) and all(_NUMBER.match(text) for text in texts if text) for texts in columns]
 

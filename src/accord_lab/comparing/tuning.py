@@ -18,8 +18,6 @@ TUNING_SEED = 1
 
 @dataclass(frozen=True)
 class LogRange:
-    """Numbers in a range, evenly by their logarithm."""
-
     low: float
     high: float
 
