@@ -14,7 +14,8 @@ def test_the_loops_say_the_same_uncompiled():
     parts = [(m.indptr.astype(np.int64), m.indices.astype(np.int32), m.data) for m in (x, x.T.tocsr())]
     ones = np.ones(8)
     counts, columns, together = np.zeros(8, dtype=np.int64), np.empty((8, 3), dtype=np.int32), np.empty((8, 3))
-    neighbour_loops.nearest_items(*parts[0], *parts[1], 0, ones, ones, 0.0, counts, columns, together)
+    given = np.arange(8), ones, ones, 0.0
+    neighbour_loops.nearest(*parts[1], *parts[0], *given, counts, columns, together)
     found = nearest_items(x, 3, ones, ones)
     assert counts.min() == 3
     assert np.array_equal(columns, found.columns)

@@ -10,7 +10,7 @@ import torch
 
 from accord.errors import InputError
 from accord.io.tensors import read_tensors, write_tensors
-from accord.training import checkpoints, validation
+from accord.training import checkpoints, stack
 from accord.training.stack import StackTraining, train_stack
 from accord.training.trainer import Diverged, Stopping, Trainer
 from contracts import TwoTower
@@ -48,7 +48,7 @@ def checkpoint_always(monkeypatch):
         return made
 
     monkeypatch.setattr(StackTraining, "trainer", trainer)
-    monkeypatch.setattr(validation, "Stopping", often)
+    monkeypatch.setattr(stack, "Stopping", often)
 
 
 def often(rule, check, every, offset, patience, streams=()):

@@ -11,7 +11,7 @@ from accord.data.sampling import TrainingPairs
 from accord.evaluation.evaluate import Relevant, evaluate, validation_part
 from accord.evaluation.ranking import Ranker
 from accord.protocol import CORRECTED
-from accord.training.validation import by_loss, by_ndcg
+from accord.training.stack import by_loss, by_ndcg
 from helpers import CPU, one_run, plan_small, small_data, spread, train_small
 
 

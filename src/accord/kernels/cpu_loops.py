@@ -234,11 +234,5 @@ def move(
 
 
 ALL: tuple[Callable[..., object], ...] = (
-    dot,
-    dot_slopes,
-    best_items,
-    add_standardised,
-    conjugate_gradient_rows,
-    fade,
-    move,
-)
+    dot, dot_slopes, best_items, add_standardised, conjugate_gradient_rows, fade, move,
+)  # fmt: skip

@@ -5,6 +5,7 @@ They are loops to the last step: numba takes ten seconds to compile `np.partitio
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,37 +14,42 @@ Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.int32]
+Values = npt.NDArray[np.floating[Any]]
 
 
-def nearest_items(
-    ptr: Ints, items: Columns, values: Doubles, item_ptr: Ints, takers: Columns, given: Doubles, first: int,
-    near_norm: Doubles, item_norm: Doubles, shrink: float, counts: Ints, columns: Columns, together: Doubles,
+def nearest(
+    ptr: Ints, ids: Columns, weights: Values, other_ptr: Ints, others: Columns, given: Values, excluded: Ints,
+    row_norm: Values, norm: Values, shrink: float, counts: Ints, columns: Columns, together: Values,
 ) -> None:  # fmt: skip
-    """Of items first, first + 1, …: a row of `counts`, `columns` and `together` [n, k] each."""
-    num_items, most = len(near_norm), columns.shape[1]
-    total, reached = np.zeros(num_items), np.zeros(num_items, dtype=np.bool_)
-    candidates, scores, parted = np.empty(num_items, dtype=np.int32), np.empty(num_items), np.empty(num_items)
+    """Of each row of a sparse x, whose entries lie at ptr[row] to ptr[row + 1]: a row of `counts`, `columns` and
+    `together` [n, k] each, as `neighbours.nearest` gives them of x and y. `excluded`: a column that is left out."""
+    number_of_columns, most = len(norm), columns.shape[1]
+    total, reached = np.zeros(number_of_columns, given.dtype), np.zeros(number_of_columns, dtype=np.bool_)
+    candidates = np.empty(number_of_columns, dtype=np.int32)
+    scores, parted = np.empty(number_of_columns, given.dtype), np.empty(number_of_columns, given.dtype)
     for row in range(len(counts)):
-        item, size = first + row, 0
-        for p in range(item_ptr[item], item_ptr[item + 1]):
-            user, weight = np.uint64(takers[p]), given[p]
-            for q in range(np.uint64(ptr[user]), np.uint64(ptr[user + np.uint64(1)])):
-                i = np.uint64(items[q])
+        size = 0
+        for p in range(ptr[row], ptr[row + 1]):
+            middle, weight = np.uint64(ids[p]), weights[p]
+            for q in range(np.uint64(other_ptr[middle]), np.uint64(other_ptr[middle + np.uint64(1)])):
+                i = np.uint64(others[q])
                 if not reached[i]:
                     reached[i] = True
                     candidates[size] = i
                     size += 1
-                total[i] += weight * values[q]
+                total[i] += weight * given[q]
         number = 0
         for n in range(size):
             i = candidates[n]
             reached[i] = False
-            if i != item and total[i] != 0:
+            if i != excluded[row] and total[i] != 0:
                 candidates[number] = i
-                scores[number] = total[i] / (near_norm[i] * item_norm[item] + shrink)
+                scores[number] = norm[i] * row_norm[row]
                 number += 1
             else:
                 total[i] = 0
+        for n in range(number):  # in a loop of its own: sum and product are each rounded, as in numpy
+            scores[n] = total[candidates[n]] / (scores[n] + shrink)
         selected = number
         if number > most:  # the k-th best, all above it, and of those equal to it the ones in earlier columns
             for n in range(number):
@@ -88,82 +94,6 @@ def nearest_items(
         for n in range(selected):
             together[row, n] = total[columns[row, n]]
             total[columns[row, n]] = 0
-
-
-def nearest_users(
-    ptr: Ints, items: Columns, values: Floats, x_norm: Floats, excluded: Ints, item_ptr: Ints, takers: Columns,
-    given: Floats, norm: Floats, shrink: float, user_ptr: Ints, taken: Columns, counts: Floats, out: Floats, k: int,
-) -> None:  # fmt: skip
-    """Adds to rows of `out` [B, I] what the k users nearest to a history took: see `neighbours.neighbour_scores`."""
-    num_users, small = len(norm), np.float32(shrink)
-    total, reached = np.zeros(num_users, dtype=np.float32), np.zeros(num_users, dtype=np.bool_)
-    candidates, equal = np.empty(num_users, dtype=np.int32), np.empty(num_users, dtype=np.int32)
-    alike, parted = np.empty(num_users, dtype=np.float32), np.empty(num_users, dtype=np.float32)
-    for row in range(len(x_norm)):
-        size = 0
-        for p in range(ptr[row], ptr[row + 1]):
-            for q in range(np.uint64(item_ptr[items[p]]), np.uint64(item_ptr[items[p] + 1])):
-                user = np.uint64(takers[q])
-                if not reached[user]:
-                    reached[user] = True
-                    candidates[size] = user
-                    size += 1
-                total[user] += values[p] * given[q]
-        number = 0
-        for n in range(size):
-            user = candidates[n]
-            if user != excluded[row]:
-                candidates[number] = user
-                alike[number] = x_norm[row] * norm[user]
-                number += 1
-            else:
-                total[user] = 0
-            reached[user] = False
-        for n in range(number):  # a loop of its x_norm: sum and product are each rounded, as in numpy
-            alike[n] = total[candidates[n]] / (alike[n] + small)
-            total[candidates[n]] = 0
-        near, level = number, 0
-        if number > k:  # the k-th best, all above it, and of those equal to it the ones in earlier columns
-            for n in range(number):
-                parted[n] = alike[n]
-            place, low, high = number - k, 0, number - 1
-            while low < high:  # as in `nearest_items`
-                pivot, a, b = parted[(low + high) // 2], low, high
-                while a <= b:
-                    while parted[a] < pivot:
-                        a += 1
-                    while parted[b] > pivot:
-                        b -= 1
-                    if a <= b:
-                        parted[a], parted[b] = parted[b], parted[a]
-                        a, b = a + 1, b - 1
-                if b < place < a:
-                    break
-                low, high = (low, b) if place <= b else (a, high)
-            least, near = parted[place], 0
-            for n in range(number):
-                user = candidates[n]
-                if alike[n] > least:
-                    total[user] = alike[n]
-                    candidates[near] = user  # near + level <= n
-                    near += 1
-                elif alike[n] == least:
-                    equal[level] = user
-                    level += 1
-            equal[:level].sort()
-            for n in range(k - near):
-                total[equal[n]] = least
-                candidates[near] = equal[n]
-                near += 1
-        else:
-            for n in range(number):
-                total[candidates[n]] = alike[n]
-        candidates[:near].sort()
-        for n in range(near):
-            user, scores = candidates[n], out[row]
-            for q in range(np.uint64(user_ptr[user]), np.uint64(user_ptr[user + 1])):
-                scores[np.uint64(taken[q])] += total[user] * counts[q]
-            total[user] = 0
 
 
 def local_ridges(
@@ -238,4 +168,4 @@ def history_scores(
                 scores[np.uint64(columns[q])] += value * weights[q]
 
 
-ALL: tuple[Callable[..., None], ...] = (nearest_items, nearest_users, local_ridges, history_scores)
+ALL: tuple[Callable[..., None], ...] = (nearest, local_ridges, history_scores)

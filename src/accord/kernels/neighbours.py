@@ -14,7 +14,7 @@ import torch
 
 from accord.kernels import cpu
 from accord.kernels.lookups import places_of
-from accord.kernels.neighbour_loops import Columns, Doubles, Floats, Ints
+from accord.kernels.neighbour_loops import Columns, Doubles, Floats, Ints, Values
 
 ENTRIES_AT_ONCE = 2**24  # of the items x items or users x users matrix, where scipy computes it
 USERS_AT_ONCE = 64  # whose scores a GPU adds up
@@ -23,15 +23,15 @@ Progress = Callable[[float], None]  # gets the share of the work that is done
 
 
 class Nearest(NamedTuple):
-    """Of item j: columns[j, : counts[j]], rising, and c_ij = sum over users of x_ui x_uj for these i."""
+    """Of row j: columns[j, : counts[j]], rising, and c_ij of these i, c being the product of two matrices."""
 
-    counts: Ints  # [I]
-    columns: Columns  # [I, k]
-    together: npt.NDArray[Any]  # [I, k]
+    counts: Ints  # [n]
+    columns: Columns  # [n, k]
+    together: npt.NDArray[Any]  # [n, k]
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """[I, k]: what is an entry and not padding."""
+        """[n, k]: what is an entry and not padding."""
         return np.less(np.arange(self.columns.shape[1]), self.counts[:, None])
 
 
@@ -42,27 +42,42 @@ def nearest_items(
     """The k items i of each item j that have the largest c_ij / (near_norm_i item_norm_j + shrink), c = x'x of
     a sparse x [U, I]; of equal ones those in earlier columns. An item is no neighbour of itself, nor of one that it was
     never taken with."""
-    num_items = x.shape[1]
-    by_item = x.T.tocsr()
-    costs = by_item.astype(bool) @ np.diff(x.indptr)  # at most so many entries in a row of c
-    k = max(1, min(k, num_items - 1, int(costs.max(initial=0))))
-    nearest = Nearest(
-        np.zeros(num_items, dtype=np.int64), np.empty((num_items, k), dtype=np.int32), np.empty((num_items, k), dtype)
-    )
+    x = x.astype(np.float64, copy=False)
+    return nearest(x.T.tocsr(), x, k, np.arange(x.shape[1]), item_norm, near_norm, shrink, dtype, on_progress)
+
+
+def nearest(
+    x: Any, y: Any, k: int, excluded: Ints, row_norm: Values, norm: Values, shrink: float, dtype: Any,
+    on_progress: Progress | None = None,
+) -> Nearest:  # fmt: skip
+    """The k columns i of each row j of c = x y, both sparse, that have the largest c_ji / (row_norm_j norm_i + shrink):
+    of equal ones the earlier, none where c is 0, nor the column `excluded` [n]."""
+    costs = x.astype(bool) @ np.diff(y.indptr)  # at most so many entries in a row of c
+    shape = x.shape[0], max(1, min(k, y.shape[1], int(costs.max(initial=0))))
+    result = Nearest(np.zeros(shape[0], dtype=np.int64), np.empty(shape, dtype=np.int32), np.empty(shape, dtype))
+    small = norm.dtype.type(shrink)
     if not cpu.compiled():
-        _reference_nearest(x, by_item, nearest, costs, near_norm, item_norm, shrink)
-        return nearest
-    arrays = [_parts_of(matrix) for matrix in (x, by_item)]
+        for rows in in_blocks(costs, y.shape[1]):
+            _reference_nearest(rows, x, y, excluded, row_norm, norm, small, result)
+        return result
+    (ptr, *entries), other = _parts_of(x), _parts_of(y)
     calls = [
-        (*arrays[0], *arrays[1], first, near_norm, item_norm, shrink, *(part[first:last] for part in nearest))
+        (ptr[first : last + 1], *entries, *other, excluded[first:last], row_norm[first:last], norm, small,
+         *(part[first:last] for part in result))
         for first, last in shares(costs)
-    ]
-    cpu.call("nearest_items", calls, on_progress=on_progress)
-    return nearest
+    ]  # fmt: skip
+    cpu.call("nearest", calls, on_progress=on_progress)
+    return result
 
 
-def _parts_of(matrix: Any) -> tuple[Ints, Columns, Doubles]:
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float64)
+def in_blocks(costs: npt.NDArray[Any], width: int) -> list[Ints]:
+    """Consecutive rows of a sparse product whose entries, of `costs` at most, fit into memory together."""
+    parts = np.minimum(costs, width).cumsum() // ENTRIES_AT_ONCE
+    return np.split(np.arange(len(costs)), np.flatnonzero(np.diff(parts)) + 1)
+
+
+def _parts_of(matrix: Any) -> tuple[Ints, Columns, Values]:
+    return matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False), matrix.data
 
 
 def shares(costs: npt.NDArray[Any], parts: int = PARTS) -> list[tuple[int, int]]:
@@ -73,26 +88,20 @@ def shares(costs: npt.NDArray[Any], parts: int = PARTS) -> list[tuple[int, int]]
 
 
 def _reference_nearest(
-    x: Any, by_item: Any, nearest: Nearest, costs: npt.NDArray[Any], near_norm: Doubles, item_norm: Doubles,
-    shrink: float,
-) -> None:  # fmt: skip
-    num_items = x.shape[1]
-    parts = np.minimum(costs, num_items).cumsum() // ENTRIES_AT_ONCE
-    for rows in np.split(np.arange(num_items), np.flatnonzero(np.diff(parts)) + 1):
-        product = (by_item[rows] @ x).tocoo()
-        apart = (product.col != rows[product.row]) & (product.data != 0)
-        row, col, together = product.row[apart], product.col[apart], product.data[apart]
-        alike = together / (near_norm[col] * item_norm[rows[row]] + shrink)
-        best = k_best(sp.csr_matrix((alike, (row, col)), shape=product.shape), nearest.columns.shape[1])
-        counts = np.diff(best.indptr)
-        places = (
-            rows[np.repeat(np.arange(len(rows)), counts)],
-            np.arange(best.nnz) - np.repeat(best.indptr[:-1], counts),
-        )
-        nearest.counts[rows] = counts
-        nearest.columns[places] = best.indices
-        exact = sp.csr_matrix((together, (row, col)), shape=product.shape)
-        nearest.together[places] = np.asarray(exact[np.repeat(np.arange(len(rows)), counts), best.indices]).ravel()
+    rows: Ints, x: Any, y: Any, excluded: Ints, row_norm: Values, norm: Values, shrink: Any, result: Nearest
+) -> None:
+    product = (x[rows] @ y).tocoo()
+    apart = (product.col != excluded[rows[product.row]]) & (product.data != 0)
+    row, col, together = product.row[apart], product.col[apart], product.data[apart]
+    alike = together / (norm[col] * row_norm[rows[row]] + shrink)
+    best = k_best(sp.csr_matrix((alike, (row, col)), shape=product.shape), result.columns.shape[1])
+    counts = np.diff(best.indptr)
+    owner = np.repeat(np.arange(len(rows)), counts)
+    places = rows[owner], np.arange(best.nnz) - np.repeat(best.indptr[:-1], counts)
+    result.counts[rows] = counts
+    result.columns[places] = best.indices
+    exact = sp.csr_matrix((together, (row, col)), shape=product.shape)
+    result.together[places] = np.asarray(exact[owner, best.indices]).ravel()
 
 
 def k_best(rows: Any, k: int) -> Any:
@@ -157,34 +166,19 @@ def neighbour_scores(
 ) -> Floats:
     """[B, I]: the sum of cos(u, v) times v's history over the k users v with the largest cos(u, v) = x_u x_v /
     (x_norm_u norm_v + shrink) to each history u of x [B, I]. `excluded` [B]: the user of each history, or -1."""
-    costs = x.astype(bool) @ np.diff(by_item.indptr)  # at most so many similarities of each
-    if not cpu.compiled():
-        parts = np.minimum(costs, len(norm)).cumsum() // ENTRIES_AT_ONCE
-        return np.concatenate([
-            (nearest_users(x[rows], x_norm[rows], excluded[rows], by_item, norm, shrink, k) @ histories).toarray()
-            for rows in np.split(np.arange(len(x_norm)), np.flatnonzero(np.diff(parts)) + 1)
-        ])  # fmt: skip
-    out = np.zeros((len(x_norm), histories.shape[1]), dtype=np.float32)
-    tables = by_item.indptr, by_item.indices, by_item.data
-    took = histories.indptr, histories.indices, histories.data
-    calls = []
-    for first, last in shares(costs, min(PARTS, 4 * torch.get_num_threads())):
-        part = x[first:last]
-        calls.append((
-            part.indptr, part.indices, part.data, x_norm[first:last], excluded[first:last], *tables, norm, shrink,
-            *took, out[first:last], k,
-        ))  # fmt: skip
-    cpu.call("nearest_users", calls)
-    return out
+    scores = []
+    for rows in in_blocks(x.astype(bool) @ np.diff(by_item.indptr), len(norm)):
+        alike = nearest_users(x[rows], x_norm[rows], excluded[rows], by_item, norm, shrink, k)
+        scores.append(history_scores(alike, histories, np.arange(len(rows))))
+    return np.concatenate(scores) if len(scores) > 1 else scores[0]
 
 
 def nearest_users(x: Any, x_norm: Floats, excluded: Ints, by_item: Any, norm: Floats, shrink: float, k: int) -> Any:
-    """The same similarities [B, U], sparse; those of `excluded` are 0."""
-    alike = (x @ by_item).tocsr()
-    owner = np.repeat(np.arange(len(x_norm)), np.diff(alike.indptr))
-    alike.data /= x_norm[owner] * norm[alike.indices] + np.float32(shrink)
-    alike.data[alike.indices == excluded[owner]] = 0
-    return k_best(alike, k)
+    """The similarities to these k users alone: [B, U], sparse."""
+    near = nearest(x, by_item, k, excluded, x_norm, norm, shrink, np.float32)
+    columns = near.columns[near.mask]
+    alike = near.together[near.mask] / (np.repeat(x_norm, near.counts) * norm[columns] + np.float32(shrink))
+    return sp.csr_matrix((alike, columns, np.append(0, near.counts.cumsum())), shape=(len(x_norm), len(norm)))
 
 
 def _reference_ridge(

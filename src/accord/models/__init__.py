@@ -16,10 +16,9 @@ from accord.models.ease import EASE
 from accord.models.gmf import GMF
 from accord.models.graph_filter import GraphFilter
 from accord.models.ials import IALS
-from accord.models.item_knn import ItemKNN
+from accord.models.item_knn import ItemKNN, NextKNN
 from accord.models.lightgcn import LightGCN
 from accord.models.mf import MF
-from accord.models.next_knn import NextKNN
 from accord.models.plain import PlainModel
 from accord.models.popularity import Popularity, Quality
 from accord.models.sasrec import SASRec

@@ -42,9 +42,7 @@ class Member(BaseConfig):
 
 def standardised(scores: Tensor) -> Tensor:
     """Scores [..., I] with mean 0 and standard deviation 1 over the items; 0 where all are equal."""
-    centred = scores - scores.mean(-1, keepdim=True)
-    spread = centred.square().mean(-1, keepdim=True).sqrt()
-    return torch.where(spread > 1e-6 * scores.abs().amax(-1, keepdim=True), centred / spread, 0.0)
+    return (scores - scores.mean(-1, keepdim=True)) / spread(scores)
 
 
 def spread(scores: Tensor) -> Tensor:

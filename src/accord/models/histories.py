@@ -155,14 +155,6 @@ class ScoresHistories(Model):
         """What each interaction of a user counts for: [n]; None: 1."""
         raise AssertionError("a model says what histories count for")
 
-    def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Of W, some rows [n] and columns [m]: [n, m]."""
-        raise AssertionError("a model that scores X W says what W is")
-
-    def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
-        result, counts = self.weights_between(history, items), self.counts_in(history, user)
-        return (result if counts is None else result * counts[:, None]).unsqueeze(0)
-
     def _halved(self, ages: IntArray) -> npt.NDArray[np.float64]:
         with np.errstate(over="ignore"):
             result: npt.NDArray[np.float64] = np.exp2(-ages / self.config.recency)
@@ -229,7 +221,12 @@ class SparseWeights(ScoresHistories):
     def user_counts(self, user: int) -> Tensor | None:
         return torch.from_numpy(self.histories[user].data).to(self.place)
 
+    def contributions(self, history: Tensor, items: Tensor, user: int | None = None) -> Tensor:
+        result, counts = self.weights_between(history, items), self.counts_in(history, user)
+        return (result if counts is None else result * counts[:, None]).unsqueeze(0)
+
     def weights_between(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Of W, some rows [n] and columns [m]: [n, m]."""
         result = self.weights[rows.cpu().numpy()][:, columns.cpu().numpy()].toarray()
         return torch.from_numpy(result).to(self.place)
 

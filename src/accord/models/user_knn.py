@@ -89,7 +89,7 @@ class UserKNN(ScoresHistories):
             size = norm[[user]] if self.scored_norm is None else self.scored_norm[[user]]
         whose = np.array([NOBODY if user is None else user])
         result = nearest_users(x, size, whose, self.by_item, norm, self.config.shrink, self.config.k)
-        near = result.indices[result.data > 0]
+        near = result.indices
         took = self.histories[near]  # [k, I]
         shares = took[:, x.indices].toarray() * x.data / (size * norm[near] + np.float32(self.config.shrink))[:, None]
         added = shares.T @ took[:, items.cpu().numpy()].toarray()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.kernels import cpu, cuda
@@ -102,25 +103,7 @@ class Linear(RunLayer):
 
 def unit(vectors: Tensor) -> Tensor:
     """The vectors [..., d], each of length 1."""
-    result: Tensor = _Unit.apply(vectors)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _Unit(torch.autograd.Function):
-    """In half of the passes over a table that `F.normalize` and its gradient take."""
-
-    @staticmethod
-    def forward(ctx: Any, vectors: Tensor) -> Tensor:
-        lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp_(min=1e-12)
-        result: Tensor = vectors / lengths
-        ctx.save_for_backward(result, lengths)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        result, lengths = ctx.saved_tensors
-        along = (gradient * result).sum(-1, keepdim=True)
-        return torch.addcmul(gradient, result, along, value=-1).div_(lengths)
+    return F.normalize(vectors, dim=-1)
 
 
 class Streams(nn.Module):
