@@ -59,8 +59,6 @@ class Source:
 
 @dataclass(frozen=True)
 class Entry:
-    """A named dataset."""
-
     name: str
     title: str
     licence: str
@@ -237,7 +235,6 @@ def get_titles(name: str) -> None:
 
 
 def read_films(path: Path) -> dict[int, str]:
-    """MovieLens' titles by MovieLens' ids."""
     mark, encoding, skip = FILM_LISTS[path.name]
     try:
         rows = [line.split(mark) for line in path.read_text(encoding=encoding).splitlines()[skip:] if line]

@@ -42,8 +42,6 @@ class Database:
 
 @dataclass(frozen=True)
 class Query:
-    """The log that a query gives."""
-
     database: Database
     sql: str
 
@@ -216,8 +214,6 @@ def _standard(column: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class Target:
-    """A table to write to."""
-
     database: Database
     table: str
 

@@ -102,7 +102,6 @@ class Encoder:
             raise InputError(f"{self.source} is empty: it has no rows of interactions; give a log that has some.")
 
     def notes(self) -> list[str]:
-        """What had to be decided."""
         of_numbers = [note for number in self.numbers.values() for note in number.notes()]
         return [*(note for ids in self.ids for note in ids.notes), *self._left_out, *of_numbers]
 

@@ -138,7 +138,6 @@ def _with_label(
 def _labels_of(
     dataset: Dataset, source: Any, labels: Any, events: str | None, columns: Columns | None
 ) -> Iterator[Labelled]:
-    """The labels in blocks."""
     if isinstance(labels, list | tuple):
         for one in labels:
             yield from _labels_of(dataset, source, one, None, columns)

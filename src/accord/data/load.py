@@ -91,8 +91,6 @@ def load_whole(
 
 @dataclass(frozen=True)
 class _Splitting:
-    """How a log is to be read and split."""
-
     columns: Columns | None = None
     split: str = "auto"
     ratios: Sequence[float] = (0.8, 0.1, 0.1)

@@ -65,7 +65,6 @@ def _keys(folders: Sequence[str]) -> dict[str, str | None]:
 
 
 def _typed(values: Sequence[str | None]) -> pa.Array:
-    """The values of a partition: integers where all are."""
     texts = pa.array(values, pa.string())
     try:
         return texts.cast(pa.int64())

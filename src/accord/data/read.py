@@ -80,7 +80,6 @@ def is_split_folder(path: Path) -> bool:
 
 
 def missing_parts(folder: Path) -> list[str]:
-    """The files that a split folder needs and does not have."""
     return [part for part in NEEDED_PARTS if not any(folder.glob(f"*.{part}"))]
 
 

@@ -38,8 +38,6 @@ Floats = npt.NDArray[np.float64]
 
 
 class Condition(NamedTuple):
-    """`NAME OP VALUE`, taken apart."""
-
     name: str
     op: str
     value: str
@@ -104,7 +102,6 @@ class LabelRule:
         return list(dict.fromkeys(condition.name for condition in (*self.real, *self.noise)))
 
     def labels(self, columns: Mapping[str, Floats]) -> Floats:
-        """1, 0 or NaN for every row."""
         columns = {name: np.where(np.isin(values, self.unknown), np.nan, values) for name, values in columns.items()}
         real = _all_hold(self.real, columns)
         if not self.noise:
@@ -217,7 +214,6 @@ class EventRule:
         return cls(text, column.strip() if colon else None, kinds)
 
     def column_in(self, source: str, names: Sequence[str]) -> str:
-        """The column of a source that names the kind of event."""
         if self.column is not None:
             return require_column(source, self.column, names, "events")
         usual = [name for name in names if col.simplified(name) in EVENT_NAMES.split()]

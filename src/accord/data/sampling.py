@@ -62,12 +62,10 @@ class Batch(NamedTuple):
         return sums(values * self.mask) / self.mask[:, : self.num_positives].sum(1).clamp(min=1)
 
     def sum(self, values: Tensor) -> Tensor:
-        """Sum over positives and negatives: [R, P + N] -> [R]."""
         values = self.weighted(values)
         return sums(values if self.mask is None else values * self.mask)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """The batch with each of its tensors changed."""
         mask = None if self.mask is None else change(self.mask)
         columns = {name: change(values) for name, values in self.columns.items()}
         return Batch(change(self.users), change(self.items), self.num_positives, mask, columns)
@@ -207,7 +205,6 @@ class Sampler:
 
     @property
     def num_batches(self) -> int:
-        """Batches in an epoch."""
         size = len(self.pairs) if self.batching == "pairs" else self.pairs.num_users
         return -(-size // self.batch_size)
 

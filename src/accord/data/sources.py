@@ -126,7 +126,6 @@ def is_files(source: Any) -> bool:
 
 
 def open_store(path: Path) -> stores.Store | None:
-    """The store in a folder; None if it is not one."""
     return stores.Store.open(path) if stores.is_store(path) or stores.is_unfinished(path) else None
 
 
@@ -140,7 +139,6 @@ def _matrix(source: Any) -> pa.Table:
 
 
 def frame(source: Any) -> pa.Table:
-    """A pandas, polars or other frame as an Arrow table."""
     if isinstance(source, pa.Table):
         return source
     label = f"the {type(source).__name__}"
@@ -264,7 +262,6 @@ def _texts(folder: Path) -> list[Path]:
 
 
 def _joined(files: Sequence[Opened], label: str) -> Opened:
-    """Text files one after another, in the order of their names."""
     for file in files[1:]:
         if file.names != files[0].names:
             raise InputError(

@@ -41,8 +41,6 @@ NOT_TEXT = {
 
 @dataclass(frozen=True)
 class Delimited:
-    """A text file of rows and columns with a delimiter between them."""
-
     path: Path
     delimiter: str
     names: tuple[str, ...]
@@ -98,8 +96,6 @@ class Words:
 
 @dataclass(frozen=True)
 class JsonLines:
-    """One JSON object a line."""
-
     path: Path
     names: tuple[str, ...]
 

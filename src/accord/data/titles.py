@@ -71,7 +71,6 @@ def _joined(dataset: Dataset, ids: Any, info: pa.Table, label: str) -> Dataset:
 
 
 def _columns(label: str, names: Sequence[str]) -> tuple[str, str | None]:
-    """The names of the id and the title column, if there is one."""
     ids = [name for name in names if col.simplified(name) == "id" or col.is_usual("item", name)]
     others = {name: col.simplified(name) for name in names if name not in ids}
     titles = [name for name, simplified in others.items() if simplified == "title"]

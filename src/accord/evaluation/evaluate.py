@@ -126,8 +126,6 @@ def validation_part(data: Dataset, protocol: Protocol) -> Interactions:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics of every user and run."""
-
     users: IntArray  # [N]
     per_user: dict[str, npt.NDArray[np.float64]]  # each [R, N]
     warm: npt.NDArray[np.bool_]  # [N]
@@ -138,7 +136,6 @@ class Evaluation:
         return cls(np.empty(0, dtype=np.int64), {}, np.empty(0, dtype=bool), runs)
 
     def mean(self, keep: npt.NDArray[np.bool_] | None = None) -> list[dict[str, float]]:
-        """Mean over users (those in the mask `keep`), for each run."""
         keep = np.ones(len(self.users), dtype=bool) if keep is None else keep
         return [
             {name: float(values[run, keep].mean()) if keep.any() else 0.0 for name, values in self.per_user.items()}

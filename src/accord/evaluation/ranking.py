@@ -27,8 +27,6 @@ ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
 
 
 class Scorer(TypingProtocol):
-    """What a ranker needs to know of a model."""
-
     logits: ClassVar[bool]
     Rules: ClassVar[type[OwnRules]]
     user_block: int | None
@@ -80,7 +78,6 @@ class Ranker:
         rules: Protocol,
         device: torch.device,
     ) -> Ranker:
-        """A ranker of the scores of `score_all`, for a model such as `target`."""
         masks_seen = rules.own(target.Rules).mask_seen
         options = (target.logits, masks_seen, target.user_block, target.for_newcomers())
         return cls(score_all, runs, seen, train, rules, device, *options)
@@ -106,7 +103,6 @@ class Ranker:
 
     @torch.inference_mode()
     def _rank_block(self, users: IntArray, k: int, barred: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The k best items [R, B, k] of one block of users, and the scores."""
         tables, rows = self.tables, torch.from_numpy(users).to(self.device)
         seen = Seen(tables.seen_ptr, tables.seen_items, rows) if self.masks_seen else None
         scores = self.scores(users)

@@ -25,8 +25,6 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Comparison:
-    """One method minus the baseline."""
-
     difference: float  # of the means
     low: float  # 95% interval of the difference, for other users and other seeds
     high: float

@@ -22,7 +22,6 @@ def is_guarded(column: Any) -> Any:
 
 
 def guarded(column: Any) -> Any:
-    """A column of texts that is safe in a spreadsheet."""
     quote, nothing = (pa.scalar(text, column.type) for text in ("'", ""))
     quoted = pc.binary_join_element_wise(quote, column, nothing)
     return pc.if_else(_matches(column, f"^'*{RUNS}", column), quoted, column)

@@ -18,7 +18,6 @@ BATCH_ROWS = 2**20  # read at once
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """A checked ParquetFile."""
     import pyarrow.parquet as pq
 
     try:
@@ -53,7 +52,6 @@ def check_footer(path: Path, file: Any) -> None:
 
 
 def read_table(path: Path) -> Any:
-    """A Parquet file of a run folder as an Arrow table."""
     with _run_file(path) as file:
         table = file.read()
         return _checked(table)

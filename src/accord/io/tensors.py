@@ -33,7 +33,6 @@ def narrowed(tensor: Tensor) -> Tensor:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: dict[str, str] | None = None) -> None:
-    """Tensors of any device and a header of text as a safetensors file."""
     separate: dict[str, Tensor] = {}
     places = set()
     for name, tensor in tensors.items():

@@ -37,7 +37,6 @@ def labelled_agreement(r: Tensor, f: Tensor, p: Tensor) -> Tensor:
 
 
 def agreement_terms(f: Tensor, p: Tensor, h: Tensor, alpha: Tensor, c: Tensor, num_positives: int, dp: bool) -> Tensor:
-    """`reference_terms` by the kernel on CUDA."""
     if cuda.usable(f):
         return cuda.agreement_terms(f, p, h, alpha, c, num_positives, dp, GUARD)
     return reference_terms(f, p, h, alpha, c, num_positives, dp)

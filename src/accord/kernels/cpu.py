@@ -89,7 +89,6 @@ def _threads(number: int) -> ThreadPoolExecutor:
 
 
 def for_each_run(name: str, *arrays: Any) -> None:
-    """Call a kernel for every run, with each run's part of the arrays."""
     call(name, list(zip(*arrays, strict=True)))
 
 

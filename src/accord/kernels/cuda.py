@@ -241,7 +241,6 @@ def _grid(runs: int, size: int, block: int) -> tuple[int, int]:
 
 
 def padded(dim: int) -> int:
-    """The width of a row in a kernel: a power of two."""
     return int(triton.next_power_of_2(dim))
 
 

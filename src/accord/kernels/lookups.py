@@ -22,7 +22,6 @@ def _flat(ids: Tensor, rows: int) -> Tensor:
 
 
 def reference_rows(table: Tensor, ids: Tensor) -> Tensor:
-    """The rows of ids: [R, B, dim]."""
     runs, rows, dim = table.shape
     # not F.embedding: the gradient of index_select is an index_add, a third of the cost of embedding's gradient
     return table.reshape(runs * rows, dim).index_select(0, _flat(ids, rows)).view(*ids.shape, dim)

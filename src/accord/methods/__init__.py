@@ -16,7 +16,6 @@ MethodSpec = str | type[Method]
 
 
 def find_method(spec: MethodSpec) -> type[Method]:
-    """The method behind a name, `package.module:Class` or a class of the caller's."""
     result = resolve("method", spec, METHODS)
     if not (isinstance(result, type) and issubclass(result, Method)):
         raise InputError(f"method '{spec}' is not a subclass of accord.Method.")

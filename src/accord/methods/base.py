@@ -26,8 +26,6 @@ from accord.protocol import OwnRules, Protocol
 
 @dataclass(frozen=True)
 class Build:
-    """Makes the networks of a method, all on the same data and for the same runs."""
-
     method: str | None  # its name
     model: ModelSpec  # the target's kind
     options: Mapping[str, Any]  # of the target
@@ -103,7 +101,6 @@ class Method(Trainable):
         self.rules = protocol.own(self.target.Rules)  # how a run with this target is treated
 
     def stages(self, context: TrainingContext) -> None:
-        """What is done to train it, in order."""
         context.train(self)
 
     def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:

@@ -85,7 +85,6 @@ class DeCA(Method):
             partner.forget()
 
     def opinion(self, batch: Batch) -> Tensor:
-        """The second opinion p: logits."""
         logits: Tensor = self.partner(batch.users, batch.items)
         return logits
 

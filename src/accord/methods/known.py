@@ -40,7 +40,6 @@ def targets(batch: Batch, logits: Tensor) -> Tensor:
 
 
 def labelled(train: Csr) -> npt.NDArray[np.bool_]:
-    """Which training interactions have a label: [n]."""
     label = train.columns.get("label")
     return np.zeros(len(train.items), dtype=bool) if label is None else ~np.isnan(label)
 

@@ -22,8 +22,6 @@ class Normal(Method):
 
 
 class Pretrain(Normal):
-    """Plain training of a network that another method needs first."""
-
     name = "pretrain"
     summary = "the first stage of DeCA(p)"
 

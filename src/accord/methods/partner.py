@@ -71,7 +71,6 @@ class SolvedPartner(nn.Module):
 
     @torch.no_grad()
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        """Logits of pairs [R, B]."""
         if self._every is not None:
             if len(self._every) == 1:
                 return self._every[0][users, items]

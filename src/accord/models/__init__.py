@@ -68,13 +68,11 @@ def has_seeds(spec: ModelSpec) -> bool:
 
 
 def can_hold(spec: ModelSpec, num_items: int) -> bool:
-    """Whether a model can be fitted on so many items."""
     kind = own_class(spec)
     return kind is None or num_items <= kind.most_items
 
 
 def cost_of(spec: ModelSpec, options: dict[str, Any], shape: Shape) -> Cost:
-    """What one run of a solved model takes with these options."""
     kind = own_class(spec)
     assert kind is not None, "a plain module is learned"
     assert kind.solved, "what a learned model takes is its training's"

@@ -25,8 +25,6 @@ MOST_RECORDED = 2**23  # interactions over all runs that a GPU reads in every st
 
 
 class CDAERules(OwnRules):
-    """What the released code does with CDAE alone."""
-
     cdae_mask: bool = rule(False, True, "whether seen items are removed before ranking with CDAE")
     cdae_scoring_dropout: bool = rule(True, False, "whether CDAE scores with its input dropout on")
     cdae_reduction: Literal["sum", "mean"] = rule("sum", "mean", "plain BCE of CDAE is summed, or averaged")

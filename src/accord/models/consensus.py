@@ -29,7 +29,6 @@ class Member(BaseConfig):
 
     @property
     def taught(self) -> bool:
-        """Whether labels teach it."""
         return self.by_p_real or bool(self.options.get("model.clean")) or self.model == "quality"
 
     @property
@@ -106,7 +105,6 @@ class Consensus(Model):
         self.take(config.members, setup.members)
 
     def take(self, members: Sequence[Member], trained: Sequence[nn.Module]) -> None:
-        """Let these methods vote from now on."""
         self.members, self.weights = nn.ModuleList(trained), [member.weight or 1.0 for member in members]
         self.weighed = [member.by_p_real for member in members]  # what each interaction counted for is not kept
 

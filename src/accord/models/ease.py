@@ -68,7 +68,6 @@ def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> Doubles:
 
 
 def _fill_with_gram(matrix: M, x: Any, y: Any = None) -> M:
-    """Lay x'x, or x'y, out in a matrix."""
 
     table = matrix if isinstance(matrix, Tensor) else torch.from_numpy(matrix)
     by_blocks_of_gram(x, lambda rows, own: lay_out(table[rows], own), BLOCK, y=y)
@@ -112,7 +111,6 @@ def _towards(matrix: Array, x: Any, target: Any) -> Array:
 
 
 def _without_diagonal(matrix: Array, result: Array) -> Array:
-    """From -P and -M the weights M - P diag(M) / diag(P)."""
     scale: Doubles | Floats = result.diagonal() / matrix.diagonal()
     np.multiply(matrix, scale, out=matrix)  # -P diag(M) / diag(P)
     np.subtract(matrix, result, out=result)

@@ -93,7 +93,6 @@ def right_singular_vectors(x: Any, number: int, rounds: int = ROUNDS, device: to
 
 
 def _vectors_on(device: torch.device, x: Any, start: npt.NDArray[Any], rounds: int) -> npt.NDArray[Any]:
-    """The same by a GPU."""
     sides = [[torch.from_numpy(part).to(device) for part in (m.indices, m.indptr, m.data)] for m in (x, x.T.tocsr())]
 
     def times(side: int, vectors: Tensor) -> Tensor:

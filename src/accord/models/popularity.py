@@ -38,8 +38,6 @@ class SameForAll(Model):
 
 
 class Popularity(SameForAll):
-    """How often an item was taken: hard to beat."""
-
     name = "popularity"
     summary = "the most interacted items, the same for all users"
     scores = "counts"

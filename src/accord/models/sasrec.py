@@ -117,7 +117,6 @@ class SASRec(Model):
         self._hold(setup.train)
 
     def _hold(self, train: Csr) -> None:
-        """The histories of a log, in the order of time."""
         order = torch.from_numpy(in_order_of_time(train))
         ptr, items = torch.from_numpy(train.ptr), torch.from_numpy(train.items).long()
         place = torch.empty_like(order)
@@ -137,7 +136,6 @@ class SASRec(Model):
     # --- what is known of users
 
     def _encoded(self, tokens: Tokens) -> Tensor:
-        """What attention makes of each token: [R, M, d]."""
         x = take_rows(self.item.weight, tokens.items)
         if self.config.scores == "cosine":
             x = unit(x)

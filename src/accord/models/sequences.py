@@ -94,7 +94,6 @@ def _summed(parts: Sequence[tuple[npt.NDArray[Any], ...]], size: int) -> Any:
 
 
 def seconds_of_pairs(shape: Shape, later: Floats) -> float:
-    """What `what_followed` takes, about."""
     pairs = min(shape.num_interactions * len(later), shape.by_user // 2)
     return 3e-7 * shape.num_interactions + (1.2e-8 if shape.num_items <= MOST_DENSE else 1.5e-7) * pairs
 

@@ -96,7 +96,6 @@ class SparseEASE(WithFactors, SparseItemToItem):
         self.basis, self.spread = torch.from_numpy(basis).float(), torch.from_numpy(spread)
 
     def _part(self, start: float, end: float) -> Callable[[float], None] | None:
-        """Reports a part of the work as that part of all of it."""
         on_progress = self.on_progress
         return None if on_progress is None else lambda share: on_progress(start + (end - start) * share)
 

@@ -32,7 +32,6 @@ class Trainable(nn.Module):
         return "step"
 
     def loss(self, batch: Any) -> Tensor:
-        """Loss of each run on a batch: [R]."""
         raise AssertionError("a method gives a loss")
 
     def decay(self, l2: Tensor) -> dict[nn.Parameter, Tensor]:
@@ -102,7 +101,6 @@ class Linear(RunLayer):
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """The vectors [..., d], each of length 1."""
     return F.normalize(vectors, dim=-1)
 
 

@@ -10,7 +10,6 @@ from accord.io.tensors import read_tensors
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]] | None:
-    """The tensors of a checkpoint by name, and its header of text; None without one."""
     return read_tensors(path) if path.exists() else None
 
 

@@ -58,7 +58,6 @@ def plan(
     epochs: int | None = None,
     ks: Sequence[int] | None = None,
 ) -> RunSpec:
-    """The run that is asked for, or an error that says what is wrong with it."""
     if not len(data.train):
         raise InputError(f"{data.name} has no training interaction; give more data or other ", Argument("ratios"), ".")
     given = by_section(options or {})

@@ -103,7 +103,6 @@ class RunSpec:
 
     @property
     def rule_kinds(self) -> list[type[OwnRules]]:
-        """The rules that its own model and method declare."""
         with imports_allowed(self.trusted):
             model_class = own_class(self.model)
         return [kind.Rules for kind in (model_class, self.kind) if kind is not None]
@@ -136,7 +135,6 @@ class RunSpec:
         return self.updated(seeds=seeds, varied=())
 
     def updated(self, **changes: Any) -> RunSpec:
-        """The same with some fields of the config changed."""
         return replace(self, config=self.config.model_copy(update=changes))
 
     def beside(

@@ -81,7 +81,6 @@ class StackTraining:
         self.states: list[TrainState] = []
 
     def train(self, stage: Method) -> None:
-        """Train a stage with its own sampler, and keep the state in which it ended."""
         trainer = self.trainer(stage)
         if self.resume and self.folder is not None:
             trainer.resume()

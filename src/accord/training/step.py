@@ -114,7 +114,6 @@ class Threads:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Within it, torch has the threads for one step."""
         torch.set_num_threads(self.chosen or self.tried[len(self.seconds)])
         began = time.perf_counter()
         try:

@@ -24,8 +24,6 @@ from accord.training.step import Steps, Threads
 
 
 class TrainConfig(BaseModel):
-    """How to train, apart from what."""
-
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     epochs: int = Field(100, ge=1, description="passes over the training pairs, at most")
@@ -122,8 +120,6 @@ class Stopping:
 
 
 class Trainer:
-    """Trains R runs of one stage together."""
-
     def __init__(
         self,
         method: Trainable,
@@ -287,7 +283,6 @@ class Trainer:
         return named
 
     def save(self) -> None:
-        """Write everything that the rest of the training depends on."""
         assert self.checkpoint is not None
         tensors = {f"weight/{name}": tensor for name, tensor in self.method.state_dict().items()}
         tensors |= {f"kept/{name}": tensor for name, tensor in self.best_weights.items()}

@@ -25,8 +25,6 @@ def damaged(store: Path, why: str) -> InputError:
 
 
 class ArrayWriter:
-    """Arrays that are appended to."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.written: Described = {}

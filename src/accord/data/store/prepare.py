@@ -180,7 +180,6 @@ class _Preparation:
     def _partition(
         self, number: int, row_of: Mapping[str, Codes], types: Mapping[str, np.dtype[Any]], bounds: list[int]
     ) -> None:
-        """Append a chunk to the files of the ranges."""
         users = row_of["user"][self._chunk(number, "user")]
         order = argsort(users)
         starts = np.searchsorted(users[order], np.array(bounds, dtype=np.int32))
