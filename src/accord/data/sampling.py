@@ -196,10 +196,8 @@ class Sampler:
         self.cells = batching == "users" and user_negatives == "cells" and not callable(negatives)
         draws = negatives if callable(negatives) else Negatives
         self.negatives = None if negatives == "all" and not self.cells else draws(pairs)
-
-        self.multiple = (
-            1  # lengths to which batches of users are padded: on CUDA few, so that their steps can be recorded
-        )
+        # lengths to which batches of users are padded: on CUDA few, so that their steps can be recorded
+        self.multiple = 1
         if batching == "users" and pairs.items.is_cuda and self.num_batches > 1:
             self.multiple = max(64, 2 ** ((len(pairs) // self.num_batches).bit_length() - 3))
 

@@ -242,7 +242,7 @@ def _only_table(folder: Path) -> Path:
     for name in WELL_KNOWN:
         if (folder / name).is_file():
             return folder / name
-    files = _texts(folder)
+    files = sorted(file for file in folder.iterdir() if file.name.endswith(TEXT_SUFFIXES))
     if len(files) == 1:
         return files[0]
     if files:
@@ -255,10 +255,6 @@ def _only_table(folder: Path) -> Path:
     raise InputError(
         f"folder {folder} holds nothing that can be read; put a log there: read are {FILE_KINDS} and split folders."
     )
-
-
-def _texts(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if file.name.endswith(TEXT_SUFFIXES))
 
 
 def _joined(files: Sequence[Opened], label: str) -> Opened:

@@ -235,9 +235,8 @@ def _start(path: Path, label: str) -> bytes:
 def _not_text(start: bytes) -> str:
     """What is wrong with the beginning of a file that has a NUL byte in it."""
     before, _, _ = start.partition(b"\0")
-    is_utf16 = (
-        start[:2].count(0) == 1
-    )  # one of every two bytes of Latin letters; after a byte order mark it is no UTF-8
+    # one of every two bytes of Latin letters; after a byte order mark it is no UTF-8
+    is_utf16 = start[:2].count(0) == 1
     with suppress(UnicodeDecodeError):
         line = before.decode().count("\n") + 1
         if not is_utf16:

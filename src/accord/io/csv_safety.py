@@ -32,14 +32,10 @@ def unguarded(column: Any) -> Any:
     return pc.if_else(is_guarded(column), pc.utf8_slice_codeunits(column, 1), column)
 
 
-def guarded_table(table: Any) -> Any:
-    """An Arrow table that is safe as a CSV file, names of columns included; its texts are large_string."""
-    return pa.table([_guarded(column) for column in table.columns], names=list(map(guarded_text, table.column_names)))
-
-
 def write_csv(table: Any, target: Any, delimiter: str = ",") -> None:
-    """Write an Arrow table to a file or a path, safe in a spreadsheet, all text quoted."""
-    pyarrow.csv.write_csv(guarded_table(table), target, pyarrow.csv.WriteOptions(delimiter=delimiter))
+    """Write an Arrow table to a file or a path, safe in a spreadsheet, names of columns too, all text quoted."""
+    safe = pa.table([_guarded(column) for column in table.columns], names=list(map(guarded_text, table.column_names)))
+    pyarrow.csv.write_csv(safe, target, pyarrow.csv.WriteOptions(delimiter=delimiter))
 
 
 def guarded_text(text: str) -> str:

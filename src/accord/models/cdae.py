@@ -127,7 +127,8 @@ class CDAE(Model):
         if users.is_cuda and self.recordable:  # all users are encoded, so that the shapes of all steps are the same
             return self.encode_all(present.float()).view(runs, self.num_users, -1), users
         everyone = [each.nonzero().squeeze(1) for each in present.view(runs, -1)]  # each user is encoded once
-        return _stacked(self.encode(everyone), everyone), (present.view(runs, -1).cumsum(1) - 1).gather(1, users)
+        of_runs = list(torch.split(self.encode(everyone), [len(each) for each in everyone]))
+        return pad_sequence(of_runs, batch_first=True), (present.view(runs, -1).cumsum(1) - 1).gather(1, users)
 
     def encode_all(self, present: Tensor) -> Tensor:
         """Hidden vectors of every user of every run, [R * U, dim]; `present` [R * U] is 1 for those of the batch."""
@@ -192,8 +193,3 @@ class CDAE(Model):
 
     def item_vectors(self) -> Tensor:
         return self.decoder.weight[0]
-
-
-def _stacked(rows: Tensor, of_runs: Sequence[Tensor]) -> Tensor:
-    """The rows [n, dim] of runs, which lie end to end, side by side: [R, most of any run, dim]."""
-    return pad_sequence(list(torch.split(rows, [len(each) for each in of_runs])), batch_first=True)

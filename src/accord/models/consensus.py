@@ -41,7 +41,8 @@ class Member(BaseConfig):
 
 def standardised(scores: Tensor) -> Tensor:
     """Scores [..., I] with mean 0 and standard deviation 1 over the items; 0 where all are equal."""
-    return (scores - scores.mean(-1, keepdim=True)) / spread(scores)
+    divisor = spread(scores)
+    return torch.where(divisor.isinf(), 0.0, (scores - scores.mean(-1, keepdim=True)) / divisor)
 
 
 def spread(scores: Tensor) -> Tensor:

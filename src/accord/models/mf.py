@@ -73,16 +73,14 @@ def _turn(table: nn.Parameter, vectors: Tensor) -> None:
     table.copy_(unit(wide + RANDOM * unit(table)) * lengths)
 
 
-class MFConfig(FactorConfig, ProductOrCosine):
-    pass
-
-
 class MF(Model):
     name = "mf"
     summary = "matrix factorisation: the dot product or cosine of a user and an item vector"
     recordable = True
     only_looks_up = True
-    Config = MFConfig
+
+    class Config(FactorConfig, ProductOrCosine):
+        pass
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)

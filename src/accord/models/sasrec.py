@@ -10,7 +10,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from accord.config import BaseConfig
-from accord.data.csr import Csr
 from accord.kernels.lookups import take_rows
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.models.sequences import in_order_of_time, require_times
@@ -114,9 +113,7 @@ class SASRec(Model):
         self.blocks = nn.ModuleList(Block(runs, dim, heads) for _ in range(config.blocks))
         self.dropout = Streams(setup.seeds, "sasrec dropout")
         self.cuts = Streams(setup.seeds, "sasrec cuts")
-        self._hold(setup.train)
-
-    def _hold(self, train: Csr) -> None:
+        train = setup.train  # its histories, in the order of time
         order = torch.from_numpy(in_order_of_time(train))
         ptr, items = torch.from_numpy(train.ptr), torch.from_numpy(train.items).long()
         place = torch.empty_like(order)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from accord.data.store.arrays import ArrayWriter, ids_of, interactions_of, mapped
+from accord.data.store.store import ArrayWriter, ids_of, interactions_of, mapped
 from accord.errors import InputError
 
 

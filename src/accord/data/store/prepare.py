@@ -27,8 +27,7 @@ from accord.data.interactions import IdMap, Interactions
 from accord.data.objects import is_object
 from accord.data.sorting import argsort
 from accord.data.sources import Opened, open_source
-from accord.data.store.arrays import ArrayWriter
-from accord.data.store.store import HEADER, WORK, Header, Store, is_store, remove
+from accord.data.store.store import HEADER, WORK, ArrayWriter, Header, Store, is_store, remove
 from accord.errors import Argument, InputError
 from accord.io.files import only_writer, write_json
 
