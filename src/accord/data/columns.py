@@ -138,11 +138,8 @@ def choose(
     for role in ("user", "item"):
         if chosen[role] is None:
             hint = "" if any(chosen.values()) else " (a file of text ids without a header line needs one)"
-            raise InputError(
-                f"{source}: no {role} column among {listing}; call it '{role}' or give ",
-                ColumnArgument(role),
-                f"{hint}.",
-            )
+            problem = f"{source}: no {role} column among {listing}; call it '{role}' or give "
+            raise InputError(problem, ColumnArgument(role), f"{hint}.")
     named_by_rule = [name for name in rule_names if name in names and name not in chosen.values()]
     if named_by_rule and given.value is None:
         chosen["value"] = named_by_rule[0]
@@ -163,11 +160,8 @@ def _guess(source: str, names: Sequence[str], role: str) -> str | None:
         candidates = [name for name in candidates if name != "label"]  # next to a value it is what it says
     if len(candidates) > 1:
         either = " and ".join(f"'{name}'" for name in candidates)
-        raise InputError(
-            f"{source}: {either} could each be the {role} column; rename all but the right one, or give ",
-            ColumnArgument(role),
-            ".",
-        )
+        problem = f"{source}: {either} could each be the {role} column; rename all but the right one, or give "
+        raise InputError(problem, ColumnArgument(role), ".")
     return candidates[0] if candidates else None
 
 

@@ -232,13 +232,8 @@ class Target:
         path, given = _parts(database.uri)[4:] if is_server else ("", "")
         if "/" in path or (not is_server and Path(database.uri).parent.is_file()):
             named = place + (f"?{options}" if options else "")
-            raise InputError(
-                f"{label} has a table after its database; give ",
-                Argument("to", named),
-                " ",
-                Argument("table", last),
-                ".",
-            )
+            problem = f"{label} has a table after its database; give "
+            raise InputError(problem, Argument("to", named), " ", Argument("table", last), ".")
         if is_server and not path and "dbname" not in dict(parse_qsl(given)):
             raise InputError(f"{database.label} names no database; write it as postgresql://HOST/DATABASE.")
         if table is None or not TABLE.fullmatch(table):

@@ -238,13 +238,8 @@ def pairs(dataset: Dataset, part: Interactions) -> IntArray:
 def cold_notes(dataset: Dataset) -> list[str]:
     """Notes on test users and items that training has never seen; InputError if it has seen none of the items."""
     notes = []
-    for what, ids, train, test in zip(
-        ("users", "items"),
-        (dataset.users, dataset.items),
-        dataset.rows(dataset.train),
-        dataset.rows(dataset.test),
-        strict=True,
-    ):
+    parts = dataset.rows(dataset.train), dataset.rows(dataset.test)
+    for what, ids, train, test in zip(("users", "items"), (dataset.users, dataset.items), *parts, strict=True):
         trained, cold_ids = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
         mark(trained, train)
         cold = ~trained[test]

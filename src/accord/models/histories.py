@@ -111,11 +111,8 @@ class ScoresHistories(Model):
         if not self.in_order:
             return weight
         if "time" not in train.columns:
-            raise InputError(
-                f"option recency of model {self.name} needs times, and the log has none; give ",
-                ColumnArgument("time"),
-                ", or leave the option out.",
-            )
+            problem = f"option recency of model {self.name} needs times, and the log has none; give "
+            raise InputError(problem, ColumnArgument("time"), ", or leave the option out.")
         share = self._halved(ages(train))
         return share if weight is None else weight * share
 

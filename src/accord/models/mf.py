@@ -15,7 +15,7 @@ from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.models.base import MOST_WIDE, Model, Setup
 from accord.models.graph_filter import right_singular_vectors
-from accord.models.histories import power_or_zero
+from accord.models.histories import interaction_matrix, power_or_zero
 from accord.nn.layers import Embedding, pair_dot, unit
 
 START_OF_COSINES = 0.1  # standard deviation: a cosine's gradient is divided by the length of the vector
@@ -51,8 +51,7 @@ def biased(scores: Tensor, bias: Embedding | None, items: Tensor | None = None) 
 def start_from_factors(train: Csr, users: nn.Parameter | None, *items: nn.Parameter) -> None:
     """Turn tables of users and items, [R, rows, dim], to the first singular vectors of Du^-1/2 X Di^-1/2: half of the
     epochs that a random start takes. Rows stay as long as they are."""
-    shape = train.num_users, train.num_items
-    x = sp.csr_matrix((np.ones(len(train.items), np.float32), train.items, train.ptr), shape)
+    x = interaction_matrix(train).astype(np.float32)
     degrees = (power_or_zero(x.sum(axis, dtype=np.float64).A1, -0.5) for axis in (1, 0))
     of_users, of_items = (sp.diags_array(each.astype(np.float32)) for each in degrees)
     scaled = of_users @ x @ of_items

@@ -25,18 +25,12 @@ Floats = npt.NDArray[np.float64]
 
 def require_times(name: str, train: Csr) -> None:
     if "time" not in train.columns:
-        raise InputError(
-            f"model {name} learns from the order of each user's interactions, and the log has no times; give ",
-            ColumnArgument("time"),
-            ", or choose another model.",
-        )
+        problem = f"model {name} learns from the order of each user's interactions, and the log has no times; give "
+        raise InputError(problem, ColumnArgument("time"), ", or choose another model.")
     times, same = train.columns["time"], train.users[1:] == train.users[:-1]
     if not (same & (times[1:] != times[:-1])).any():
-        raise InputError(
-            f"model {name} learns from what came after what, and no user has interactions at two times; give another ",
-            ColumnArgument("time"),
-            ", or choose another model.",
-        )
+        problem = f"model {name} learns from what came after what, and no user has interactions at two times"
+        raise InputError(f"{problem}; give another ", ColumnArgument("time"), ", or choose another model.")
 
 
 def in_order_of_time(train: Csr) -> IntArray:

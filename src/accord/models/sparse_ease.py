@@ -78,14 +78,8 @@ class SparseEASE(WithFactors, SparseItemToItem):
         basis = self._singular_vectors(x)
         image = x.T @ (x @ basis) + penalty[:, None] * basis
         near = nearest_items(x, config.neighbours, diagonal**0.75, ones, on_progress=self._part(0, 0.2))
-        pairs = nearest_items(
-            x,
-            max(config.neighbours, PAIRS_KEPT // self.num_items),
-            ones,
-            ones,
-            dtype=np.float32,
-            on_progress=self._part(0.2, 0.4),
-        )
+        most = max(config.neighbours, PAIRS_KEPT // self.num_items)
+        pairs = nearest_items(x, most, ones, ones, dtype=np.float32, on_progress=self._part(0.2, 0.4))
         weights, spread = local_ridges(near, pairs, diagonal, penalty, basis, image, self._part(0.4, 1))
         ids = np.arange(self.num_items, dtype=np.int32)[:, None]
         itself = -(basis * spread).sum(1, keepdims=True)  # of which an item says nothing

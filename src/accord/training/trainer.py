@@ -307,13 +307,8 @@ class Trainer:
         shapes = {f"weight/{name}": tensor.shape for name, tensor in self.method.state_dict().items()}
         same = shapes == {name: tensor.shape for name, tensor in weights.items()}
         if not same or header.get("identity") != self.identity:
-            raise InputError(
-                f"{self.checkpoint} is of another model, method, options, seeds or data; give another ",
-                Argument("out"),
-                ", or train again without ",
-                Argument("resume", True),
-                ".",
-            )
+            problem = f"{self.checkpoint} is of another model, method, options, seeds or data; give another "
+            raise InputError(problem, Argument("out"), ", or train again without ", Argument("resume", True), ".")
         try:
             self._restore(tensors, weights, TrainState(**json.loads(header["state"])))
         except (LookupError, TypeError, ValueError, RuntimeError) as error:
