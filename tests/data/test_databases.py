@@ -66,7 +66,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 def held(uri: str, sql: str = 'select "user", "rank", "score" from lists order by "user"') -> list[dict[str, object]]:
     query = Query.of(uri, sql)
-    return [row for batch in query.batches(query.names()) for row in batch.to_pylist()]
+    return [row for batch in query.batches(query.schema().names) for row in batch.to_pylist()]
 
 
 def test_the_rows_of_a_query(uri: str) -> None:
@@ -193,14 +193,14 @@ def test_a_password_from_a_passfile_and_never_in_a_sentence(
     passfile.write_text(f"*:*:*:{postgres.USER}:{postgres.PASSWORD}\n")
     passfile.chmod(0o600)
     monkeypatch.setenv("PGPASSFILE", str(passfile))
-    assert Query.of(postgresql, "select 1 as one").names() == ["one"]
+    assert Query.of(postgresql, "select 1 as one").schema().names == ["one"]
     monkeypatch.delenv("PGPASSFILE")
     given = postgresql.replace("@", f":{quote(postgres.PASSWORD, safe='')}@", 1)
-    assert Query.of(given, "select 1 as one").names() == ["one"]
+    assert Query.of(given, "select 1 as one").schema().names == ["one"]
     for wrong in (given.replace("geheim", "geheimnis"), given):
         query = Query.of(wrong, "select * from geheim where x = 'geheim'")
         with pytest.raises(InputError) as caught:
-            query.names()
+            query.schema().names
         said = f"{caught.value} {query} {query.label}"
         assert postgres.PASSWORD not in said
         assert quote(postgres.PASSWORD, safe="") not in said
@@ -381,7 +381,7 @@ def test_an_error_that_repeats_what_is_secret(postgresql: str, change: tuple[str
     """What libpq itself says of an address that it cannot read."""
     query = Query.of(postgresql.replace(*change, 1), "select 1 as one")
     with pytest.raises(InputError) as caught:
-        query.names()
+        query.schema().names
     assert repeated in str(caught.value)
     assert "geheim" not in f"{caught.value} {query} {query.name}"
 
@@ -390,7 +390,7 @@ def test_a_long_error_is_cut_after_its_secrets(postgresql: str) -> None:
     secret = "geheim" * 60
     query = Query.of(postgresql.replace("@/", f":{secret}%ZZ@/", 1), "select 1 as one")
     with pytest.raises(InputError) as caught:
-        query.names()
+        query.schema().names
     assert "geheim" not in str(caught.value)
 
 

@@ -70,12 +70,9 @@ class Query:
         with self._reader(limit=True) as rows:
             return rows.schema
 
-    def names(self) -> list[str]:
-        return list(self.schema().names)
-
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         with self._reader() as rows, _driver_errors(self.database):
-            refuse_repeated(self.label, rows.schema.names)  # SQLite and DuckDB have renamed them in `names`
+            refuse_repeated(self.label, rows.schema.names)  # SQLite and DuckDB have renamed them in `schema`
             for batch in rows:
                 yield pa.record_batch([_standard(batch.column(name)) for name in names], names)
 
@@ -169,11 +166,9 @@ def _secrets(database: Database) -> list[str]:
     if database.kind != "postgresql":
         return []
     _, _, password, _, _, options = _parts(database.uri)
-    given = [
-        password,
-        *(value for name, _, value in (one.partition("=") for one in options.split("&")) if name in SECRETS),
-    ]
-    return [one for secret in given for one in (secret, unquote(secret)) if one]
+    given = [one.partition("=") for one in options.split("&")]
+    secrets = [password, *(value for name, _, value in given if name in SECRETS)]
+    return [one for secret in secrets for one in (secret, unquote(secret)) if one]
 
 
 @contextmanager

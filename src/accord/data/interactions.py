@@ -31,11 +31,7 @@ class IdMap:
     @classmethod
     def of(cls, *columns: pa.Array | pa.ChunkedArray) -> IdMap:
         """Every id that occurs in the columns, in sorted order, so that row order never depends on file order."""
-        chunks = [
-            chunk
-            for column in columns
-            for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])
-        ]
+        chunks = [chunk for column in columns for chunk in getattr(column, "chunks", [column])]
         kind = pa.string() if any(pa.types.is_string(chunk.type) for chunk in chunks) else pa.int64()
         every = pc.unique(pa.chunked_array([chunk.cast(kind) for chunk in chunks], type=kind))
         return cls(every.take(pc.sort_indices(every)))

@@ -296,11 +296,8 @@ def look_like_labels(train: Interactions, source: Any) -> list[str]:
             return [Note(share, Argument("labels", f"{name}>0; {name}<0"), " if a row of 0 says nothing.")]
         if below := np.mean(values < 0):
             share = f"column '{name}' is below 0 in {below:.2%} of the training rows, which count as interactions"
-            return [
-                Note(
-                    share, " like all others; if these are no preferences, give ", Argument("labels", f"{name}>=0"), "."
-                )
-            ]
+            advice = " like all others; if these are no preferences, give "
+            return [Note(share, advice, Argument("labels", f"{name}>=0"), ".")]
     if isinstance(source, Opened) or (isinstance(source, str | Path) and not Path(source).is_dir()):
         likes = [one for one in open_source(source).names if col.simplified(one) in LIKE_NAMES.split()]
         if likes and likes[0] != name:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -37,13 +35,7 @@ def ndcg(hits: Tensor, relevant: Tensor) -> Tensor:
     return (hits * discounts).sum(-1) / ideal
 
 
-METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "recall": recall,
-    "ndcg": ndcg,
-    "precision": precision,
-    "mrr": mrr,
-    "hit_rate": hit_rate,
-}
+METRICS = {metric.__name__: metric for metric in (recall, ndcg, precision, mrr, hit_rate)}
 
 
 def at_each_k(hits: Tensor, relevant: Tensor, ks: list[int]) -> dict[str, Tensor]:

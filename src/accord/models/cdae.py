@@ -29,9 +29,7 @@ class CDAERules(OwnRules):
     cdae_scoring_dropout: bool = rule(True, False, "whether CDAE scores with its input dropout on")
     cdae_reduction: Literal["sum", "mean"] = rule("sum", "mean", "plain BCE of CDAE is summed, or averaged")
     cdae_l2: Literal["norm", "squared"] = rule(
-        "norm",
-        "squared",
-        "CDAE's penalty: l2 times the tensors' norms, or the squared one of every other model",
+        "norm", "squared", "CDAE's penalty: l2 times the tensors' norms, or the squared one of every other model"
     )
     cdae_item_norm: Literal["batch", "train"] = rule(
         "batch", "train", "item norms in CDAE's input: within the batch, or over the training data"
@@ -82,19 +80,14 @@ class CDAE(Model):
         self.scoring_dropout = rules.cdae_scoring_dropout
         if self.norms_of_batch:
             self.user_block = 2048  # the norms depend on who is scored together
-        self.cosine, bound = config.scores == "cosine", config.dim**-0.5
+        self.cosine = config.scores == "cosine"
+        bound = None if self.cosine else config.dim**-0.5
         self.encoder = Linear(setup.runs, setup.num_items, config.dim, START_OF_COSINES if self.cosine else "torch")
         self.user = Embedding(setup.runs, setup.num_users, config.dim, std=1.0) if config.user_vectors else None
         # the decoder is a linear layer whose rows are looked up by item
-        self.decoder = Embedding(
-            setup.runs, setup.num_items, config.dim, START_OF_COSINES, None if self.cosine else bound
-        )
-        # products always have one
-        self.decoder_bias = (
-            Embedding(setup.runs, setup.num_items, 1, std=0.0, bound=None if self.cosine else bound)
-            if config.item_bias or not self.cosine
-            else None
-        )
+        self.decoder = Embedding(setup.runs, setup.num_items, config.dim, START_OF_COSINES, bound)
+        has_bias = config.item_bias or not self.cosine  # products always have one
+        self.decoder_bias = Embedding(setup.runs, setup.num_items, 1, 0.0, bound) if has_bias else None
         self.dropout = Streams(setup.seeds, "cdae dropout")
         self.recordable = setup.runs * len(train.items) <= MOST_RECORDED
         for name, array in (("ptr", train.ptr), ("items", train.items), ("item_counts", train.popularity())):
