@@ -262,7 +262,7 @@ def test_what_is_a_database(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="names no file"):
         database_of("sqlite://")
     with pytest.raises(InputError, match="there is no such file"):
-        Query.of(f"sqlite:///{tmp_path}/none.db", "select 1").names()
+        Query.of(f"sqlite:///{tmp_path}/none.db", "select 1").schema()
 
 
 @pytest.mark.parametrize(
@@ -405,4 +405,4 @@ def test_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "a.duckdb").touch()
     monkeypatch.setitem(sys.modules, "adbc_driver_duckdb", None)
     with pytest.raises(InputError, match=r"reading from duckdb needs a driver: pip install 'accord\[sql\]'"):
-        Query.of(str(tmp_path / "a.duckdb"), "select 1").names()
+        Query.of(str(tmp_path / "a.duckdb"), "select 1").schema()
