@@ -200,7 +200,7 @@ def test_a_password_from_a_passfile_and_never_in_a_sentence(
     for wrong in (given.replace("geheim", "geheimnis"), given):
         query = Query.of(wrong, "select * from geheim where x = 'geheim'")
         with pytest.raises(InputError) as caught:
-            query.schema().names
+            query.schema()
         said = f"{caught.value} {query} {query.label}"
         assert postgres.PASSWORD not in said
         assert quote(postgres.PASSWORD, safe="") not in said
@@ -381,7 +381,7 @@ def test_an_error_that_repeats_what_is_secret(postgresql: str, change: tuple[str
     """What libpq itself says of an address that it cannot read."""
     query = Query.of(postgresql.replace(*change, 1), "select 1 as one")
     with pytest.raises(InputError) as caught:
-        query.schema().names
+        query.schema()
     assert repeated in str(caught.value)
     assert "geheim" not in f"{caught.value} {query} {query.name}"
 
@@ -390,7 +390,7 @@ def test_a_long_error_is_cut_after_its_secrets(postgresql: str) -> None:
     secret = "geheim" * 60
     query = Query.of(postgresql.replace("@/", f":{secret}%ZZ@/", 1), "select 1 as one")
     with pytest.raises(InputError) as caught:
-        query.schema().names
+        query.schema()
     assert "geheim" not in str(caught.value)
 
 
