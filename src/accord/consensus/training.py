@@ -26,7 +26,7 @@ from accord.training.run import RunSpec, is_of_members
 from accord.training.stack import train_stack
 from accord.training.trainer import Progress, TrainState
 
-LOGS, MOST_BYTES, REPORT_BYTES = 19, 2e8, 4e5  # what a run folder may take: so many times the log
+LOGS, MOST_BYTES, REPORT_BYTES = 19, 2e8, 4.5e5  # what a run folder may take: so many times the log
 WEIGHT_BYTES = 4  # of one between items: which item, in 16 bits, and half precision
 
 

@@ -137,6 +137,12 @@ class Recommender(Answers):
             self.metrics["search"] = dict(trained.search)
 
     @property
+    def updates(self) -> list[dict[str, int]]:
+        """What `metrics.json` says of each update."""
+        result: list[dict[str, int]] = self.metrics.get("updates", [])
+        return result
+
+    @property
     def holds_out(self) -> bool:
         """Whether the log has pairs that it was not trained on."""
         return len(self.owned.items) > len(self.train.items)
@@ -184,7 +190,7 @@ class Recommender(Answers):
             return self.evaluation.at(ks)  # what was evaluated is not there any more
         relevant = held_out or self.relevant()
         if not len(relevant.users):
-            if "updates" in self.metrics:
+            if self.updates:
                 raise InputError("an updated run has no test of its own; evaluate the run that it was before.")
             if not self.metrics.get("mean"):
                 raise InputError("nothing was held out to evaluate; train without ", Argument("ratios", (1, 0, 0)), ".")
