@@ -22,7 +22,9 @@ _OTHER_MODELS = {
     "mf": "MF", "ease": "EASE", "item-knn": "item-kNN", "user-knn": "user-kNN", "ials": "iALS",
     ORACLE: "EASE with ratings",
 }  # fmt: skip
-_OTHER_METHODS = {"rce": "R-CE", "dcf": "DCF", "udt": "UDT", "pld": "PLD", "eard": "EARD"}
+_OTHER_METHODS = {
+    "rce": "R-CE", "dcf": "DCF", "udt": "UDT", "pld": "PLD", "eard": "EARD", "deca-softmax": "DeCA on softmax",
+}  # fmt: skip
 _NAMES = MODELS | METHODS | _DATASETS | _OTHER_MODELS | _OTHER_METHODS
 
 

@@ -23,7 +23,7 @@ from accord.io.files import read_json
 from accord_lab import bars
 from accord_lab.findings import pages
 from accord_lab.labels import chosen, exposure, shares, training
-from accord_lab.leaderboards import injected, leaderboard, partners
+from accord_lab.leaderboards import injected, leaderboard, partners, softmax
 from accord_lab.names import display_name, standard_deviation
 from accord_lab.paper.reproduce import EXPERIMENTS, reproduce
 
@@ -34,7 +34,8 @@ QUICK = 0.2  # share of the cells, those that took least time, of which one is t
 ROUNDING = 1e-6  # of differences: the raw results have eight digits
 Find = Callable[[str], Dataset | None]  # a dataset by its name, None where it is not available
 PAGES: dict[str, Callable[[Path], Any]] = {
-    page.NAME: page.render for page in (leaderboard, injected, partners, shares, training, chosen, exposure, bars)
+    page.NAME: page.render
+    for page in (leaderboard, injected, partners, softmax, shares, training, chosen, exposure, bars)
 }
 WITHOUT_PAGE = ("tuning",)  # trials: the leaderboard has a table of them
 

@@ -53,16 +53,24 @@ def test_a_command_is_named_for_every_folder() -> None:
     assert all(line.endswith(" --render-only") for line in commands())
 
 
-@pytest.mark.parametrize("name", ["injected", "partners"])
-def test_a_command_writes_all_forms(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "asked"),
+    [
+        ("corrected/injected", "accord lab injected "),
+        ("corrected/partners", "accord lab partners "),
+        ("softmax/softmax", "accord lab injected --of softmax --out docs/reproduction/softmax --render-only"),
+    ],
+)
+def test_a_command_writes_all_forms(page: str, asked: str, tmp_path: Path) -> None:
     """The quickest ones, which need no dataset, on a copy: the page is the one that is kept, other forms beside it."""
-    for path in (FOLDER / "corrected").glob(f"{name}.json*"):
+    folder, _, name = page.partition("/")
+    for path in (FOLDER / folder).glob(f"{name}.json*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    line = next(line for line in commands() if line.startswith(f"accord lab {name} "))
+    line = next((line for line in commands() if line.startswith(asked)), asked)
     words = [str(tmp_path) if word.startswith("docs/") else word for word in shlex.split(line)[1:]]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     for suffix in WRITTEN:
         assert (tmp_path / f"{name}{suffix}").stat().st_size > 1000
-    kept = (FOLDER / "corrected" / f"{name}.md").read_text(encoding="utf-8")
-    assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") == kept, f"run `accord lab {name}` with --render-only"
+    kept = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+    assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") == kept, f"run `{line}`"

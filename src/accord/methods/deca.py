@@ -8,7 +8,7 @@ any other family; a solved model is frozen in both."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -56,7 +56,7 @@ class DeCA(Method):
     class Config(AgreementConfig):
         g: str = Field("mf", description="the auxiliary model that should agree: any model; a solved one is frozen")
 
-    per_run = ("c1", "c2", "alpha")
+    per_run: ClassVar[tuple[str, ...]] = ("c1", "c2", "alpha")
     models = ("g", "h")
     c1: Tensor
     c2: Tensor
@@ -79,7 +79,7 @@ class DeCA(Method):
     def stages(self, context: TrainingContext) -> None:
         partner = self.partner if isinstance(self.partner, SolvedPartner) else None
         if partner is not None:
-            partner.solve(context, self.c1.device)
+            partner.solve(context, self.alpha.device)
         context.train(self)
         if partner is not None:
             partner.forget()

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -24,6 +24,7 @@ Datasets = Annotated[list[str] | None, Argument(help="named datasets, files or f
 Models = Annotated[str | None, Option(help="models, separated by commas")]
 Methods = Annotated[str | None, Option(help="methods, separated by commas; all if not given")]
 Tune = Annotated[int, Option(help="tuning trials for each row first, chosen by validation NDCG@20; 0: defaults")]
+Of = Literal["methods", "softmax"]
 
 
 @dataclass(frozen=True)
@@ -96,16 +97,22 @@ def injected(
     rates: Annotated[str, Option(help="shares of the training pairs that are noise")] = "0.1,0.2,0.3,0.4",
     seeds: Seeds = 5,
     tune: Tune = 16,
+    of: Annotated[Of, Option(help="softmax: rows of MF by softmax, with agreement and without")] = "methods",
     *,
     making: Making,
 ) -> None:
     """Inject noise into training data: how well it is detected, and what it costs the ranking."""
-    from accord_lab.leaderboards import injected as page
+    from accord_lab.leaderboards import injected, softmax
 
     def choice() -> dict[str, Any]:
+        if of == "softmax" and (models or methods):
+            raise InputError(
+                "--models and --methods are not for --of softmax, whose rows are all of MF; leave them out."
+            )
         names = split_names(models=models, methods=methods, kinds=kinds)
         return {"trials": tune, "rates": parse_numbers(rates, "--rates", float), **names}
 
+    page = injected if of == "methods" else softmax
     making.show(page, datasets, ("demo", "ml-100k", "modcloth"), seeds, tune, choice)
 
 

@@ -12,6 +12,8 @@ from accord.comparing.compare import ALWAYS, Cell, Request, compare, has_option,
 from accord.comparing.results import Results
 from accord.consensus.families import FAMILIES, Range
 from accord.errors import Argument, InputError
+from accord.methods import find_method
+from accord.methods.softmax import Softmax
 
 TUNING_SEED = 1
 
@@ -51,19 +53,21 @@ SPACE: dict[str, LogRange | Choice] = {
     "method.temperature": Choice((0.1, 0.3, 1.0, 3.0)),
     "model.l2": LogRange(10.0, 100_000.0),  # of ease
 }
+SOFTMAX = {"method.temperature": LogRange(0.08, 0.6), "method.positive_temperature": LogRange(0.1, 2.0)}
 
 
-def space_of(model: str) -> dict[str, LogRange | Choice | Range]:
-    """What tuning chooses from with a model: for a solved one, the ranges of `auto`; for EASE, only its penalty."""
+def space_of(model: str, method: str | None = None) -> dict[str, LogRange | Choice | Range]:
+    """What tuning chooses from: for a solved model, the ranges of `auto`; for EASE, only its penalty."""
     families = [family for family in FAMILIES if family.model == model and family.method is None]
     ranges = families[0].ranges if families and model not in ALWAYS else {}
-    return {**SPACE, **ranges}
+    by_softmax = method is not None and issubclass(find_method(method), Softmax)
+    return {**SPACE, **ranges, **(SOFTMAX if by_softmax else {})}
 
 
 def trials_of(request: Request, cell: Cell, count: int) -> list[Cell]:
     """The trials of a cell: its defaults, and a Latin hypercube that spreads each option evenly over its range."""
     given = {*dict(cell.options), *dict(request.common)}
-    space = space_of(cell.model)
+    space = space_of(cell.model, cell.method)
     names = [name for name in space if has_option(cell.model, cell.method, name) and name not in given]
     rng, rest = np.random.default_rng(0), count - 1
     shares = (np.array([rng.permutation(rest) for _ in names]).T + 0.5) / max(1, rest)  # [rest, names]

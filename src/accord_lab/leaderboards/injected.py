@@ -16,14 +16,14 @@ import numpy as np
 from accord.comparing.compare import ALWAYS, Line, Request, cells_of, compare, keys_of
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset
-from accord.errors import InputError, unknown
+from accord.errors import InputError
 from accord.io.files import write_json
 from accord.report.tables import Table
 from accord_lab import drawing
 from accord_lab.comparing.tuning import tuned
 from accord_lab.injection import KINDS
 from accord_lab.leaderboards.leaderboard import KS, TRIALS, read_entries, read_page_files, row_name
-from accord_lab.leaderboards.noise_conditions import BUILT_IN, CLEAN, Condition, conditions
+from accord_lab.leaderboards.noise_conditions import BUILT_IN, CLEAN, Condition, check_noise, conditions
 from accord_lab.methods import ALL_METHODS
 from accord_lab.names import Floats, display_name, mean_sd, mean_sd_or_none, percent_sd
 from accord_lab.writing import Figure, write_all
@@ -46,11 +46,7 @@ def run(
     rates: Sequence[float] = RATES,
 ) -> list[Table | Figure]:
     """Tune on each dataset as it is, train with and without noise, and write the page of everything in the folder."""
-    if not rates or min(rates) <= 0 or max(rates) >= 1:
-        raise InputError("--rates are shares of the training pairs: give numbers above 0 and below 1, as 0.1,0.2.")
-    for kind in kinds:
-        if kind not in KINDS:
-            raise unknown("noise kind", kind, KINDS)
+    check_noise(kinds, rates)
     entries, results = read_entries(folder, NAME), Results(folder, NAME)
     for data in datasets:
         request = replace(request_for(data), ks=KS, per_user=False)

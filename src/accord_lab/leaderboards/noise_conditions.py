@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from accord.data.csr import Bools, IntArray
 from accord.data.interactions import Dataset
+from accord.errors import InputError, unknown
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.noise import auc, calibration, labels
 from accord.recommender.recommender import Recommender
-from accord_lab.injection import inject
+from accord_lab.injection import KINDS, inject
 from accord_lab.pair_scores import pair_scores
 
 CLEAN, BUILT_IN = "none", "built-in"  # kinds of noise besides the injected ones
@@ -100,6 +101,14 @@ class Condition:
                 injected["ndcg@20"] = {name: float(values[run]) for name, values in ranked.items()}
             lines.append({"injected": injected, **line})
         return lines
+
+
+def check_noise(kinds: Sequence[str], rates: Sequence[float]) -> None:
+    if not rates or min(rates) <= 0 or max(rates) >= 1:
+        raise InputError("--rates are shares of the training pairs: give numbers above 0 and below 1, as 0.1,0.2.")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise unknown("noise kind", kind, KINDS)
 
 
 def conditions(data: Dataset, kinds: Sequence[str], rates: Sequence[float]) -> list[Condition]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ def render(folder: Path) -> list[Table | Figure]:
     for dataset, entry in entries.items():
         rows = {name: [lines[key] for key in keys] for name, keys in entry["rows"].items()}
         title = display_name(dataset) + ("" if entry["epochs"] is None else f" (at most {entry['epochs']} epochs)")
-        parts.append(_table(title, rows, entry["tests"]))
+        parts.append(rows_table(title, rows, entry["tests"]))
     devices = sorted({line["device"] for line in lines.values()})
     seeds = max(len(keys) for entry in entries.values() for keys in entry["rows"].values())
     intro = (
@@ -132,7 +133,13 @@ def render(folder: Path) -> list[Table | Figure]:
     return parts
 
 
-def _table(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, Any]) -> Table:
+def rows_table(
+    title: str,
+    rows: Mapping[str, list[Line]],
+    tests: Mapping[str, Any],
+    more: Mapping[str, Callable[[str], str]] = MappingProxyType({}),
+) -> Table:
+    """A line for each row, `more` its further columns."""
     body, marked = [], set()
     for place, (name, lines) in enumerate(rows.items()):
         change = p = None
@@ -141,7 +148,8 @@ def _table(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, Any])
             marked |= {(place, 2)} if test["p_holm"] < SIGNIFICANT else set()
         noise = [line["noise"]["auc"] for line in lines] if all("noise" in line for line in lines) else None
         ndcg = mean_sd([line["metrics"]["ndcg@20"] for line in lines])
-        body.append((name, ndcg, change, p, mean_sd_or_none(noise, 3)))
+        further = (figure(name) for figure in more.values())
+        body.append((name, ndcg, change, p, mean_sd_or_none(noise, 3), *further))
     notes = [
         "Change and p: against the first row, paired by user and seed, sign-flip permutation test, Holm's correction "
         "over the table; p < 0.05 is marked. Noise AUC: how well the posterior (of solved models: the score) tells "
@@ -155,5 +163,5 @@ def _table(title: str, rows: Mapping[str, list[Line]], tests: Mapping[str, Any])
             f"labelled ones: {', '.join(f'{display_name(name)} {value:.3f}' for name, value in aucs.items())}; 0.5 is "
             "chance, less means that they agree more on noise."
         )
-    heads = ("what", "NDCG@20", "change", "p", "noise AUC")
+    heads = ("what", "NDCG@20", "change", "p", "noise AUC", *more)
     return Table(title, heads, tuple(body), tuple(notes), frozenset(marked))

@@ -39,6 +39,10 @@ def command(monkeypatch, capsys, words):
         ("lab injected demo --rates 0.1,x", "--rates '0.1,x'"),
         ("lab injected demo --rates 1.5", "--rates are shares"),
         ("lab injected demo --kinds unifrm", "did you mean 'uniform'"),
+        ("lab injected demo --of softmax --kinds unifrm", "did you mean 'uniform'"),
+        ("lab injected demo --of softmax --rates 1.5", "--rates are shares"),
+        ("lab injected demo --of softmax --models mf", "--models and --methods are not for --of softmax"),
+        ("lab injected --of softmax --render-only", "nothing was finished"),
     ],
 )
 def test_mistakes_end_in_one_sentence(monkeypatch, capsys, tmp_path, words, sentence):
