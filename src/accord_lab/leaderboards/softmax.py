@@ -49,13 +49,9 @@ CELLS = {
 
 
 def run(
-    datasets: Sequence[Dataset],
-    request_for: Callable[[Dataset], Request],
-    folder: Path,
-    trials: int,
-    kinds: Sequence[str],
-    rates: Sequence[float],
-) -> list[Table | Figure]:
+    datasets: Sequence[Dataset], request_for: Callable[[Dataset], Request], folder: Path, trials: int,
+    kinds: Sequence[str], rates: Sequence[float],
+) -> list[Table | Figure]:  # fmt: skip
     """Tune every row on each log as it is, train it there and with noise, and write the page."""
     check_noise(kinds, rates)
     entries, results = read_entries(folder, NAME), Results(folder, NAME)

@@ -16,10 +16,8 @@ from accord.data.sampling import Batch
 from accord.methods.base import Method
 from accord.methods.deca import DeCA
 from accord.methods.known import labels_of
-from accord.methods.partner import SolvedPartner
+from accord.methods.partner import SCORED_AT_ONCE, SolvedPartner
 from accord.methods.softmax import Softmax, counts_of
-
-SCORED_AT_ONCE = 2**22  # of users and items
 
 
 class DeCASoftmax(Softmax, DeCA):
@@ -42,8 +40,8 @@ class DeCASoftmax(Softmax, DeCA):
         agreed = ((1 - self.alpha) * f + self.alpha * p).detach()
         observed = torch.arange(f.shape[1], device=f.device) < size
         log_h, log_real = self._likelihoods(batch.users, batch.items, observed)
-        r, q = torch.sigmoid(agreed), torch.sigmoid(agreed + (log_real - log_h).detach() * self.config.corruption)
-        q = q[:, :size]
+        r = torch.sigmoid(agreed)
+        q = torch.sigmoid(agreed + (log_real - log_h).detach() * self.config.corruption)[:, :size]
         if (labels := labels_of(batch)) is not None:
             q = q.masked_fill(labels.present, 1.0)  # what a label says is in the counts already
             r = torch.cat([torch.where(labels.present, labels.r.to(r), r[:, :size]), r[:, size:]], 1)
