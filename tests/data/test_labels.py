@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 import accord
-from accord.data.labels import described, summary
+from accord.data.labels import described, has_label, summary
 from accord.data.store.prepare import prepare
 from accord.errors import InputError
 
@@ -156,7 +156,7 @@ def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
     [
         ({"labels": "stars>=4"}, "has no column 'stars', which the labels name"),
         ({"labels": "missing"}, "has no column 'missing', which the labels name"),
-        ({"labels": "rating"}, "no label: they go from 0"),
+        ({"labels": "rating"}, r"no label: they go from 0 \(noise\) to 1 \(real\); give a rule .* like 'rating>=4'\.$"),
         ({"labels": "word"}, "column 'word' has 'x' in row 1, .* or give other labels\\.$"),
         ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label"),
         ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "give the same ids"),
@@ -197,16 +197,34 @@ def test_columns_that_labels_are_read_from_are_used(given, unused):
 
 
 def test_what_is_said_of_labels():
-    data = accord.load(log(rating=ratings(0.0)), labels="rating>=4; rating<=2")
-    found = summary(data)
-    label = data.train.column("label")
-    assert found["labels"] == int((~np.isnan(label)).sum())
-    assert (found["real"], found["noise"]) == (int((label == 1).sum()), int((label == 0).sum()))
-    assert (found["of_users"], found["of_items"]) == (USERS, ITEMS)
-    sentence = described(found)[0]
-    assert f"{found['labels']} of {len(label)} training interactions have a label" in sentence
-    bare = accord.load(log())
-    assert summary(bare) == {}
+    liked = np.full(200, np.nan)  # every user has ten rows, in order
+    liked[:12], liked[12:15], liked[190:195] = 1, 0.5, 0
+    data = accord.load(log(liked=pa.array(liked, from_pandas=True)), labels="liked", ratios=(1, 0, 0))
+    items = (np.repeat(np.arange(USERS), 10) + np.tile(np.arange(10), USERS)) % ITEMS
+    popularity, given = np.bincount(items)[items], ~np.isnan(liked)
+    more, less = popularity[given, None], popularity[~given]
+    assert summary(data) == {
+        **{"labels": 20, "interactions": 200, "real": 12, "noise": 5, "between": 3, "only_real": False},
+        **{"users": 3, "items": len(set(items[given])), "of_users": USERS, "of_items": ITEMS, "more_active": 0.5},
+        "more_popular": pytest.approx(((more > less) + 0.5 * (more == less)).mean()),
+    }
+    assert described(summary(data))[0] == (
+        "20 of 200 training interactions have a label: 12 real, 5 noise, 3 between; they are of 3 of 20 users and "
+        f"{len(set(items[given]))} of 15 items."
+    )
+    assert summary(accord.load(log())) == {}
+
+
+@pytest.mark.parametrize(
+    ("column", "labels"),
+    [
+        ([0, 1], True), ([0.25, None], True), ([True, False], True),
+        (["0", "1"], False), ([-1, 1], False), ([0, 2], False), (pa.nulls(2, pa.float64()), False),
+    ],
+)  # fmt: skip
+def test_a_column_called_label_has_labels_if_they_can_be(column, labels):
+    assert has_label(pa.table({"label": column})) == labels
+    assert not has_label(pa.table({"labels": column}))
 
 
 def coded(code, share=0.4, top=10):
@@ -289,14 +307,19 @@ def test_labels_of_real_ones_alone_are_warned_of(events, said):
     assert said in findings if said else "no label says noise" not in findings
 
 
-def test_labels_of_popular_items_look_unlike_the_rest():
+@pytest.mark.parametrize("more", [True, False])
+@pytest.mark.parametrize(("name", "said"), [("item", "items are {} popular"), ("user", "users are {} active")])
+def test_labels_of_some_items_or_users_look_unlike_the_rest(name, said, more):
     rng = np.random.default_rng(0)
-    items = np.minimum(rng.geometric(0.1, 3000), 60)
-    users = rng.integers(0, 150, 3000)
-    table = pa.table({"user": users, "item": items, "liked": pa.array(np.ones(3000), mask=items > 5)})
-    sentences = described(summary(accord.load(table, labels="liked")))
-    assert any("items are more popular" in sentence for sentence in sentences)
-    assert not any("active" in sentence for sentence in sentences)
+    table = {one: np.minimum(rng.geometric(0.1, 3000), 60) for one in ("user", "item")}
+    table[{"user": "item", "item": "user"}[name]] = rng.integers(0, 150, 3000)
+    without = (table[name] > 5) == more
+    sentences = described(
+        summary(accord.load(pa.table(table | {"liked": pa.array(np.ones(3000), mask=without)}), labels="liked"))
+    )
+    (unlike,) = (one for one in sentences if "unlike the others" in one)
+    assert said.format("more" if more else "less") in unlike
+    assert int(unlike.partition("(in ")[2].partition("%")[0]) > 60
 
 
 def test_values_that_are_unknown_and_what_is_noticed_of_them():
