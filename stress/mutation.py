@@ -4,14 +4,17 @@ make mutation                            all modules
 make mutation MUTATION="guard files"     some of them: what is known of the others stays
 make mutation MUTATION=--explain         only the result again, after a change of mutation.toml
 
-Each module is changed in a copy of the tree, one change at a time, and only the tests of that module are run, without
-those that `make quick` leaves out, too. Of a module with very many changes, some are drawn, always the same.
+Each module is changed in a copy of the tree, one change at a time, and only the tests of that module are run; where
+these take long, only the short ones, for some of the changes, always the same ones.
 What was found goes to results/mutation.json; why a change that no test noticed may stay is said in mutation.toml.
 """
 
 from __future__ import annotations
 
+import ast
+import difflib
 import json
+import math
 import os
 import random
 import re
@@ -106,54 +109,26 @@ def source_of(file: str) -> str:
 
 def mutate(name: str) -> dict[str, Any]:
     """The changes of a module: how many, how many were noticed, and those that were not."""
+    files, tests = MODULES[name]
     with tempfile.TemporaryDirectory(prefix="mutation-") as place:
         tree = Path(place)
-        environment = prepare(name, tree)
-        mutmut(tree, environment, "nothing")  # makes the changes, and sees which tests run which function
-        if name in SLOW:
-            leave_out_long_tests(tree)
-        mutmut(tree, environment, *drawn(name, sorted(codes(name, tree))))
-        return collected(name, tree, environment)
-
-
-def prepare(name: str, tree: Path) -> dict[str, str]:
-    """Copy what is changed and what is run, with mutmut's settings; the environment to run mutmut in."""
-    files, tests = MODULES[name]
-    for one in COPIED:
-        source = ROOT / one
-        copy = shutil.copytree if source.is_dir() else shutil.copyfile
-        copy(source, tree / one)
-    settings = {
-        "source_paths": ["src"],
-        "only_mutate": [source_of(file) for file in files],
-        "pytest_add_cli_args_test_selection": [f"tests/{test}" for test in tests],
-        "pytest_add_cli_args": ["-p", "no:cacheprovider"],
-        "also_copy": [one for one in COPIED if one not in ("src", "pyproject.toml")],
+        for one in COPIED:
+            copy = shutil.copytree if (ROOT / one).is_dir() else shutil.copyfile
+            copy(ROOT / one, tree / one)
+        made: dict[str, dict[str, str]] = {}
+        for file in files:
+            made |= changes(tree, source_of(file))
+        longest = LONGEST_SECONDS if name in SLOW else math.inf
+        codes = tried(tree, drawn(name, sorted(made)), [f"tests/{test}" for test in tests], longest)
+    left = [key for key, code in codes.items() if code in (*SURVIVED, *NOT_RUN)]
+    return {
+        "files": [source_of(file) for file in files],
+        "tests": [f"tests/{test}" for test in tests],
+        "made": len(made),
+        "mutants": len(codes),
+        "killed": len(codes) - len(left),
+        "survived": [made[key] for key in left],
     }
-    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-    lines += ["timeout_constant = 60.0"]  # seconds beside those of the tests, which are without their fixtures
-    lines += ["use_git_change_detection = false", "track_dependencies = false"]
-    with (tree / "pyproject.toml").open("a") as file:
-        file.write("\n".join(["", "[tool.mutmut]", *lines, ""]))
-    changed = tree / "mutants" / "src"
-    changed.mkdir(parents=True)  # Python forgets a folder that is not there when it starts
-    return os.environ | {"PYTHONPATH": str(changed), "OMP_NUM_THREADS": "1"}  # for what tests start, too
-
-
-def mutmut(tree: Path, environment: Mapping[str, str], *names: str) -> None:
-    """Try the changes of these names."""
-    command = [sys.executable, "-m", "mutmut", "run", "--max-children", "1", *names]
-    subprocess.run(command, cwd=tree, env=environment, capture_output=True)
-
-
-def leave_out_long_tests(tree: Path) -> None:
-    """Run no test that takes long: what it alone notices counts as not noticed."""
-    path = tree / "mutants" / "mutmut-stats.json"
-    stats = json.loads(path.read_text())
-    for function, tests in stats["tests_by_mangled_function_name"].items():
-        short = [one for one in tests if stats["duration_by_test"].get(one, 0) <= LONGEST_SECONDS]
-        stats["tests_by_mangled_function_name"][function] = short
-    path.write_text(json.dumps(stats))
 
 
 def drawn(name: str, made: list[str]) -> list[str]:
@@ -161,41 +136,37 @@ def drawn(name: str, made: list[str]) -> list[str]:
     return random.Random(SEED).sample(made, DRAWN) if name in SLOW and len(made) > DRAWN else made
 
 
-def codes(name: str, tree: Path) -> dict[str, int | None]:
-    """How the tests ended with each change of a module; None: it was not tried."""
-    found: dict[str, int | None] = {}
-    for file in MODULES[name][0]:
-        found |= json.loads((tree / f"mutants/{source_of(file)}.meta").read_text())["exit_code_by_key"]
-    return found
+def changes(tree: Path, file: str) -> dict[str, dict[str, str]]:
+    """Put all changes of a file into it, each to be switched on by its name, and say what they are."""
+    from mutmut.mutation.file_mutation import mutate_file_contents  # which the tests of this module do without
+    from mutmut.utils.format_utils import get_mutant_name
+
+    path = tree / file
+    made = mutate_file_contents(file, path.read_text(encoding="utf-8"))
+    path.write_text(made.code, encoding="utf-8")
+    functions = [one for one in ast.walk(ast.parse(made.code)) if isinstance(one, ast.FunctionDef)]
+    written = {one.name: "\n".join(made.code.splitlines()[one.lineno - 1 : one.end_lineno]) for one in functions}
+    result = {}
+    for name in made.mutant_names:
+        before = written[f"{name.partition('__mutmut_')[0]}__mutmut_orig"].splitlines()
+        after = written[name].replace(name, f"{name.partition('__mutmut_')[0]}__mutmut_orig").splitlines()
+        lines = list(difflib.unified_diff(before, after, n=0, lineterm=""))[2:]
+        old, new = (" ".join(line[1:].strip() for line in lines if line.startswith(mark)) for mark in "-+")
+        function = re.sub(r"^(x_|xǁ)|__mutmut_\d+$", "", name).replace("ǁ", ".")
+        result[get_mutant_name(Path(file), name)] = {"function": function, "old": old, "new": new}
+    return result
 
 
-def collected(name: str, tree: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What mutmut has written down in a copy of the tree, of the changes that were tried."""
-    files, tests = MODULES[name]
-    made = codes(name, tree)
-    tried = {key: code for key, code in made.items() if code is not None}
-    if not tried:
-        raise RuntimeError(f"{name}: mutmut did not begin; run it in a copy of the tree to see why.")
-    left = [key for key, code in tried.items() if code in (*SURVIVED, *NOT_RUN)]
-    return {
-        "files": [source_of(file) for file in files],
-        "tests": [f"tests/{test}" for test in tests],
-        "made": len(made),
-        "mutants": len(tried),
-        "killed": len(tried) - len(left),
-        "survived": [_change(tree, key, environment) for key in left],
-    }
-
-
-def _change(tree: Path, key: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """What was changed, and in which function."""
-    shown = subprocess.run(
-        [sys.executable, "-m", "mutmut", "show", key], cwd=tree, env=environment, capture_output=True, text=True
-    ).stdout.splitlines()
-    lines = [line for line in shown if not line.startswith(("---", "+++"))]
-    old, new = (" ".join(line[1:].strip() for line in lines if line.startswith(mark)) for mark in "-+")
-    function = re.sub(r"^.*\.(x_|xǁ)|__mutmut_\d+$", "", key).replace("ǁ", ".")
-    return {"function": function, "old": old, "new": new}
+def tried(tree: Path, names: list[str], tests: list[str], longest: float) -> dict[str, int]:
+    """How the tests end with each of these changes; of slow ones only those that take so many seconds."""
+    asked, answer = tree / "asked.json", tree / "answer.json"
+    asked.write_text(json.dumps({"names": names, "tests": tests, "longest": longest}))
+    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}  # for what tests start, too
+    command = [sys.executable, str(ROOT / "stress" / "tries.py"), str(asked), str(answer)]
+    ended = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
+    if not answer.exists():
+        raise RuntimeError(f"the tests could not be run:\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
+    return dict(json.loads(answer.read_text()))
 
 
 def reasons(file: Path = REASONS) -> list[dict[str, str]]:
