@@ -58,6 +58,15 @@ def test_a_few_labels_make_it_sharp_and_calibrated(log):
     assert f"The share of real ones among labels is {share:.0%} ± {unsure:.0f}." in found.why
     assert np.array_equal(found.believed[labelled], real[labelled])
     assert np.array_equal(found.believed[rest], found.p_real[rest])
+    figures, own, told = found.figures, found.p_real[labelled], real[labelled]
+    assert (figures["labels"], figures["held_out_by"]) == (labelled.sum(), "pair")
+    assert figures["real"] == share
+    assert figures["auc"] == pytest.approx(noise.auc(own, told), abs=0.005), "by what the other labels say"
+    assert figures["label_free_auc"] == pytest.approx(noise.auc(found.label_free[labelled], told), abs=0.02)
+    assert figures["log_loss"] == pytest.approx(-np.log(np.where(told, own, 1 - own)).mean(), abs=0.01)
+    assert figures["ece"] == pytest.approx(noise.calibration(own, told)["ece"], abs=0.01)
+    error = (figures["label_free_log_loss"] - figures["log_loss"]) / figures["standard_errors"]
+    assert 0 < error < 1 / np.sqrt(labelled.sum()), "of a mean over so many labels"
 
 
 @pytest.mark.parametrize("drawn", ["20 labels", "1% of the labels", "all labels of 4% of the users"])
