@@ -133,9 +133,5 @@ class Protocol(BaseModel):
             raise invalid_option(error, "protocol") from None
 
 
-def preset(name: PresetName) -> Protocol:
-    return Protocol(name=name, **preset_values(Protocol, name))
-
-
-PUBLISHED, CORRECTED = preset("published"), preset("corrected")
-PRESETS: dict[str, Protocol] = {"published": PUBLISHED, "corrected": CORRECTED}
+PRESETS: dict[str, Protocol] = {name: Protocol(name=name, **preset_values(Protocol, name)) for name in NAMES}
+PUBLISHED, CORRECTED = PRESETS.values()

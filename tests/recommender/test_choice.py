@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from accord.data.rules import Condition
 from accord.errors import InputError
-from accord.recommender.choice import Choices, Condition
+from accord.recommender.choice import Choices
 
 INFO = pa.table(
     {
@@ -89,4 +90,4 @@ def test_nothing_can_be_asked_of_items_of_which_nothing_is_known():
 
 
 def test_a_condition_is_taken_apart():
-    assert Condition.parse(" year >= 1990 ") == Condition(" year >= 1990 ", "year", ">=", "1990")
+    assert Condition.parse(" year >= 1990 ") == Condition("year", ">=", "1990")

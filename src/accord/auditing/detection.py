@@ -20,13 +20,15 @@ LEVEL = 0.95
 def detection(log: Log, judged: Estimate, truth: Truth) -> tuple[dict[str, Any], Floats]:
     """The part of the summary about detection, and the recalibrated probability of every interaction."""
     mask = truth.labelled
-    real, users = truth.real[mask], log.users[mask]
+    real, users = truth.real[mask], np.unique(log.users[mask], return_inverse=True)[1]
     popularity = (np.bincount(log.items)[log.items] - 1).astype(np.float64)
     scores: dict[str, Floats] = {"audit": judged.p_real, "popularity": popularity}
     scores |= {"without labels": judged.label_free} if judged.used else {}
     scores |= dict(zip(judged.families[1:], judged.alone[1:], strict=True))  # the first family is popularity
-    drawn = _draws(users)
-    figures = {name: _figures(values[mask], real, users, drawn) for name, values in scores.items()}
+    number = int(users.max()) + 1
+    drawn = np.random.default_rng(0).multinomial(number, np.full(number, 1 / number), size=DRAWS)
+    draws = np.concatenate([np.ones((1, number)), drawn])  # how often each user counts: once, then as often as drawn
+    figures = {name: _figures(values[mask], real, users, draws) for name, values in scores.items()}
     rows = [
         {"name": name, **_with_limits("auc", auc), **_with_limits("average_precision", precision)}
         for name, (auc, precision) in figures.items()
@@ -79,15 +81,6 @@ def _reliability(p_real: Floats, real: Any) -> dict[str, Any]:
         if count
     ]
     return {"brier": figures["brier"], "ece": figures["ece"], "bins": rows}
-
-
-def _draws(users: IntArray) -> Floats:
-    """How often each user counts, [1 + DRAWS, users]: once in the first row, then as often as drawn."""
-    present = np.unique(users)
-    drawn = np.random.default_rng(0).multinomial(len(present), np.full(len(present), 1 / len(present)), size=DRAWS)
-    counts = np.zeros((1 + DRAWS, int(users.max()) + 1))
-    counts[:, present] = np.concatenate([np.ones((1, len(present))), drawn])
-    return counts
 
 
 def _figures(scores: Floats, real: Any, users: IntArray, draws: Floats) -> tuple[Floats, Floats]:

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +17,8 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from accord.data import rules
 from accord.data.csr import Bools, IntArray
+from accord.data.rules import OPERATORS, Condition
 from accord.errors import Argument, InputError, shown, unknown
 
 Where = str | Sequence[str]
@@ -30,35 +29,21 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 CACHE_SIZE = 64  # conditions, and columns
 
 
-class Condition(NamedTuple):
-    text: str
-    name: str
-    op: str
-    value: str
-
-    @classmethod
-    def parse(cls, text: str) -> Condition:
-        parsed = rules.Condition.parse(text)
-        if parsed is None:
-            raise InputError(f"where {shown(text)}: {FORM}.")
-        return cls(text, *parsed)
-
-    def holds(self, values: Sequence[str]) -> list[bool]:
-        """Whether it holds for each cell, which may have several values."""
-        if self.op in ("==", "!="):
-            wanted = _parts(self.value)
-            return [bool(wanted & _parts(value)) == (self.op == "==") for value in values]
-        compare, numbers = rules.OPERATORS[self.op], [_number(value) for value in values]
-        if None not in numbers:
-            if (bound := _number(self.value)) is None:
-                raise InputError(f"where {shown(self.text)}: '{self.name}' is a column of numbers; give a number.")
-            return [compare(number, bound) for number in numbers]
-        if all(map(DATE.fullmatch, values)):  # the order of their text is the order of time
-            return [compare(value, self.value) for value in values]
-        example = shown(values[numbers.index(None)])
-        raise InputError(
-            f"where {shown(self.text)}: '{self.name}' has unordered values, such as {example}; use = or !=."
-        )
+def _holds(condition: Condition, values: Sequence[str], where: str) -> list[bool]:
+    """Whether it holds for each cell, which may have several values."""
+    name, op, value = condition
+    if op in ("==", "!="):
+        wanted = _parts(value)
+        return [bool(wanted & _parts(cell)) == (op == "==") for cell in values]
+    compare, numbers = OPERATORS[op], [_number(cell) for cell in values]
+    if None not in numbers:
+        if (bound := _number(value)) is None:
+            raise InputError(f"{where}: '{name}' is a column of numbers; give a number.")
+        return [compare(number, bound) for number in numbers]
+    if all(map(DATE.fullmatch, values)):  # the order of their text is the order of time
+        return [compare(cell, value) for cell in values]
+    example = shown(values[numbers.index(None)])
+    raise InputError(f"{where}: '{name}' has unordered values, such as {example}; use = or !=.")
 
 
 def _number(text: str) -> float | None:
@@ -97,23 +82,23 @@ class Choices:
 
     def _find(self, text: str) -> Bools:
         """Which items meet a condition."""
-        condition = Condition.parse(text)
-        codes = self._codes(self._column(condition))
-        holds = np.array([*condition.holds(codes.dictionary.to_pylist()), False], dtype=bool)
+        where = f"where {shown(text)}"
+        if (condition := Condition.parse(text)) is None:
+            raise InputError(f"{where}: {FORM}.")
+        codes = self._codes(self._column(condition.name, where))
+        holds = np.array([*_holds(condition, codes.dictionary.to_pylist(), where), False], dtype=bool)
         mask: Bools = holds[np.asarray(codes.indices.fill_null(len(holds) - 1))]
         return mask
 
-    def _column(self, condition: Condition) -> str:
-        """The column of a condition, ignoring case."""
+    def _column(self, given: str, where: str) -> str:
+        """The column of that name, ignoring case."""
         if self._info is None:
-            raise InputError(
-                f"where {shown(condition.text)}: this run has no items file; train it with ", Argument("items"), "."
-            )
+            raise InputError(f"{where}: this run has no items file; train it with ", Argument("items"), ".")
         columns = self._info.column_names
         names = {name.casefold(): name for name in reversed(columns)} | {name: name for name in columns}
-        name: str | None = names.get(condition.name, names.get(condition.name.casefold()))
+        name: str | None = names.get(given, names.get(given.casefold()))
         if name is None:
-            raise unknown(f"column of where {shown(condition.text)}:", condition.name, columns)
+            raise unknown(f"column of {where}:", given, columns)
         return name
 
     def _encode(self, name: str) -> pa.DictionaryArray:
