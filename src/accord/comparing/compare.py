@@ -149,9 +149,13 @@ def _run_missing(request: Request, cells: Sequence[Cell], results: Results) -> N
             lines, users = zip(*(reusable[key] for key in keys), strict=True)
             results.add(lines, {metric: np.stack([values[metric] for values in users]) for metric in users[0]})
             continue
-        for smaller, memory in stacks_that_fit(run, request.data, room):
+        each = bytes_of_a_run(run, request.data)
+        most = max(1, min(MOST_RUNS, room // each))
+        for start in range(0, len(run.config.seeds), most):
+            part = slice(start, start + most)
+            smaller = run.updated(seeds=run.config.seeds[part], varied=run.config.varied[part])
             runs = len(smaller.config.seeds)
-            jobs.append(Job(f"{stack.name} · {runs} run(s)", smaller, memory))
+            jobs.append(Job(f"{stack.name} · {runs} run(s)", smaller, each * runs))
     work = partial(_train, PER_USER if request.per_user else (), request.each_epoch, request.more)
     for _, (run, measured, per_user) in workers.each(work, request.data, jobs, device, request.watch, request.say):
         identities = _identities(request, run)
@@ -206,16 +210,6 @@ def bytes_of_a_run(run: RunSpec, data: Dataset) -> int:
     if one.target.batching == "users":  # a batch holds the whole histories of its users
         pairs = 2 * math.ceil(len(data.train) * min(1, batch / max(1, data.counts()["users"])))
     return 12 * weights + 16 * 64 * 4 * pairs
-
-
-def stacks_that_fit(run: RunSpec, data: Dataset, room: int) -> Iterator[tuple[RunSpec, int]]:
-    """Smaller batches of a run's seeds that fit into so many bytes, each with the bytes that it takes, about."""
-    config, each = run.config, bytes_of_a_run(run, data)
-    most = max(1, min(MOST_RUNS, room // each))
-    for start in range(0, len(config.seeds), most):
-        part = slice(start, start + most)
-        stack = run.updated(seeds=config.seeds[part], varied=config.varied[part])
-        yield stack, each * len(stack.config.seeds)
 
 
 def _plan(request: Request, cell: Cell) -> RunSpec:
