@@ -29,7 +29,8 @@ def test_fit_keeps_what_did_not_diverge(monkeypatch, tmp_path):
     spoil(monkeypatch, "gmf", seed=2020)
     with pytest.warns(UserWarning, match="diverged with seed 2020"):
         made = fit(small_data(), "gmf", "normal", seeds=3, epochs=2, device="cpu", out=tmp_path / "run")
-    assert [run["seed"] for run in made.metrics["runs"]] == [2019, 2021]
+    assert [(run["seed"], run["epochs"]) for run in made.metrics["runs"]] == [(2019, 2), (2021, 2)]
+    assert [entry["epoch"] for entry in made.history] == [1, 2]
     monkeypatch.undo()
     loaded = Recommender.load(tmp_path / "run")
     assert "2020" in loaded.metrics["diverged"]
@@ -41,10 +42,16 @@ QUICK = {"model.dim": 4, "train.batch_size": 128}
 
 class Watching(Callback):
     def __init__(self, told):
-        self.told = told
+        self.told, self.said = told, []
+
+    def on_start(self, config):
+        self.said.append(config)
 
     def on_epoch(self, progress):
         self.told(progress)
+
+    def on_metrics(self, metrics):
+        self.said.append(metrics)
 
 
 def test_a_frame_becomes_a_recommender():
@@ -59,10 +66,12 @@ def test_a_frame_becomes_a_recommender():
 
 def test_it_is_watched_timed_and_written(tmp_path):
     seen, folder = [], tmp_path / "run"
+    watching = Watching(seen.append)
     made = fit(
         small_data(), "mf", "normal", epochs=2, seeds=[3, 5], device="cpu", options=QUICK, out=folder,
-        callbacks=[Watching(seen.append)],
+        callbacks=[watching],
     )  # fmt: skip
+    assert watching.said == [made.run.config.model_dump(mode="json"), made.metrics["mean"]]
     assert [(progress.epoch, progress.epochs) for progress in seen] == [(1, 2), (2, 2)]
     assert set(made.metrics["seconds"]) == {"read", "train", "evaluate"}
     assert made.metrics["seconds"]["train"] > 0
@@ -289,6 +298,14 @@ def test_what_came_before_the_test_is_history_where_there_are_times(tmp_path):
     loaded = Recommender.load(tmp_path / "run")
     assert loaded.evaluate().mean() == made.evaluate().mean() == [made.metrics["mean"]]
     assert loaded.recommend(k=5).equals(made.recommend(k=5))
+
+
+def test_a_log_split_at_a_moment_is_evaluated_split_by_the_time_of_each_user_too():
+    data, also, options = timed_log("global-time"), timed_log(), {"model.l2": 5}
+    made = fit_run(data, plan(data, "ease", options=options), device="cpu", context=RunContext(also=also))
+    alone = fit(also, "ease", options=options, device="cpu").metrics
+    assert made.metrics["by_user"] == {name: alone[name] for name in ("dataset", "mean")}
+    assert made.metrics["mean"] == fit(data, "ease", options=options, device="cpu").metrics["mean"] != alone["mean"]
 
 
 @pytest.mark.parametrize(

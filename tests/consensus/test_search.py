@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
@@ -211,6 +212,19 @@ def test_what_is_recommended_is_what_was_judged_where_histories_fade(monkeypatch
     weights = search.shared(candidates, chosen)
     torch.testing.assert_close(sum(w * own for w, own in zip(weights, scores.values(), strict=True)), judged)
     assert min(weights) > 0, "both are members"
+
+
+@pytest.mark.parametrize("names", [["popularity", "ease", "item-knn"], ["popularity"]])
+def test_without_a_validation_each_family_is_tried_once_and_taste_votes_alone(names, monkeypatch):
+    families = [family for family in FAMILIES if family.name in names]
+    monkeypatch.setattr(search, "plan_search", partial(plan_search, families=families))
+    data = small_data()
+    bare = replace(data, valid=data.valid.slice(0, 0))
+    made = fit(bare, options={"model.budget": 2}, device="cpu", refit=False)
+    assert [entry["model"] for entry in made.metrics["search"]["tried"]] == names
+    assert [(one.model, one.options, one.weight) for one in made.run.members] == [
+        (name, {}, 1.0) for name in names if name != "popularity" or len(names) == 1
+    ]
 
 
 def test_histories_do_not_fade_without_times(made):
