@@ -19,7 +19,7 @@ from accord.fitting import fit
 from accord.io.tensors import read_tensors, write_tensors
 from accord.recommender import run_folder
 from accord.recommender.recommender import Recommender
-from accord.recommender.run_folder import read_seen, write_seen
+from accord.recommender.run_folder import read_evaluation, read_outside, read_seen, write_seen
 from helpers import small_data
 
 
@@ -289,3 +289,34 @@ def test_a_pair_of_somebody_unknown_is_damage(tmp_path):
     write_seen(tmp_path / "seen.parquet", parts(), USERS, ITEMS)
     with pytest.raises(InputError, match=r"seen.parquet is damaged \(it has ids that the run has no rows for\)"):
         read_seen(tmp_path / "seen.parquet", IdMap(pa.array(["a", "b"])), ITEMS)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"user": ["a"], "warm": [True]},
+        {"user": ["a", "nobody"], "warm": [True, True], "ndcg@20": [0.5, 0.5]},
+        {"user": ["a"], "warm": [True], "ndcg@20": [float("nan")], "recall@20": [0.5]},
+        {"user": ["a"], "warm": [True], "ndcg@20": [0.5], "recall@20": [float("inf")]},
+    ],
+)
+def test_metrics_of_users_that_are_none(table, tmp_path):
+    path = tmp_path / "evaluation.parquet"
+    pq.write_table(pa.table({"user": ["c", "a"], "warm": [False, True], "ndcg@20": [0.25, 0.5]}), path)
+    found = read_evaluation(path, USERS)
+    assert (found.users.tolist(), found.warm.tolist()) == ([2, 0], [False, True])
+    assert found.mean() == [{"ndcg@20": 0.375}]
+    pq.write_table(pa.table(table), path)
+    with pytest.raises(InputError, match=r"evaluation.parquet is damaged \(it has no metrics of the run's users\)"):
+        read_evaluation(path, USERS)
+
+
+@pytest.mark.parametrize("columns", [{"label": [0.5, 1.01]}, {"label": [-0.01, 1]}, {"label": [None, 1]}, {}])
+def test_labels_outside_the_log_that_are_none(columns, tmp_path):
+    path, pairs = tmp_path / "outside.parquet", {"user": ["a", "c"], "item": [30, 10]}
+    pq.write_table(pa.table(pairs | {"label": [0.0, 1.0]}), path)
+    assert read_outside(path, ["seen.parquet"], USERS, ITEMS) is None, "left over from another run"
+    assert read_outside(path, ["outside.parquet"], USERS, ITEMS).column("label").tolist() == [0, 1]
+    pq.write_table(pa.table(pairs | columns), path)
+    with pytest.raises(InputError, match=r"outside.parquet is damaged \(its labels are not all from 0 to 1\)"):
+        read_outside(path, ["outside.parquet"], USERS, ITEMS)

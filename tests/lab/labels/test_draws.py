@@ -36,6 +36,18 @@ def test_labels_are_drawn_in_hard_ways_too(data):
     assert 0.05 < wrong.mean() < 0.16
 
 
+def test_of_labels_that_only_some_have_a_share_is_drawn(data):
+    given = drawn_labels(data, 0.4, "random", 7)
+    some, labelled, real = with_train_labels(data, given), ~np.isnan(given), (given > 0.5).sum()
+    wanted = dict.fromkeys(("random", "popular", "wrong"), 0.2 * labelled.sum())
+    for by, number in (wanted | {"few": 20, "one-class": 0.2 * min(labelled.sum(), real / 0.9)}).items():
+        drawn = ~np.isnan(drawn_labels(some, 0.2, by, 0))
+        assert not (drawn & ~labelled).any()
+        assert abs(drawn.sum() - number) <= 3 * np.sqrt(number) * (by != "few"), by
+    users = data.rows(data.train)[0]
+    assert len(np.unique(users[~np.isnan(drawn_labels(data, 0.2, "users", 0))])) == 30, "a fifth of 150"
+
+
 def test_labels_are_put_on_and_taken_off(data):
     label = drawn_labels(data, 0.1, "random", 0)
     assert np.array_equal(with_train_labels(data, label).train.column("label"), label, equal_nan=True)
