@@ -9,7 +9,8 @@ import torch
 
 import accord
 from accord.models import SOLVED
-from helpers import needs_times, with_dim
+from accord.recommender.updating import with_solved_only
+from helpers import needs_times, plan_small, with_dim
 
 
 def log(seed=0, users=40, items=30, size=700):
@@ -43,7 +44,15 @@ def test_what_is_solved_is_what_a_fit_on_everything_gives(model, tmp_path):
     assert rec.recommend(None, 5).equals(before), "the other stays as it is"
     again = found.update(more)
     assert again.recommend(None, 10).equals(expected), "what it has already changes nothing"
-    assert [entry["interactions"] for entry in again.metrics["updates"]] == [93, 93]
+    sizes = {"users": len(found.users), "items": len(found.items), "train": len(found.trained_on)}
+    assert sizes.items() <= found.metrics["dataset"].items()
+    before_it, after_it = (one.metrics["dataset"]["train"] for one in (rec, found))
+    assert again.metrics["updates"] == [
+        {"interactions": 93, "train": before_it}, {"interactions": 93, "train": after_it}
+    ]  # fmt: skip
+    measured = "mean", "std", "runs", "groups"
+    assert [found.metrics[name] for name in measured] == [rec.metrics[name] for name in measured]
+    assert "refit" not in found.metrics, "it has its figures, and is no second fit of the same log"
     assert "novelty" in found.recommend(None, 100).column("item").to_pylist()
 
 
@@ -104,6 +113,17 @@ def test_learned_members_are_trained_again_or_go_on_without_their_votes():
     rec = accord.fit(accord.load(OLD), "consensus", options={"model.members": only}, epochs=1)
     with pytest.raises(accord.InputError, match="all members of this consensus are learned"):
         rec.update(MORE, without_learned=True)
+
+
+def test_the_quality_of_items_alone_does_not_go_on():
+    def run(*models):
+        members = [{"model": model} | ({"method": "normal"} if model == "mf" else {}) for model in models]
+        return plan_small("consensus", "normal", (3,), model__members=members)
+
+    assert [one.model for one in with_solved_only(run("mf", "quality", "ease")).members] == ["quality", "ease"]
+    for models in (("mf",), ("mf", "quality")):
+        with pytest.raises(accord.InputError, match="all members of this consensus are learned; train it again"):
+            with_solved_only(run(*models))
 
 
 @pytest.mark.parametrize("model", ["cdae", "lightgcn"])
