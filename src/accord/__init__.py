@@ -31,22 +31,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 _HOME = {
-    "auditing.audit": ("Audit", "audit"),
-    "config": ("BaseConfig",),
-    "data.columns": ("Columns",),
-    "data.interactions": ("Dataset", "Interactions"),
-    "data.load": ("load",),
-    "data.simulate": ("simulate",),
-    "errors": ("InputError",),
-    "fitting": ("deterministic", "fit"),
-    "methods.base": ("Method",),
-    "models.base": ("Model",),
-    "posteriors.estimate": ("Posterior", "posterior"),
-    "protocol": ("CORRECTED", "PUBLISHED", "Protocol"),
-    "recommender.recommender": ("Recommender",),
-    "training.callbacks": ("Callback",),
-    "training.trainer": ("Progress",),
-}
+    "auditing.audit": ("Audit", "audit"), "config": ("BaseConfig",), "errors": ("InputError",),
+    "data.columns": ("Columns",), "data.interactions": ("Dataset", "Interactions"), "data.load": ("load",),
+    "data.simulate": ("simulate",), "fitting": ("deterministic", "fit"), "methods.base": ("Method",),
+    "models.base": ("Model",), "posteriors.estimate": ("Posterior", "posterior"),
+    "protocol": ("CORRECTED", "PUBLISHED", "Protocol"), "recommender.recommender": ("Recommender",),
+    "training.callbacks": ("Callback",), "training.trainer": ("Progress",),
+}  # fmt: skip
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = ["CORRECTED", "PUBLISHED", "Audit", "BaseConfig", "Callback", "Columns", "Dataset", "InputError"]

@@ -36,17 +36,13 @@ def detection(log: Log, judged: Estimate, truth: Truth) -> tuple[dict[str, Any],
     gain, low, high = _with_limits("gain", figures["audit"][0] - figures["popularity"][0]).values()
     calibrated = recalibrated(judged.p_real, log, truth)
     summary = {
-        "real": truth.real_rule,
-        "noise": truth.noise_rule,
-        "interactions": int(mask.sum()),
-        "noise_rate": float(1 - real.mean()),
-        "scores": rows,
-        "gain": {"difference": gain, "low": low, "high": high},
+        "real": truth.real_rule, "noise": truth.noise_rule,
+        "interactions": int(mask.sum()), "noise_rate": float(1 - real.mean()),
+        "scores": rows, "gain": {"difference": gain, "low": low, "high": high},
         "reliability": {
-            name: _reliability(values[mask], real)
-            for name, values in (("before", judged.p_real), ("after", calibrated))
+            "before": _reliability(judged.p_real[mask], real), "after": _reliability(calibrated[mask], real),
         },
-    }
+    }  # fmt: skip
     return summary | ({"by": "labels"} if truth.given else {}), calibrated
 
 

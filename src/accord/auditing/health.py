@@ -47,20 +47,12 @@ def health(log: Log) -> dict[str, Any]:
     by_user = np.bincount(log.users, minlength=len(log.data.users))
     by_item = np.bincount(log.items, minlength=len(log.data.items))
     findings = [
-        *_small(log),
-        _duplicates(log),
-        *([_shared(log)] if log.was_split else []),
-        _cold(log, "users"),
-        _cold(log, "items"),
-        _few(log.data.users, by_user, "users"),
-        _few(log.data.items, by_item, "items"),
-        _nearly_all(log, by_user, by_item),
-        _bots(log, by_user),
-        _concentration(log, by_item),
-        *_columns(log, by_user, by_item),
-        *_look_alikes(log),
-        *_times(log),
-    ]
+        *_small(log), _duplicates(log), *([_shared(log)] if log.was_split else []),
+        _cold(log, "users"), _cold(log, "items"),
+        _few(log.data.users, by_user, "users"), _few(log.data.items, by_item, "items"),
+        _nearly_all(log, by_user, by_item), _bots(log, by_user), _concentration(log, by_item),
+        *_columns(log, by_user, by_item), *_look_alikes(log), *_times(log),
+    ]  # fmt: skip
     order = {"serious": 0, "notice": 1, "fine": 2}
     active, popular = by_user[by_user > 0], by_item[by_item > 0]
     return {

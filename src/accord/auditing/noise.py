@@ -82,25 +82,18 @@ def noise_summary(log: Log, judged: Estimate, users: pa.Table, items: pa.Table) 
     order = np.argsort(judged.p_real, kind="stable")
     order = order[by_models[order]]
     summary = {
-        "families": list(judged.families),
-        "rate": 1 - mean,
-        "low": 1 - high,
-        "high": 1 - low,
+        "families": list(judged.families), "rate": 1 - mean, "low": 1 - high, "high": 1 - low,
         "suspects": int(np.sum(judged.p_real < SUSPECT)),
         "by_popularity_basis": int(np.sum(~by_models)),
         "histogram": [
             {"from": float(a), "to": float(b), "interactions": int(n)}
             for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)
         ],
-        "by_popularity": noise_by(judged, by_item, _counts),
-        "by_activity": noise_by(judged, by_user, _counts),
-        "by_time": _by_time(log, judged),
-        "by_value": _by_value(log, judged),
-        "noisiest_users": _noisiest(users, "user"),
-        "noisiest_items": _noisiest(items, "item"),
-        "noisiest": _examples(log, judged, order[:SHOWN]),
-        "surest": _examples(log, judged, order[::-1][:SHOWN]),
-    }
+        "by_popularity": noise_by(judged, by_item, _counts), "by_activity": noise_by(judged, by_user, _counts),
+        "by_time": _by_time(log, judged), "by_value": _by_value(log, judged),
+        "noisiest_users": _noisiest(users, "user"), "noisiest_items": _noisiest(items, "item"),
+        "noisiest": _examples(log, judged, order[:SHOWN]), "surest": _examples(log, judged, order[::-1][:SHOWN]),
+    }  # fmt: skip
     if log.label is not None:
         summary["labels"] = {"used": judged.used, "why": judged.why, **judged.figures}
     return summary

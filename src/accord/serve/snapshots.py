@@ -186,17 +186,11 @@ class Snapshot:
     def _about(self, metrics: Answer) -> Answer:
         data = metrics["dataset"]
         return {
-            "dataset": data["name"],
-            "model": metrics["model"],
-            "method": metrics["method"],
-            "users": data["users"],
-            "items": data["items"],
-            "interactions": len(self.seen.items),
-            "metrics": metrics["mean"],
-            "has_titles": self.has_titles,
-            "has_p_real": self.p_real is not None,
+            "dataset": data["name"], "model": metrics["model"], "method": metrics["method"],
+            "users": data["users"], "items": data["items"], "interactions": len(self.seen.items),
+            "metrics": metrics["mean"], "has_titles": self.has_titles, "has_p_real": self.p_real is not None,
             "loaded_at": round(self.loaded_at, 3),
-        }
+        }  # fmt: skip
 
 
 def _row(kind: str, id_: Id, rows: Mapping[str, int]) -> int:
