@@ -67,17 +67,13 @@ def described(log: Log) -> dict[str, Any]:
     """The part of the summary about the sizes of the log."""
     users, items = len(np.unique(log.users)), len(np.unique(log.items))
     return {
-        "name": log.data.name,
-        "users": users,
-        "items": items,
-        "interactions": len(log),
-        "rows": len(log.raw),
+        "name": log.data.name, "users": users, "items": items, "interactions": len(log), "rows": len(log.raw),
         "parts": {name: int(np.sum(log.part == number)) for number, name in enumerate(PARTS)},
         "density": len(log) / (users * items),
         "value": log.rows.source_name("value") if log.rows.has_value else None,
         "time": log.rows.source_name("time") if log.rows.has_time else None,
         "notes": list(log.data.notes),
-    }
+    }  # fmt: skip
 
 
 def as_json(summary: dict[str, Any]) -> Any:

@@ -55,17 +55,15 @@ def verdict(log: Log, work: Path, **how: Any) -> dict[str, Any] | None:
     helps, sentence = in_words(means, tests)
     fields = ("difference", "low", "high", "p")
     return {
-        "sentence": sentence + auto_in_words(best, means, default),
-        "helps": helps,
-        "metric": METRIC,
-        "seeds": request.seeds,
+        "sentence": sentence + auto_in_words(best, means, default), "helps": helps,
+        "metric": METRIC, "seeds": request.seeds,
         "test": {"users": len(relevant.users), "interactions": int(relevant.counts.sum()), "rule": log.clean},
         "rows": rows,
         "against_normal": [
             {"name": name, **{key: getattr(test, key) for key in (*fields, "p_holm")}} for name, test in tests.items()
         ],
         "auto": {"against": best, **{key: getattr(default, key) for key in fields}},
-    }
+    }  # fmt: skip
 
 
 def auto_in_words(best: str, means: Mapping[str, float], test: Comparison) -> str:

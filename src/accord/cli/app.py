@@ -71,12 +71,9 @@ def _not_available(name: str, error: ImportError) -> Callable[[], None]:
 def app_for(name: str | None) -> typer.Typer:
     """The app with the options of one command only, since reading those of all takes longer than the rest of --help;
     None: with the options of all commands."""
+    names = {"help_option_names": ["-h", "--help"]}
     app = typer.Typer(
-        help=WHAT,
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        help=WHAT, no_args_is_help=True, add_completion=False, rich_markup_mode=None, context_settings=names
     )
     app.callback(invoke_without_command=True)(_every)
     if name in (None, "data"):

@@ -49,6 +49,9 @@ class Candidate:
     def num_bytes(self) -> int:
         return sum(tensor.nbytes for tensor in self.method.state_dict().values())
 
+    def weighing(self, weight: float | None) -> Candidate:
+        return replace(self, member=self.member.model_copy(update={"weight": weight}))
+
     @property
     def entry(self) -> dict[str, Any]:
         """What the results say of it."""

@@ -123,10 +123,7 @@ def _weighted(training: MemberTraining, candidates: Sequence[Candidate]) -> list
     weights = [candidate.member.weight for candidate in candidates]
     if None in weights:
         weights = [*_choose_weights(training, candidates)]
-    return [
-        replace(candidate, member=candidate.member.model_copy(update={"weight": weight or None}))
-        for candidate, weight in zip(candidates, weights, strict=True)
-    ]
+    return [candidate.weighing(weight or None) for candidate, weight in zip(candidates, weights, strict=True)]
 
 
 def _small(training: MemberTraining, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -137,7 +134,7 @@ def _small(training: MemberTraining, candidates: Sequence[Candidate]) -> list[Ca
         sizes = [stored_bytes(one.method) if one.member.weight else 0 for one in rest]
         if sum(sizes) <= max(most_bytes(training.data), max(sizes)):
             return [*rest, *left_out]
-        rest = [replace(one, member=one.member.model_copy(update={"weight": None})) for one in rest]
+        rest = [one.weighing(None) for one in rest]
         left_out.append(rest.pop(sizes.index(max(sizes))))
         rest = _weighted(training, rest)
 

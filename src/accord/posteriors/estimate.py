@@ -341,15 +341,9 @@ def posterior(log: Any, *, columns: Columns | None = None, labels: Any = None, e
     data = load_whole(log, columns=columns, labels=labels, events=events)
     train = data.csr(data.train, columns=("label",))
     result = estimate(train, train.columns.get("label"), data.labelled_outside).take(np.arange(len(train.items)))
-    table = pa.table(
-        {
-            "user": data.users.take(train.users),
-            "item": data.items.take(train.items),
-            "p_real": result.p_real,
-            "low": result.low,
-            "high": result.high,
-            "label": pa.array(result.label, mask=np.isnan(result.label)),
-            "weight": result.believed,
-        }
-    )
+    table = pa.table({
+        "user": data.users.take(train.users), "item": data.items.take(train.items),
+        "p_real": result.p_real, "low": result.low, "high": result.high,
+        "label": pa.array(result.label, mask=np.isnan(result.label)), "weight": result.believed,
+    })  # fmt: skip
     return Posterior(table, result, (*data.notes, result.why))

@@ -137,15 +137,11 @@ class Page:
             loader=PackageLoader("accord.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         ).get_template("page.html.j2")
         return template.render(
-            page=self,
-            names=_names([section.title for section in self.sections]),
-            specs=specs,
-            style=style,
-            scripts=scripts,
+            page=self, names=_names([section.title for section in self.sections]), specs=specs,
+            style=style, scripts=scripts, version=__version__,
             vega=[base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode() for text in vega],
             policy=_policy(style, [*scripts, *vega]),
-            version=__version__,
-        )
+        )  # fmt: skip
 
     def write(self, path: Path) -> Path:
         html = self.html()
