@@ -13,8 +13,6 @@ from accord.errors import InputError
 if TYPE_CHECKING:
     from accord.auditing.audit import Cleaned
 
-HALF = 0.5
-
 
 def audit(
     data: o.DataArgument,
@@ -49,7 +47,7 @@ def audit(
         raise InputError("--drop-below and --weights go with --write-clean FILE: give that too.")
     source = log.source(data)
     reading = {"columns": log.columns, "items": items, **labelling.settings, **splitting.settings}
-    least = HALF if drop_below is None else drop_below
+    least = 0.5 if drop_below is None else drop_below
 
     from accord.cli.display import say
 
