@@ -15,7 +15,8 @@ from accord.consensus.members import Candidate, MemberTraining
 from accord.models.base import Shape, memory_of
 from accord.models.consensus import Member, vote
 
-FAR_OVER, GRACE = 1.1, 10.0  # times the budget, and so many seconds: the clock ends a search that would take more
+FAR_OVER, LEAST = 1.1, 40.0  # times the budget, and seconds: the clock ends a search that would take more than both
+STARTING = 10.0  # seconds that say nothing of how fast a machine is: it compiles and fills its caches
 
 
 def search_members(training: MemberTraining, budget: float, recency: bool) -> tuple[list[Candidate], dict[str, Any]]:
@@ -73,9 +74,9 @@ class _Search:
     def _late(self) -> bool:
         """Whether the rest of what is planned, at the speed of this machine so far, would end far over the budget."""
         elapsed = self.training.elapsed
-        slower = max(1.0, (elapsed - GRACE) / max(self.done, 1e-9))
+        slower = max(1.0, (elapsed - STARTING) / max(self.done, 1e-9))
         left = max(0.0, self.seconds - self.done) * slower
-        return elapsed + left > FAR_OVER * max(self.budget, self.plan.seconds) + GRACE
+        return elapsed + left > max(FAR_OVER * max(self.budget, self.plan.seconds), LEAST)
 
     def refine(self) -> None:
         """While the budget lasts, try more of the families that lead, in turn: first the plain trials that the plan has
