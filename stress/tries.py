@@ -38,6 +38,7 @@ class Tries:
         run: set[str] = set()
         trampoline.record_trampoline_hit = lambda name, caller=None: run.add(name)
         trampoline.set_mutant_under_test("stats")
+        passes(session.items[0])  # which compiles what the others use, too
         for item in session.items:
             run.clear()
             began = time.process_time()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 
+from accord.consensus.families import FAMILIES, plan_search
 from accord.data.interactions import Interactions
 from accord.data.load import load
 from accord.data.split import split
@@ -27,13 +29,17 @@ from ramp import spoil
 
 def test_fit_keeps_what_did_not_diverge(monkeypatch, tmp_path):
     spoil(monkeypatch, "gmf", seed=2020)
+    data = small_data()
+    label = pa.array(np.ones(len(data.train)), mask=np.arange(len(data.train)) > 9)
+    data = replace(data, train=data.train.with_column("label", label))
     with pytest.warns(UserWarning, match="diverged with seed 2020"):
-        made = fit(small_data(), "gmf", "normal", seeds=3, epochs=2, device="cpu", out=tmp_path / "run")
+        made = fit(data, "gmf", "normal", seeds=3, epochs=2, device="cpu", out=tmp_path / "run")
     assert [(run["seed"], run["epochs"]) for run in made.metrics["runs"]] == [(2019, 2), (2021, 2)]
     assert [entry["epoch"] for entry in made.history] == [1, 2]
     monkeypatch.undo()
     loaded = Recommender.load(tmp_path / "run")
     assert "2020" in loaded.metrics["diverged"]
+    assert [note[:2] for note in loaded.metrics["notes"] if "have a label" in note] == ["10"]
     assert loaded.recommend(k=5).equals(made.recommend(k=5))
 
 
@@ -220,6 +226,7 @@ def test_a_refit_trains_as_long_as_was_best_and_all_of_it_is_watched(monkeypatch
     best = 1 + int(np.argmax([one.value for one in trained]))
     assert 1 < best < len(trained), "neither the first nor the last"
     assert [(one.epoch, one.epochs) for one in again] == [(number, best) for number in range(1, best + 1)]
+    assert not made.metrics["refit"]["alone"], "both were asked for"
 
 
 def test_what_has_learned_an_order_is_judged_by_longer_histories_with_the_same_weights():
@@ -300,12 +307,14 @@ def test_what_came_before_the_test_is_history_where_there_are_times(tmp_path):
     assert loaded.recommend(k=5).equals(made.recommend(k=5))
 
 
-def test_a_log_split_at_a_moment_is_evaluated_split_by_the_time_of_each_user_too():
-    data, also, options = timed_log("global-time"), timed_log(), {"model.l2": 5}
-    made = fit_run(data, plan(data, "ease", options=options), device="cpu", context=RunContext(also=also))
-    alone = fit(also, "ease", options=options, device="cpu").metrics
+def test_a_log_split_at_a_moment_is_evaluated_split_by_the_time_of_each_user_too(monkeypatch):
+    monkeypatch.setattr("accord.evaluation.evaluate.QUICK", 0)
+    data, also, options, seen = timed_log("global-time"), timed_log(), {"model.l2": 5}, []
+    made = fit_run(data, plan(data, "ease", options=options), watch=seen.append, context=RunContext(also=also))
+    alone = fit(also, "ease", options=options).metrics
     assert made.metrics["by_user"] == {name: alone[name] for name in ("dataset", "mean")}
-    assert made.metrics["mean"] == fit(data, "ease", options=options, device="cpu").metrics["mean"] != alone["mean"]
+    assert made.metrics["mean"] == fit(data, "ease", options=options).metrics["mean"] != alone["mean"]
+    assert sum(one.stage == "the test" for one in seen) == 2, "both are watched"
 
 
 @pytest.mark.parametrize(
@@ -345,6 +354,7 @@ def test_columns_go_on_to_the_reader():
         ({"seeds": 2.5}, "seeds is 2.5; give a whole number, or a list of them."),
         ({"options": 5}, "options is 5; write it as {'model.dim': 64}."),
         ({"callbacks": 5}, "callbacks is 5; give a list, as [MyCallback()]."),
+        ({"budget": 1}, "budget= is what auto may take to search; leave it or the model out."),
     ],
 )
 def test_mistakes_are_one_sentence(given, sentence):
@@ -353,8 +363,9 @@ def test_mistakes_are_one_sentence(given, sentence):
     assert str(error.value) == sentence
 
 
-def test_a_fit_takes_labels_and_a_budget_and_says_what_each_part_took(few_penalties):
+def test_a_fit_takes_labels_and_a_budget_and_says_what_each_part_took(few_penalties, monkeypatch):
     """As `accord train --labels --budget`: the same run as of options and a log that was loaded with labels."""
+    monkeypatch.setattr("accord.consensus.search.plan_search", partial(plan_search, families=FAMILIES[:1]))
     rng = np.random.default_rng(0)
     users, items = rng.integers(0, 60, 900), rng.integers(0, 40, 900)
     frame = pa.table({"user": users, "item": items, "rating": rng.integers(1, 6, 900)})
@@ -365,5 +376,3 @@ def test_a_fit_takes_labels_and_a_budget_and_says_what_each_part_took(few_penalt
     assert made.metrics["mean"] == by_hand.metrics["mean"]
     seconds = made.metrics["seconds"]
     assert 0 < seconds["labels"] < seconds["train"]
-    with pytest.raises(InputError, match="budget= is what auto may take to search; leave it or the model out"):
-        fit(frame, "ease", budget=1)

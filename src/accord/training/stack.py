@@ -185,6 +185,7 @@ def _diverged(run: RunSpec, train: Csr, method: Method, states: Sequence[TrainSt
         rest = run.updated(**rest_of)
         rows = [member * runs + n for member in range(len(method.target.seeds) // runs) for n in keep]
         made = rest.build(train)
+        made.notes = method.notes
         made.load_state_dict({name: tensor[rows].cpu() for name, tensor in method.state_dict().items()})
         device = next(iter(method.state_dict().values())).device
         error.rest = rest, made.to(device).eval(), [state.of(rows) for state in states]
