@@ -40,6 +40,11 @@ def test_a_broken_rule_is_refused(text):
         LabelRule.parse(text)
 
 
+def test_a_rule_on_words_is_pointed_to_events():
+    with pytest.raises(InputError, match="a rule is of numbers; of a column of words give events='buy=1'"):
+        LabelRule.parse("event=buy; event=view")
+
+
 def test_kinds_of_events_say_what_they_are_given():
     events = EventRule.parse("view=?, cart=0.7,buy=1")
     assert events.column_in("log", ["user", "item", "event_type"]) == "event_type"

@@ -93,6 +93,9 @@ class LabelRule:
         if len(rules) == len(sides) <= 2 and len(values) == len(unknown.split(",")) * bool(said):
             real, noise = (*rules, ())[:2]
             return cls(text, real, noise, tuple(values))
+        if words := re.search(r"=\s*([A-Za-z]\w*)", text):
+            how = Argument("events", f"{words[1]}=1")
+            raise InputError(f"labels {shown(text)}: a rule is of numbers; of a column of words give ", how, ".")
         if re.search(r"[<>=]", text):
             raise InputError(f"labels {shown(text)}: write a rule like 'rating>=4' or 'rating>=4; rating<=2'.")
         return None
