@@ -68,22 +68,17 @@ def test_what_is_barred_is_in_nobodys_list():
 
 
 @pytest.mark.parametrize(
-    ("users", "block_bytes", "cache_bytes", "device", "sizes"),
+    ("users", "block_bytes", "sizes"),
     [
-        (6, 240, 0, "cpu", [2, 2, 2]),  # a block of two users, who have 120 bytes each
-        (3, 119, 0, "cpu", [1, 1, 1]),  # at least one
-        (600, 2**20, 0, "cpu", [256, 256, 88]),  # of few bytes in all on a CPU: 256 users, or what the cache holds
-        (600, 2**20, 120 * 400, "cpu", [400, 200]),
-        (600, 120 * 300, 0, "cpu", [256, 256, 88]),  # two blocks are few
-        (601, 120 * 300, 0, "cpu", [300, 300, 1]),  # more are many
-        (600, 2**20, 0, "meta", [600]),  # another device has no such cache
+        (6, 240, [2, 2, 2]),  # a block of two users, who have 120 bytes each
+        (3, 119, [1, 1, 1]),  # at least one
+        (600, 2**20, [600]),
     ],
 )
-def test_how_many_users_are_scored_together(monkeypatch, users, block_bytes, cache_bytes, device, sizes):
+def test_how_many_users_are_scored_together(monkeypatch, users, block_bytes, sizes):
     monkeypatch.setattr(ranking, "BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(ranking, "CACHE_BYTES", cache_bytes)
     train = csr(users, 15, [(0, 0)])
-    ranker = Ranker(lambda rows: rows, 2, train, train, CORRECTED, torch.device(device))
+    ranker = Ranker(lambda rows: rows, 2, train, train, CORRECTED, CPU)
     assert [len(block) for block in ranker.blocks(np.arange(users))] == sizes
 
 

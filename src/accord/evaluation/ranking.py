@@ -20,7 +20,6 @@ from accord.protocol import OwnRules, Protocol
 BLOCK_BYTES = 128 * 2**20  # scores in memory at once
 CPU_BLOCK_BYTES = 32 * 2**20  # the same on a CPU: fits a cache, and the C library reuses the memory for the next block
 LEAST_USERS = 64  # in a block on a CPU: a product of fewer users reads the item vectors too often
-CACHE_BYTES = 3 * 2**21  # scores that are still in the CPU's cache when the top k are selected
 TIE_SEED = 4  # shuffles equally popular items; must never change
 of_few_users = cpu.left_out
 ScoreAll = Callable[[Tensor], Tensor]  # users [B] -> [R, B, I]
@@ -87,10 +86,6 @@ class Ranker:
         size = max(1, BLOCK_BYTES // user_bytes)
         if self.device.type == "cpu":
             size = min(size, max(LEAST_USERS, CPU_BLOCK_BYTES // user_bytes))
-            if len(users) * user_bytes <= 2 * BLOCK_BYTES:
-                # Fits the cache, and is large enough to be worth a call of the model. Not for very many users: small
-                # freed blocks fragment the memory of the C library, while large ones go back to the system.
-                size = min(size, max(256, CACHE_BYTES // user_bytes))
         size = self.user_block or size
         for start in range(0, len(users), size):
             yield users[start : start + size]
