@@ -14,7 +14,7 @@ from torch import Tensor
 
 from accord.data.csr import Csr, IntArray
 from accord.kernels import cpu
-from accord.kernels.top_k import Seen, top_k, top_k_of_one
+from accord.kernels.top_k import Seen, top_k
 from accord.protocol import OwnRules, Protocol
 
 BLOCK_BYTES = 128 * 2**20  # scores in memory at once
@@ -104,15 +104,6 @@ class Ranker:
         if barred is not None:
             scores[..., barred] = -torch.inf
         values, items = top_k(scores, k, tables.priority, seen)
-        return items, values
-
-    @torch.inference_mode()
-    def rank_one(self, user: int, k: int, barred: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The k best items [k] of one user in the first run, and the scores. Items in `barred` are left out."""
-        tables, users = self.tables, np.array([user])
-        first, last = self.seen.ptr[user : user + 2] if self.masks_seen else (0, 0)
-        scores = self.scores(users)[0, 0]
-        values, items = top_k_of_one(scores, k, tables.priority, tables.seen_items[first:last], barred)
         return items, values
 
     def scores(self, users: IntArray) -> Tensor:

@@ -44,7 +44,7 @@ def top_k(scores: Tensor, k: int, priority: Tensor, seen: Seen | None = None) ->
 def top_k_of_one(
     scores: Tensor, k: int, priority: Tensor, seen: Tensor, barred: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """`top_k` of one list [I], without some items: marking these few takes a third of the time that `Seen` takes."""
+    """`top_k` of one list [I], without some items."""
     scores[seen] = -torch.inf
     if barred is not None:
         scores[barred] = -torch.inf

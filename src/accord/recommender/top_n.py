@@ -69,8 +69,8 @@ class Lists:
 
     def of_user(self, user: int, k: int, barred: Tensor | None = None) -> List:
         """The k best unseen items of a user; `barred` [I] marks items to leave out."""
-        items, values = self.ranker.rank_one(user, k, barred)
-        return *_without_gaps(items, values), str(self.sources(user))
+        _, items, values = next(self.ranker.rank(np.array([user]), k, barred))
+        return *_without_gaps(items[0, 0], values[0, 0]), str(self.sources(user))
 
     @torch.inference_mode()
     def of_history(self, history: IntArray, k: int, barred: Tensor | None = None) -> List:
