@@ -62,11 +62,6 @@ def _horner(graph: Graph, nodes: Tensor, num_layers: int) -> Tensor:
 
 
 def propagate(graph: Graph, nodes: Tensor, num_layers: int) -> Tensor:
-    """LightGCN's propagation over a symmetric graph: nodes [R, N, dim] -> [R, N, dim].
-    On a CPU each run's vectors stay in the cache if they go alone."""
-    parts = [nodes] if nodes.is_cuda else torch.split(nodes, 1)
-    vectors: list[Tensor] = [
-        _Propagate.apply(graph, part, num_layers)  # type: ignore[no-untyped-call]
-        for part in parts
-    ]
-    return vectors[0] if len(vectors) == 1 else torch.cat(vectors)
+    """LightGCN's propagation over a symmetric graph: nodes [R, N, dim] -> [R, N, dim]."""
+    vectors: Tensor = _Propagate.apply(graph, nodes, num_layers)  # type: ignore[no-untyped-call]
+    return vectors
