@@ -138,6 +138,8 @@ def test_less_usual_names_of_values(name: str) -> None:
     assert choose("log", ["user", "item", name, "rating"], Columns()).value == "rating"
     either = choose("log", ["user", "item", "hours", "clicks"], Columns())
     assert either.value is None  # neither is clear, and neither is needed
+    assert choose("log", ["visit_id", "item"], Columns()).user == "visit_id"
+    assert choose("log", ["session", "user", "item"], Columns()).user == "user"
 
 
 def test_columns_that_are_not_used_are_named_once() -> None:

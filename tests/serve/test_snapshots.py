@@ -10,6 +10,7 @@ import time
 import httpx
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import accord
@@ -19,6 +20,7 @@ from accord.serve import snapshots
 from accord.serve.api import as_json, make_app
 from accord.serve.guard import Rules
 from accord.serve.snapshots import Search, Snapshot, fold
+from logs import about, log_of_kinds
 from serving import (  # noqa: F401  # noqa: F401
     Client,
     make_holder,
@@ -54,11 +56,38 @@ def test_every_model_gives_the_lists_of_the_recommender(tmp_path, model):
     assert similar["item"] not in listed(similar)
 
 
+def test_new_items_are_answered_as_by_the_recommender(tmp_path):
+    members = [{"model": "ease", "options": {"model.l2": 20}, "weight": 0.5}, {"model": "item-knn", "weight": 0.5}]
+    log, file = accord.load(log_of_kinds(), items=pa.table(about(*range(100)))), tmp_path / "new.csv"
+    accord.fit(log, "consensus", options={"model.members": members}, out=tmp_path / "run")
+    pa.csv.write_csv(pa.table(about(200, 201, 202, 203)), file)
+    snapshot = Snapshot.load(tmp_path / "run", items=file)
+    asked = Recommender.load(tmp_path / "run").with_items(file)
+    answer = snapshot.recommend("u001", 94, why=True)
+    assert listed(answer) == asked.recommend(["u001"], 94)["item"].to_pylist()
+    new = {entry["item"]: entry for entry in answer["items"] if entry["item"] >= "i200"}
+    assert len(new) == 4
+    assert all(("agreement" in entry) == (entry["item"] not in new) for entry in answer["items"])
+    reasons = asked.explain(["u001"], ["i201"])
+    assert [reason["item"] for reason in new["i201"]["why"]] == reasons["because"].to_pylist()
+    assert [reason["shared"] for reason in new["i201"]["why"]] == reasons["shared"].to_pylist()
+    assert "attributes" in snapshot.why("u001", ["i201"])["items"][0]["why"][0]
+    only_new = snapshot.recommend("u001", 1, snapshot.barred((), ["i201"]), why=True)["items"]
+    assert [entry["item"] for entry in only_new] == ["i201"]
+    others = [reason for entry in answer["items"] if entry["item"] not in new for reason in entry["why"]]
+    assert others
+    assert all("contribution" in reason for reason in others)
+    assert (
+        listed(snapshot.from_history(["i002", "i006"], 9))[0]
+        == asked.recommend(["new"], 1, history={"new": ["i002", "i006"]})["item"].to_pylist()[0]
+    )
+    assert listed(snapshot.similar("i201", 5)) == asked.similar(["i201"], 5)["item"].to_pylist()
+    assert snapshot.find_items("i203", 3)["items"] == [{"item": "i203", "title": None, "interactions": 0}]
+    pa.csv.write_csv(pa.table(about(*range(100))), file)
+    assert len(Snapshot.load(tmp_path / "run", items=file).item_ids) == 100, "a later run may have them all"
+
+
 def test_large_integer_ids_come_as_text(tmp_path):
-    import pyarrow as pa
-
-    import accord
-
     users = [user for user in range(6) for _ in range(5)]
     items = [2**60 + (user + n) % 8 for user in range(6) for n in range(5)]
     accord.fit(accord.load(pa.table({"user": users, "item": items})), "popularity", out=tmp_path / "run")

@@ -30,6 +30,9 @@ Clean = Annotated[str | None, Option(help="which held-out pairs are real prefere
 LABELS = "which interactions are real: 'rating>=4', a column of 0 and 1, or a file of user, item, label"
 Labels = Annotated[str | None, Option(help=LABELS)]
 ItemsFile = Annotated[Path | None, Option("--items", help="file of items: id, title and any other columns")]
+NewItemsFile = Annotated[
+    Path | None, Option("--items", help="file of items, new ones too: id, and what is known of each")
+]
 Device = Annotated[str, Option(help="auto, cpu or cuda")]
 Cluster = Annotated[
     str | None,
@@ -220,9 +223,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Asking(Opening):
-    new_items: Annotated[
-        Path | None, Option("--items", help="file of items, new ones too: id, and what is known of each")
-    ] = None
+    new_items: NewItemsFile = None
 
     def open(self, run: Path) -> Any:
         recommender = super().open(run)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from accord.cli.options import AllowImports, RunArgument
+from accord.cli.options import AllowImports, NewItemsFile, RunArgument
 from accord.errors import InputError
 
 
@@ -23,6 +23,7 @@ def serve(
     refusals: Annotated[
         Path | None, Option(help="file that keeps what users refuse, for later servers and trainings")
     ] = None,
+    items: NewItemsFile = None,
     log_requests: Annotated[bool, Option("--log-requests", help="print every request, with the ids in it")] = False,
     allow_imports: AllowImports = False,
 ) -> None:
@@ -35,4 +36,4 @@ def serve(
         raise InputError("--token must be visible ASCII characters, at least one.")
     from accord.serve.server import serve as run_server
 
-    raise SystemExit(run_server(run, host, port, token, watch, log_requests, allow_imports, refusals))
+    raise SystemExit(run_server(run, host, port, token, watch, log_requests, allow_imports, refusals, items))

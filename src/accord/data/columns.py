@@ -21,7 +21,7 @@ MOST_LISTED = 50  # columns in a sentence
 
 _NAMES = tomllib.loads(resources.files(__package__).joinpath("columns.toml").read_text(encoding="utf-8"))
 USUAL_NAMES: dict[str, list[str]] = {role: names.split() for role, names in _NAMES["usual"].items()}
-ALSO_VALUES = _NAMES["lone"]["value"].split()
+LONE_NAMES = {role: names.split() for role, names in _NAMES["lone"].items()}
 GUESSED = tuple(USUAL_NAMES)  # all others are read only where they are named
 NO_ID = ("nan", "null", "none", "na", "n/a")  # among integers, whatever the case
 NO_TEXT_ID = ("", "NaN", "nan", "null", "NULL", "None")  # among text ids, where Nan and NA may be names
@@ -152,8 +152,8 @@ def quoted(names: Sequence[str]) -> str:
 
 def _guess(source: str, names: Sequence[str], role: str) -> str | None:
     candidates = [name for name in names if is_usual(role, name)]
-    if role == "value" and not candidates:
-        candidates = [name for name in names if simplified(name) in ALSO_VALUES]
+    if role in LONE_NAMES and not candidates:
+        candidates = [name for name in names if simplified(name) in LONE_NAMES[role]]
         return candidates[0] if len(candidates) == 1 else None
     refuse_repeated(source, candidates)
     if len(candidates) > 1:

@@ -30,6 +30,10 @@ PENALTY = 30.0  # of the regression: from 10 to 100 hardly another result on Mov
 NAMED = 3  # attributes that two items share
 
 
+class NothingNew(InputError):
+    pass
+
+
 class WithNewItems(Answers):
     """What a recommender answers with new items, whose rows come after its own."""
 
@@ -40,7 +44,7 @@ class WithNewItems(Answers):
         rows = before.items.rows(ids)
         fresh = np.flatnonzero(rows < 0)
         if not len(fresh):
-            raise InputError(f"{label}: all its items were in the training data; give a file with new ones.")
+            raise NothingNew(f"{label}: all its items were in the training data; give a file with new ones.")
         self.before, self.known = before, len(before.items)
         self.users, self.outside = before.users, before.outside
         self.items = IdMap(pa.concat_arrays([before.items.ids, ids.take(pa.array(fresh))]))
@@ -87,15 +91,17 @@ class WithNewItems(Answers):
         item of the history, and `shared` the attributes that say most."""
         table = super().explain(users, items, most=most, history=history)
         item, because = (self.items.rows(table.column(name)) for name in ("item", "because"))
-        new, of = item >= self.known, self.attributes
-        shared = np.full(len(table), None, dtype=object)
-        for n in np.flatnonzero(new):
-            both = of.matrix[[item[n]]].multiply(of.matrix[[because[n]]]).tocoo()
-            best = np.argsort(-both.data, kind="stable")[:NAMED]
-            shared[n] = ", ".join(of.names[feature] for feature in both.col[best])
+        new = item >= self.known
+        shared = [self.shared(i, b) if one else None for i, b, one in zip(item, because, new, strict=True)]
         place, by = table.column_names.index("by"), table.column("by")
         table = table.set_column(place, "by", pc.if_else(pa.array(new), "attributes", by))
         return table.append_column("shared", pa.array(shared, pa.string()))
+
+    def shared(self, item: int, other: int) -> str:
+        """The attributes that say most of what two items, by their rows, have in common."""
+        both = self.attributes.matrix[[item]].multiply(self.attributes.matrix[[other]]).tocoo()
+        best = np.argsort(-both.data, kind="stable")[:NAMED]
+        return ", ".join(self.attributes.names[feature] for feature in both.col[best])
 
 
 class _Lists(Lists):

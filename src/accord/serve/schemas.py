@@ -114,6 +114,8 @@ class OfUser(Listed[Entry], Generic[Entry]):
 class Reason(Item):
     contribution: float | None = Field(None, description="what it adds to the score, if the score is a sum over items")
     similarity: float | None = Field(None, description="how similar it is, for other models")
+    attributes: float | None = Field(None, description="of a new item, the cosine of their attributes")
+    shared: str | None = Field(None, description="of a new item, the attributes of both that say most")
 
 
 class Agreement(BaseModel):

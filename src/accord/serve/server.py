@@ -65,6 +65,7 @@ def serve(
     log_requests: bool = False,
     allow_imports: bool = False,
     refusals: Path | None = None,
+    items: Path | None = None,
 ) -> int:
     """Serve until a signal arrives; the exit code is 0, or 130 after Ctrl-C."""
     if not is_loopback(host):
@@ -79,7 +80,7 @@ def serve(
     for library in ("uvicorn.error", "asyncio"):  # a line for each bad request could fill a disk
         logging.getLogger(library).setLevel(logging.ERROR)
     torch.set_num_threads(1)  # a request is too small for several threads
-    holder = Holder(run, Meters(), allow_imports, refusals)
+    holder = Holder(run, Meters(), allow_imports, refusals, items)
     name = f"[{host}]" if ":" in host else host.lower()
     rules = Rules(token, Rules().hosts | {name}, log_requests=log_requests)
     with listen(host, port) as listener:

@@ -22,6 +22,7 @@ from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
 from accord.errors import InputError
 from accord.recommender.choice import Where
+from accord.recommender.new_items import NothingNew, WithNewItems
 from accord.recommender.recommender import Recommender
 from accord.recommender.run_folder import FILES, MANIFEST, as_sentences
 from accord.recommender.top_n import List, Reasons, latest_last
@@ -53,14 +54,17 @@ def identity_of(folder: Path) -> Identity | None:
 class Snapshot:
     """Answers requests that give ids as text; answers are dictionaries that JSON can hold."""
 
-    def __init__(self, recommender: Recommender, identity: Identity | None) -> None:
+    def __init__(self, recommender: Recommender, identity: Identity | None, items: Path | None = None) -> None:
+        """`items`: a file of new items, and of the others."""
         self.identity, self.loaded_at = identity, time.time()
-        self.lists = recommender.lists
+        self._new = _new_items(recommender, items)
+        answers = self._new or recommender
+        self.lists = answers.lists
         self.opinions = recommender.opinions if recommender.run.members else None
         self.user_ids, self.user_rows = _ids(recommender.users)
-        self.item_ids, self.item_rows = _ids(recommender.items)
-        self.has_titles = recommender.item_info is not None
-        titles = recommender.titles(recommender.items.ids)
+        self.item_ids, self.item_rows = _ids(answers.items)
+        self.has_titles = answers.item_info is not None
+        titles = answers.titles(answers.items.ids)
         self.titles: list[str | None] = titles.to_pylist()
         self.seen = recommender.owned
         self.user_counts, self.item_counts = self.seen.counts, self.lists.train.popularity()
@@ -68,21 +72,21 @@ class Snapshot:
             self.p_real: Any = recommender.beliefs_of_rows(self.seen.users, self.seen.items).round(4)
         except InputError:  # a solved model gives no probability
             self.p_real = None
-        self._choices = recommender.choices
+        self._choices = answers.choices
         usual = np.median(self.user_counts[self.user_counts > 0]) if self.user_counts.any() else 0
         self._users = Search(recommender.users.ids, None, -np.abs(self.user_counts - usual))  # ordinary users first
-        self._items = Search(recommender.items.ids, titles if self.has_titles else None, self.item_counts)
+        self._items = Search(answers.items.ids, titles if self.has_titles else None, self.item_counts)
         self.about = self._about(recommender.metrics)
         self.lists.of_history(np.arange(1), 1)  # builds now what is otherwise built by the first request
         self.lists.similar.to_all(0)
 
     @classmethod
-    def load(cls, folder: Path, allow_imports: bool = False) -> Snapshot:
+    def load(cls, folder: Path, allow_imports: bool = False, items: Path | None = None) -> Snapshot:
         """Read a run folder; if it changes meanwhile, read it again, so that two runs are never mixed."""
         for _ in range(TRIES):
             identity = identity_of(folder)
             with as_sentences(folder):
-                snapshot = cls(Recommender.load(folder, allow_imports=allow_imports), identity)
+                snapshot = cls(Recommender.load(folder, allow_imports=allow_imports), identity, items)
             if identity_of(folder) == identity:
                 return snapshot
         raise InputError(f"{folder} changed again and again while it was read; try again when training has ended.")
@@ -129,23 +133,32 @@ class Snapshot:
     def _list(self, top: List, because: Reasons | None) -> Answer:
         items, scores, source = top
         entries = self._ranked(items, scores, "score")
-        return {"source": source, "items": entries if because is None else self._with_reasons(entries, because)}
+        return {"source": source, "items": entries if because is None else self._with_reasons(entries, items, because)}
 
     def _ranked(self, items: Tensor, values: Tensor, name: str) -> list[Answer]:
         pairs = zip(items.tolist(), values.tolist(), strict=True)
         return [{"rank": rank, **self.item(row), name: value} for rank, (row, value) in enumerate(pairs, 1)]
 
-    def _with_reasons(self, entries: list[Answer], because: Reasons) -> list[Answer]:
-        for entry, rows in zip(entries, because.of_items, strict=True):
-            entry["why"] = [{**self.item(row), because.by: value} for row, value in rows]
+    def _with_reasons(self, entries: list[Answer], items: Tensor, because: Reasons) -> list[Answer]:
+        for entry, item, reasons in zip(entries, items.tolist(), because.of_items, strict=True):
+            entry["why"] = [{**self.item(row), **self._reason(item, row, because.by, value)} for row, value in reasons]
         return entries
 
+    def _reason(self, item: int, row: int, by: str, value: float) -> Answer:
+        if self._new is None or item < self._new.known:
+            return {by: value}
+        return {"attributes": value, "shared": self._new.shared(item, row)}
+
     def _add_opinions(self, row: int, items: Tensor, entries: list[Answer]) -> None:
-        """How the members of a consensus rank each of the items [n]."""
+        """How the members of a consensus rank each of the items [n]; they say nothing of new ones."""
         assert self.opinions is not None
+        is_trained = items < self.opinions.num_items
+        items, trained = items[is_trained], [one for one, own in zip(entries, is_trained.tolist(), strict=True) if own]
+        if not trained:
+            return
         ranks = self.opinions.places(torch.tensor([row]), items.unsqueeze(0))  # [M, 1, n]
         counts = self.opinions.count(ranks)[0].tolist()
-        for entry, count, of_members in zip(entries, counts, ranks[:, 0].T.tolist(), strict=True):
+        for entry, count, of_members in zip(trained, counts, ranks[:, 0].T.tolist(), strict=True):
             places = dict(zip(self.opinions.labels, of_members, strict=True))
             entry["agreement"] = {"agree": count, "of": len(places), "places": places}
 
@@ -162,8 +175,9 @@ class Snapshot:
     def why(self, user: Id, items: Sequence[Id]) -> Answer:
         """Which items of a user's history speak for items."""
         row, rows = self.user_row(user), [self.item_row(item) for item in items]
-        because = self.lists.reasons(torch.tensor(rows), row)
-        return {"user": self.user_ids[row], "items": self._with_reasons([self.item(one) for one in rows], because)}
+        wanted = torch.tensor(rows)
+        entries = self._with_reasons([self.item(one) for one in rows], wanted, self.lists.reasons(wanted, row))
+        return {"user": self.user_ids[row], "items": entries}
 
     def history(self, user: Id) -> Answer:
         """The items of a user, the most probably real first, each with the probability of a real preference."""
@@ -198,6 +212,13 @@ def _row(kind: str, id_: Id, rows: Mapping[str, int]) -> int:
     if row is None:
         raise ApiError(404, f"unknown_{kind}", f"no {kind} {id_!r} was in the training data.")
     return row
+
+
+def _new_items(recommender: Recommender, items: Path | None) -> WithNewItems | None:
+    try:
+        return None if items is None else recommender.with_items(items)
+    except NothingNew:  # a later run has them all
+        return None
 
 
 def _ids(ids: IdMap) -> tuple[list[Id], dict[str, int]]:
@@ -247,9 +268,12 @@ class Search:
 class Holder:
     """A request reads `snapshot` once and uses it to its end, so replacing it is one assignment."""
 
-    def __init__(self, folder: Path, meters: Meters, allow_imports: bool = False, refusals: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, meters: Meters, allow_imports: bool = False, refusals: Path | None = None,
+        items: Path | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.meters = folder, meters
-        self._lock, self._load = asyncio.Lock(), partial(Snapshot.load, folder, allow_imports)
+        self._lock, self._load = asyncio.Lock(), partial(Snapshot.load, folder, allow_imports, items)
         self.snapshot = self._load()
         self.refusals = Refusals(refusals)  # whatever run is served
         self.meters.loaded.set(self.snapshot.loaded_at)
