@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from accord.consensus import training
 from accord.errors import InputError
 from accord.fitting import fit
 from accord.training import stack
@@ -77,3 +78,13 @@ def test_a_learned_member_keeps_its_epochs_through_every_fit_of_a_log_with_times
     made = fit(log, "consensus", options={"model.members": members, "train.patience": 1})
     best = made.run.members[0].epochs
     assert epochs == [best + 1, best, best], "the first goes on until it gets no better"
+
+
+def test_members_that_know_order_or_fade_do_not_last(monkeypatch):
+    asked = []
+    monkeypatch.setattr(training, "lasting_too", lambda votes, weights, lasting: asked.append(lasting) or weights)
+    log = pd.DataFrame({"user": np.arange(600) % 30, "item": np.arange(600) // 30 + np.arange(600) % 7})
+    log["time"] = np.arange(600)
+    fading = EASE | {"options": {"model.recency": 3}}
+    fit(log, "consensus", options={"model.members": [EASE, fading, {"model": "slist"}, POPULAR]}, device="cpu")
+    assert asked[0] == [True, False, False, False], "and popularity is no taste"

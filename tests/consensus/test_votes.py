@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from accord.consensus.votes import Votes, choose_weights, collect_votes
+from accord.consensus.families import PAYS
+from accord.consensus.votes import Votes, choose_weights, collect_votes, lasting_too
 from accord.evaluation.evaluate import Relevant
 from accord.evaluation.ranking import Ranker
 from accord.protocol import CORRECTED
@@ -120,3 +121,17 @@ def test_fewer_items_than_places():
     present, hits = torch.tensor([[True, True, False]]), torch.tensor([[False, True, False]])
     votes = Votes(scores, present, hits, torch.tensor([1]), torch.tensor([0]))
     np.testing.assert_allclose(votes.ndcg([1.0]).numpy(), [1 / np.log2(3)])
+
+
+def test_a_vote_moves_to_what_lasts_while_that_costs_at_most_a_hundredth():
+    truth, scores = members()
+    votes = votes_of([scores[0] + scores[1], scores[1], scores[2]], asked(truth))
+    given = [1.0, 0.0, 0.0]
+    moved = lasting_too(votes, given, [False, True, True])
+    ndcg = [float(votes.ndcg(one).mean()) for one in (given, moved, [moved[0] - 0.1, moved[1] + 0.1, 0.0])]
+    assert moved[1] > 0.05
+    assert moved[2] == 0, "it is no part of the best vote of those that last"
+    assert sum(moved) == pytest.approx(1, abs=1e-3)
+    assert ndcg[1] >= ndcg[0] / PAYS > ndcg[2]
+    assert lasting_too(votes, given, [True, True, True]) == given
+    assert lasting_too(votes, given, [False, False, False]) == given

@@ -14,7 +14,7 @@ import torch
 from accord.consensus.labels import clean_members, learn_labels
 from accord.consensus.members import Candidate, MemberTraining
 from accord.consensus.search import search_members, shared, voters
-from accord.consensus.votes import choose_weights, collect_votes
+from accord.consensus.votes import choose_weights, collect_votes, lasting_too
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.io.tensors import narrowed
@@ -152,7 +152,9 @@ def _choose_weights(training: MemberTraining, candidates: Sequence[Candidate]) -
         training.notes.append("there is no validation to weigh the members by, so that their votes are equal.")
         return [1.0] * len(candidates)
     ranker = training.ranker(_consensus(training, ())[1].target)
-    return shared(candidates, choose_weights(collect_votes(voters(candidates), ranker, training.relevant)))
+    votes = collect_votes(voters(candidates), ranker, training.relevant)
+    lasting = [one.member.model != "popularity" and not one.method.target.in_order for one in candidates]
+    return shared(candidates, lasting_too(votes, choose_weights(votes), lasting))
 
 
 def _consensus(training: MemberTraining, candidates: Sequence[Candidate]) -> tuple[RunSpec, Method]:
