@@ -1,8 +1,8 @@
 """Tries changes that mutmut has put into a copy of the source: run there by mutation.py.
 
-pytest collects once, and every test is run once without a change, to see which functions it runs and how long it takes.
-Each change is then tried in a fork of this process, where all is imported and compiled: by the tests that run its
-function, the fastest first, until one fails.
+pytest collects once. Every test is run without a change, to see which functions it runs and how long it takes; then
+each change is tried by the tests that run its function, the fastest first, until one fails. All of that is done in
+forks of this process, where all is imported.
 """
 
 from __future__ import annotations
@@ -35,17 +35,10 @@ class Tries:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         tests: dict[str, list[tuple[float, pytest.Item]]] = defaultdict(list)
-        run: set[str] = set()
-        trampoline.record_trampoline_hit = lambda name, caller=None: run.add(name)
-        trampoline.set_mutant_under_test("stats")
         passes(session.items[0])  # which compiles what the others use, too
         for item in session.items:
-            run.clear()
-            began = time.process_time()
-            if not passes(item):
-                raise pytest.UsageError(f"{item.nodeid} fails without a change.")
-            seconds = time.process_time() - began
-            for function in run:
+            functions, seconds = measured(item)
+            for function in functions:
                 tests[function].append((seconds, item))
         for name in self.names:
             chosen = sorted(tests[name.partition("__mutmut_")[0]], key=lambda one: one[0])
@@ -56,6 +49,29 @@ class Tries:
 
 def passes(item: pytest.Item) -> bool:
     return not any(report.failed for report in runtestprotocol(item, log=False))
+
+
+def measured(item: pytest.Item) -> tuple[list[str], float]:
+    """The functions that a test runs, and its CPU seconds; in a fork, as threads that a test starts end with it."""
+    run: set[str] = set()
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        try:
+            trampoline.record_trampoline_hit = lambda name, caller=None: run.add(name)
+            trampoline.set_mutant_under_test("stats")
+            began = time.process_time()
+            found = [passes(item), sorted(run), time.process_time() - began]
+            with os.fdopen(writing, "w") as file:
+                json.dump(found, file)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        passed, functions, seconds = json.load(file)
+    os.waitpid(child, 0)
+    if not passed:
+        raise pytest.UsageError(f"{item.nodeid} fails without a change.")
+    return functions, seconds
 
 
 def tried(name: str, items: Sequence[pytest.Item]) -> int:
