@@ -22,6 +22,12 @@ from accord.training.callbacks import Callback
 from helpers import CPU, assert_same_weights, plan_small, small_data, walk
 
 
+def only(monkeypatch, *names):
+    """Let the search try the families of these names alone."""
+    families = [family for family in FAMILIES if family.name in names]
+    monkeypatch.setattr(search, "plan_search", partial(plan_search, families=families))
+
+
 @pytest.fixture(scope="module")
 def made():
     return fit(small_data(), "auto", options={"model.budget": 2}, device="cpu")
@@ -58,6 +64,7 @@ def test_it_says_what_it_tried(made):
 
 
 def test_of_large_members_only_the_best_of_a_family_stays(monkeypatch):
+    only(monkeypatch, "popularity", "ease")
     monkeypatch.setattr(search, "LARGE", 4 * 40 * 40 - 1)  # less than the items x items of small_data
     found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
     assert [entry["model"] for entry in found.metrics["members"]].count("ease") == 1
@@ -113,10 +120,7 @@ def test_it_is_never_below_popularity_and_a_grid_of_penalties(shape, monkeypatch
 
 
 def test_what_is_left_of_the_budget_goes_to_seeds_and_to_points_closer_to_the_best(monkeypatch):
-    names = ("popularity", "cdae + softmax", "mf + softmax")
-    monkeypatch.setattr(
-        search, "plan_search", partial(plan_search, families=[one for one in FAMILIES if one.name in names])
-    )
+    only(monkeypatch, "popularity", "cdae + softmax", "mf + softmax")
     tried = []
 
     def candidate(training, member):
@@ -152,6 +156,7 @@ def test_a_family_that_fails_is_left_out(monkeypatch):
     def fail(*_):
         raise InputError("it is broken.")
 
+    only(monkeypatch, "popularity", "ease", "item-knn")
     monkeypatch.setattr(EASE, "fit", fail)
     found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
     assert "ease" not in {entry["model"] for entry in found.metrics["members"]}
@@ -188,8 +193,7 @@ def test_histories_fade_where_that_pays(tmp_path, monkeypatch):
 
 
 def test_attention_votes_where_the_validation_comes_later(tmp_path, monkeypatch):
-    families = [family for family in FAMILIES if family.name in ("popularity", "sasrec + softmax")]
-    monkeypatch.setattr(search, "plan_search", partial(plan_search, families=families))
+    only(monkeypatch, "popularity", "sasrec + softmax")
     found = fit(walk(), options={"model.budget": 4}, device="cpu", refit=False, out=tmp_path / "run")
     (member,) = found.run.members
     assert (member.model, member.options["model.dim"]) == ("sasrec", 32)
@@ -216,8 +220,7 @@ def test_what_is_recommended_is_what_was_judged_where_histories_fade(monkeypatch
 
 @pytest.mark.parametrize("names", [["popularity", "ease", "item-knn"], ["popularity"]])
 def test_without_a_validation_each_family_is_tried_once_and_taste_votes_alone(names, monkeypatch):
-    families = [family for family in FAMILIES if family.name in names]
-    monkeypatch.setattr(search, "plan_search", partial(plan_search, families=families))
+    only(monkeypatch, *names)
     data = small_data()
     bare = replace(data, valid=data.valid.slice(0, 0))
     made = fit(bare, options={"model.budget": 2}, device="cpu", refit=False)
