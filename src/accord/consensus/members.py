@@ -45,10 +45,6 @@ class Candidate:
         """Whether it scores from a history that fades."""
         return "model.recency" in self.member.options
 
-    @property
-    def num_bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self.method.state_dict().values())
-
     def weighing(self, weight: float | None) -> Candidate:
         return replace(self, member=self.member.model_copy(update={"weight": weight}))
 

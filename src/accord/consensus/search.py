@@ -124,7 +124,8 @@ class _Search:
         if candidate is not None:
             self.tried.append(candidate.entry)
             ranked = sorted([*self.candidates[family.name], candidate], key=lambda one: one.ndcg or 0, reverse=True)
-            self.candidates[family.name] = best = ranked[: VOTERS if ranked[0].num_bytes <= LARGE else 1]
+            size = sum(tensor.nbytes for tensor in ranked[0].method.state_dict().values())
+            self.candidates[family.name] = best = ranked[: VOTERS if size <= LARGE else 1]
             for dropped in ranked[len(best) :]:
                 self.training.drop(dropped)
         return candidate

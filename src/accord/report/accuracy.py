@@ -41,7 +41,7 @@ def summary(runs: Runs, section: Section) -> None:
     devices = ", ".join(sorted({one["device"] for one in details}))
     facts.append(Fact("training", f"{seconds:,.1f} s", f"{number} run{'s' if number > 1 else ''} on {devices}"))
     section.facts(facts)
-    if not several and not runs.runs[0].is_auto:
+    if not several and "search" not in runs.runs[0].recommender.metrics:
         section.note(AUTO)
 
 

@@ -53,10 +53,6 @@ class Entry:
     evaluation: Evaluation
     folder: str | None = None  # None for a baseline
 
-    @property
-    def is_auto(self) -> bool:
-        return "search" in self.recommender.metrics
-
     @cached_property
     def metrics(self) -> dict[str, Interval]:
         """Every metric at every K."""
