@@ -126,7 +126,7 @@ class Model(nn.Module):
         """What one run of a solved model takes with these options: here, of an inverse of items by items."""
         items, cells = shape.num_items, shape.num_users * shape.num_items
         if shape.gpu:
-            return Cost(0.1 + 6e-14 * items**3 + 1.5e-9 * items**2, 2e-10 * cells, 12 * items**2)
+            return Cost(0.1 + 6e-14 * items**3 + 1.5e-9 * items**2 + 1e-9 * shape.by_user, 2e-10 * cells, 12 * items**2)
         fit = (2e-11 if items <= 4096 else 6.5e-12) * items**3 + 2e-9 * shape.by_user + 0.08  # float64, then float32
         return Cost(fit, 1e-9 * cells + 1e-10 * shape.num_interactions * items, 12 * items**2)
 
