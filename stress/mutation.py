@@ -208,8 +208,9 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
             "Command: `make mutation`. mutmut makes every small change that it knows (another operator, number,",
             "argument, text or branch) in the modules that results and safety hang on, one at a time, and runs the",
             "tests of that module. It leaves functions with a decorator as they are. Of a module with slow tests it",
-            f"tries {DRAWN} changes, drawn at random with the seed {SEED}, by the tests that take up to "
-            f"{LONGEST_SECONDS:g} s.",
+            f"tries {DRAWN} changes, drawn at random with the seed {SEED}, by the tests that take up to",
+            f"{LONGEST_SECONDS:g} s; tests were written for what was not noticed among them, so that their share is",
+            "that of the other changes at best.",
             *([f"Not run yet: {missing}."] if missing else []),
         ],
         [counts, left],
