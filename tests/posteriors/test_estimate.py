@@ -159,6 +159,14 @@ def test_labels_of_real_ones_alone_teach_the_order(log, value):
 
 
 @pytest.mark.usefixtures("few_penalties")
+def test_labels_of_real_ones_of_popular_items_alone_do_not_say_that_popular_items_are_real(log):
+    train, real = log
+    popular = np.isin(train.items, np.argsort(-train.popularity())[:12])
+    found = estimate(train, np.where(real & popular & (np.random.default_rng(0).random(len(real)) < 0.5), 1.0, np.nan))
+    assert auc_of_rest(found, real) > auc_of_rest(found, real, found.label_free) - 0.01
+
+
+@pytest.mark.usefixtures("few_penalties")
 def test_a_label_of_one_half_says_that_not_all_are_real(log):
     train, real = log
     label = np.where(real, 1.0, 0.5)

@@ -20,6 +20,7 @@ from accord.posteriors.logistic import MOST, Pairs, best_penalties, calibrated, 
 
 LEAST_LABELS, LEAST_OF_A_CLASS = 100, 10  # fewer labels cannot be checked on held-out ones
 LEAST_TOGETHER = 20  # users, or items, with labels where most have none: with fewer, chance decides what is learned
+FAR_FEWER = 0.5  # of the interactions near labels at random: labels that were asked of some users, or items, only
 FOLDS = 5
 MOST_SEARCHED = 20_000  # labelled pairs that the penalties are chosen by
 MOST_FITTED = 1_000_000  # labelled pairs that are learned from
@@ -100,7 +101,20 @@ def estimate(
         return without
     if (labels[rows] <= 0.5).any():
         return _learn(features, rows, without)
-    return _relative(_learn(features, np.arange(alike), replace(without, label=np.nan_to_num(labels))), labels)
+    learned = _learn(features, _asked(features, rows, alike), replace(without, label=np.nan_to_num(labels)))
+    return _relative(learned, labels)
+
+
+def _asked(features: Features, given: Rows, alike: int) -> Rows:
+    """The interactions that could have got a label, where only real ones have: all of the first `alike`; where those
+    `given` are of far fewer users, or items, than so many drawn at random would be, those of these users, or items."""
+    rows, share = np.arange(alike), len(given) / alike
+    for side, counts in ((features.users, features.activity), (features.items, features.popularity)):
+        some = np.unique(side[given])
+        at_random = counts @ -np.expm1(counts * np.log1p(-min(share, 0.5)))
+        if counts[some].sum() < FAR_FEWER * at_random:
+            rows = rows[np.isin(side[rows], some)]
+    return rows
 
 
 def _relative(learned: Estimate, labels: Floats) -> Estimate:
