@@ -5,7 +5,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 .venv/bin/pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test suite quick heavy mutants mutation lint style types bench stress docs dist wheel-check sbom licences audit-deps clean
+.PHONY: setup demo test suite quick heavy mutants mutation lint style types bench peers stress docs dist wheel-check sbom licences audit-deps clean
 
 setup: .venv/.ready
 
@@ -64,6 +64,12 @@ bench: setup .bench-venv/.ready
 	test -x .bench-venv/bin/python || $(PYTHON) -m venv .bench-venv
 	PIP_CONSTRAINT= .bench-venv/bin/pip install --quiet --no-deps --requirement benchmarks/requirements.txt
 	touch $@
+
+# what other libraries reach on a log: make peers FOLDER=runs/peers LOG="built-in demo"; a line each in benchmarks/peers.jsonl
+peers: setup .elsewhere-venv/.ready
+	PIP_CONSTRAINT= .elsewhere-venv/bin/pip install --quiet --no-deps rectools-lightfm==1.17.3
+	.venv/bin/python benchmarks/peers.py prepare $(FOLDER) $(LOG)
+	.elsewhere-venv/bin/python benchmarks/peers.py measure $(FOLDER)
 
 # the long campaigns behind docs/reliability.md: hours; STRESS="--only crash inputs" runs parts
 stress: setup .supply-venv/.ready
