@@ -51,7 +51,7 @@ def tried(library: str, x: Any) -> Iterator[tuple[dict[str, Any], Ranked]]:
         from implicit.cpu.als import AlternatingLeastSquares
         from implicit.nearest_neighbours import BM25Recommender
 
-        als = [{"factors": d, "alpha": alpha, "regularization": 0.05} for d in (64, 128) for alpha in (1.0, 5.0, 20.0)]
+        als = [{"factors": d, "alpha": alpha, "regularization": 0.05} for d in (64, 128) for alpha in (1.0, 10.0, 40.0)]
         bpr = [{"factors": 64, "learning_rate": rate, "iterations": 100} for rate in (0.01, 0.05)]
         kinds = [(AlternatingLeastSquares, als), (BayesianPersonalizedRanking, bpr)]
         for kind, choices in [*kinds, (BM25Recommender, [{"K": k} for k in (50, 200)])]:
@@ -68,7 +68,7 @@ def tried(library: str, x: Any) -> Iterator[tuple[dict[str, Any], Ranked]]:
 
         for options in ({"no_components": 64, "learning_rate": rate} for rate in (0.02, 0.05)):
             model = LightFM(loss="warp", random_state=0, **options)
-            for epochs in (10, 20):  # 10 and 30 in all
+            for epochs in (10, 20, 50):  # 10, 30 and 80 in all
                 model.fit_partial(x.tocoo(), epochs=epochs, num_threads=1)
                 (item_bias, items), (_, users) = model.get_item_representations(), model.get_user_representations()
                 total = options.get("epochs", 0) + epochs

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from typer.testing import CliRunner
 
 from accord.cli.app import app
+from accord.comparing.results import run_key
 from documents import BLOCK
 
 ROOT = Path(__file__).parents[2]
@@ -74,3 +77,18 @@ def test_a_command_writes_all_forms(page: str, asked: str, tmp_path: Path) -> No
         assert (tmp_path / f"{name}{suffix}").stat().st_size > 1000
     kept = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
     assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") == kept, f"run `{line}`"
+
+
+def test_what_is_said_of_agreement_on_softmax_is_what_came_out() -> None:
+    place = FOLDER / "softmax"
+    ndcg = {run_key(line): line["metrics"]["ndcg@20"] for line in map(json.loads, (place / "softmax.jsonl").open("rb"))}
+    entries = json.loads((place / "softmax.json").read_text(encoding="utf-8"))
+    changes = []
+    for entry in entries.values():
+        means = {row: fmean(ndcg[key] for key in keys) for row, keys in entry["rows"].items()}
+        ours = [row for row in means if "on softmax" in row or row.startswith("…")]
+        changes += [(means[row] - means["softmax"], entry["tests"][row]["p_holm"]) for row in ours]
+    low, high = (best(change for change, _ in changes) for best in (min, max))
+    said = " ".join((ROOT / "docs" / "method.md").read_text(encoding="utf-8").split())
+    found = sum(p < 0.05 for _, p in changes)
+    assert f"({low:+.4f} to {high:+.4f} of NDCG@20 in {len(changes)} cells, {found} of them significant)" in said
