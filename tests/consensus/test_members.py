@@ -26,10 +26,12 @@ def test_p_real_is_the_target_of_a_learned_member_and_the_weight_of_a_solved_one
     monkeypatch.setattr(training, "validate", lambda method: None)
     training.candidates([Member(model="ials", by_p_real=True), Member(model="mf", method="normal", by_p_real=True)])
     training.candidate(Member(model="mf", method="normal"))
-    solved, learned, as_it_is = taken
+    training.candidate(Member(model="mf", method="softmax", by_p_real=True))
+    solved, learned, as_it_is, softmax = taken
     share = p_real / p_real.mean()
     np.testing.assert_array_equal(solved["weight"], share)
     np.testing.assert_array_equal(learned["label"], np.minimum(share, 1))
+    np.testing.assert_array_equal(softmax["label"], p_real)
     assert "label" not in solved
     assert "weight" not in learned
     assert set(as_it_is) == {"p_real"}

@@ -192,8 +192,8 @@ class MemberTraining:
         return method.to(self.device).eval()
 
     def _columns_of(self, member: Member) -> dict[str, Floats]:
-        """What a member learns from labels: p_real is the target of a learned one, and the weight of each interaction
-        of a solved one, divided by its mean."""
+        """What a member learns from labels: p_real is the weight of each interaction in a softmax, and, divided by its
+        mean, the target of another learned one and the weight in a solved one."""
         if self.p_real is None:
             return {}
         columns = {"p_real": self.p_real}
@@ -201,7 +201,7 @@ class MemberTraining:
             return columns
         share = self.p_real / self.p_real.mean()
         if member.method is not None:
-            return {**columns, "label": np.minimum(share, 1)}
+            return {**columns, "label": self.p_real if member.method == "softmax" else np.minimum(share, 1)}
         return {**columns, "weight": share * self.train.columns.get("weight", 1.0)}
 
     # --- the data
