@@ -33,7 +33,7 @@ def test_every_row_of_a_frame_gets_a_probability_under_its_own_ids():
     assert any("labels tell real from noise" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(("away", "expected"), [(0.2, "weights are expected to help"), (0.02, "expect little")])
+@pytest.mark.parametrize(("away", "expected"), [(0.7, "weights are expected to help"), (0.4, "expect little")])
 def test_how_much_labels_let_expect_of_weights_is_said(away, expected):
     label, none = np.array([1.0, 0.0] * 50 + [np.nan]), np.zeros((0, 0))
     p_real = np.where(label == 1, 0.5 + away / 10, 0.5)
