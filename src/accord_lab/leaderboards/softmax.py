@@ -61,13 +61,11 @@ def run(
     for data in datasets:
         request = replace(request_for(data), ks=KS)
         cells = [*CELLS.values()]
-        if trials:
-            cells = tuned(request, cells, trials, Results(folder, "tuning"))
+        cells = tuned(request, cells, trials, Results(folder, "tuning")) if trials else cells
         clean, *noisy = conditions(data, kinds, rates)
         for one in (clean, *noisy):
             labelled = one.labelled or LabelledPairs.by_value(one.data)
             here = replace(request, data=one.data, more=replace(one, labelled=labelled).more)
-            request.say(f"{data.name}: {one.name}")
             users = users_of(here, cells, compare(here, cells, results), "ndcg@20")
             values = {name: users[cell.name] for name, cell in zip(CELLS, cells, strict=True)}
             tests = compare_to(values.pop("softmax"), values)
@@ -87,13 +85,12 @@ def render(folder: Path) -> list[Table | Figure]:
     entries, lines = read_page_files(folder, NAME)
     runs = {key: {row: [lines[k] for k in keys] for row, keys in one["rows"].items()} for key, one in entries.items()}
     parts: list[Table | Figure] = [_table(one, runs[key], runs) for key, one in entries.items()]
-    trials = max(one["trials"] for one in entries.values())
     intro = (
         "MF of 64 dimensions, trained by each loss. Rows by softmax score by cosines, start near the singular vectors "
-        f"and have no penalty; of the others the penalty is tuned. Each row has the same number of trials ({trials}), "
-        "chosen by the validation's NDCG@20 of one more seed on the log as it is. On logs with noise put in, 'cost' is "
-        "NDCG@20 relative to the same seed trained without it that ranks the same items. Protocol corrected. Run on "
-        f"{', '.join(sorted({line['device'] for line in lines.values()}))}."
+        "and have no penalty; of the others the penalty is tuned. Each row has the same number of trials "
+        f"({max(one['trials'] for one in entries.values())}), chosen by the validation's NDCG@20 of one more seed on "
+        "the log as it is. On logs with noise put in, 'cost' is NDCG@20 relative to the same seed trained without it, "
+        f"ranking the same items. Protocol corrected. On {', '.join(sorted({x['device'] for x in lines.values()}))}."
     )
     write_all(folder, NAME, parts, [intro], TITLE)
     return parts
