@@ -15,7 +15,7 @@ from accord.consensus.members import Candidate, MemberTraining
 from accord.models.base import Shape, memory_of
 from accord.models.consensus import Member, vote
 
-FAR_OVER, LEAST = 1.0, 40.0  # times the budget, and seconds: the clock ends a search that has taken more than both
+FAR_OVER, LEAST = 1.1, 40.0  # times the budget, and seconds: the clock ends a search that would take more than both
 
 
 def search_members(training: MemberTraining, budget: float, recency: bool) -> tuple[list[Candidate], dict[str, Any]]:
@@ -51,6 +51,7 @@ class _Search:
     def __init__(self, training: MemberTraining, plan: Search, shape: Shape, budget: float) -> None:
         self.training, self.plan, self.shape, self.budget = training, plan, shape, budget
         self.seconds = plan.seconds  # of everything that is planned, the last fits too
+        self.done = plan.learning  # of these
         self.tried: list[dict[str, Any]] = []
         self.candidates: dict[str, list[Candidate]] = {family.name: [] for family in plan.families}
         self._sentence: str | None = plan.sentence(budget)
@@ -64,14 +65,20 @@ class _Search:
                     "slower than the two cores that it is planned for."
                 )
                 return False
+            self.done += family.trial_seconds(self.shape, member)
             if self._try(family, member, f"{member.label} {number + 1}/{len(members)}") is None and number == 0:
                 break  # what fails with its defaults fails with all options
         return True
 
     def _late(self) -> bool:
-        """Whether the search alone has taken the whole budget. A machine as fast as the one planned for never does, so
-        that the same command finds the same there."""
-        return self.training.elapsed > max(FAR_OVER * max(self.budget, self.plan.seconds), LEAST)
+        """Whether with the last fits it would end over the budget. On a machine as fast as the one planned for it never
+        does, so that the same command finds the same there."""
+        elapsed, budget = self.training.elapsed, max(self.budget, self.plan.seconds)
+        best = [(family, some[0].member) for family in self.plan.families if (some := self.candidates[family.name])]
+        last = sum(family.trial_seconds(self.shape, member) for family, member in best)
+        last += self.plan.labels - self.plan.learning
+        slower = max(1.0, elapsed / self.done) if self.done > budget / 4 else 1.0  # the first seconds say little
+        return elapsed + slower * last > max(FAR_OVER * budget, LEAST)
 
     def refine(self) -> None:
         """While the budget lasts, try more of the families that lead, in turn: first the plain trials that the plan has
