@@ -2,8 +2,10 @@
 
     python benchmarks/auto.py ../shared/data/logs/ciao ../shared/data/ml-100k demo
     python benchmarks/auto.py ml-1m.csv --split random --clean "rating>=5" --name "MovieLens-1M"
+    python benchmarks/auto.py ../shared/data/logs/yahoo --labels "value>=5" --share 0.05 --draws 10
 
-Every family is there with its best trial by the validation, as the same search tuned it.
+Every family is there with its best trial by the validation, as the same search tuned it. With --labels, a line in
+labels.jsonl for each draw of a share of the labels of training and validation, and one for a run without any.
 """
 
 from __future__ import annotations
@@ -12,11 +14,16 @@ import argparse
 import json
 import platform
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import torch
 
 import accord
+from accord.data.interactions import Dataset, Interactions
+from accord.evaluation.significance import compare_to
 from accord.models.consensus import Member
 
 RESULTS = Path(__file__).with_suffix(".jsonl")
@@ -43,15 +50,57 @@ def measured(recommender: accord.Recommender, seconds: float, cpu: float) -> dic
     }  # fmt: skip
 
 
+def with_labels(data: Dataset, share: float, draw: int) -> Dataset:
+    """The data with a share of the labels of its training and validation, drawn at random."""
+    rng = np.random.default_rng((1000 + draw, round(share * 1000)))
+
+    def drawn(part: Interactions) -> Interactions:
+        given = rng.random(len(part)) < share
+        label = np.where(given, part.column("label").astype(np.float64), np.nan)
+        return part.without("label").with_column("label", pa.array(label, from_pandas=True))
+
+    return replace(data, train=drawn(data.train), valid=drawn(data.valid), valid_clean=None)
+
+
+def labelled(name: str, data: Dataset, share: float, draws: int) -> None:
+    """A run without labels, and one for each draw of them, with p of a paired test between the two over the users."""
+    without: np.ndarray | None = None
+    for draw in (None, *range(draws)):
+        cpu = time.process_time()
+        some = with_labels(data, share if draw is not None else 0.0, draw or 0)
+        made = accord.fit(some, device="cpu", refit=False, ks=[20])
+        assert made.evaluation is not None
+        users = np.asarray(made.evaluation.per_user["ndcg@20"])
+        line = {
+            "log": name, "share": share if draw is not None else 0.0, "draw": draw or 0,
+            "ndcg@20": round(made.metrics["mean"]["ndcg@20"], 5),
+            "valid_ndcg@20": round(made.metrics["runs"][0]["valid_ndcg@20"], 5),
+            "votes": {member.label: round(member.weight, 3) for member in made.run.members if member.weight},
+            "estimated": made.metrics["search"]["cost_seconds"], "cpu_seconds": round(time.process_time() - cpu, 1),
+        }  # fmt: skip
+        if without is None:
+            without = users
+        else:
+            line["p_without"] = round(compare_to(without, {"with": users})["with"].p, 4)
+        with RESULTS.with_name("labels.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="+", help="what accord.load takes")
     parser.add_argument("--split", default="auto")
     parser.add_argument("--clean")
     parser.add_argument("--name", help="of the log in the results; by default that of its file or folder")
+    parser.add_argument("--labels", help="which interactions are real: some of these labels are given")
+    parser.add_argument("--share", type=float, default=0.05, help="of the labels that are given")
+    parser.add_argument("--draws", type=int, default=10, help="of the labels")
     given = parser.parse_args()
     for log in given.logs:
-        data = accord.load(log, split=given.split, clean=given.clean)
+        data = accord.load(log, split=given.split, clean=given.clean, labels=given.labels)
+        if given.labels:
+            labelled(given.name or data.name, data, given.share, given.draws)
+            continue
         began, cpu = time.perf_counter(), time.process_time()
         recommender = accord.fit(data, device="cpu", refit=False, ks=[20])
         line = measured(recommender, time.perf_counter() - began, time.process_time() - cpu)

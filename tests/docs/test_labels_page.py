@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from itertools import cycle
 from pathlib import Path
+from statistics import fmean, stdev
 
 import pytest
 from typer.testing import CliRunner
@@ -35,3 +37,15 @@ def test_a_log_of_that_shape_gets_labels_by_that_command(header, row, command, t
 
 def test_there_is_a_row_for_each_kind_of_log():
     assert len(ROWS) == len(VALUES)
+
+
+def test_what_labels_are_worth_is_that_of_the_raw_results():
+    raw = Path(__file__).parents[2] / "benchmarks" / "labels.jsonl"
+    lines = [json.loads(line) for line in raw.read_text("utf-8").splitlines()]
+    table = ["| NDCG@20 of `auto` | without | with |", "|---|---|---|"]
+    for log in dict.fromkeys(line["log"] for line in lines):
+        (without,) = (line["ndcg@20"] for line in lines if line["log"] == log and not line["share"])
+        drawn = [line["ndcg@20"] for line in lines if line["log"] == log and line["share"] == 0.05]
+        assert len(drawn) == 10
+        table.append(f"| {log} | {without:.4f} | {fmean(drawn):.4f} ± {stdev(drawn):.4f} |")
+    assert "\n".join(table) in PAGE.read_text("utf-8")
