@@ -2,6 +2,7 @@
 
     python benchmarks/auto.py ../shared/data/logs/ciao ../shared/data/ml-100k demo
     python benchmarks/auto.py ml-1m.csv --split random --clean "rating>=5" --name "MovieLens-1M"
+    python benchmarks/auto.py ml-1m.csv --split leave-last-out --device cuda [--without slist,next-knn,sasrec]
     python benchmarks/auto.py ../shared/data/logs/yahoo --labels "value>=5" --share 0.05 --draws 10
 
 Every family is there with its best trial by the validation, as the same search tuned it. With --labels, a line in
@@ -15,6 +16,7 @@ import json
 import platform
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,8 @@ import pyarrow as pa
 import torch
 
 import accord
+from accord.consensus import search
+from accord.consensus.families import FAMILIES, plan_search
 from accord.data.interactions import Dataset, Interactions
 from accord.evaluation.significance import compare_to
 from accord.models.consensus import Member
@@ -92,17 +96,22 @@ def main() -> None:
     parser.add_argument("--split", default="auto")
     parser.add_argument("--clean")
     parser.add_argument("--name", help="of the log in the results; by default that of its file or folder")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--budget", type=float, default=120.0)
+    parser.add_argument("--without", default="", help="models that are not tried, separated by commas")
     parser.add_argument("--labels", help="which interactions are real: some of these labels are given")
     parser.add_argument("--share", type=float, default=0.05, help="of the labels that are given")
     parser.add_argument("--draws", type=int, default=10, help="of the labels")
     given = parser.parse_args()
+    tried = [family for family in FAMILIES if family.model not in given.without.split(",")]
+    search.plan_search = partial(plan_search, families=tried)
     for log in given.logs:
         data = accord.load(log, split=given.split, clean=given.clean, labels=given.labels)
         if given.labels:
             labelled(given.name or data.name, data, given.share, given.draws)
             continue
         began, cpu = time.perf_counter(), time.process_time()
-        recommender = accord.fit(data, device="cpu", refit=False, ks=[20])
+        recommender = accord.fit(data, device=given.device, budget=given.budget, refit=False, ks=[10, 20])
         line = measured(recommender, time.perf_counter() - began, time.process_time() - cpu)
         with RESULTS.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"log": given.name or data.name, **line}) + "\n")

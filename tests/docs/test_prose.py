@@ -85,3 +85,12 @@ def test_what_is_said_of_the_search() -> None:
         "The best of `" + "`, `".join(labels.CLEANED[:-1]) + f"` and `{labels.CLEANED[-1]}` are fitted once more"
         in text
     )
+
+
+def test_what_order_is_worth_is_that_of_the_raw_results() -> None:
+    lines = map(json.loads, (DOCS.parent / "benchmarks" / "order.jsonl").read_text(encoding="utf-8").splitlines())
+    for one in lines:
+        without = f"{one['without_ndcg@20']:.4f} | {one['p']:.2g}" if "p" in one else "– | –"
+        figures = " | ".join(f"{one[name]:.4f}" for name in ("ndcg@10", "recall@10", "ndcg@20"))
+        row = f"| {one['log']} | {one['device']} | {one['budget']} | {figures} | {without} |"
+        assert row in (DOCS / "lab.md").read_text(encoding="utf-8")
