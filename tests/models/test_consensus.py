@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ import torch
 from accord.errors import InputError
 from accord.fitting import fit
 from accord.kernels import cpu
-from accord.models.consensus import add_standardised, standardised, vote
+from accord.models.consensus import Consensus, Member, add_standardised, standardised, vote
 from accord.recommender.recommender import Recommender
 from helpers import plan_small, small_data
 
@@ -150,3 +152,27 @@ def test_the_quality_of_items_votes_as_it_is():
     np.testing.assert_allclose(target.score_all(users)[0].numpy(), expected(votes), atol=1e-5)
     votes = [member.target.scores_of(history).unsqueeze(1) for member in target.members]
     np.testing.assert_allclose(target.fold_in(history).numpy(), expected(votes), atol=1e-5)
+
+
+def test_a_history_is_judged_by_the_members_that_can_on_their_scales():
+    """Of several runs the mean; the one whose scale means something as it is; without those that say nothing."""
+    runs, quality = torch.tensor([[1.0, 2, 6], [4, 0, 2]]), torch.tensor([[-1.0, 0, 3]])
+    parts = torch.arange(12.0).view(2, 2, 3)
+    trained = []
+    for scores, added in ((runs, parts), (quality, None), (None, None)):
+        trained.append(torch.nn.Module())
+        trained[-1].target = SimpleNamespace(  # what it says of a history
+            own_scale=scores is quality,
+            scores_of=lambda _history, scores=scores: scores,
+            contributions=lambda *_, added=added: added,
+        )
+    consensus = Consensus.__new__(Consensus)
+    torch.nn.Module.__init__(consensus)
+    consensus.take(
+        [Member(model=name, weight=weight) for name, weight in (("a", 2.0), ("b", 0.2), ("c", 1.0))], trained
+    )
+    expected = 2.0 * by_hand(runs.unsqueeze(1)) + 0.2 * quality.numpy()
+    np.testing.assert_allclose(consensus.fold_in(torch.tensor([0, 1])).numpy(), expected, atol=1e-6)
+    added = consensus.contributions(torch.tensor([0, 1]), torch.arange(3))
+    spreads = runs.double().numpy().std(-1)[:, None, None]
+    np.testing.assert_allclose(added[0].numpy(), 2.0 * (parts.numpy() / spreads).mean(0), atol=1e-6)

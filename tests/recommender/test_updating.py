@@ -9,8 +9,8 @@ import torch
 
 import accord
 from accord.models import SOLVED
-from accord.recommender.updating import with_solved_only
-from helpers import needs_times, plan_small, with_dim
+from accord.recommender.updating import require_labels, with_solved_only
+from helpers import needs_times, plan_small, small_data, with_dim
 
 
 def log(seed=0, users=40, items=30, size=700):
@@ -193,3 +193,21 @@ def test_times_are_needed_where_histories_fade():
     assert rec.update(late).recommend(None, 5).equals(expected)
     plain = accord.fit(accord.load(timed), "ease", options={"model.l2": 20}).update(MORE)
     assert not plain.trained_on.has_time
+
+
+def test_times_that_the_log_has_not_are_left_out():
+    late = MORE.append_column("time", pa.array(np.arange(len(MORE))))
+    assert "time" not in accord.fit(accord.load(OLD), "popularity").update(late).trained_on.names
+
+
+def test_labels_are_needed_where_they_taught_a_member():
+    cleaned, plain = (
+        plan_small("consensus", "normal", (3,), model__members=[{"model": "ease", "options": {"model.clean": clean}}])
+        for clean in (True, False)
+    )
+    without = small_data()
+    with_some = accord.load(OLD.append_column("label", pa.array(np.arange(len(OLD)) % 2)))
+    require_labels(cleaned, with_some)
+    require_labels(plain, without)
+    with pytest.raises(accord.InputError, match="taught by labels, which its folder does not keep"):
+        require_labels(cleaned, without)
