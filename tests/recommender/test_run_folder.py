@@ -20,6 +20,7 @@ from accord.io.tensors import read_tensors, write_tensors
 from accord.recommender import run_folder
 from accord.recommender.recommender import Recommender
 from accord.recommender.run_folder import read_evaluation, read_outside, read_seen, write_seen
+from accord.training.run import RunSpec
 from helpers import small_data
 
 
@@ -63,7 +64,11 @@ def test_a_file_of_another_run_is_refused(whole, other, name):
 def test_ids_in_another_order_and_seen_pairs_that_are_gone_are_refused(whole):
     users = pq.read_table(whole / "users.parquet")
     pq.write_table(users.take(list(reversed(range(len(users))))), whole / "users.parquet")
-    refused(whole, f"{whole / 'users.parquet'} is not the file that this run was saved with")
+    refused(
+        whole,
+        f"{whole / 'users.parquet'} is not the file that this run was saved with, as manifest.json tells: it is of "
+        "another run, or was changed or only partly copied; copy the whole folder again, or train again.",
+    )
 
 
 def test_a_manifest_names_every_file_with_its_size_and_hash(whole):
@@ -208,7 +213,8 @@ def test_weights_that_are_no_numbers(copied):
     refused(copied, f"{path} is damaged (target.")
 
 
-def test_a_config_of_a_far_larger_model_is_refused_before_it_is_built(copied):
+def test_a_config_of_a_far_larger_model_is_refused_before_it_is_built(copied, monkeypatch):
+    monkeypatch.delattr(RunSpec, "build")
     path = copied / "config.json"
     content = json.loads(path.read_text())
     content["model_options"]["dim"] = 2**14
@@ -306,6 +312,8 @@ def test_metrics_of_users_that_are_none(table, tmp_path):
     found = read_evaluation(path, USERS)
     assert (found.users.tolist(), found.warm.tolist()) == ([2, 0], [False, True])
     assert found.mean() == [{"ndcg@20": 0.375}]
+    pq.write_table(pa.table({"user": ["c", "a"], "warm": [0, 1], "ndcg@20": [0.25, 0.5]}), path)
+    assert read_evaluation(path, USERS).warm.dtype == bool, "it chooses users, and is no list of rows"
     pq.write_table(pa.table(table), path)
     with pytest.raises(InputError, match=r"evaluation.parquet is damaged \(it has no metrics of the run's users\)"):
         read_evaluation(path, USERS)
