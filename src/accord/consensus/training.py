@@ -27,6 +27,7 @@ from accord.training.stack import train_stack
 from accord.training.trainer import Progress, TrainState
 
 LOGS, MOST_BYTES, REPORT_BYTES = 19, 2e8, 4.5e5  # what a run folder may take: so many times the log
+SMALL = 2**25  # bytes that the weights of any run may take: to drop votes of a small log would save nobody anything
 WEIGHT_BYTES = 4  # of one between items: which item, in 16 bits, and half precision
 
 
@@ -79,10 +80,10 @@ def stored_bytes(method: Method) -> int:
 
 def most_bytes(data: Dataset) -> float:
     """What the weights of a run may take, so that its folder is at most 20 times the log, as a CSV file of its ids and
-    times, and 200 MB; in any case half a megabyte."""
+    times, and 200 MB; in any case 32 MiB."""
     row = 3 + math.log10(len(data.users) * len(data.items)) + 11 * data.train.has_time
     log = row * sum(map(len, (data.train, data.valid, data.test)))
-    return max(2**19, min(LOGS * log, MOST_BYTES) - REPORT_BYTES)
+    return max(SMALL, min(LOGS * log, MOST_BYTES) - REPORT_BYTES)
 
 
 def _train_consensus(training: MemberTraining) -> Trained:
