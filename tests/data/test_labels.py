@@ -48,7 +48,7 @@ def test_a_rule_on_a_column_that_most_rows_leave_empty():
     wanted = expected(table, "rating", lambda rating: float(rating >= 4))
     data = accord.load(table, labels="rating>=4", columns=accord.Columns(value="dwell"))
     assert labels_of(data) == wanted
-    assert any(f"{len(wanted)} interactions have one" in note for note in data.notes)
+    assert any(note == f"labels 'rating>=4': {len(wanted)} interactions have one." for note in data.notes)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -89,6 +89,8 @@ def test_a_file_beside_the_log_by_its_own_ids(tmp_path):
     data = accord.load(log(), labels=str(beside))
     assert labels_of(data) == {(0, 0): 1.0, (2, 3): 0.5}
     assert any("1 pairs have labels that contradict" in note for note in data.notes)
+    beside.write_text("user,item,label\n0.0,0,1\n,1,0\nnan,2,1\n")  # as spreadsheets write whole numbers, and gaps
+    assert labels_of(accord.load(log(), labels=beside)) == {(0, 0): 1.0}
     assert labels_of(accord.load(log(), labels=pa.table({"user": [0], "item": [0], "label": [0.4]}))) == {(0, 0): 0.4}
 
 
@@ -108,6 +110,8 @@ def test_pairs_that_the_log_does_not_have_are_refused_or_liked():
     assert described(summary(only)) == [
         "2 pairs outside the log have a label: 1 are refused, which are never recommended, and 1 liked."
     ]
+    even = accord.load(log(), labels=pa.table({"user": [0], "item": [11], "label": [0.5]}))
+    assert summary(even) == {"refused": 0, "liked": 1}
     rated = log(rating=ratings(0.0))
     assert accord.load(rated, labels="rating>=4").outside is None
 
@@ -158,7 +162,7 @@ def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
         ({"labels": "missing"}, "has no column 'missing', which the labels name"),
         ({"labels": "rating"}, r"no label: they go from 0 \(noise\) to 1 \(real\); give a rule .* like 'rating>=4'\.$"),
         ({"labels": "word"}, "column 'word' has 'x' in row 1, .* or give other labels\\.$"),
-        ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label"),
+        ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label; check the rule or file"),
         ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "give the same ids"),
         ({"labels": pa.table({"user": [0], "item": [0], "why": [1]})}, "no column 'label'"),
         ({"events": "view=?"}, "before a colon"),
@@ -251,7 +255,8 @@ def test_a_code_for_not_rated_is_asked_about(code, rule, unrated, rated, tmp_pat
         with pytest.raises(InputError) as caught:
             accord.load(source, labels=rule)
         said = caught.value.for_command
-        assert f"make rating {code} {'real' if rule == 'rating<=3' or code == 99 else 'noise'}, in {rows} rows" in said
+        assert f"make rating {code} {'real' if rule == 'rating<=3' or code == 99 else 'noise'}, in {rows} rows " in said
+        assert f"rows ({rows / 200:.0%}); if" in said
         assert (
             f"if {code} means not rated, give --labels '{unrated}'; if it is a rating, give --labels '{rated}'" in said
         )
@@ -319,7 +324,7 @@ def test_labels_of_some_items_or_users_look_unlike_the_rest(name, said, more):
         summary(accord.load(pa.table(table | {"liked": pa.array(np.ones(3000), mask=without)}), labels="liked"))
     )
     (unlike,) = (one for one in sentences if "unlike the others" in one)
-    assert said.format("more" if more else "less") in unlike
+    assert f"others: their {said.format('more' if more else 'less')} (in" in unlike
     assert int(unlike.partition("(in ")[2].partition("%")[0]) > 60
 
 
@@ -333,6 +338,7 @@ def test_values_that_are_unknown_and_what_is_noticed_of_them():
     assert len(noted) == 1
     assert "column 'rating' is -1 in" in noted[0]
     assert "labels='rating>=7; unknown -1'" in noted[0]
+    assert any("'rating>=4; unknown -1'" in str(note) for note in accord.load(coded(-1, top=5)).notes), "of five stars"
     with pytest.raises(InputError, match="unknown -9: no row has it as its rating"):
         accord.load(table, labels="rating>=7; unknown -9")
     with pytest.raises(InputError, match="write a rule like"):

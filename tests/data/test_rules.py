@@ -59,15 +59,18 @@ def test_the_column_of_events_can_be_named():
         events.column_in("log", ["user", "item", "type"])
 
 
-@pytest.mark.parametrize("names", [["user", "item"], ["user", "item", "event", "action"]])
-def test_no_usual_column_or_two_of_them_are_refused(names):
-    with pytest.raises(InputError, match="before a colon"):
+@pytest.mark.parametrize(("names", "said"), [([], "none"), (["event", "action"], "'event' and 'action'")])
+def test_no_usual_column_or_two_of_them_are_refused(names, said):
+    names = ["user", "item", *names]
+    with pytest.raises(InputError, match=f"it has {said}; give it before a colon"):
         EventRule.parse("view=?,buy=1").column_in("log", names)
 
 
 @pytest.mark.parametrize("text", ["view", "view=", "view=2", "=1", "view=yes", "view=?,"])
 def test_broken_events_are_refused(text):
-    with pytest.raises(InputError, match="KIND=LABEL"):
+    with pytest.raises(
+        InputError, match=r"is not KIND=LABEL; write it like '.*', with labels from 0 \(noise\) to 1 \(real\)"
+    ):
         EventRule.parse(text)
 
 
