@@ -11,6 +11,7 @@ from accord.data.simulate import simulate
 from accord.evaluation import noise
 from accord.posteriors import estimate as module
 from accord.posteriors.estimate import estimate, next_labels, uncertainty
+from accord.posteriors.logistic import PENALTIES
 
 RNG = np.random.default_rng(0)
 
@@ -61,6 +62,7 @@ def test_a_few_labels_make_it_sharp_and_calibrated(log):
     figures, own, told = found.figures, found.p_real[labelled], real[labelled]
     assert (figures["labels"], figures["held_out_by"]) == (labelled.sum(), "pair")
     assert figures["real"] == share
+    assert len(figures["penalties"]) == len(PENALTIES)
     assert figures["auc"] == pytest.approx(noise.auc(own, told), abs=0.005), "by what the other labels say"
     assert figures["label_free_auc"] == pytest.approx(noise.auc(found.label_free[labelled], told), abs=0.02)
     assert figures["log_loss"] == pytest.approx(-np.log(np.where(told, own, 1 - own)).mean(), abs=0.01)
