@@ -32,7 +32,7 @@ NAMES = {
     "test_a_family_that_fails_is_left_out",
     "test_kernels_that_were_compiled_before_do_not_mix",
     "test_our_source_runs_nothing_that_it_reads",
-    "test_the_same_search_gives_the_same_result",
+    "test_the_same_search_gives_the_same_result_and_says_what_it_does",
     "test_the_share_of_a_known_mixture",
     "test_what_is_labelled_as_noise_judges_no_member",
     "test_a_folded_in_history_ranks_like_the_user_it_was_taken_from",

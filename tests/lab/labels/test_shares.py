@@ -147,17 +147,6 @@ def test_the_committed_page_is_what_its_raw_lines_say(tmp_path):
     assert (tmp_path / "labels.md").read_text() == (folder / "labels.md").read_text()
 
 
-def test_the_table_for_users_is_what_the_raw_lines_say():
-    docs = Path(__file__).parents[3] / "docs"
-    text = (docs / "labels.md").read_text()
-    lines = shares.read_lines(docs / "reproduction" / "labels" / "labels.jsonl")
-    called = {"ml-100k": "MovieLens-100k", "ml-1m": "MovieLens-1M", "modcloth": "ModCloth", "demo": "demo"}
-    for name, title in called.items():
-        drawn = [line for line in lines if (line["dataset"], line["by"], line["share"]) == (name, "random", 0.05)]
-        means = [np.mean([line[key] for line in drawn]) for key in ("label_free_auc", "auc", "consensus", "ndcg@20")]
-        assert f"| {title} | {' | '.join(f'{mean:.3f}' for mean in means)} |" in text
-
-
 def test_what_is_said_of_the_clean_members_is_what_their_raw_lines_say():
     docs = Path(__file__).parents[3] / "docs"
     raw = (docs / "reproduction" / "labels" / "clean-members.jsonl").read_text().splitlines()
