@@ -18,6 +18,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,13 +67,13 @@ def with_labels(data: Dataset, share: float, draw: int) -> Dataset:
     return replace(data, train=drawn(data.train), valid=drawn(data.valid), valid_clean=None)
 
 
-def labelled(name: str, data: Dataset, share: float, draws: int) -> None:
+def labelled(name: str, data: Dataset, share: float, draws: int, **how: Any) -> None:
     """A run without labels, and one for each draw of them, with p of a paired test between the two over the users."""
     without: np.ndarray | None = None
     for draw in (None, *range(draws)):
         cpu = time.process_time()
         some = with_labels(data, share if draw is not None else 0.0, draw or 0)
-        made = accord.fit(some, device="cpu", refit=False, ks=[20])
+        made = accord.fit(some, refit=False, ks=[20], **how)
         assert made.evaluation is not None
         users = np.asarray(made.evaluation.per_user["ndcg@20"])
         line = {
@@ -103,15 +104,16 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.05, help="of the labels that are given")
     parser.add_argument("--draws", type=int, default=10, help="of the labels")
     given = parser.parse_args()
+    how = {"device": given.device, "budget": given.budget}
     tried = [family for family in FAMILIES if family.model not in given.without.split(",")]
     search.plan_search = partial(plan_search, families=tried)
     for log in given.logs:
         data = accord.load(log, split=given.split, clean=given.clean, labels=given.labels)
         if given.labels:
-            labelled(given.name or data.name, data, given.share, given.draws)
+            labelled(given.name or data.name, data, given.share, given.draws, **how)
             continue
         began, cpu = time.perf_counter(), time.process_time()
-        recommender = accord.fit(data, device=given.device, budget=given.budget, refit=False, ks=[10, 20])
+        recommender = accord.fit(data, refit=False, ks=[10, 20], **how)
         line = measured(recommender, time.perf_counter() - began, time.process_time() - cpu)
         with RESULTS.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"log": given.name or data.name, **line}) + "\n")

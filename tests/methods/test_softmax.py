@@ -8,6 +8,7 @@ import torch
 from scipy.special import logsumexp
 
 from accord.data.sampling import Batch
+from accord.methods.softmax import log_sum_exp
 from commands import run as run_command
 from helpers import make_method, train_small
 from method_cases import ITEMS, TRAIN, make, random_batch
@@ -101,6 +102,13 @@ def test_the_sum_over_drawn_items_is_that_of_the_catalogue_on_average():
     terms = torch.linspace(-1, 3, ITEMS).double()
     estimate = torch.logsumexp(terms[drawn[0]] - method._expected(drawn)[0], 0)
     torch.testing.assert_close(estimate, torch.logsumexp(terms, 0), atol=0.03, rtol=0)
+
+
+def test_the_gradient_of_the_sum_over_items():
+    users, items = (torch.randn(2, rows, 3, dtype=torch.double, requires_grad=True) for rows in (4, 7))
+    assert torch.autograd.gradcheck(log_sum_exp, (users, items))
+    torch.testing.assert_close(log_sum_exp(users, items), torch.logsumexp(users @ items.mT, -1))
+    assert torch.isfinite(log_sum_exp(1e4 * users, items)).all(), "large scores do not overflow"
 
 
 def test_a_large_table_is_not_trained_row_by_row():

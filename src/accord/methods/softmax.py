@@ -89,7 +89,7 @@ class Softmax(Method):
             if drawn is not None:  # one more dimension, for the odds
                 of_items = torch.cat([take_rows(of_items, drawn), -self._expected(drawn).to(of_items).unsqueeze(2)], 2)
                 of_users = F.pad(of_users, (0, 1), value=1.0)
-            total = torch.logsumexp(of_users @ of_items.mT, -1)
+            total = log_sum_exp(of_users, of_items)
         total = total.gather(1, place)  # [R, B] -> [R, P]
         return (total if drawn is None else torch.logaddexp(positive, total)) - positive
 
@@ -136,6 +136,32 @@ class BSL(Softmax):
         counts = counts_of(batch).to(losses).clamp(min=1e-30)
         total = torch.logsumexp(counts.log() - losses / ratio, 1)
         return ratio.squeeze(1) * (counts.sum(1).log() - total)
+
+
+def log_sum_exp(users: Tensor, items: Tensor) -> Tensor:
+    """log Σ_j exp(u·v_j) for each u of users [R, B, d] over the items [R, n, d]: [R, B]."""
+    result: Tensor = _LogSumExp.apply(users, items)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _LogSumExp(torch.autograd.Function):
+    """Overwrites the products with their exponentials, which are all that the gradient needs: 1.2 to 1.8 times as long
+    as the three matrix products, where `torch.logsumexp` takes 1.8 to 2.6 times."""
+
+    @staticmethod
+    def forward(ctx: Any, users: Tensor, items: Tensor) -> Tensor:
+        scores = users @ items.mT
+        most = scores.amax(-1, keepdim=True)
+        scores.sub_(most).exp_()
+        total = scores.sum(-1, keepdim=True)
+        ctx.save_for_backward(users, items, scores, total)
+        return (most + total.log()).squeeze(-1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        users, items, scores, total = ctx.saved_tensors
+        scale = gradient.unsqueeze(-1) / total
+        return (scores @ items) * scale, scores.mT @ (users * scale)
 
 
 def counts_of(batch: Batch) -> Tensor:

@@ -68,7 +68,6 @@ def inverse_gram(x: Any, l2: float, dropout: float = 0.0) -> Doubles:
 
 
 def _fill_with_gram(matrix: M, x: Any, y: Any = None) -> M:
-
     table = matrix if isinstance(matrix, Tensor) else torch.from_numpy(matrix)
     by_blocks_of_gram(x, lambda rows, own: lay_out(table[rows], own), BLOCK, y=y)
     return matrix
