@@ -45,8 +45,10 @@ FILES = {
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch, tmp_path):
-    """Without a clock that ends a search, with few of what is tried, and with the steps of an audit left to be read."""
+    """Without a clock that ends a search, with few of what is tried, without pages, and with the steps of an audit left
+    to be read."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("accord.report.page.Page.html", lambda _: "")
     monkeypatch.setattr("accord.consensus.search.FAR_OVER", float("inf"))
     monkeypatch.setattr("accord.posteriors.logistic.STEPS", ())
     limit_verdict(monkeypatch, epochs=1)
@@ -121,11 +123,14 @@ def choices(path: Path) -> Any:
         (TRAIN, "events", False, False),
         (COMPARE, "none", True, True),
         (COMPARE, "none", False, False),
+        (AUDIT, "none", False, False),
         (AUDIT, "file", True, False),
         (AUDIT, "events", False, True),
         (AUDIT, "rule", True, True),
         (STUDY, "rule", True, False),
+        (STUDY, "rule", False, True),
         (STUDY, "file", False, True),
+        (STUDY, "file", True, False),
         (LEADERBOARD, "none", False, True),
         (LEADERBOARD, "none", False, False),
     ],
@@ -163,9 +168,9 @@ def test_weights_of_split_data_follow_from_its_training_interactions(labels, mon
         monkeypatch.chdir(tmp_path / name)
         for part, held in (("train.rating", parts < 8), ("valid.rating", parts == 8), ("test.negative", parts == 9)):
             log[held][["user", "item", "value"]].to_csv(f"log.{part}", sep="\t", header=False, index=False)
-        code, out, err = run(monkeypatch, capsys, "weights", ".", *LABELS[labels])
+        code, _, err = run(monkeypatch, capsys, "weights", ".", *LABELS[labels], "-o", "weights.csv")
         assert code == 0, err
         assert "labels tell real from noise" in err
-        written.append(out)
+        written.append(Path("weights.csv").read_text())
     assert written[0] == written[1]
     assert written[0].count("\n") == (parts < 8).sum() + 1
