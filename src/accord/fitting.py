@@ -120,8 +120,7 @@ def fit_run(
             times.append(time.perf_counter())
 
         if (also := context.also) is not None:
-            other = _evaluate(_search(also, recommender.run, place, None, False, watch)[0], also, place, watch)
-            recommender.metrics["by_user"] = {name: other.metrics[name] for name in ("dataset", "mean")}
+            recommender.metrics["by_user"] = {"mean": _judged(recommender.run, also, place, watch).metrics["mean"]}
 
         took = zip(("train", "evaluate", "refit"), np.diff(times), strict=False)
         seconds = {"read": context.read_seconds, **{name: float(value) for name, value in took}, **trained.seconds}
@@ -174,6 +173,16 @@ def _evaluate(trained: Trained, data: Dataset, device: torch.device, watch: Watc
     newer = {name: again.metrics[name] for name in ("runs", "mean", "std", "groups")}
     again.metrics = recommender.metrics | newer | {"before_validation": {"mean": recommender.metrics["mean"]}}
     return again
+
+
+def _judged(run: RunSpec, data: Dataset, device: torch.device, watch: Watch) -> Recommender:
+    """A recipe with its metrics on another split of the log, by one fit."""
+    rules = run.config.protocol
+    if run.kind.learns or rules.test_history != "train+valid":
+        return _evaluate(_search(data, run, device, None, False, watch)[0], data, device, watch)
+    before_test = data.before_test(validation_part(data, rules))
+    trained = train_run(before_test, run, device, watch=watch)
+    return Recommender.of_training(trained, before_test, Relevant.of_test(data, rules))
 
 
 def _refit(recommender: Recommender, trained: Trained, device: torch.device, watch: Watch) -> None:

@@ -107,7 +107,7 @@ def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monk
         return target
 
     monkeypatch.setattr(catalog, "download", only_grouplens)
-    assert len(load_named("ml-1m").train) == 11 * 20
+    assert len(load("ml-1m", split="chronological").train) == 11 * 20
     assert catalog.titles("ml-1m") == {1: "Am\u00e9lie (2001)"}
     assert sorted(file.name for file in cache.iterdir()) == ["ml-1m-raw"]
 

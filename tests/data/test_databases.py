@@ -178,7 +178,7 @@ def test_a_column_of_timestamps_holds_the_times_whatever_its_name(
         timestamptz '2021-01-01 00:00:01+00' + (u * 7 + i * 13) % 50 * interval '1 day' as bought {}
         from generate_series(1, 20) as u, generate_series(1, 20) as i"""
     data = load(postgresql, query=sql.format(""))
-    assert "split chronological (the data has times)." in data.notes
+    assert data.is_split_at_a_moment
     assert data.train.source_name("time") == "bought"
     several = load(postgresql, query=sql.format(", now() as sent"))
     assert "split random (no column was read as times)." in several.notes

@@ -78,9 +78,15 @@ def test_leave_last_out() -> None:
     assert {row[:2] for row in train} == {("a", 3), ("a", 4), ("b", 1), ("b", 2), ("c", 1)}
 
 
+def one_user_after_another(data: Interactions) -> Interactions:
+    return data.with_column("time", pa.array(data.column("user") * 1000.0 + data.column("item")))
+
+
 def test_auto_goes_by_the_time_column() -> None:
     data = sample(np.random.default_rng(0))
-    assert as_sets(split(data)) == as_sets(split(data, "chronological"))
+    assert as_sets(split(data)) == as_sets(split(data, "global-time")), "all users are there all the time"
+    in_turn = one_user_after_another(data)
+    assert as_sets(split(in_turn)) == as_sets(split(in_turn, "chronological")), "whoever comes later is new"
     timeless = Interactions(data.table.drop_columns(["time"]))
     assert as_sets(split(timeless)) == as_sets(split(timeless, "random"))
     assert "split random" in split(timeless).notes[0]
@@ -286,7 +292,9 @@ def test_what_cannot_be_is_said_in_full(work: Callable[[Interactions], object], 
 
 def test_notes_say_what_was_split_how() -> None:
     data = sample(np.random.default_rng(0)).merged()
-    assert split(data).notes == ("split chronological (the data has times).",)
+    why = "the data has times, and 100% of what comes later is of users known before"
+    assert split(data).notes[0] == f"split global-time ({why})."
+    assert split(one_user_after_another(data)).notes[0] == "split chronological (the data has times)."
     timeless = Interactions(data.table.drop_columns(["time"]))
     assert split(timeless).notes[0] == "split random (no column was read as times)."
     at_once = Interactions.of(timeless.users, timeless.items, time=np.full(len(data), 1_600_000_000))

@@ -95,8 +95,7 @@ def train(
     parts = (run.config.model, run.config.method)
     name = "-".join([dataset.name, *(part.replace(":", ".") for part in parts if part)])
     folder = o.run_folder(out, Path("runs") / name, resume, overwrite)
-    by_time = splitting.split.startswith("global-time")
-    also = by_user(dataset, splitting.clean, splitting.split_seed) if by_time else None
+    also = by_user(dataset, splitting.clean, splitting.split_seed) if dataset.is_split_at_a_moment else None
     context = RunContext(command=o.typed(), read_seconds=read_seconds, also=also)
     with display.training_progress() as watch:
         recommender = fit_run(

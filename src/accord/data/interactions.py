@@ -315,6 +315,14 @@ class Dataset:
         """The same of the validation and the training alone."""
         return self._rises((self.train, self.valid))
 
+    @property
+    def is_split_at_a_moment(self) -> bool:
+        """Whether all have times, and the training is earlier than the whole test."""
+        test = self.test_noisy or self.test
+        if not (len(test) and test.has_time and self.train.has_time):
+            return False
+        return bool(self.train.column("time").max() < test.column("time").min())
+
     def _rises(self, parts: Sequence[Interactions]) -> bool:
         latest, differ = np.full(len(self.users), -np.inf), False
         for part in parts:

@@ -24,6 +24,7 @@ from accord.errors import Argument, ColumnArgument, InputError, shown, unknown
 
 KINDS = ("auto", "random", "chronological", "leave-last-out", "global-time")
 DATES = 631_152_000, 4_102_444_800  # seconds since 1970 of 1990 and 2100: what lies between is taken for a date
+ENOUGH = 0.5  # of the interactions after a moment are of users with some before: the rest can judge no recommender
 FEW = 10  # interactions of which no split leaves anything for each part
 TRAIN, VALID, TEST = 0, 1, 2
 Parts = npt.NDArray[np.int8]  # the part of each row
@@ -52,19 +53,15 @@ def split(
     if seed < 0:
         raise InputError(f"the seed of the split is {seed}; give 0 or more.")
     rule = CleanRule.parse(clean) if isinstance(clean, str) else clean
+    rows = interactions.merged(ordered=True)
     if kind == "auto":
-        kind, why = "random", "no column was read as times"
-        if interactions.has_time:
-            times = interactions.column("time")
-            differ = len(times) and times.min() < times.max()
-            kind, why = ("chronological", "the data has times") if differ else ("random", "all times are the same")
+        kind, why = _usual(rows, ratios)
         notes = [*notes, f"split {kind} ({why})."]
     if kind != "random" and not interactions.has_time:
         use_random = Argument("split", "random")
         raise InputError(
             f"{name}: split {kind} needs a time column; give ", ColumnArgument("time"), " or use ", use_random, "."
         )
-    rows = interactions.merged(ordered=True)
     train, valid, test = parts = (cut or _cut)(rows, kind, ratios, seed)
     for label, piece, share in zip(("train", "valid", "test"), parts, ratios, strict=True):
         if not len(piece) and (share or kind == "leave-last-out"):
@@ -80,6 +77,22 @@ def split(
         notes = [*notes, f"clean rule '{rule.text}' keeps {len(test)} of {len(test_noisy)} test interactions."]
     dataset = Dataset.of(name, train, valid, test, valid_clean, test_noisy, notes)
     return replace(dataset, notes=(*dataset.notes, *cold_notes(dataset)))
+
+
+def _usual(rows: Interactions, ratios: Ratios) -> tuple[str, str]:
+    """The split of a log for which none is asked, and why."""
+    if not rows.has_time:
+        return "random", "no column was read as times"
+    when = rows.column("time")
+    if not len(when) or when.min() == when.max():
+        return "random", "all times are the same"
+    part, users = _global(when, ratios, None), rows.column("user")
+    known = np.zeros(int(users.max()) + 1, dtype=bool)
+    known[users[part == TRAIN]] = True
+    later = [float(known[users[part == one]].mean()) for one in (VALID, TEST) if (part == one).any()]
+    if len(later) == np.count_nonzero(ratios[1:]) and min(later, default=0.0) >= ENOUGH:
+        return "global-time", f"the data has times, and {min(later):.0%} of what comes later is of users known before"
+    return "chronological", "the data has times"
 
 
 def by_user(dataset: Dataset, clean: str | None, seed: int) -> Dataset | None:

@@ -151,7 +151,7 @@ def test_a_damaged_split_says_what_to_remove(store: Path) -> None:
     load(store)
     (split,) = (store / "splits").iterdir()
     (split / "store.json").write_text("{}")
-    with pytest.raises(InputError, match=r"chronological-0.8-0.1-0.1-seed-0 is damaged; remove it"):
+    with pytest.raises(InputError, match=r"global-time-0.8-0.1-0.1-seed-0 is damaged; remove it"):
         load(store)
 
 
