@@ -130,7 +130,7 @@ def test_the_version(monkeypatch, capsys):
 def test_every_command_is_there_by_its_name():
     assert [command.name or command.callback.__name__ for command in app.app.registered_commands] == [
         *("demo", "train", "evaluate", "audit", "weights", "judge", "report", "serve", "recommend", "similar"),
-        *("score", "explain", "update", "models", "methods", "doctor"),
+        *("score", "explain", "update", "models", "methods"),
         "compare",  # of the lab
     ]
     assert [group.name for group in app.app.registered_groups] == ["data", "lab"]

@@ -17,7 +17,7 @@ from accord.cli.ask import explain, recommend, score, similar
 from accord.cli.audit import audit, judge, weights
 from accord.cli.data import data_app
 from accord.cli.demo import demo
-from accord.cli.doctor import doctor, methods, models
+from accord.cli.kinds import methods, models
 from accord.cli.options import with_groups
 from accord.cli.serve import serve
 from accord.cli.train import evaluate, report, train, update
@@ -27,7 +27,7 @@ from accord.version import __version__
 
 COMMANDS = (
     *(demo, train, evaluate, audit, weights, judge, report, serve, recommend, similar, score, explain, update),
-    *(models, methods, doctor),
+    *(models, methods),
 )  # in the order of `accord --help`
 
 RESUMABLE = ("train", "audit")
