@@ -17,10 +17,9 @@ from accord.cli.ask import explain, recommend, score, similar
 from accord.cli.audit import audit, judge, weights
 from accord.cli.data import data_app
 from accord.cli.demo import demo
-from accord.cli.kinds import methods, models
 from accord.cli.options import with_groups
 from accord.cli.serve import serve
-from accord.cli.train import evaluate, report, train, update
+from accord.cli.train import evaluate, methods, models, report, train, update
 from accord.errors import InputError, printable
 from accord.io.files import UNFINISHED
 from accord.version import __version__

@@ -1,4 +1,5 @@
-"""`accord train`, `evaluate`, `update` and `report`: one recommender, from the data to its folder and back."""
+"""`accord train`, `evaluate`, `update` and `report`: one recommender, from the data to its folder and back; and
+`accord models` and `accord methods`: what can be trained."""
 
 from __future__ import annotations
 
@@ -226,3 +227,23 @@ def report(
 
     default = (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"
     say(f"report: {write_report(output or default, loaded)}")
+
+
+def models() -> None:
+    """The models and their options."""
+    from accord.cli.display import describe_kinds
+    from accord.config import with_declared
+    from accord.models import MODELS
+
+    describe_kinds("model", with_declared("model", MODELS).values())
+
+
+def methods() -> None:
+    """The methods and their options."""
+    from accord.cli.display import describe_kinds, describe_options
+    from accord.config import with_declared
+    from accord.methods import METHODS
+    from accord.training.trainer import TrainConfig
+
+    describe_kinds("method", with_declared("method", METHODS).values())
+    describe_options("train", "train", "for every method", TrainConfig)
