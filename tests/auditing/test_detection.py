@@ -1,11 +1,11 @@
-"""How well noise is found where the values say what is noise, and the recalibrated probability."""
+"""How well noise is found where the values say what is noise."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from accord.auditing.detection import detection, recalibrated
+from accord.auditing.detection import detection
 from accord.auditing.interaction_log import open_log
 from accord.evaluation import noise
 from audit_logs import estimate_of, random_frame
@@ -26,7 +26,7 @@ def test_detection_is_that_of_noise_with_an_interval():
     values, known = log.rows.column("value"), log.truth.labelled
     p_real = np.clip(np.round(values / 6 + np.random.default_rng(0).normal(0, 0.2, len(values)), 1), 0, 1)  # with ties
     judged = estimate_of(log, p_real)
-    summary, calibrated = detection(log, judged, log.truth)
+    summary = detection(log, judged, log.truth)
     scores = {row["name"]: row for row in summary["scores"]}
     assert list(scores)[:2] == ["audit", "popularity"]
     by_labels = judged.p_real[known], log.truth.real[known]
@@ -37,16 +37,5 @@ def test_detection_is_that_of_noise_with_an_interval():
     popular = noise.auc((np.bincount(log.items)[log.items] - 1)[known], log.truth.real[known])
     assert summary["gain"]["difference"] == pytest.approx(auc - popular)
     assert summary["gain"]["low"] > 0
-    assert summary["reliability"]["after"]["ece"] < summary["reliability"]["before"]["ece"]
-    assert len(calibrated) == len(log)
-
-
-def test_a_users_own_values_do_not_calibrate_them():
-    log = open_log(random_frame(50, 40, 1200, label=lambda rng, keys: rng.integers(0, 2, len(keys))))
-    p_real = np.random.default_rng(0).random(len(log))
-    before = recalibrated(p_real, log, log.truth)
-    own = log.users == log.users[0]
-    log.truth.real[own] = ~log.truth.real[own]
-    after = recalibrated(p_real, log, log.truth)
-    assert np.array_equal(before[own], after[own])
-    assert not np.array_equal(before[~own], after[~own])
+    assert summary["calibration"]["ece"] == pytest.approx(noise.calibration(*by_labels)["ece"])
+    assert summary["calibration"]["brier"] == pytest.approx(np.mean((by_labels[0] - by_labels[1]) ** 2))

@@ -12,7 +12,7 @@ import pytest
 
 import accord
 from accord.auditing.health import health
-from accord.auditing.interaction_log import format_time, is_date, open_log
+from accord.auditing.interaction_log import is_date, open_log
 from accord.data import sources
 from audit_logs import random_frame
 from helpers import dataset, small_data
@@ -90,7 +90,6 @@ def test_a_file_is_opened_once(tmp_path, monkeypatch, labels):
     assert log.columns["user"][0].as_py().startswith("'="), "as it was written"
 
 
-DAY = 86_400
 START = 1_600_000_000  # 2020-09-13 12:26:40 UTC
 
 
@@ -99,12 +98,3 @@ def test_seconds_since_1970_are_dates_and_small_numbers_are_not():
     assert not is_date(np.arange(10))
     assert not is_date(np.array([]))
     assert not is_date(1000 * (START + np.arange(10)))  # milliseconds
-
-
-def test_a_time_is_written_as_finely_as_the_log_is_long():
-    month, week = START + DAY * np.arange(30), START + DAY * np.arange(7)
-    assert format_time(START, month) == "2020-09-13"
-    assert format_time(START, week) == "2020-09-13 12:26"
-    assert format_time(5.0, np.arange(10.0)) == "5"
-    assert format_time(12_345.6, np.arange(10.0)) == "12,346"
-    assert format_time(0, month) == "0"  # not a date, though the others are

@@ -63,7 +63,7 @@ def test_rates_and_tables_with_labels(judged):
     assert summary["labels"]["used"]
     assert summary["rate"] == pytest.approx(1 - found.p_real.mean())
     assert summary["low"] <= summary["rate"] <= summary["high"]
-    table = interactions_table(log, found, None)
+    table = interactions_table(log, found)
     assert table.column_names[5:9] == ["basis", "agree", "of", "label"]
     assert set(table.column("basis").to_pylist()) == {"labels"}
     assert table.column("label").null_count == np.isnan(log.label).sum()
@@ -71,7 +71,7 @@ def test_rates_and_tables_with_labels(judged):
 
 def test_detection_is_by_the_labels(judged):
     log, found, real = judged
-    summary, _ = detection(log, found, log.truth)
+    summary = detection(log, found, log.truth)
     assert summary["by"] == "labels"
     assert (summary["real"], summary["noise"]) == ("label 1", "label 0")
     known = ~np.isnan(log.label)

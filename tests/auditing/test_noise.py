@@ -1,4 +1,4 @@
-"""The noise of a log in numbers: rates, groups of equal size, and examples."""
+"""The noise of a log in numbers: rates and examples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from accord.auditing.interaction_log import open_log
-from accord.auditing.noise import interactions_table, judge, noise_by, noise_summary, side_table
+from accord.auditing.noise import interactions_table, judge, noise_summary, side_table
 from accord.posteriors.estimate import estimate
 from audit_logs import estimate_of, random_frame
 from helpers import small_data
@@ -42,21 +42,8 @@ def test_the_rate_is_what_is_missing_to_one(judged, summary):
     assert summary["families"] == ["popularity", "ease"]
 
 
-def test_groups_share_out_every_interaction(summary):
-    for name in ("histogram", "by_popularity", "by_activity", "by_time", "by_value"):
-        assert sum(row["interactions"] for row in summary[name]) == 300, name
-    assert [row["label"] for row in summary["by_value"]] == ["1", "2", "3", "4", "5"]
-    assert summary["by_time"][0]["label"].startswith("2020-09-13 to 2020-")
-
-
-def test_a_group_has_the_mean_of_its_interactions(judged):
-    values = np.arange(300)
-    found = noise_by(judged, values, lambda first, last: f"{first}-{last}")
-    assert [row["label"] for row in found][:2] == ["0-29", "30-59"]
-    for row in found:
-        inside = (values >= row["from"]) & (values <= row["to"])
-        assert row["noise_rate"] == pytest.approx(1 - judged.p_real[inside].mean())
-        assert row["low"] <= row["noise_rate"] <= row["high"]
+def test_the_histogram_shares_out_every_interaction(summary):
+    assert sum(row["interactions"] for row in summary["histogram"]) == 300
 
 
 def test_examples_are_the_extremes_by_their_ids(log, judged, summary):
@@ -69,14 +56,6 @@ def test_examples_are_the_extremes_by_their_ids(log, judged, summary):
     worst = summary["noisiest_users"]
     assert [row["noise_rate"] for row in worst] == sorted((row["noise_rate"] for row in worst), reverse=True)
     assert min(row["interactions"] for row in worst) >= 5
-
-
-def test_a_log_without_values_and_times_has_no_such_groups():
-    log = open_log(random_frame())
-    judged = estimate_of(log, np.full(len(log), 0.5))
-    summary = noise_summary(log, judged, *(side_table(log, judged, side) for side in ("user", "item")))
-    assert summary["by_time"] is None
-    assert summary["by_value"] is None
 
 
 def test_p_real_is_that_of_the_estimator_in_the_order_of_the_log():
@@ -104,7 +83,7 @@ def test_the_table_has_a_row_for_every_interaction():
     table = random_frame(rating=lambda rng, keys: rng.integers(1, 6, len(keys)))
     log = open_log(pa.concat_tables([table, pa.table({"user": ["once"], "item": ["i1"], "rating": [3]})]))
     judged = estimate_of(log, np.linspace(0.1, 0.9, len(log)))
-    table = interactions_table(log, judged, None)
+    table = interactions_table(log, judged)
     assert table.column_names == ["user", "item", "p_real", "low", "high", "basis", "agree", "of", "value"]
     assert table.num_rows == len(log) == 301
     once = np.asarray(log.rows.users) == "once"
@@ -115,4 +94,3 @@ def test_the_table_has_a_row_for_every_interaction():
     expected = (judged.p_real - 0.05 >= 0.5).astype(int) + (judged.p_real + 0.05 >= 0.5)
     assert (agree[~once] == expected[~once]).all()
     assert (agree[once] == -1).all()
-    assert interactions_table(log, judged, judged.p_real).column_names[-1] == "p_calibrated"

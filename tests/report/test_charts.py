@@ -42,24 +42,3 @@ def test_noise_and_real_have_colours_of_their_own():
         ("probably noise", 3),
         ("probably real", 4),
     ]
-
-
-RATE = {"label": "1 to 3", "noise_rate": 0.25, "low": 0.2, "high": 0.3, "interactions": 40}
-
-
-def values(chart):
-    """All rows of all data in a chart."""
-    return [row for rows in chart.to_dict()["datasets"].values() for row in rows]
-
-
-def test_rates_have_their_intervals():
-    assert values(charts.intervals([RATE], "noise_rate", "interactions of the item")) == [RATE]
-    by_value = {"label": "5", "p_real": 0.8, "low": 0.7, "high": 0.9, "interactions": 12}
-    assert values(charts.intervals([by_value], "p_real", "rating")) == [by_value]
-
-
-def test_reliability_shows_both_curves_and_the_diagonal():
-    bins = [{"p": 0.2, "real": 0.3, "interactions": 5}]
-    rows = values(charts.reliability({"before": {"bins": bins}, "after": {"bins": bins}}))
-    assert {row.get("what") for row in rows} == {"p_real", "recalibrated", None}
-    assert {"p": 1.0, "real": 1.0} in rows

@@ -97,7 +97,7 @@ def audit(
         findings = health(log)
         times.append(time.perf_counter())
         judged = judge(log)
-        detected, calibrated = (None, None) if log.truth is None else detection(log, judged, log.truth)
+        detected = None if log.truth is None else detection(log, judged, log.truth)
         users, rated_items = (side_table(log, judged, side) for side in ("user", "item"))
         noise = noise_summary(log, judged, users, rated_items)
         if log.label is not None:
@@ -119,7 +119,7 @@ def audit(
             "seconds": {name: round(took, 2) for name, took in {**seconds, "all": times[-1] - times[0]}.items()},
         }
         result = Audit(
-            log, interactions_table(log, judged, calibrated), users, rated_items, as_json(summary),
+            log, interactions_table(log, judged), users, rated_items, as_json(summary),
             label_table(log, judged),
         )  # fmt: skip
         if out is not None:

@@ -1,11 +1,10 @@
-"""How well p_real tells real from noise where values or labels say which is which, and a recalibrated probability."""
+"""How well p_real tells real from noise where values or labels say which is which."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from accord.auditing.interaction_log import Log, Truth
 from accord.data.csr import Floats, IntArray
@@ -13,12 +12,11 @@ from accord.evaluation.noise import calibration
 from accord.posteriors.estimate import Estimate
 
 DRAWS = 500
-GROUPS = 5  # of the users; each is recalibrated by the others
 LEVEL = 0.95
 
 
-def detection(log: Log, judged: Estimate, truth: Truth) -> tuple[dict[str, Any], Floats]:
-    """The part of the summary about detection, and the recalibrated probability of every interaction."""
+def detection(log: Log, judged: Estimate, truth: Truth) -> dict[str, Any]:
+    """The part of the summary about detection."""
     mask = truth.labelled
     real, users = truth.real[mask], np.unique(log.users[mask], return_inverse=True)[1]
     popularity = (np.bincount(log.items)[log.items] - 1).astype(np.float64)
@@ -34,49 +32,14 @@ def detection(log: Log, judged: Estimate, truth: Truth) -> tuple[dict[str, Any],
         for name, (auc, precision) in figures.items()
     ]
     gain, low, high = _with_limits("gain", figures["audit"][0] - figures["popularity"][0]).values()
-    calibrated = recalibrated(judged.p_real, log, truth)
+    fit = calibration(judged.p_real[mask], real)
     summary = {
         "real": truth.real_rule, "noise": truth.noise_rule,
         "interactions": int(mask.sum()), "noise_rate": float(1 - real.mean()),
         "scores": rows, "gain": {"difference": gain, "low": low, "high": high},
-        "reliability": {
-            "before": _reliability(judged.p_real[mask], real), "after": _reliability(calibrated[mask], real),
-        },
+        "calibration": {name: fit[name] for name in ("brier", "ece")},
     }  # fmt: skip
-    return summary | ({"by": "labels"} if truth.given else {}), calibrated
-
-
-def recalibrated(p_real: Floats, log: Log, truth: Truth) -> Floats:
-    """p_real calibrated by isotonic regression, fitted for each user on the truth about other users."""
-    group = np.random.default_rng(0).integers(GROUPS, size=len(log.data.users))[log.users]
-    calibrated = np.empty(len(p_real))
-    for number in range(GROUPS):
-        inside = group == number
-        others = truth.labelled & ~inside
-        if not truth.real[others].any() or truth.real[others].all():
-            others = truth.labelled  # too few labelled users to hold some of them out
-        calibrated[inside] = _isotonic(p_real[others], truth.real[others], p_real[inside])
-    return calibrated
-
-
-def _isotonic(p_real: Floats, real: Any, at: Floats) -> Floats:
-    """Isotonic regression, interpolated between the middles of its steps."""
-    values, place, counts = np.unique(p_real, return_inverse=True, return_counts=True)
-    share = np.bincount(place, weights=real) / counts
-    fitted = isotonic_regression(share, weights=counts)
-    middles = np.add.reduceat(values * counts, fitted.blocks[:-1]) / np.add.reduceat(counts, fitted.blocks[:-1])
-    return np.interp(at, middles, fitted.x[fitted.blocks[:-1]])
-
-
-def _reliability(p_real: Floats, real: Any) -> dict[str, Any]:
-    figures = calibration(p_real, real)
-    bins = figures["reliability"]
-    rows = [
-        {"p": p, "real": share, "interactions": count}
-        for p, share, count in zip(bins["mean"], bins["real"], bins["count"], strict=True)
-        if count
-    ]
-    return {"brier": figures["brier"], "ece": figures["ece"], "bins": rows}
+    return summary | ({"by": "labels"} if truth.given else {})
 
 
 def _figures(scores: Floats, real: Any, users: IntArray, draws: Floats) -> tuple[Floats, Floats]:

@@ -210,10 +210,7 @@ def _concentration(log: Log, by_item: IntArray) -> Finding:
     unequal = gini(counts)
     top = np.argsort(-by_item, kind="stable")[: max(1, round(0.01 * len(counts)))]
     share = by_item[top].sum() / counts.sum()
-    advice = (
-        "Popularity will be hard to beat, and models repeat it: look at coverage as well as accuracy, and at noise by "
-        "popularity below."
-    )
+    advice = "Popularity will be hard to beat, and models repeat it: look at coverage as well as accuracy."
     return Finding(
         "concentration", "notice" if unequal > UNEQUAL else "fine",
         f"The most popular 1% of the items have {share:.1%} of the interactions (Gini {unequal:.2f})",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -171,11 +170,3 @@ def _joined(data: Dataset) -> Interactions:
 def is_date(times: npt.NDArray[Any]) -> bool:
     """Whether the times are seconds since 1970, judged by their median."""
     return len(times) > 0 and DATES[0] < float(np.median(times)) < DATES[1]
-
-
-def format_time(time: float, times: npt.NDArray[Any]) -> str:
-    """A time of `times` as text: a date where they are dates, with hours for a short log."""
-    if not is_date(times) or not DATES[0] < time < DATES[1]:
-        return f"{time:,.0f}"
-    form = "%Y-%m-%d %H:%M" if float(times.max() - times.min()) < 14 * 86400 else "%Y-%m-%d"
-    return datetime.fromtimestamp(time, UTC).strftime(form)

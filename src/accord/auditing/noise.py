@@ -1,25 +1,21 @@
-"""The noise of a log: p_real of every interaction as tables, and as rates, groups and examples for the summary."""
+"""The noise of a log: p_real of every interaction as tables, and as rates and examples for the summary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.auditing.interaction_log import Log, format_time
-from accord.data.csr import Bools, Floats, IntArray
+from accord.auditing.interaction_log import Log
+from accord.data.csr import Bools, IntArray
 from accord.posteriors.estimate import Estimate, estimate, next_labels, uncertainty
 
 SUSPECT = 0.5  # an interaction with a lower p_real is more probably noise than not
 TO_LABEL = 50  # interactions that are proposed for labels
-GROUPS = 10
 SHOWN = 20
 FEW = 5  # users and items with fewer interactions are not ranked among the noisiest: chance would decide
-FEW_VALUES = 12
 
 
 def judge(log: Log) -> Estimate:
@@ -35,7 +31,7 @@ def has_history(log: Log) -> Bools:
     return np.logical_and(*(count > 1 for count in counts))
 
 
-def interactions_table(log: Log, judged: Estimate, calibrated: Floats | None) -> pa.Table:
+def interactions_table(log: Log, judged: Estimate) -> pa.Table:
     by_models = has_history(log)
     basis = np.full(len(log), "labels") if judged.used else np.where(by_models, "models", "popularity")
     columns: dict[str, Any] = {"user": log.rows.users, "item": log.rows.items}
@@ -45,7 +41,7 @@ def interactions_table(log: Log, judged: Estimate, calibrated: Floats | None) ->
     columns["of"] = pa.array(np.full(len(log), len(judged.families)), pa.int32())
     columns |= {} if log.label is None else {"label": pa.array(log.label, from_pandas=True)}
     columns |= {name: log.rows.table.column(name) for name in ("value", "time") if name in log.rows.table.column_names}
-    return pa.table(columns | ({} if calibrated is None else {"p_calibrated": calibrated}))
+    return pa.table(columns)
 
 
 def label_table(log: Log, judged: Estimate) -> pa.Table:
@@ -77,7 +73,6 @@ def noise_summary(log: Log, judged: Estimate, users: pa.Table, items: pa.Table) 
     everything = np.zeros(len(log), dtype=np.int64)
     mean, low, high = (float(values[0]) for values in judged.group_means(everything, 1))
     counts, edges = np.histogram(judged.p_real, bins=20, range=(0, 1))
-    by_item, by_user = (np.bincount(rows)[rows] for rows in (log.items, log.users))
     by_models = has_history(log)
     order = np.argsort(judged.p_real, kind="stable")
     order = order[by_models[order]]
@@ -89,64 +84,12 @@ def noise_summary(log: Log, judged: Estimate, users: pa.Table, items: pa.Table) 
             {"from": float(a), "to": float(b), "interactions": int(n)}
             for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)
         ],
-        "by_popularity": noise_by(judged, by_item, _counts), "by_activity": noise_by(judged, by_user, _counts),
-        "by_time": _by_time(log, judged), "by_value": _by_value(log, judged),
         "noisiest_users": _noisiest(users, "user"), "noisiest_items": _noisiest(items, "item"),
         "noisiest": _examples(log, judged, order[:SHOWN]), "surest": _examples(log, judged, order[::-1][:SHOWN]),
     }  # fmt: skip
     if log.label is not None:
         summary["labels"] = {"used": judged.used, "why": judged.why, **judged.figures}
     return summary
-
-
-def noise_by(judged: Estimate, values: npt.NDArray[Any], label: Callable[[Any, Any], str]) -> list[dict[str, Any]]:
-    """Rates of noise in about ten groups of equal size, by a value of each interaction."""
-    rows = _grouped(judged, values, np.unique(np.quantile(values, np.arange(1, GROUPS) / GROUPS)), label)
-    return [
-        {name: row[name] for name in ("label", "from", "to", "interactions")}
-        | {"noise_rate": 1 - row["p_real"], "low": 1 - row["high"], "high": 1 - row["low"]}
-        for row in rows
-    ]
-
-
-def _grouped(
-    judged: Estimate, values: npt.NDArray[Any], cuts: npt.NDArray[Any], label: Callable[[Any, Any], str]
-) -> list[dict[str, Any]]:
-    """Mean p_real of the interactions between two cuts; NaN values are in no group."""
-    present = ~np.isnan(values)
-    place = np.where(present, np.searchsorted(cuts, values, side="right"), len(cuts) + 1)
-    means = judged.group_means(place, len(cuts) + 2)
-    groups = []
-    for number in np.unique(place[present]):
-        inside = values[place == number]
-        first, last = inside.min().item(), inside.max().item()
-        mean, low, high = (float(part[number]) for part in means)
-        row = {"label": label(first, last), "from": first, "to": last, "interactions": len(inside)}
-        groups.append(row | {"p_real": mean, "low": low, "high": high})
-    return groups
-
-
-def _counts(first: int, last: int) -> str:
-    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
-
-
-def _by_time(log: Log, judged: Estimate) -> list[dict[str, Any]] | None:
-    if not log.rows.has_time or log.rows.table.column("time").null_count:
-        return None
-    times = log.rows.column("time")
-    return noise_by(judged, times, lambda first, last: f"{format_time(first, times)} to {format_time(last, times)}")
-
-
-def _by_value(log: Log, judged: Estimate) -> list[dict[str, Any]] | None:
-    if not log.rows.has_value:
-        return None
-    values = log.rows.column("value").astype(np.float64)
-    present = values[~np.isnan(values)]
-    distinct = np.unique(present)
-    cuts = distinct[1:] if len(distinct) <= FEW_VALUES else np.unique(np.quantile(present, np.arange(1, 10) / 10))
-    return _grouped(
-        judged, values, cuts, lambda first, last: f"{first:g}" if first == last else f"{first:g} to {last:g}"
-    )
 
 
 def _noisiest(table: pa.Table, name: str) -> list[dict[str, Any]]:

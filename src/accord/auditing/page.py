@@ -21,11 +21,10 @@ HOW = (
 )
 TWO_SENSES = (
     "p_real asks whether an interaction could as well have been with any other item; values ask whether it was liked. "
-    "An item that was chosen and then disliked is not noise in the first sense. p_calibrated answers the second."
+    "An item that was chosen and then disliked is not noise in the first sense; for the second, give labels."
 )
 LEVELS: dict[str, Level] = {"serious": "bad", "notice": "warning"}
 SHOWN = 10  # rows of a table
-UNFOLDED = 2  # charts of the noise that are always shown
 USEFUL = 0.7  # an AUC below this tells too little about a single interaction to be called a success
 
 Summary = Mapping[str, Any]
@@ -98,26 +97,7 @@ def _noise(section: Section, summary: Summary, log: Log) -> None:
             "popularity says something about these (basis: popularity)."
         )
     text = f"{noise['suspects'] / total:.1%} of the interactions are more probably noise than not."
-    drawn = [Chart("How sure the audit is", charts.histogram(noise["histogram"]), text)]
-    for name, title, axis in (
-        ("by_popularity", "Noise by popularity", "interactions of the item"),
-        ("by_activity", "Noise by activity", "interactions of the user"),
-        ("by_time", "Noise over time", ""),
-    ):
-        rows = noise[name] or []
-        if len(rows) > 1:  # one dot is no chart
-            least, most = (pick(rows, key=lambda row: row["noise_rate"]) for pick in (min, max))
-            text = f"From {_rate(least)} ({least['label']}) to {_rate(most)} ({most['label']})."
-            cells = [(row["label"], f"{row['interactions']:,}", _rate(row), _rates(row)) for row in rows]
-            table = Table(title, ("group", "interactions", "noise", "interval"), tuple(cells))
-            drawn.append(Chart(title, charts.intervals(rows, "noise_rate", axis), text, table))
-    rows, column = noise["by_value"] or [], summary["data"]["value"]
-    if len(rows) > 1:
-        text = f"From {rows[0]['p_real']:.2f} at {rows[0]['label']} to {rows[-1]['p_real']:.2f} at {rows[-1]['label']}."
-        drawn.append(Chart(f"p_real by {column}", charts.intervals(rows, "p_real", column), text))
-    section.charts(drawn[:UNFOLDED])
-    if folded := drawn[UNFOLDED:]:
-        section.charts(folded, "; ".join(one.title for one in folded))
+    section.chart(Chart("How sure the audit is", charts.histogram(noise["histogram"]), text))
     items = [row["item"] for name in ("noisiest", "surest", "noisiest_items") for row in noise[name]]
     titles = {item: title for item, title in zip(items, log.titles(items), strict=True) if title}
     for title, key in (("Most probably noise", "noisiest"), ("Surest preferences", "surest")):
@@ -187,16 +167,10 @@ def _detection(section: Section, detection: Summary) -> None:
     note = (
         f"{detection['interactions']:,} labelled interactions, {detection['noise_rate']:.1%} of them noise. AUC: how "
         "often a real one has a higher p_real than a noisy one; average precision: of detecting the noise. 95% "
-        "intervals by bootstrap over users."
+        "intervals by bootstrap over users. Expected calibration error of p_real "
+        f"{detection['calibration']['ece']:.3f}, Brier score {detection['calibration']['brier']:.3f}."
     )
     section.table(Table.of("Telling noise apart", columns, note), "Telling noise apart")
-    before, after = detection["reliability"]["before"], detection["reliability"]["after"]
-    text = (
-        f"Expected calibration error {before['ece']:.3f} as it is and {after['ece']:.3f} recalibrated; Brier score "
-        f"{before['brier']:.3f} and {after['brier']:.3f}. Recalibrated on other users only."
-    )
-    drawn = Chart("Reliability", charts.reliability(detection["reliability"]), text)
-    section.charts([drawn], "Is a p_real of 0.8 right eight times in ten?")
 
 
 def _verdict(section: Section, verdict: Summary) -> None:

@@ -99,10 +99,9 @@ def _show(summary: dict[str, Any]) -> None:
     ]
     if summary["detection"]:
         first, popular = summary["detection"]["scores"][:2]
-        error = summary["detection"]["reliability"]
         interval = f"{first['auc_low']:.3f} to {first['auc_high']:.3f}"
         rows.append(["noise detection (AUC)", f"{first['auc']:.3f} ({interval}); popularity {popular['auc']:.3f}"])
-        rows.append(["calibration error", f"{error['before']['ece']:.3f}, recalibrated {error['after']['ece']:.3f}"])
+        rows.append(["calibration error", f"{summary['detection']['calibration']['ece']:.3f}"])
     print_table([f"audit of {data['name']}", ""], rows)
     for finding in summary["health"]["findings"]:
         if finding["level"] != "fine":

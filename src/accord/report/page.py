@@ -102,9 +102,9 @@ class Section:
     def chart(self, chart: Chart) -> None:
         self.charts([chart])
 
-    def charts(self, charts: Sequence[Chart], folded: str = "") -> None:
-        """Side by side if there is room. `folded`: the text to click to show them."""
-        self._add("charts", charts=charts, folded=folded)
+    def charts(self, charts: Sequence[Chart]) -> None:
+        """Side by side if there is room."""
+        self._add("charts", charts=charts)
 
     def code(self, text: str) -> None:
         """Commands or the content of a file."""
