@@ -78,14 +78,6 @@ def metrics(runs: Runs, section: Section) -> None:
         means = {metric: {one.name: one.metrics[metric] for one in runs.entries} for metric in (runs.recall, runs.ndcg)}
         section.charts([dots(metric, by_run, runs.grey) for metric, by_run in means.items()])
     section.table(_means(runs))
-    names = list(runs.runs[0].evaluation.per_user)
-    columns: dict[str, Sequence[Cell]] = {"metric": names}
-    for one in runs.entries:
-        columns[one.name] = [
-            str(one.metrics[name]) + (f" ± {one.spread[name]:.4f}" if one.spread else "") for name in names
-        ]
-    note = "Mean over users and seeds (95% interval), ± standard deviation over the seeds."
-    section.table(Table.of("Every metric at every K", columns, note), "Every metric, with intervals")
 
 
 def dots(metric: str, means: Mapping[str, Interval], grey: Sequence[str] = ()) -> Chart:

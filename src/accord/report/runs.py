@@ -40,9 +40,6 @@ class Interval:
     def ends(self) -> str:
         return f"{self.low:.4f} to {self.high:.4f}"
 
-    def __str__(self) -> str:
-        return f"{self.mean:.4f} ({self.ends})"
-
 
 @dataclass(frozen=True)
 class Entry:

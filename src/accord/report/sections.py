@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from accord.data.attributes import Attributes, unit
-from accord.data.csr import Floats, IntArray, gini
+from accord.data.csr import Floats
 from accord.errors import InputError
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
@@ -21,7 +21,6 @@ from accord.report.runs import SAMPLE, Entry, Runs, sample_users
 from accord.report.tables import Cell, Table
 
 ASKED = 500  # users: enough for shares to the percent
-SEEN = "seen in training"
 EXAMPLES = 10
 
 
@@ -84,12 +83,7 @@ def agreement(recommender: Recommender, k: int) -> Floats:
 
 def recommendations(runs: Runs, section: Section) -> None:
     users = len(sample_users(runs.runs[0].recommender, SAMPLE))
-    section.text(f"The top {runs.k} items of {users:,} users, compared with the items seen in training.")
-    seen = runs.runs[0].recommender.train.popularity()
-    rows = [_spread(SEEN, seen, seen), *(_spread(one.name, one.recommended, seen) for one in runs.entries)]
-    note = "Gini: 0 if all items are recommended equally often, near 1 if a few items take almost all places."
-    columns = ("run", "items covered", "Gini", "share of the most popular tenth")
-    section.table(Table("How recommendations are spread over the items", columns, tuple(rows), (note,)))
+    section.text(f"The top {runs.k} items of {users:,} users.")
     for one in runs.entries:
         section.note(f"{one.name}, {described(beyond_accuracy(one.recommender, one.lists), runs.k)}.")
     for one in runs.runs:
@@ -138,16 +132,6 @@ def _attributes(recommender: Recommender) -> Any:
     except InputError:
         return None
     return None if named is None else unit(named.matrix)
-
-
-def top_tenth(counts: IntArray, popularity: IntArray) -> float:
-    """Share of the counts that the most popular tenth of the items has."""
-    order = np.argsort(popularity, kind="stable")
-    return float(counts[np.array_split(order, 10)[-1]].sum() / max(1, int(counts.sum())))
-
-
-def _spread(name: str, counts: IntArray, popularity: IntArray) -> tuple[Cell, ...]:
-    return name, f"{(counts > 0).mean():.1%}", f"{gini(counts):.3f}", f"{top_tenth(counts, popularity):.1%}"
 
 
 def _most(one: Entry, title: str) -> Table:
