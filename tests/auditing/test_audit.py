@@ -149,17 +149,6 @@ def test_a_clean_log_keeps_the_columns(judged, tmp_path, name):
     assert (done.rows, done.dropped) == (len(kept), 301 - len(kept))
 
 
-def test_weights_keep_every_row(judged, tmp_path):
-    log, table = judged
-    done = write_clean(tmp_path / "weighted.parquet", log, table, weights=True)
-    written = pq.read_table(tmp_path / "weighted.parquet")
-    assert done.rows == written.num_rows == 301
-    assert written.column_names == ["user", "item", "note", "weight"]
-    weight = believed(table)
-    for row in written.to_pylist():
-        assert row["weight"] == weight[row["user"], row["item"]]
-
-
 def test_a_judgement_of_another_log_is_refused(judged, tmp_path):
     log, table = judged
     with pytest.raises(InputError, match="another log"):
@@ -167,9 +156,9 @@ def test_a_judgement_of_another_log_is_refused(judged, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("path", "below", "weights", "said_of"),
-    [("c.xlsx", None, False, "must end in"), ("c.csv", 0.5, True, "not both"), ("c.csv", 1.5, False, "probability")],
+    ("path", "below", "said_of"),
+    [("c.xlsx", 0.5, "must end in"), ("c.csv", 1.5, "up to 1"), ("c.csv", 0, "above 0")],
 )
-def test_what_cannot_be_written(tmp_path, path, below, weights, said_of):
+def test_what_cannot_be_written(tmp_path, path, below, said_of):
     with pytest.raises(InputError, match=said_of):
-        check_target(tmp_path / path, below, weights)
+        check_target(tmp_path / path, below)

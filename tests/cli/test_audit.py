@@ -34,11 +34,12 @@ def test_audit_and_write_a_clean_log(quick, monkeypatch, capsys):
     code, _, err = run(monkeypatch, capsys, *words)
     assert code == 2
     assert "holds a finished audit" in err
-    code, _, err = run(monkeypatch, capsys, *words, "--write-clean", "all.csv", "--weights")  # uses what is there
+    code, _, err = run(monkeypatch, capsys, *words, "--write-clean", "clean.csv")
     assert code == 0
-    assert "clean log: all.csv, 402 rows" in err
-    header = (quick / "all.csv").read_text().splitlines()[0]
-    assert header == '"user","item","value","time","note","weight"'
+    assert "holds a finished audit, which is used" in err
+    header, *rows = (quick / "clean.csv").read_text().splitlines()
+    assert f"clean log: clean.csv, {len(rows)} rows; {402 - len(rows)} rows left out" in err
+    assert header == '"user","item","value","time","note"'
 
 
 @pytest.mark.parametrize(
@@ -46,9 +47,12 @@ def test_audit_and_write_a_clean_log(quick, monkeypatch, capsys):
     [
         (("audit", "nothing.csv"), "no file or folder 'nothing.csv'"),
         (("audit", "clicks.csv", "--user-col", "who"), "no column 'who'"),
-        (("audit", "clicks.csv", "--weights"), "give that too"),
+        (("audit", "clicks.csv", "--drop-below", "0.2"), "give that too"),
         (("audit", "clicks.csv", "--write-clean", "x.xlsx"), "must end in"),
-        (("audit", "clicks.csv", "--write-clean", "x.csv", "--weights", "--drop-below", "0.2"), "not both"),
+        (
+            ("audit", "clicks.csv", "--write-clean", "x.csv", "--drop-below", "2"),
+            "--drop-below 2.0: give",
+        ),
         (("audit", "clicks.csv", "--seeds", "0"), "--seeds 0: give at least 1"),
         (("audit", "clicks.csv", "--clean", "rating>3"), "rating"),
         (("audit", "clicks.csv", "--out", "clicks.csv"), "is a file"),

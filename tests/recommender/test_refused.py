@@ -9,7 +9,7 @@ import pytest
 
 import accord
 from accord.errors import InputError
-from accord.recommender.batch import Part, write_lists
+from accord.recommender.batch import write_lists
 
 
 def log_with_refusals(users=60, items=40, refused=15):
@@ -48,7 +48,7 @@ def test_no_refused_item_is_recommended(model, protocol, tmp_path):
         lists = one.recommend(k=40)
         assert len(lists) >= 60
         assert not pairs(lists) & refused
-        write_lists(one, tmp_path / "all.parquet", 40, Part())
+        write_lists(one, tmp_path / "all.parquet", 40)
         assert not pairs(pq.read_table(tmp_path / "all.parquet")) & refused
         user, item = sorted(refused)[0]
         other = next(one for one in log["item"].to_pylist() if one != item)

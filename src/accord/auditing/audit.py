@@ -180,9 +180,9 @@ class Audit:
         shutil.rmtree(folder / WORK, ignore_errors=True)
         return folder
 
-    def write_clean(self, path: str | Path, drop_below: float = 0.5, weights: bool = False) -> Cleaned:
-        """Write the log without the interactions whose p_real is below `drop_below`, or all with p_real as weight."""
-        return write_clean(Path(path), self.log, self.interactions, drop_below, weights)
+    def write_clean(self, path: str | Path, drop_below: float = 0.5) -> Cleaned:
+        """Write the log without the interactions whose p_real is below `drop_below`."""
+        return write_clean(Path(path), self.log, self.interactions, drop_below)
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -197,33 +197,24 @@ class Cleaned:
     users_lost: int  # users without any row left
 
 
-def check_target(path: Path, drop_below: float | None, weights: bool) -> None:
+def check_target(path: Path, drop_below: float) -> None:
     """Raise InputError where the clean log could not be written, before the audit begins."""
     if path.suffix not in SUFFIXES:
         raise InputError(Argument("write_clean", path), f": its name must end in {', '.join(SUFFIXES)}.")
-    if weights and drop_below is not None:
-        raise InputError("give ", Argument("drop_below"), " or ", Argument("weights", True), ", not both.")
-    if drop_below is not None and not 0 < drop_below <= 1:
+    if not 0 < drop_below <= 1:
         raise InputError(Argument("drop_below", drop_below), ": give a probability above 0 and up to 1.")
 
 
-def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5, weights: bool = False) -> Cleaned:
-    """Write the rows of the log with all their columns: those whose p_real is at least `drop_below`, or all, with
-    p_real as a `weight`. `judged`: the audit's table of interactions."""
-    check_target(path, None if weights else drop_below, weights)
-    p_real = _p_real_of_rows(log, judged)
-    table = log.columns
-    keep = np.ones(len(p_real), dtype=bool) if weights else p_real >= drop_below
+def write_clean(path: Path, log: Log, judged: pa.Table, drop_below: float = 0.5) -> Cleaned:
+    """Write the rows of the log whose p_real is at least `drop_below`, with all their columns. `judged`: the audit's
+    table of interactions."""
+    check_target(path, drop_below)
+    keep = _p_real_of_rows(log, judged) >= drop_below
     if not keep.any():
         raise InputError(Argument("drop_below", drop_below), " leaves no interactions; give a smaller one.")
-    if weights:
-        name = "weight"
-        while name in table.column_names:
-            name = f"accord_{name}"
-        table = table.append_column(name, pa.array(p_real))
     users = log.data.users.rows(log.raw.users)
     lost = len(np.setdiff1d(users, users[keep]))
-    write_table(path, table.filter(pa.array(keep)))
+    write_table(path, log.columns.filter(pa.array(keep)))
     return Cleaned(int(keep.sum()), int((~keep).sum()), lost)
 
 

@@ -32,7 +32,6 @@ def recommend(
     if_exists: Annotated[
         str, Option(help="with --to: fail, replace or append where the table exists already")
     ] = "fail",
-    part: Annotated[str | None, Option(help="with --all: one of several parts of the users, as 2/8")] = None,
     agreement: Annotated[
         bool, Option("--agreement", help="how each member of a consensus places an item, and how many agree")
     ] = False,
@@ -51,8 +50,6 @@ def recommend(
         raise InputError("--table goes with --to: give --all --to DATABASE --table NAME.")
     form = printed.format()
     given = _history(user, history)
-    if part is not None and to is None and not (all_users and form == "parquet"):
-        raise InputError("--part goes with --all and a Parquet file: give --all --out FILE.parquet.")
     if k < 1:
         raise InputError(f"--k is {k}; give a number of at least 1.")
     if agreement and (to is not None or (all_users and form == "parquet") or history is not None):
@@ -62,7 +59,7 @@ def recommend(
         from accord.data.databases import Target
 
         target = printed.output if to is None else Target.of(to, table)
-        _for_all(run, target, if_exists, part, k, chosen, opening)
+        _for_all(run, target, if_exists, k, chosen, opening)
         return
     ids = None if all_users or users is None else o.read_ids(users, "--users")
     recommender = opening.open(run)
@@ -90,19 +87,16 @@ def _say_unknown(recommender: Any, users: list[str]) -> None:
         say(f"note: {count} are unknown to the run, as {shown(unseen[0])}: they get the popular items")
 
 
-def _for_all(
-    run: Path, target: Any, if_exists: str, part: str | None, k: int, chosen: dict[str, Any], opening: o.Asking
-) -> None:
-    """Write the recommendations for all users, or for one part of them, to a Parquet file or into a database."""
+def _for_all(run: Path, target: Any, if_exists: str, k: int, chosen: dict[str, Any], opening: o.Asking) -> None:
+    """Write the recommendations for all users to a Parquet file or into a database."""
     from accord.cli.display import say, step_progress
-    from accord.recommender.batch import Part, write_lists
+    from accord.recommender.batch import write_lists
 
-    share = Part() if part is None else Part.parse(part)
     recommender = opening.open(run)
     barred = recommender.barred(**chosen)
     with step_progress() as watch:
         on_progress = partial(watch, "ranking for users")
-        users = write_lists(recommender, target, k, share, on_progress, barred, if_exists)
+        users = write_lists(recommender, target, k, on_progress, barred, if_exists)
     place = target if isinstance(target, Path) else f"{target.database.label}, table {target.table}"
     say(f"recommendations for {users:,} users: {place}")
 

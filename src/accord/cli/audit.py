@@ -24,9 +24,6 @@ def audit(
     drop_below: Annotated[
         float | None, Option(help="with --write-clean: smallest p_real to keep; 0.5 if not given")
     ] = None,
-    weights: Annotated[
-        bool, Option("--weights", help="with --write-clean: keep every row, with p_real as its weight")
-    ] = False,
     seeds: Annotated[int, Option(help="runs of each learned model that denoising is tested with")] = 3,
     deterministic: o.Deterministic = False,
     device: o.Device = "auto",
@@ -39,15 +36,15 @@ def audit(
     overwrite: Annotated[bool, Option("--overwrite", help="replace a finished audit in --out")] = False,
 ) -> None:
     """Say how healthy a log is, which interactions are probably noise, and whether denoising helps."""
+    least = 0.5 if drop_below is None else drop_below
     if write_clean is not None:
         from accord.auditing.audit import check_target
 
-        check_target(write_clean, drop_below, weights)
-    elif weights or drop_below is not None:
-        raise InputError("--drop-below and --weights go with --write-clean FILE: give that too.")
+        check_target(write_clean, least)
+    elif drop_below is not None:
+        raise InputError("--drop-below goes with --write-clean FILE: give that too.")
     source = log.source(data)
     reading = {"columns": log.columns, "items": items, **labelling.settings, **splitting.settings}
-    least = 0.5 if drop_below is None else drop_below
 
     from accord.cli.display import say
 
@@ -59,7 +56,7 @@ def audit(
         rows = open_log(source, seed=splitting.split_seed, **reading)
         say(f"{out} holds a finished audit, which is used; --overwrite replaces it.")
         judged = read_table(out / "interactions.parquet")
-        _written(write(write_clean, rows, judged, least, weights), write_clean)
+        _written(write(write_clean, rows, judged, least), write_clean)
         return
 
     import torch
@@ -82,7 +79,7 @@ def audit(
         )  # fmt: skip
     _show(result.summary)
     if write_clean is not None:
-        _written(result.write_clean(write_clean, least, weights), write_clean)
+        _written(result.write_clean(write_clean, least), write_clean)
     say(f"audit folder: {folder}")
     say(f"what to label next: {folder / 'to_label.csv'}; fill it in and give it as --labels")
     say(f"report: {folder / 'report.html'}")

@@ -1,10 +1,8 @@
-"""Recommendations for all users, or for one part of them, streamed into a Parquet file or a database."""
+"""Recommendations for all users, streamed into a Parquet file or a database."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,44 +11,23 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from accord.data.databases import Target
-from accord.errors import Argument, InputError
 from accord.io.files import replacing
 from accord.recommender.recommender import Recommender
 
 GROUP_ROWS = 2**18  # rows that are written at once
 
 
-@dataclass(frozen=True)
-class Part:
-    """Part `number` of `of`, counted from 1: parts of consecutive users, which together are all users."""
-
-    number: int = 1
-    of: int = 1
-
-    @classmethod
-    def parse(cls, text: str) -> Part:
-        match = re.fullmatch(r"(\d+)/(\d+)", text)
-        if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise InputError(Argument("part", text), ": write it as 2/8, the second of eight parts.")
-        return cls(int(match[1]), int(match[2]))
-
-    def select(self, users: pa.Array) -> pa.Array:
-        first, last = (self.number - 1) * len(users) // self.of, self.number * len(users) // self.of
-        return users.slice(first, last - first)
-
-
 def write_lists(
     recommender: Recommender,
     target: Path | Target,
     k: int,
-    part: Part,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     barred: Tensor | None = None,
     if_exists: str = "fail",
 ) -> int:
-    """Write the lists of a part of the users to a Parquet file or a database table, completely or not at all.
+    """Write the lists of all users to a Parquet file or a database table, completely or not at all.
     `barred` [I] marks items to leave out. Returns the number of users."""
-    users = part.select(recommender.users.ids)
+    users = recommender.users.ids
 
     def groups() -> Iterator[pa.Table]:
         """Lists in tables of about GROUP_ROWS rows; the first is empty, for its schema."""
