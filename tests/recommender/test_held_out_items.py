@@ -48,6 +48,11 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     assert "40 items held out whole, for 120 users" in (folder / "report.html").read_text()
     again = run_command(monkeypatch, capsys, "evaluate", folder, "--new-items")[1]
     assert out.splitlines()[-4:] == again.splitlines()[-4:]
+    csv.write_csv(pa.table(about(*range(30))), tmp_path / "few.csv")
+    words[-1] = tmp_path / "of few"
+    code, out, err = run_command(monkeypatch, capsys, *words, "--items", tmp_path / "few.csv")
+    assert (code, "30 items have attributes" in err, "leave --new-items out" in err) == (2, True, True)
+    assert (tmp_path / "of few" / "report.html").is_file()  # the run is whole all the same
     for command in (["recommend", "--user", "u001", "--allow", "i201"], ["similar", "i003", "--k", "99"]):
         code, out, _ = run_command(
             monkeypatch, capsys, command[0], folder, *command[1:], "--items", tmp_path / "more.csv"

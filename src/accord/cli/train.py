@@ -104,10 +104,14 @@ def train(
         )
     display.members_table(recommender.metrics)
     display.metrics_table(recommender.metrics, all_metrics, ks)
-    if new_items:  # the run is whole already, whatever comes of it
-        recommender.metrics["new_items"] = evaluate_new_items(recommender)
-        recommender.save(folder, overwrite=True)
-        display.new_items_table(recommender.metrics["new_items"])
+    too_few: InputError | None = None
+    if new_items:
+        try:
+            recommender.metrics["new_items"] = evaluate_new_items(recommender)
+            recommender.save(folder, overwrite=True)
+            display.new_items_table(recommender.metrics["new_items"])
+        except InputError as error:
+            too_few = error
     if all_metrics:
         display.say_beyond(recommender)
     seconds, page = recommender.metrics["seconds"], None
@@ -129,6 +133,8 @@ def train(
         display.say(f"report: {page}")
     if "diverged" in recommender.metrics:
         raise InputError(f"{folder} holds the runs that did not diverge; train the others with a smaller train.lr.")
+    if too_few is not None:
+        raise too_few
 
 
 def evaluate(

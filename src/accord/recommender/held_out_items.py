@@ -88,7 +88,10 @@ def _without_some(recommender: Recommender) -> tuple[Dataset, pa.Array]:
     count = max(2 * K, round(SHARE * len(described)))  # of K or fewer all would be in a list of K
     if 2 * count > len(described):
         raise InputError(
-            f"{len(described)} items have attributes and interactions, and {4 * K} are needed to hold some out."
+            f"{len(described)} items have attributes and interactions, and {4 * K} are needed to hold some out;"
+            " give a file of more items, or leave ",
+            Argument("new_items"),
+            " out.",
         )
     held = np.zeros(len(recommender.items), dtype=bool)
     held[np.random.default_rng(SEED).permutation(described)[:count]] = True
