@@ -93,8 +93,19 @@ def test_a_query_that_fails(uri: str, sql: str) -> None:
 def test_a_query_of_columns_named_alike(uri: str, tmp_path: Path) -> None:
     sql = "select user_id, item_id, item_id as user_id from clicks"
     for read in (lambda: load(uri, query=sql), lambda: prepare(uri, tmp_path / "store", query=sql)):
-        with pytest.raises(InputError, match=": 2 columns are named 'user_id'; rename all but the one to read"):
+        with pytest.raises(
+            InputError, match=": 2 columns are named 'user_id'; rename all but the one to read"
+        ) as caught:
             read()
+        assert str(caught.value).startswith(f"{Query.of(uri, sql).label}: ")
+
+
+def test_the_columns_of_a_query_are_known_before_a_row_is_read(uri: str) -> None:
+    fails = {"postgresql": "cast(item_id as int)", "sqlite": "json(item_id)", "duckdb": "error(item_id)"}
+    sql = f"select user_id, {fails[uri.partition(':')[0]]} as item_id from clicks"
+    assert Query.of(uri, sql).schema().names == ["user_id", "item_id"]
+    with pytest.raises(InputError, match="; correct the query, the address or the rights"):
+        held(uri, sql)
 
 
 def test_a_database_is_read_again_while_an_error_is_looked_at(uri: str) -> None:
@@ -130,6 +141,18 @@ def test_a_table_is_written_whole_or_not_at_all(uri: str) -> None:
     assert [row["user"] for row in held(uri)] == ["a", "b", "b"]
     target.write(LISTS.schema, iter(LISTS.slice(1).to_batches()), "replace")
     assert [row["user"] for row in held(uri)] == ["b"]
+
+
+def test_appended_rows_make_the_table_that_is_missing(uri: str) -> None:
+    Target.of(uri, "lists").write(LISTS.schema, iter(LISTS.to_batches()), "append")
+    assert held(uri) == LISTS.to_pylist()
+
+
+def test_a_database_that_an_option_names(postgresql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", postgres.PASSWORD)
+    to = postgresql.replace("/postgres?", "?dbname=postgres&")
+    Target.of(to, "lists").write(LISTS.schema, iter(LISTS.to_batches()), "replace")
+    assert held(postgresql) == LISTS.to_pylist()
 
 
 def test_from_a_table_to_a_table(
@@ -394,9 +417,9 @@ def test_a_long_error_is_cut_after_its_secrets(postgresql: str) -> None:
     assert "geheim" not in str(caught.value)
 
 
-@pytest.mark.parametrize("password", ["p@ss", "pa/ss", "pa?ss", "p@s/s?"])
+@pytest.mark.parametrize("password", ["p@ss", "pa/ss", "pa?ss", "p@s/s?", "pa?s=1&ss"])
 def test_a_password_with_signs_of_an_address(password: str) -> None:
-    with pytest.raises(InputError, match="write @ / : \\? & in a password as %40 %2F") as caught:
+    with pytest.raises(InputError, match=r"write @ / : \? & in a password as %40 %2F.* PGPASSWORD") as caught:
         database_of(f"postgresql://ann:{password}@host/shop")
     assert "ss" not in str(caught.value).replace("address", "").replace("password", "")
 

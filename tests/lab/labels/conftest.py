@@ -13,6 +13,6 @@ from accord.data.interactions import Interactions
 
 @pytest.fixture(scope="session")
 def data():
-    made = accord.simulate(users=150, items=80, interactions=2_500, seed=2).dataset
+    made = accord.simulate(users=100, items=80, interactions=1_300, seed=2).dataset
     label = pa.array(made.train.column("value").astype(float))
     return replace(made, train=Interactions.of(made.train.users, made.train.items, label=label))

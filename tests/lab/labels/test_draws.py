@@ -17,7 +17,7 @@ def test_labels_are_drawn_by_pair_and_by_user(data):
     assert not np.array_equal(drawn_labels(data, 0.1, "random", 0), some, equal_nan=True)
     users = data.rows(data.train)[0]
     whole = ~np.isnan(drawn_labels(data, 0.1, "users", 0))
-    assert len(np.unique(users[whole])) <= 30
+    assert len(np.unique(users[whole])) <= 20
     assert not set(users[whole]) & set(users[~whole]), "all labels of a user or none"
 
 
@@ -45,7 +45,7 @@ def test_of_labels_that_only_some_have_a_share_is_drawn(data):
         assert not (drawn & ~labelled).any()
         assert abs(drawn.sum() - number) <= 3 * np.sqrt(number) * (by != "few"), by
     users = data.rows(data.train)[0]
-    assert len(np.unique(users[~np.isnan(drawn_labels(data, 0.2, "users", 0))])) == 30, "a fifth of 150"
+    assert len(np.unique(users[~np.isnan(drawn_labels(data, 0.2, "users", 0))])) == 20, "a fifth of 100"
 
 
 def test_labels_are_put_on_and_taken_off(data):
