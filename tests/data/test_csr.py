@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.data import csr as csr_module
-from accord.data.csr import Csr, gini
+from accord.data.csr import Csr
 from helpers import random_csr
 
 
@@ -67,10 +67,3 @@ def test_very_many_pairs_are_held_in_half_the_memory(monkeypatch):
         assert one.items.tolist() == [3, 0, 1]
         assert one.owners.tolist() == one.users.tolist() == [0, 2, 2]
         assert one.keys.tolist() == [3, 8, 9]
-
-
-def test_gini_by_hand():
-    assert gini(np.array([5, 5, 5, 5])) == 0
-    assert gini(np.array([0, 0, 0, 8])) == pytest.approx(0.75)
-    assert gini(np.array([1, 3])) == pytest.approx(0.25)
-    assert gini(np.array([0, 0])) == 0

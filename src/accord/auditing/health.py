@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accord.auditing.interaction_log import PARTS, Log, is_date
-from accord.data.csr import IntArray, gini
+from accord.data.csr import IntArray
 from accord.data.interactions import IdMap
 from accord.data.split import pairs
 from accord.errors import shown
@@ -23,12 +23,11 @@ Level = Literal["serious", "notice", "fine"]
 
 EXAMPLES = 5
 SMALL = 1_000  # interactions: with fewer, the density of percentiles cannot be estimated
-FEW = 5  # interactions: with fewer, little can be learned about a user or item
+FEW_ITEMS = 10  # of which some users may well have nearly all
 NEARLY_ALL = 0.8  # of all items: a user who has more has hardly chosen
 FAR_OUT = 3.0  # interquartile ranges above the third quartile, in logarithms
 MANY_TIMES = 10  # times the median: fewer is no bot, however similar the other users are
 NOT_MANY = 100  # interactions: nor is a user who has fewer
-UNEQUAL = 0.8  # Gini coefficient from which popularity decides nearly everything
 
 
 @dataclass(frozen=True)
@@ -49,18 +48,11 @@ def health(log: Log) -> dict[str, Any]:
     findings = [
         *_small(log), _duplicates(log), *([_shared(log)] if log.was_split else []),
         _cold(log, "users"), _cold(log, "items"),
-        _few(log.data.users, by_user, "users"), _few(log.data.items, by_item, "items"),
-        _nearly_all(log, by_user, by_item), _bots(log, by_user), _concentration(log, by_item),
+        _nearly_all(log, by_user, by_item), _bots(log, by_user),
         *_columns(log, by_user, by_item), *_look_alikes(log), *_times(log),
     ]  # fmt: skip
     order = {"serious": 0, "notice": 1, "fine": 2}
-    active, popular = by_user[by_user > 0], by_item[by_item > 0]
-    return {
-        "findings": [asdict(finding) for finding in sorted(findings, key=lambda one: order[one.level])],
-        "gini": gini(popular),
-        "activity": {"least": int(active.min()), "median": float(np.median(active)), "mean": float(active.mean()),
-                     "most": int(active.max())},
-    }  # fmt: skip
+    return {"findings": [asdict(finding) for finding in sorted(findings, key=lambda one: order[one.level])]}
 
 
 def described(log: Log) -> dict[str, Any]:
@@ -158,24 +150,10 @@ def _cold(log: Log, side: str) -> Finding:
     )  # fmt: skip
 
 
-def _few(ids: IdMap, counts: IntArray, side: str) -> Finding:
-    few, total = np.flatnonzero((counts > 0) & (counts < FEW)), int((counts > 0).sum())
-    if not len(few):
-        return Finding(f"few_{side}", "fine", f"All {side} have at least {FEW} interactions", 0, total)
-    least = few[np.argsort(counts[few], kind="stable")][:EXAMPLES]
-    return Finding(
-        f"few_{side}", "serious" if len(few) > total / 2 else "notice",
-        f"{len(few):,} of {total:,} {side} have fewer than {FEW} interactions", len(few), total,
-        _counts_as_text(ids, least, counts),
-        "There is little to judge them by: p_real of their interactions relies on popularity. "
-        f"A log of {side} with more history is easier to judge, but it is not the log that you serve.",
-    )  # fmt: skip
-
-
 def _nearly_all(log: Log, by_user: IntArray, by_item: IntArray) -> Finding:
     users, items = int((by_user > 0).sum()), int((by_item > 0).sum())
     rows = _most_first(np.flatnonzero(by_user >= NEARLY_ALL * items), by_user)
-    if not len(rows) or items < 2 * FEW:
+    if not len(rows) or items < FEW_ITEMS:
         return Finding("nearly_all", "fine", "No user has almost every item", 0, users)
     return Finding(
         "nearly_all", "serious", f"{len(rows):,} users have at least {NEARLY_ALL:.0%} of all items", len(rows), users,
@@ -205,20 +183,6 @@ def _bots(log: Log, by_user: IntArray) -> Finding:
     )  # fmt: skip
 
 
-def _concentration(log: Log, by_item: IntArray) -> Finding:
-    counts = by_item[by_item > 0]
-    unequal = gini(counts)
-    top = np.argsort(-by_item, kind="stable")[: max(1, round(0.01 * len(counts)))]
-    share = by_item[top].sum() / counts.sum()
-    advice = "Popularity will be hard to beat, and models repeat it: look at coverage as well as accuracy."
-    return Finding(
-        "concentration", "notice" if unequal > UNEQUAL else "fine",
-        f"The most popular 1% of the items have {share:.1%} of the interactions (Gini {unequal:.2f})",
-        len(top), len(counts), _counts_as_text(log.data.items, top[:EXAMPLES], by_item),
-        advice if unequal > UNEQUAL else "",
-    )  # fmt: skip
-
-
 def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding]:
     """Columns that carry no information, or are probably misread."""
     rows = len(log)
@@ -228,16 +192,11 @@ def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding
                 f"unique_{side}", "serious", f"Every {side} occurs only once", rows, rows, (),
                 f"The {side} column is probably a row, visit or event number: give the right one (--{side}-col).",
             )  # fmt: skip
-    names = [name for name in ("value", "time") if name in log.rows.table.column_names]
-    for name in names:
+    for name in ("value", "time"):
+        if name not in log.rows.table.column_names:
+            continue
         values = log.rows.table.column(name).drop_null().to_numpy()
         column = log.rows.source_name(name)
-        missing = rows - len(values) + int(np.isnan(values.astype(np.float64)).sum())
-        if missing:
-            yield Finding(
-                f"missing_{name}", "notice", f"{missing:,} interactions have no {column}", missing, rows, (),
-                "They count as neither real nor noise where the audit is measured against the values.",
-            )  # fmt: skip
         if infinite := int(np.isinf(values).sum()):
             yield Finding(
                 f"infinite_{name}", "serious", f"{infinite:,} interactions have a {column} that is not finite",
@@ -255,12 +214,6 @@ def _columns(log: Log, by_user: IntArray, by_item: IntArray) -> Iterable[Finding
                 tuple(f"{value:g}" for value in values[:EXAMPLES]),
                 "It looks like a row number or a time, not a rating or a measurement: name the column that is one.",
             )  # fmt: skip
-    if not names:
-        yield Finding(
-            "no_columns", "notice", "The log has neither values nor times", rows, rows, (),
-            "With a value column (rating, dwell time, returned or not) the audit can measure its accuracy; with times "
-            "it can test on the future.",
-        )  # fmt: skip
 
 
 def look_alikes(ids: IdMap) -> list[list[int]]:

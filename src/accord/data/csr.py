@@ -112,12 +112,3 @@ class Csr:
         for start in range(0, len(self.items), PAIRS_AT_ONCE):
             counts += np.bincount(self.items[start : start + PAIRS_AT_ONCE], minlength=self.num_items)
         return counts
-
-
-def gini(counts: IntArray) -> float:
-    """How unequal counts are: 0 if all are the same, near 1 if one item has all."""
-    if not counts.sum():
-        return 0.0
-    ordered = np.sort(counts).astype(np.float64)
-    ranks = np.arange(1, len(ordered) + 1)
-    return float((2 * ranks - len(ordered) - 1) @ ordered / (len(ordered) * ordered.sum()))
