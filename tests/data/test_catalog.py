@@ -61,7 +61,7 @@ def with_hashes(monkeypatch: pytest.MonkeyPatch, name: str, files: dict[str, str
 
 def test_movielens_from_the_package_index(cache: Path, pip: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     header = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
-    files = {"ml-100k.inter": header + RATINGS, "ml-100k.item": "item_id:token\tmovie_title:token_seq\n1\tToy Story\n"}
+    files = {"ml-100k.inter": header + RATINGS}
     pip["recbole==1.2.1"] = wheel(
         {f"recbole/dataset_example/ml-100k/{name}": text.encode() for name, text in files.items()}
     )
@@ -71,7 +71,6 @@ def test_movielens_from_the_package_index(cache: Path, pip: dict[str, bytes], mo
     assert "not the paper's" in dataset.notes[0]
     assert set(dataset.test.column("value")) == {5.0}
     assert catalog.location("ml-100k") == str(cache / "ml-100k-raw")
-    assert catalog.titles("ml-100k") == {1: "Toy Story"}
 
 
 def test_movielens_1m_from_the_package_index(
@@ -100,15 +99,11 @@ def test_movielens_from_its_own_archive(cache: Path, pip: dict[str, bytes], monk
         if "grouplens" not in url:
             raise InputError(f"{url} cannot be downloaded.")
         target.parent.mkdir(parents=True, exist_ok=True)
-        films = "1::Am\u00e9lie (2001)::Comedy\n".encode("latin-1")
-        target.write_bytes(
-            wheel({"ml-1m/ratings.dat": RATINGS.replace("\t", "::").encode(), "ml-1m/movies.dat": films})
-        )
+        target.write_bytes(wheel({"ml-1m/ratings.dat": RATINGS.replace("\t", "::").encode()}))
         return target
 
     monkeypatch.setattr(catalog, "download", only_grouplens)
     assert len(load("ml-1m", split="chronological").train) == 11 * 20
-    assert catalog.titles("ml-1m") == {1: "Am\u00e9lie (2001)"}
     assert sorted(file.name for file in cache.iterdir()) == ["ml-1m-raw"]
 
 
@@ -116,7 +111,6 @@ def test_accord_data_comes_first(cache: Path, shared_data: Path, monkeypatch: py
     monkeypatch.setenv("ACCORD_DATA", str(shared_data))
     assert catalog.get("modcloth") == shared_data / "modcloth"
     assert load("ml-100k").name == "ml-100k"
-    assert catalog.titles("ml-100k") is None  # there is no list of films
     monkeypatch.setenv("ACCORD_DATA", str(cache / "nowhere"))
     with pytest.raises(InputError, match=r"ACCORD_DATA is set to .*, which is not a folder"):
         catalog.get("modcloth")

