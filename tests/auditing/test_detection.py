@@ -11,16 +11,6 @@ from accord.evaluation import noise
 from audit_logs import estimate_of, random_frame
 
 
-def average_precision(p_real, real):
-    """Of detecting noise by a low p_real, counted threshold by threshold."""
-    result, before = 0.0, 0.0
-    for threshold in sorted(set(p_real)):
-        detected = p_real <= threshold
-        recall = (detected & ~real).sum() / (~real).sum()
-        result, before = result + (recall - before) * (detected & ~real).sum() / detected.sum(), recall
-    return result
-
-
 def test_detection_is_that_of_noise_with_an_interval():
     log = open_log(random_frame(50, 40, 1200, rating=lambda rng, keys: rng.integers(1, 6, len(keys))))
     values, known = log.rows.column("value"), log.truth.labelled
@@ -32,7 +22,6 @@ def test_detection_is_that_of_noise_with_an_interval():
     by_labels = judged.p_real[known], log.truth.real[known]
     auc = noise.auc(*by_labels)
     assert scores["audit"]["auc"] == pytest.approx(auc)
-    assert scores["audit"]["average_precision"] == pytest.approx(average_precision(*by_labels))
     assert scores["audit"]["auc_low"] < scores["audit"]["auc"] < scores["audit"]["auc_high"]
     popular = noise.auc((np.bincount(log.items)[log.items] - 1)[known], log.truth.real[known])
     assert summary["gain"]["difference"] == pytest.approx(auc - popular)

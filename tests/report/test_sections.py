@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import accord
@@ -12,7 +11,6 @@ from accord.report.page import Section
 from accord.report.runs import Runs
 from accord.report.sections import (
     EXAMPLES,
-    agreement,
     member_columns,
     member_rows,
     members,
@@ -62,34 +60,12 @@ def test_how_much_was_tried_is_said_first(consensus, capsys):
     assert capsys.readouterr().err.startswith("tried 5 configurations of 3 families; the best of each:")
 
 
-def test_agreement_counts_the_members_that_have_an_item_too(consensus):
-    """The same from the table of `Recommender.agreement`, which places every pair by itself."""
-    shares = agreement(consensus, 5)
-    warm = consensus.users.take(np.flatnonzero(consensus.train.counts))
-    lists = consensus.recommend(warm, 5)
-    agree = consensus.agreement(lists.select(["user", "item"])).column("agree").to_numpy()
-    assert shares == pytest.approx(np.bincount(agree, minlength=len(shares)) / len(agree))
-    assert len(shares) == 1 + sum("weight" in entry for entry in consensus.metrics["members"])
-    assert pa.compute.count_distinct(lists.column("user")).as_py() == len(warm)
-
-
 def test_a_run_of_one_model_has_no_such_section(trained, data, consensus):
     section = Section("Members and votes")
     members(Runs([trained["ease-normal"], ("runs/x", consensus)]), section)
     titles = [block["table"].title for block in section.blocks if block["kind"] == "table"]
     assert titles
     assert all("consensus" in title for title in titles)
-
-
-def test_agreement_is_one_sentence(data):
-    chosen = [{"model": "ease", "weight": 0.6}, {"model": "item-knn", "weight": 0.3}, {"model": "ials", "weight": 0.1}]
-    made = accord.fit(data, "consensus", options={"model.members": chosen})
-    section = Section("Members and votes")
-    members(Runs([("runs/x", made)]), section)
-    shares = agreement(made, 20)
-    (said,) = (text for block in section.blocks for text in block.get("paragraphs", ()))
-    assert f"of the 20 items recommended to a user, {shares[3]:.0%} are in the top 20 of all 3 members" in said
-    assert said.endswith(f", {shares[2]:.0%} of 2, {shares[1]:.0%} of 1 and {shares[0]:.0%} of none.")
 
 
 def test_a_member_is_called_what_it_is():

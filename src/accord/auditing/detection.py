@@ -26,39 +26,31 @@ def detection(log: Log, judged: Estimate, truth: Truth) -> dict[str, Any]:
     number = int(users.max()) + 1
     drawn = np.random.default_rng(0).multinomial(number, np.full(number, 1 / number), size=DRAWS)
     draws = np.concatenate([np.ones((1, number)), drawn])  # how often each user counts: once, then as often as drawn
-    figures = {name: _figures(values[mask], real, users, draws) for name, values in scores.items()}
-    rows = [
-        {"name": name, **_with_limits("auc", auc), **_with_limits("average_precision", precision)}
-        for name, (auc, precision) in figures.items()
-    ]
-    gain, low, high = _with_limits("gain", figures["audit"][0] - figures["popularity"][0]).values()
+    aucs = {name: _aucs(values[mask], real, users, draws) for name, values in scores.items()}
+    gain, low, high = _with_limits("gain", aucs["audit"] - aucs["popularity"]).values()
     fit = calibration(judged.p_real[mask], real)
     summary = {
         "real": truth.real_rule, "noise": truth.noise_rule,
         "interactions": int(mask.sum()), "noise_rate": float(1 - real.mean()),
-        "scores": rows, "gain": {"difference": gain, "low": low, "high": high},
+        "scores": [{"name": name, **_with_limits("auc", values)} for name, values in aucs.items()],
+        "gain": {"difference": gain, "low": low, "high": high},
         "calibration": {name: fit[name] for name in ("brier", "ece")},
     }  # fmt: skip
     return summary | ({"by": "labels"} if truth.given else {})
 
 
-def _figures(scores: Floats, real: Any, users: IntArray, draws: Floats) -> tuple[Floats, Floats]:
-    """AUC, and average precision of finding noise, in every draw; the scores are sorted only once."""
+def _aucs(scores: Floats, real: Any, users: IntArray, draws: Floats) -> Floats:
+    """AUC in every draw; the scores are sorted only once."""
     order = np.argsort(scores, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(scores[order]) != 0))
     is_real, users = real[order].astype(np.float64), users[order]
-    figures = np.full((len(draws), 2), np.nan)
-    for row, draw in zip(figures, draws, strict=True):
+    result = np.full(len(draws), np.nan)
+    for number, draw in enumerate(draws):
         weights = draw[users]
         reals, noises = (np.add.reduceat(weights * kind, starts) for kind in (is_real, 1 - is_real))
-        if not reals.any() or not noises.any():
-            continue
-        below = np.cumsum(noises)
-        row[0] = reals @ (below - noises / 2) / (reals.sum() * noises.sum())
-        selected = below + np.cumsum(reals)
-        precision = np.divide(below, selected, out=np.zeros_like(below), where=selected > 0)
-        row[1] = noises @ precision / noises.sum()
-    return figures[:, 0], figures[:, 1]
+        if reals.any() and noises.any():
+            result[number] = reals @ (np.cumsum(noises) - noises / 2) / (reals.sum() * noises.sum())
+    return result
 
 
 def _with_limits(name: str, values: Floats) -> dict[str, float]:

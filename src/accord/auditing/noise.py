@@ -85,7 +85,7 @@ def noise_summary(log: Log, judged: Estimate, users: pa.Table, items: pa.Table) 
             for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)
         ],
         "noisiest_users": _noisiest(users, "user"), "noisiest_items": _noisiest(items, "item"),
-        "noisiest": _examples(log, judged, order[:SHOWN]), "surest": _examples(log, judged, order[::-1][:SHOWN]),
+        "noisiest": _examples(log, judged, order[:SHOWN]),
     }  # fmt: skip
     if log.label is not None:
         summary["labels"] = {"used": judged.used, "why": judged.why, **judged.figures}

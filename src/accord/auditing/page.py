@@ -98,10 +98,9 @@ def _noise(section: Section, summary: Summary, log: Log) -> None:
         )
     text = f"{noise['suspects'] / total:.1%} of the interactions are more probably noise than not."
     section.chart(Chart("How sure the audit is", charts.histogram(noise["histogram"]), text))
-    items = [row["item"] for name in ("noisiest", "surest", "noisiest_items") for row in noise[name]]
+    items = [row["item"] for name in ("noisiest", "noisiest_items") for row in noise[name]]
     titles = {item: title for item, title in zip(items, log.titles(items), strict=True) if title}
-    for title, key in (("Most probably noise", "noisiest"), ("Surest preferences", "surest")):
-        section.table(_examples(title, noise[key], log, titles), title)
+    section.table(_examples(noise["noisiest"], log, titles), "Most probably noise")
     for side in ("user", "item"):
         title = f"{side.capitalize()}s with most noise"
         section.table(_noisiest(title, noise[f"noisiest_{side}s"], side, titles if side == "item" else {}), title)
@@ -115,7 +114,7 @@ def _rates(row: Summary) -> str:
     return f"{row['low']:.1%} to {row['high']:.1%}"
 
 
-def _examples(title: str, rows: Sequence[Summary], log: Log, titles: Mapping[Any, str]) -> Table:
+def _examples(rows: Sequence[Summary], log: Log, titles: Mapping[Any, str]) -> Table:
     """Interactions, with the number of interactions of their user and of their item."""
     rows = rows[:SHOWN]
     counts = [
@@ -130,7 +129,7 @@ def _examples(title: str, rows: Sequence[Summary], log: Log, titles: Mapping[Any
     columns |= {f"of the {name}": [f"{n:,}" for n in each] for name, each in zip(("user", "item"), counts, strict=True)}
     columns["p_real"] = [f"{row['p_real']:.3f}" for row in rows]
     columns["interval"] = [f"{row['low']:.2f} to {row['high']:.2f}" for row in rows]
-    return Table.of(f"{title}, with the number of interactions of the user and of the item", columns)
+    return Table.of("Most probably noise, with the number of interactions of the user and of the item", columns)
 
 
 def _noisiest(title: str, rows: Sequence[Summary], side: str, titles: Mapping[Any, str]) -> Table:
@@ -159,16 +158,16 @@ def _detection(section: Section, detection: Summary) -> None:
     )
     if not by_labels:
         section.note(TWO_SENSES)
-    columns = {"by": [row["name"] for row in detection["scores"]]}
-    for name, key, space in (("AUC", "auc", ""), ("average precision", "average_precision", " ")):
-        columns[name] = [f"{row[key]:.3f}" for row in detection["scores"]]
-        limits = [f"{row[f'{key}_low']:.3f} to {row[f'{key}_high']:.3f}" for row in detection["scores"]]
-        columns[f"interval{space}"] = limits
+    columns = {
+        "by": [row["name"] for row in detection["scores"]],
+        "AUC": [f"{row['auc']:.3f}" for row in detection["scores"]],
+        "interval": [f"{row['auc_low']:.3f} to {row['auc_high']:.3f}" for row in detection["scores"]],
+    }
     note = (
         f"{detection['interactions']:,} labelled interactions, {detection['noise_rate']:.1%} of them noise. AUC: how "
-        "often a real one has a higher p_real than a noisy one; average precision: of detecting the noise. 95% "
-        "intervals by bootstrap over users. Expected calibration error of p_real "
-        f"{detection['calibration']['ece']:.3f}, Brier score {detection['calibration']['brier']:.3f}."
+        "often a real one has a higher p_real than a noisy one, with 95% intervals by bootstrap over users. Expected "
+        f"calibration error of p_real {detection['calibration']['ece']:.3f}, Brier score "
+        f"{detection['calibration']['brier']:.3f}."
     )
     section.table(Table.of("Telling noise apart", columns, note), "Telling noise apart")
 

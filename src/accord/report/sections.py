@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-import torch
 
 from accord.data.attributes import Attributes, unit
-from accord.data.csr import Floats
 from accord.errors import InputError
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
-from accord.recommender.top_n import AGREES
 from accord.report.page import Section
 from accord.report.runs import SAMPLE, Entry, Runs, sample_users
 from accord.report.tables import Cell, Table
 
-ASKED = 500  # users: enough for shares to the percent
 EXAMPLES = 10
 
 
@@ -55,30 +51,11 @@ def members(runs: Runs, section: Section) -> None:
                 "Scores are standardised for each user and added with these weights, which were not chosen on the test."
             )
             section.table(Table(title, member_columns(metrics), tuple(member_rows(voting)), (note,)))
-            none, *some = agreement(one.recommender, runs.k)
-            if (total := len(some)) > 1:
-                counts = ", ".join(f"{some[number - 1]:.0%} of {number}" for number in range(total - 1, 0, -1))
-                section.text(
-                    f"Agreement: of the {runs.k} items recommended to a user, {some[-1]:.0%} are in the top {AGREES} "
-                    f"of all {total} members, {counts} and {none:.0%} of none."
-                )
         if others:
             title, note = f"Tried by {one.name}, without a vote", "These did not improve the validation metric."
             section.table(Table(title, member_columns(metrics), tuple(member_rows(others)), (note,)), title)
         for note in metrics.get("notes", ()) if entries else ():
             section.note(note)
-
-
-def agreement(recommender: Recommender, k: int) -> Floats:
-    """The shares of the recommendations that 0, 1, … members agree with: one more than there are members."""
-    opinions = recommender.opinions
-    counts = np.zeros(len(opinions.labels) + 1, dtype=np.int64)
-    for block, items, values in recommender.lists.ranker.rank(sample_users(recommender, ASKED), k):
-        users = torch.from_numpy(block).to(items.device)
-        agree = opinions.count(opinions.places(users, items[0].long().clamp(min=0)))[values[0].isfinite()]
-        counts += np.bincount(agree.cpu().numpy(), minlength=len(counts))
-    shares: Floats = counts / max(1, counts.sum())
-    return shares
 
 
 def recommendations(runs: Runs, section: Section) -> None:
