@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import accord
 from accord.evaluation.significance import Comparison
-from accord.report.accuracy import AUTO, dots, metrics, summary, verdict
+from accord.report.accuracy import dots, metrics, summary, verdict
 from accord.report.page import Section
 from accord.report.runs import Interval, Runs
 
@@ -34,17 +33,6 @@ def test_a_verdict_by_hand(difference, low, high, level, words):
 def test_the_best_comes_first_in_words():
     chart = dots("recall@5", {"a": Interval(0.1, 0.0, 0.2), "b": Interval(0.3, 0.2, 0.4)})
     assert chart.summary == "Best first: b 0.3000; a 0.1000."
-
-
-def test_one_run_that_is_not_auto_suggests_it(trained, data):
-    section = Section("Summary")
-    summary(Runs([trained["mf-normal"]]), section)
-    assert [block["text"] for block in section.blocks if block["kind"] == "note"] == [AUTO]
-    made = accord.fit(data, options={"model.budget": 0.01})
-    auto, short = Runs([("runs/x", made)]), Section("Summary")
-    summary(auto, short)
-    assert auto.names[0] == "auto"
-    assert not [block for block in short.blocks if block["kind"] == "note"]
 
 
 def test_of_one_row_there_is_a_table_and_no_chart(trained, monkeypatch):

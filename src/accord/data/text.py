@@ -1,4 +1,4 @@
-"""Tables that are text: CSV and its relatives, JSON Lines, and lines of a user with its items. Cells stay text."""
+"""Tables that are text: CSV and its relatives, and JSON Lines. Cells stay text."""
 
 from __future__ import annotations
 
@@ -70,12 +70,11 @@ class Delimited:
 
 @dataclass(frozen=True)
 class Words:
-    """Lines of words with blanks between them: a row each, or with `lists` a user and then all of its items."""
+    """Lines of words with blanks between them."""
 
     path: Path
-    names: tuple[str, ...] = ("user", "item")
-    skip: int = 0  # header lines
-    lists: bool = False
+    names: tuple[str, ...]
+    skip: int  # header lines
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for batch in _as_batches(self.path, self._rows(), self.names):
@@ -85,9 +84,6 @@ class Words:
         with untrusted.open_text(self.path) as stream:
             lines = ((number, line.split()) for number, line in enumerate(_lines(self.path, stream), start=1))
             for number, words in islice((line for line in lines if line[1]), self.skip, None):
-                if self.lists:
-                    yield from ((words[0], item) for item in words[1:])
-                    continue
                 if len(words) != len(self.names):
                     cells = f"line {number} has {len(words)} cells and not {len(self.names)}"
                     raise InputError(f"{self.path} cannot be read ({cells}); give every row the same number of cells.")
@@ -179,9 +175,6 @@ def detect(path: Path, label: str) -> tuple[TextTable, bool, str | None]:
         )
     names, note = _header(row), None
     headed = names is not None and not _is_data(row, lines[1:], delimiter, quoted)
-    if not headed and delimiter == " " and _are_item_lists(lines if is_complete else lines[:-1]):
-        note = f"{label}: lines of different lengths were read as a user and then its items."
-        return Words(path, lists=True), False, note
     if names is None or not headed:
         names = _names_without_header(label, row)
         note = f"{label}: no header line; its columns were read as {', '.join(names)}."
@@ -257,13 +250,6 @@ def _cells(line: str, delimiter: str, quoted: bool) -> list[str]:
     if len(delimiter) > 1 or not quoted or delimiter not in line:
         return line.split(delimiter)
     return next(csv.reader([line], delimiter=delimiter), [])
-
-
-def _are_item_lists(lines: Sequence[str]) -> bool:
-    words = [line.split() for line in lines]
-    lengths = {len(line) for line in words}
-    is_long = len(lengths) > 1 and max(lengths) > len(col.GUESSED)
-    return is_long and all(word.isdigit() for line in words for word in line)
 
 
 def _keys(path: Path, label: str, lines: Sequence[str], is_complete: bool) -> tuple[str, ...]:

@@ -11,10 +11,6 @@ from accord.report.page import Chart, Fact, Level, Section
 from accord.report.runs import EASE, MOST_SECONDS, Entry, Interval, Runs
 from accord.report.tables import Cell, Table, p_text, signed
 
-AUTO = (
-    "By default, accord train runs auto, which tries several families of models and combines the best of them. To "
-    "compare it with this run, train it and give both run folders to accord report."
-)
 MATTERS = 0.02  # a smaller relative difference is called slight, even if it is significant
 
 
@@ -41,8 +37,6 @@ def summary(runs: Runs, section: Section) -> None:
     devices = ", ".join(sorted({one["device"] for one in details}))
     facts.append(Fact("training", f"{seconds:,.1f} s", f"{number} run{'s' if number > 1 else ''} on {devices}"))
     section.facts(facts)
-    if not several and "search" not in runs.runs[0].recommender.metrics:
-        section.note(AUTO)
 
 
 def before_updates(one: Entry, section: Section) -> None:
