@@ -97,7 +97,7 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "accord_lab/labels/draws.py", "accord_lab/labels/shares.py", "accord_lab/labels/study.py",
         ),
         (
-            "lab/labels/test_draws.py", "lab/labels/test_shares.py", "lab/labels/test_study.py",
+            "lab/labels/test_shares.py", "lab/labels/test_draws.py", "lab/labels/test_study.py",
         ),
     ),
 }  # fmt: skip
