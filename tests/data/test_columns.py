@@ -53,7 +53,11 @@ def test_the_guess_is_said_and_can_be_changed(tmp_path: Path) -> None:
         ("user,item,item\na,b,c\n", Columns(item="item"), "2 columns are named 'item'; rename"),
         ("user,item,item\na,b,c\n", None, "2 columns are named 'item'; rename"),
         ("user,item\na,x\nNaN,y\nNone,x\nnull,x\n", None, "3 rows have no user id in column 'user' (first: row 2)"),
-        ("user;item;value\na;x;3,500\nb;y;1\n", Columns(value="value"), "'3,500' in row 1, which may be a thousand or"),
+        (
+            "user;item;value\na;x;3,500\nb;y;1\n",
+            Columns(value="value"),
+            "'3,500' in row 1, which is not a number: write it without a comma",
+        ),
         ("user;item;value\na;x;3,5\nb;y;1.5\n", Columns(value="value"), "has '3,5' in row 1, which is not a number"),
         ("", None, "is empty"),
         ("\n\n", None, "is empty"),
@@ -121,10 +125,13 @@ def test_a_name_like_nothing_is_a_name(tmp_path: Path) -> None:
     assert found.users.to_pylist() == ["Nan", "NA", "null0"]
 
 
-def test_decimal_commas(tmp_path: Path) -> None:
-    found, notes = read_table(write(tmp_path / "a.csv", "user;item;rating\na;x;3,5\nb;y;-2\nc;y; 1,250\nd;y;\n"))
-    assert found.table.column("value").to_pylist() == [3.5, -2.0, 1.25, None]
-    assert any("value column 'rating' has decimal commas ('3,5')" in note for note in notes)
+def test_commas_in_numbers_are_named(tmp_path: Path) -> None:
+    log = write(tmp_path / "a.csv", "user;item;rating\na;x;2\nb;y;3,5\n")
+    found, notes = read_table(log)
+    assert not found.has_value
+    assert any("has '3,5' in row 2, which is not a number: write it without a comma" in note for note in notes)
+    with pytest.raises(InputError, match="write it without a comma"):
+        read_table(log, Columns(value="rating"))
 
 
 def test_durations_are_values_in_seconds() -> None:

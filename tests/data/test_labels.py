@@ -206,12 +206,10 @@ def test_what_is_said_of_labels():
     liked[:12], liked[12:15], liked[190:195] = 1, 0.5, 0
     data = accord.load(log(liked=pa.array(liked, from_pandas=True)), labels="liked", ratios=(1, 0, 0))
     items = (np.repeat(np.arange(USERS), 10) + np.tile(np.arange(10), USERS)) % ITEMS
-    popularity, given = np.bincount(items)[items], ~np.isnan(liked)
-    more, less = popularity[given, None], popularity[~given]
+    given = ~np.isnan(liked)
     assert summary(data) == {
         **{"labels": 20, "interactions": 200, "real": 12, "noise": 5, "between": 3, "only_real": False},
-        **{"users": 3, "items": len(set(items[given])), "of_users": USERS, "of_items": ITEMS, "more_active": 0.5},
-        "more_popular": pytest.approx(((more > less) + 0.5 * (more == less)).mean()),
+        **{"users": 3, "items": len(set(items[given])), "of_users": USERS, "of_items": ITEMS},
     }
     assert described(summary(data))[0] == (
         "20 of 200 training interactions have a label: 12 real, 5 noise, 3 between; they are of 3 of 20 users and "
@@ -311,21 +309,6 @@ def test_labels_of_real_ones_alone_are_warned_of(events, said):
     kinds = np.array(["view", "view", "cart", "buy"] * 50)
     findings = " ".join(described(summary(accord.load(log(event=kinds), events=events))))
     assert said in findings if said else "no label says noise" not in findings
-
-
-@pytest.mark.parametrize("more", [True, False])
-@pytest.mark.parametrize(("name", "said"), [("item", "items are {} popular"), ("user", "users are {} active")])
-def test_labels_of_some_items_or_users_look_unlike_the_rest(name, said, more):
-    rng = np.random.default_rng(0)
-    table = {one: np.minimum(rng.geometric(0.1, 3000), 60) for one in ("user", "item")}
-    table[{"user": "item", "item": "user"}[name]] = rng.integers(0, 150, 3000)
-    without = (table[name] > 5) == more
-    sentences = described(
-        summary(accord.load(pa.table(table | {"liked": pa.array(np.ones(3000), mask=without)}), labels="liked"))
-    )
-    (unlike,) = (one for one in sentences if "unlike the others" in one)
-    assert f"others: their {said.format('more' if more else 'less')} (in" in unlike
-    assert int(unlike.partition("(in ")[2].partition("%")[0]) > 60
 
 
 def test_values_that_are_unknown_and_what_is_noticed_of_them():

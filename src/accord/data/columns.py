@@ -27,7 +27,7 @@ NO_ID = ("nan", "null", "none", "na", "n/a")  # among integers, whatever the cas
 NO_TEXT_ID = ("", "NaN", "nan", "null", "NULL", "None")  # among text ids, where Nan and NA may be names
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})(\.0+)?$"  # only what prints back as it was written, or with .0: 007 stays text
 POINT_ZERO = r"\.0+$"
-DECIMAL_COMMA, THOUSANDS = r"^[+-]?[0-9]+(,[0-9]+)?$", r"^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
+WITH_COMMA = r"^[+-]?[0-9]+,[0-9,]+$"
 
 Column = Any  # an Arrow array, chunked or not
 
@@ -290,31 +290,14 @@ def _as_values(source: str, name: str, column: Column, start: int, role: str) ->
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         column = trimmed(column) if is_text else column
     try:
-        return _without_nan((_with_points(column) if is_text else column).cast(pa.float64()))
+        return _without_nan(column.cast(pa.float64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = first_bad(column, pa.float64())
         reason = "is not a number"
-        if is_text and pc.match_substring_regex(column[row : row + 1], THOUSANDS)[0].as_py():
-            reason = "may be a thousand or a fraction: write it without the comma"
+        if is_text and pc.match_substring_regex(column[row : row + 1], WITH_COMMA)[0].as_py():
+            reason += ": write it without a comma, as 1.5 or 1500"
         problem = f"{source}: {role} column '{name}' has {cell(column[row])} in row {start + row + 1}, which {reason}"
         raise ColumnError(problem) from None
-
-
-def _with_points(column: Column) -> Column:
-    """Numbers with decimal commas as numbers with points, if all are such and not all could be thousands."""
-    commas = column.filter(pc.match_substring(column, ",").fill_null(False))
-    all_numbers = pc.all(pc.match_substring_regex(column, DECIMAL_COMMA)).as_py()
-    if not all_numbers or pc.all(pc.match_substring_regex(commas, THOUSANDS)).as_py():
-        return column
-    return pc.replace_substring(column, ",", ".")
-
-
-def decimal_comma(column: Column) -> str | None:
-    """The first value with a decimal comma in text that was read; None where there is none."""
-    if not pa.types.is_string(column.type):
-        return None
-    commas = column.filter(pc.match_substring(column, ",").fill_null(False))
-    return str(commas[0].as_py()).strip() if len(commas) else None
 
 
 def cell(value: pa.Scalar) -> str:

@@ -186,7 +186,6 @@ class NumberColumn:
         self._time_kinds: Sequence[times.Kind] = times.KINDS  # what times that are text may still be
         self._units: set[int] = set()  # of numbers since 1970
         self._latest = -math.inf
-        self._comma: str | None = None  # the first value that was written with a decimal comma
 
     def add(self, column: pa.Array) -> None:
         """ColumnError where it cannot be read."""
@@ -201,7 +200,6 @@ class NumberColumn:
                 )
         else:
             part = col.values(self.source, self.name, column, self._rows, self.role)
-            self._comma = self._comma or col.decimal_comma(column)
         self._parts.append(part)
         self._rows += len(column)
         self.missing += part.null_count
@@ -209,8 +207,6 @@ class NumberColumn:
     def notes(self) -> list[str]:
         """How the column was read, where it could be read otherwise, and rows without a number."""
         notes, form = [], times.described(self._time_kinds) if col.COLUMNS[self.role].is_time else None
-        if self._comma is not None:
-            notes.append(f"{self.source}: {self.role} column '{self.name}' has decimal commas ({shown(self._comma)}).")
         if form is not None:
             notes.append(f"{self.source}: dates in time column '{self.name}' were read as {form}.")
         if self._units and -1 not in self._units and self._latest / 1000 ** max(self._units) > time.time() + A_DAY:

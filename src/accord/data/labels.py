@@ -25,7 +25,6 @@ LIKE_NAMES = (
     "thumbs"
 )
 LIKED = 0.65  # of a scale of ratings, from where a note proposes to call them real
-UNLIKE = 0.05  # from an even chance, beyond which labels were not given at random
 PARTS = ("train", "valid", "test", "valid_clean", "test_noisy")
 
 Labelled = tuple[IntArray, IntArray, Floats]  # user rows, item rows and labels, NaN where unknown
@@ -307,9 +306,7 @@ def look_like_labels(train: Interactions, source: Any) -> list[str]:
 
 
 def summary(dataset: Dataset) -> dict[str, Any]:
-    """How many training interactions have a label, of whom, and how unlike the others they look; empty: none has.
-    `more_popular`: the chance that a labelled interaction has a more popular item than one without a label;
-    `more_active`: the same of the activity of its user. Both are .5 where labels were given at random."""
+    """How many training interactions have a label, and of whom; empty: none has."""
     outside = np.zeros(0) if dataset.outside is None else dataset.outside.column("label")
     more = {"refused": int((outside < 0.5).sum()), "liked": int((outside >= 0.5).sum())} if len(outside) else {}
     if "label" not in dataset.train.names:
@@ -320,7 +317,6 @@ def summary(dataset: Dataset) -> dict[str, Any]:
     if not has_label.any():
         return more
     users, items = train.users, train.items
-    counts = train.counts[users], train.popularity()[items]
     return {
         "labels": int(has_label.sum()),
         "interactions": len(label),
@@ -332,18 +328,8 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "items": len(np.unique(items[has_label])),
         "of_users": int((train.counts > 0).sum()),
         "of_items": int((train.popularity() > 0).sum()),
-        "more_active": _chance_of_more(counts[0], has_label),
-        "more_popular": _chance_of_more(counts[1], has_label),
         **more,
     }
-
-
-def _chance_of_more(values: npt.NDArray[Any], of: npt.NDArray[np.bool_]) -> float:
-    from scipy.stats import mannwhitneyu
-
-    if of.all():
-        return 0.5
-    return float(mannwhitneyu(values[of], values[~of], method="asymptotic").statistic / (of.sum() * (~of).sum()))
 
 
 def described(counts: Mapping[str, Any]) -> list[str]:
@@ -368,13 +354,4 @@ def described(counts: Mapping[str, Any]) -> list[str]:
             if counts["labels"] < counts["interactions"]
             else "no label says noise, and every interaction has one, so that nothing can be learned from them."
         )
-    rest = max(counts["interactions"] - counts["labels"], 1)
-    chance = np.sqrt((counts["interactions"] + 1) / (12 * counts["labels"] * rest))  # standard error of either
-    for name, what in (("more_popular", "items are {} popular"), ("more_active", "users are {} active")):
-        if abs(counts[name] - 0.5) > max(UNLIKE, 3 * chance):
-            more = what.format("more" if counts[name] > 0.5 else "less")
-            sentences.append(
-                f"labelled interactions are unlike the others: their {more}"
-                f" (in {max(counts[name], 1 - counts[name]):.0%} of comparisons)."
-            )
     return [*sentences, *outside]
