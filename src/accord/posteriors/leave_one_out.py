@@ -159,7 +159,7 @@ def _item_knn(x: Any, references: IntArray, dense: bool, outside: Outside) -> Fa
     config = make_config(ItemKNN.Config, {}, "item-knn")
     weights = nearest(x, x.shape[1] if dense else NEAREST, config.balance, config.shrink)  # row j: of item j
     to_reference = np.ascontiguousarray(weights[references].toarray().T, dtype=np.float32)
-    of_outside = _outside_sums(x, outside, weights.T)
+    of_outside = _outside_sums(x, outside, (weights.toarray() if dense else weights).T)  # sparse, to look up is slow
     sizes = np.bincount(x.indices, minlength=x.shape[1]).astype(np.float64)
     source, target = (power_or_zero(sizes, power) for power in (config.balance, 1 - config.balance))
     targets = np.repeat(np.arange(len(sizes)), np.diff(weights.indptr))
