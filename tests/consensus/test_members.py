@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -67,10 +68,32 @@ def test_a_training_that_nobody_waits_for_is_ended():
             futures = [future for _, future in training._background]
         return futures, torch.get_num_threads()
 
-    futures, threads = with_threads(2, left)
-    assert all(future.done() for future in futures)
+    (begun, waiting), threads = with_threads(2, left)
+    assert begun.done()
+    assert not waiting.done(), "it is never begun"
     assert threads == 2
     assert training._background == []
+
+
+def test_who_would_wait_for_the_other_thread_trains_what_that_would_come_to_last(monkeypatch):
+    """And what is found keeps the order of the members."""
+    training, by_this_one = member_training(), []
+    real, ended = stack.train_stack, threading.Event()
+
+    def train(data, run, *rest, **more):
+        if threading.current_thread() is threading.main_thread():
+            by_this_one.append((run.config.model, len(run.config.seeds)))
+            if run.config.model == "mf":
+                ended.set()
+        else:
+            assert ended.wait(60), "the other thread has enough to do until then"
+        return real(data, run, *rest, **more)
+
+    monkeypatch.setattr(stack, "train_stack", train)
+    once = QUICK.model_copy(update={"seeds": 1})
+    found = with_threads(2, lambda: training.candidates([QUICK, once, Member(model="ease")]))
+    assert [one.member.label for one in found] == ["mf + normal x 2", "mf + normal", "ease"]
+    assert by_this_one == [("ease", 1), ("mf", 1)], "what is solved first"
 
 
 def test_an_error_in_the_background_leaves_the_member_out():

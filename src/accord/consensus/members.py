@@ -6,8 +6,9 @@ import hashlib
 import json
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -29,7 +30,7 @@ from accord.models.base import Model
 from accord.models.consensus import Member, as_run
 from accord.training import checkpoints, stack
 from accord.training.run import RunSpec
-from accord.training.trainer import Diverged, Progress
+from accord.training.trainer import Diverged, Progress, Watch
 
 Trial = tuple[Method, int | None]  # a trained member, and the epochs that were best where the validation stopped it
 
@@ -71,6 +72,7 @@ class MemberTraining:
         self._judged = self._without_noise()
         self.notes: list[str] = []
         self._background: list[tuple[Member, Future[Trial]]] = []
+        self._waiting: deque[tuple[Member, Future[Trial]]] = deque()  # of these, those that no thread has begun
         left_out = len(self._validation) - len(validation_part(self._judged, run.config.protocol))
         if left_out:
             self.notes.append(f"the validation leaves out {left_out:,} interactions, which are labelled as noise.")
@@ -127,18 +129,37 @@ class MemberTraining:
         return stack.identity_of(self.data, self.run)
 
     def candidates(self, members: Sequence[Member]) -> list[Candidate]:
-        """Those of the members that do not fail."""
-        tried = (self.candidate(member) for member in members)
-        return [candidate for candidate in tried if candidate is not None]
+        """Those of the members that do not fail. The solved ones are fitted first, while others are trained."""
+        order = sorted(range(len(members)), key=lambda place: members[place].method is not None)
+        with self.in_background(members):
+            tried = {place: self.candidate(members[place]) for place in order}
+        return [candidate for _, candidate in sorted(tried.items()) if candidate is not None]
 
     def evaluated(self, member: Member, method: Method) -> Candidate:
         return Candidate(member, method, self.validate(method))
 
     def _trained(self, member: Member) -> Trial:
+        """A member as the other thread trains it. Rather than wait, this one trains what that would come to last."""
         started = next((future for one, future in self._background if one == member), None)
-        return self._train(member) if started is None else started.result()
+        if started is None:
+            return self._train(member)
+        while not started.done() and self._begin(self._waiting.pop):
+            pass
+        return started.result()
 
-    def _train(self, member: Member, watch: Callable[[Progress], None] | None = None) -> Trial:
+    def _begin(self, take: Callable[[], tuple[Member, Future[Trial]]], watch: Watch = None) -> bool:
+        """Train one of those that wait; False if there is none."""
+        try:
+            member, future = take()
+        except IndexError:
+            return False
+        try:
+            future.set_result(self._train(member, watch))
+        except Exception as error:
+            future.set_exception(error)
+        return True
+
+    def _train(self, member: Member, watch: Watch = None) -> Trial:
         run = self.run.of_member(member)
         if member.epochs is not None and self.relevant is None:
             run = run.updated(train=run.config.train.model_copy(update={"epochs": member.epochs}))
@@ -156,7 +177,7 @@ class MemberTraining:
     @contextmanager
     def in_background(self, members: Sequence[Member]) -> Iterator[None]:
         """Within it, the learned ones of these members are trained by a second thread until they are asked for, with
-        half of torch's threads. How many threads there are changes no bit of what is trained."""
+        half of torch's threads. Neither how many threads there are nor which of them trains changes a bit of it."""
         threads = torch.get_num_threads()
         learned = [m for m in members if m.method is not None and not (self.folder and self._file(m).exists())]
         if not learned or threads == 1 or self.device.type != "cpu":
@@ -168,20 +189,24 @@ class MemberTraining:
             if over.is_set():
                 raise CancelledError
 
-        def work(member: Member) -> Trial:
+        def work() -> None:
             torch.set_num_threads(threads // 2)  # of this thread
-            return self._train(member, check)
+            while self._begin(self._waiting.popleft, check):
+                pass
 
-        with ThreadPoolExecutor(1) as pool:
-            torch.set_num_threads(threads - threads // 2)
-            self._background = [(member, pool.submit(work, member)) for member in learned]
-            try:
-                yield
-            finally:
-                torch.set_num_threads(threads)
-                over.set()  # a training that nobody waits for ends with its epoch
-                pool.shutdown(wait=False, cancel_futures=True)
-                self._background = []
+        self._background = [(member, Future()) for member in learned]
+        self._waiting.extend(self._background)
+        other = threading.Thread(target=work)
+        torch.set_num_threads(threads - threads // 2)
+        other.start()
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+            self._waiting.clear()
+            over.set()  # a training that nobody waits for ends with its epoch
+            other.join()
+            self._background = []
 
     def rescored(self, member: Member, trained: Method) -> Method:
         """A trained member with options that change its scores and none of its weights."""

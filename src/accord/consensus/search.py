@@ -34,8 +34,9 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
     members = plan.trials()
     if training.relevant is None:
         members = [trials[:1] for trials in members]  # there is nothing to choose by
+    solved_first = sorted(zip(plan.families, members, strict=True), key=lambda one: one[0].method is not None)
     with training.in_background([member for trials in members for member in trials]):
-        in_time = all(search.try_all(family, trials) for family, trials in zip(plan.families, members, strict=True))
+        in_time = all(search.try_all(family, trials) for family, trials in solved_first)
     if in_time and training.relevant is not None:
         search.refine()
     best = [one for family in plan.families for one in search.best_of(family, fades)]

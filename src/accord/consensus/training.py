@@ -105,8 +105,7 @@ def _train_consensus(training: MemberTraining) -> Trained:
             best = sorted(candidates, key=lambda one: -(one.ndcg or 0))
             candidates += training.candidates(clean_members([one.member for one in best]))
     else:
-        with training.in_background(run.members):
-            candidates = training.candidates(run.members)
+        candidates = training.candidates(run.members)
     if not candidates:
         raise InputError(f"no member of the consensus could be trained: {' '.join(training.notes)}")
     if search:
