@@ -56,7 +56,7 @@ def test_the_guess_is_said_and_can_be_changed(tmp_path: Path) -> None:
         (
             "user;item;value\na;x;3,500\nb;y;1\n",
             Columns(value="value"),
-            "'3,500' in row 1, which is not a number: write it without a comma",
+            "'3,500' in row 1, which is not a number: write",
         ),
         ("user;item;value\na;x;3,5\nb;y;1.5\n", Columns(value="value"), "has '3,5' in row 1, which is not a number"),
         ("", None, "is empty"),
