@@ -15,6 +15,7 @@ FOLDERS = {"auditing", "cli", "comparing", "docs", "lab", "report", "serve", "st
 # Modules with which a test file starts browsers, servers or other processes.
 STARTERS = {
     "browser",
+    "buckets",
     "documents",
     "multiprocessing",
     "postgres",

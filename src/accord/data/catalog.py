@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from accord.data import read
+from accord.data import objects, read
 from accord.data.databases import Query
 from accord.data.download import download, extract, from_wheel, is_offline, same_hash, write_file
 from accord.data.sources import WELL_KNOWN, is_files
@@ -182,6 +182,8 @@ def name_of(source: Any) -> str:
 def _stem(source: Any) -> str:
     if isinstance(source, Query):
         return source.name
+    if objects.is_object(source):
+        return objects.name_of(source)
     if is_files(source):
         return _stem(source[0])
     if not isinstance(source, str | Path):

@@ -14,6 +14,7 @@ from accord.data import split as splitting
 from accord.data.columns import Columns
 from accord.data.databases import Query
 from accord.data.interactions import Dataset
+from accord.data.objects import is_object
 from accord.data.rules import CleanRule
 from accord.data.sources import open_store
 from accord.errors import Argument, InputError, shown
@@ -123,7 +124,7 @@ def _load(source: Any, wanted: _Splitting, name: str | None) -> Dataset:
     if isinstance(source, Dataset):
         wanted.refuse_split(f"the dataset '{source.name}'")
         return source
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path) and not is_object(source):
         path = Path(source).expanduser()
         if _is_named(source):
             return load_named(str(source), wanted)

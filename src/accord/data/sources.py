@@ -16,6 +16,7 @@ from accord.data import text, untrusted
 from accord.data.columns import refuse_repeated
 from accord.data.databases import Query, database_of
 from accord.data.interactions import Interactions
+from accord.data.objects import FetchedFiles, is_object
 from accord.data.parquet_files import ParquetFiles
 from accord.data.store import store as stores
 from accord.data.text import JsonLines, TextTable
@@ -51,6 +52,7 @@ class Opened:
     late_notes: list[str] = field(default_factory=list)  # what only reading shows
     texts: tuple[TextTable, ...] = ()
     has_marks: bool = False  # whether ids may have a spreadsheet's text marks
+    fetched: FetchedFiles | None = None  # which must live as long as the source is read
 
     @classmethod
     def of_table(cls, table: pa.Table, label: str, headed: bool = True) -> Opened:
@@ -93,6 +95,11 @@ def open_source(source: Any) -> Opened:
     """Anything that can be read as a table, opened so far that it names its columns."""
     if isinstance(source, Opened):
         return source
+    if is_object(source):
+        fetched = FetchedFiles(source)
+        opened = _open_paths(fetched.paths, fetched.label)
+        opened.fetched = fetched
+        return opened
     if database_of(source) is not None:
         source = Query.of(source, None)  # which says what is missing
     if isinstance(source, str | Path):

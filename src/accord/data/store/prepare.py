@@ -24,6 +24,7 @@ from accord.data.csr import IntArray
 from accord.data.databases import Query, database_of
 from accord.data.encode import Codes, Encoder
 from accord.data.interactions import IdMap, Interactions
+from accord.data.objects import is_object
 from accord.data.sorting import argsort
 from accord.data.sources import Opened, open_source
 from accord.data.store.store import HEADER, WORK, ArrayWriter, Header, Store, is_store, remove
@@ -75,7 +76,7 @@ def prepare(
 
 
 def _open(source: Any) -> Opened:
-    if not isinstance(source, str | Path) or database_of(source) is not None:
+    if not isinstance(source, str | Path) or is_object(source) or database_of(source) is not None:
         return open_source(source)
     path = Path(source).expanduser()
     if read.is_split_folder(path):
