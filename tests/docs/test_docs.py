@@ -138,6 +138,11 @@ def test_pages_for_users_stay_short() -> None:
     assert sum(len(text.split()) for text in texts) <= 11_000
 
 
+def test_the_readme_has_few_links() -> None:
+    links = re.findall(r"(?<!!)\[[^\]]*\]\(", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert 0 < len(links) <= 8
+
+
 def test_picture_is_small() -> None:
     picture = ROOT / "docs" / "images" / "report.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
