@@ -73,7 +73,7 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "checkpoints": (("training/checkpoints.py",), ("training/test_checkpoints.py",)),
     "fitting": (("fitting.py",), ("test_fitting.py",)),
     "families": (("consensus/families.py",), ("consensus/test_families.py",)),
-    "votes": (("consensus/votes.py", "models/consensus.py"), ("consensus/test_votes.py", "models/test_consensus.py")),
+    "votes": (("consensus/votes.py", "models/consensus.py"), ("models/test_consensus.py", "consensus/test_votes.py")),
     "consensus": (
         ("consensus/labels.py", "consensus/members.py", "consensus/search.py", "consensus/training.py"),
         (

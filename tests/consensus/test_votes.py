@@ -18,10 +18,10 @@ from helpers import CPU, csr, random_csr
 USERS, ITEMS = 60, 50
 
 
-def members(seed=0):
+def members(seed=0, share=0.1):
     """Scores that know some of the truth: two that know different halves, and one of chance."""
     rng = np.random.default_rng(seed)
-    truth = rng.random((USERS, ITEMS)) < 0.1
+    truth = rng.random((USERS, ITEMS)) < share
     noise = [rng.normal(size=truth.shape) for _ in range(3)]
     half = rng.random(ITEMS) < 0.5
     scores = [2 * truth * half + noise[0], 2 * truth * ~half + noise[1], noise[2]]
@@ -59,11 +59,12 @@ def ndcg_by_hand(scores, relevant):
     return np.array(found)
 
 
-@pytest.mark.parametrize(("seen_share", "at_once"), [(0.1, None), (0.6, None), (0.6, 7)])
+@pytest.mark.parametrize(("seen_share", "at_once", "share"), [(0.1, None, 0.7), (0.6, None, 0.1), (0.6, 7, 0.1)])
 @pytest.mark.parametrize("weighed", [False, True], ids=["", "by how real each pair is"])
-def test_votes_rank_as_all_items_do(seen_share, at_once, weighed):
-    """Also where members rank what users have seen before all else, of a few users at a time."""
-    truth, scores = members()
+def test_votes_rank_as_all_items_do(seen_share, at_once, share, weighed):
+    """Also where members rank what users have seen before all else, of a few users at a time, and where a list has no
+    place for all that is right."""
+    truth, scores = members(share=share)
     relevant = asked(truth, seen_share)
     if weighed:
         relevant = replace(relevant, gains=np.random.default_rng(1).uniform(0.1, 2, len(relevant.pairs.items)))
@@ -86,6 +87,8 @@ def test_members_that_know_different_things_share_the_vote_and_chance_gets_none(
     assert abs(sum(weights) - 1) < 1e-3
     alone = max(votes.ndcg([int(m == one) for m in range(3)]).mean() for one in range(3))
     assert votes.ndcg(weights).mean() > 1.1 * alone
+    softer = choose_weights(votes_of([scores[0], scores[1] / 3, scores[2]], relevant))
+    assert softer[1] > 2 * softer[0], "who speaks softly counts for more"
 
 
 def test_members_that_are_as_good_get_about_the_same_vote_and_who_hardly_helps_gets_none():
@@ -97,7 +100,8 @@ def test_members_that_are_as_good_get_about_the_same_vote_and_who_hardly_helps_g
         alike = [torch.tensor(truth + rng.normal(size=truth.shape), dtype=torch.float32) for _ in range(5)]
         spreads.append(np.std(choose_weights(votes_of(alike, asked(truth)))))
         truth, scores = members(seed)
-        votes += choose_weights(votes_of(scores, asked(truth)))
+        votes += (weights := choose_weights(votes_of(scores, asked(truth))))
+        assert sum(weights) == pytest.approx(1, abs=1e-3)
     assert np.mean(spreads) < 0.055
     assert not [vote for vote in votes if 0 < vote < 0.05]
 

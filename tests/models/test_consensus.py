@@ -11,7 +11,7 @@ import torch
 from accord.errors import InputError
 from accord.fitting import fit
 from accord.kernels import cpu
-from accord.models.consensus import Consensus, Member, add_standardised, standardised, vote
+from accord.models.consensus import Consensus, Member, add_standardised, as_run, standardised, vote
 from accord.recommender.recommender import Recommender
 from helpers import plan_small, small_data
 
@@ -52,7 +52,9 @@ def test_scores_are_the_weighted_sum_of_standardised_scores(made):
 def test_a_member_is_what_it_is_alone(made):
     alone = fit(small_data(), "ease", options={"model.l2": 50}, device="cpu", ks=[5])
     users = torch.arange(5)
-    assert torch.equal(made.method.target.members[0].score_all(users), alone.method.score_all(users))
+    member, scores = made.method.target.members[0], alone.method.score_all(users)
+    assert torch.equal(member.score_all(users), scores)
+    assert torch.equal(as_run(member, users), scores)
 
 
 @torch.inference_mode()
@@ -155,11 +157,12 @@ def test_the_quality_of_items_votes_as_it_is():
 
 
 def test_a_history_is_judged_by_the_members_that_can_on_their_scales():
-    """Of several runs the mean; the one whose scale means something as it is; without those that say nothing."""
+    """Of several runs the mean; the one whose scale means something as it is; without those that say nothing, and of
+    what adds up without those that count some interactions for more."""
     runs, quality = torch.tensor([[1.0, 2, 6], [4, 0, 2]]), torch.tensor([[-1.0, 0, 3]])
     parts = torch.arange(12.0).view(2, 2, 3)
     trained = []
-    for scores, added in ((runs, parts), (quality, None), (None, None)):
+    for scores, added in ((runs, parts), (quality, None), (None, None), (runs, parts)):
         trained.append(torch.nn.Module())
         trained[-1].target = SimpleNamespace(  # what it says of a history
             own_scale=scores is quality,
@@ -168,11 +171,13 @@ def test_a_history_is_judged_by_the_members_that_can_on_their_scales():
         )
     consensus = Consensus.__new__(Consensus)
     torch.nn.Module.__init__(consensus)
-    consensus.take(
-        [Member(model=name, weight=weight) for name, weight in (("a", 2.0), ("b", 0.2), ("c", 1.0))], trained
-    )
-    expected = 2.0 * by_hand(runs.unsqueeze(1)) + 0.2 * quality.numpy()
+    members = [Member(model=name, weight=weight) for name, weight in (("a", 2.0), ("b", 0.2), ("c", 1.0))]
+    consensus.take([*members, Member(model="d", weight=3.0, by_p_real=True)], trained)
+    expected = 5.0 * by_hand(runs.unsqueeze(1)) + 0.2 * quality.numpy()
     np.testing.assert_allclose(consensus.fold_in(torch.tensor([0, 1])).numpy(), expected, atol=1e-6)
     added = consensus.contributions(torch.tensor([0, 1]), torch.arange(3))
     spreads = runs.double().numpy().std(-1)[:, None, None]
     np.testing.assert_allclose(added[0].numpy(), 2.0 * (parts.numpy() / spreads).mean(0), atol=1e-6)
+    consensus.take(members[2:], trained[2:3])
+    assert consensus.fold_in(torch.tensor([0, 1])) is None
+    assert consensus.contributions(torch.tensor([0, 1]), torch.arange(3)) is None

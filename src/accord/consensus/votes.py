@@ -39,9 +39,8 @@ class Votes:
     def ndcg(self, weights: Sequence[float]) -> Tensor:
         """NDCG@20 of each user by the weighted sum: [U]."""
         total = torch.zeros(self.present.shape, dtype=self.scores.dtype)
-        for weight, scores in zip(weights, self.scores, strict=True):
-            if weight:
-                total.add_(scores, alpha=weight)
+        for member in np.flatnonzero(weights).tolist():
+            total.add_(self.scores[member], alpha=weights[member])
         best = total.masked_fill(~self.present, -torch.inf).topk(min(K, total.shape[1])).indices
         gains = ndcg(pad(self.hits.gather(1, best), (0, K - best.shape[1])), self.counts[self.users])
         return torch.zeros(len(self.counts), dtype=gains.dtype).index_copy_(0, self.users, gains)
