@@ -50,17 +50,11 @@ def test_unknown_items_of_a_choice_are_said(rec):
     assert told[0].filename == __file__
 
 
-def test_batches_are_the_lists(rec, monkeypatch):
+def test_lists_of_blocks_are_the_lists(rec, monkeypatch):
+    whole = rec.recommend(None, 5)
     monkeypatch.setattr("accord.evaluation.ranking.BLOCK_BYTES", 4 * 40 * 7)
-    reader = rec.recommend_batches(k=5)
-    assert isinstance(reader, pa.RecordBatchReader)
-    batches = list(reader)
-    assert len(batches) > 3
-    assert pa.Table.from_batches(batches).equals(rec.recommend(None, 5).combine_chunks())
-    few = rec.recommend_batches(["nobody", "u0003"], 2, history={"nobody": ["i0003"]}).read_all()
-    assert few.column("user").to_pylist() == ["u0003"] * 2 + ["nobody"] * 2
-    with pytest.raises(InputError, match=r"k is 2\.5"):
-        rec.recommend_batches(k=2.5)
+    assert len(list(rec.lists_in_blocks(rec.users.ids, 5))) > 4
+    assert rec.recommend(None, 5).combine_chunks().equals(whole.combine_chunks())
 
 
 def test_similar_items_by_their_ids(rec):

@@ -23,8 +23,6 @@ Level = Literal["serious", "notice", "fine"]
 
 EXAMPLES = 5
 SMALL = 1_000  # interactions: with fewer, the density of percentiles cannot be estimated
-FEW_ITEMS = 10  # of which some users may well have nearly all
-NEARLY_ALL = 0.8  # of all items: a user who has more has hardly chosen
 FAR_OUT = 3.0  # interquartile ranges above the third quartile, in logarithms
 MANY_TIMES = 10  # times the median: fewer is no bot, however similar the other users are
 NOT_MANY = 100  # interactions: nor is a user who has fewer
@@ -46,9 +44,7 @@ def health(log: Log) -> dict[str, Any]:
     by_user = np.bincount(log.users, minlength=len(log.data.users))
     by_item = np.bincount(log.items, minlength=len(log.data.items))
     findings = [
-        *_small(log), _duplicates(log), *([_shared(log)] if log.was_split else []),
-        _cold(log, "users"), _cold(log, "items"),
-        _nearly_all(log, by_user, by_item), _bots(log, by_user),
+        *_small(log), _duplicates(log), *([_shared(log)] if log.was_split else []), _bots(log, by_user),
         *_columns(log, by_user, by_item), *_look_alikes(log), *_times(log),
     ]  # fmt: skip
     order = {"serious": 0, "notice": 1, "fine": 2}
@@ -78,15 +74,6 @@ def _pairs_as_text(log: Log, keys: IntArray, suffixes: Sequence[str] = ()) -> tu
     users, items = log.data.users.take(keys // size).to_pylist(), log.data.items.take(keys % size).to_pylist()
     suffixes = suffixes or [""] * len(keys)
     return tuple(f"{user} · {item}{suffix}" for user, item, suffix in zip(users, items, suffixes, strict=True))
-
-
-def _counts_as_text(ids: IdMap, rows: IntArray, counts: IntArray, suffix: str = "") -> tuple[str, ...]:
-    named = zip(ids.take(rows).to_pylist(), counts[rows].tolist(), strict=True)
-    return tuple(f"{name}: {count:,}{suffix}" for name, count in named)
-
-
-def _most_first(rows: IntArray, counts: IntArray) -> IntArray:
-    return rows[np.argsort(-counts[rows], kind="stable")]
 
 
 def _small(log: Log) -> Iterable[Finding]:
@@ -135,45 +122,18 @@ def _shared(log: Log) -> Finding:
     )  # fmt: skip
 
 
-def _cold(log: Log, side: str) -> Finding:
-    ids = getattr(log.data, side)
-    test, train = (ids.rows(getattr(part, side)) for part in (log.data.test, log.data.train))
-    rows = np.unique(test)
-    cold = np.setdiff1d(rows, train)
-    if not (count := len(cold)):
-        return Finding(f"cold_{side}", "fine", f"All {side} of the test occur in training", 0, len(rows))
-    return Finding(
-        f"cold_{side}", "serious" if count > len(rows) / 2 else "notice",
-        f"{count:,} of the {len(rows):,} {side} of the test do not occur in training", count, len(rows),
-        tuple(str(one) for one in ids.take(cold[:EXAMPLES]).to_pylist()),
-        "Only popularity can rank them: evaluate them separately (warm and cold), and recommend by other means there.",
-    )  # fmt: skip
-
-
-def _nearly_all(log: Log, by_user: IntArray, by_item: IntArray) -> Finding:
-    users, items = int((by_user > 0).sum()), int((by_item > 0).sum())
-    rows = _most_first(np.flatnonzero(by_user >= NEARLY_ALL * items), by_user)
-    if not len(rows) or items < FEW_ITEMS:
-        return Finding("nearly_all", "fine", "No user has almost every item", 0, users)
-    return Finding(
-        "nearly_all", "serious", f"{len(rows):,} users have at least {NEARLY_ALL:.0%} of all items", len(rows), users,
-        _counts_as_text(log.data.users, rows[:EXAMPLES], by_user, f" of {items:,}"),
-        "Such a user has chosen nothing (a crawler, a test account, a shared login), and no negatives are left for "
-        "training: remove them.",
-    )  # fmt: skip
-
-
 def _bots(log: Log, by_user: IntArray) -> Finding:
     active = by_user[by_user > 0]
     low, middle, high = np.quantile(np.log(active), [0.25, 0.5, 0.75])
     limit = max(np.exp(high + FAR_OUT * (high - low)), MANY_TIMES * np.exp(middle), NOT_MANY)
-    rows = _most_first(np.flatnonzero(by_user > limit), by_user)
+    rows = np.flatnonzero(by_user > limit)
+    rows = rows[np.argsort(-by_user[rows], kind="stable")]
     if not len(rows):
         return Finding("bots", "fine", "No user is far more active than the others", 0, len(active))
     share, median = by_user[rows].sum() / active.sum(), float(np.median(active))
     examples = tuple(
-        f"{text} interactions ({count / median:,.0f} times the median)"
-        for text, count in zip(_counts_as_text(log.data.users, rows[:EXAMPLES], by_user), by_user[rows], strict=False)
+        f"{user}: {count:,} interactions ({count / median:,.0f} times the median)"
+        for user, count in zip(log.data.users.take(rows[:EXAMPLES]).to_pylist(), by_user[rows], strict=False)
     )
     return Finding(
         "bots", "serious" if share > 0.05 else "notice",

@@ -50,7 +50,7 @@ def data_check(
     splitting: o.Splitting,
     printed_as_json: Annotated[bool, Option("--json", help="print as JSON")] = False,
 ) -> None:
-    """What was read of a log, and its health: duplicates, shared pairs, cold users and items, bots, odd columns."""
+    """What was read of a log, and its health: duplicates, shared pairs, bots, odd columns and times."""
     from accord.auditing.health import as_json, described, health
     from accord.auditing.interaction_log import open_log
     from accord.data import labels

@@ -65,26 +65,6 @@ class Answers:
         place = pc.index_in(lists.column("user"), value_set=ids)  # the order of the request
         return lists.take(pc.sort_indices(pa.table({"place": place}), sort_keys=[("place", "ascending")]))
 
-    def recommend_batches(
-        self,
-        users: Ids | None = None,
-        k: int = 20,
-        *,
-        history: History | None = None,
-        exclude: Ids = (),
-        allow: Ids | None = None,
-        where: Where = (),
-    ) -> pa.RecordBatchReader:
-        """`recommend` as a reader of Arrow batches, computed as they are read: for more users than fit into memory.
-
-        Training users come first, and the list of a user is in one batch. Anything that takes Arrow can read it:
-        DuckDB, Polars, `pyarrow.dataset.write_dataset`.
-        """
-        blocks = self.lists_in_blocks(self._users(users), k, history=history, barred=self.barred(exclude, allow, where))
-        return pa.RecordBatchReader.from_batches(
-            next(blocks).schema, (batch for block in blocks for batch in block.combine_chunks().to_batches())
-        )
-
     def lists_in_blocks(
         self, ids: pa.Array, k: int, *, history: History | None = None, barred: Tensor | None = None
     ) -> Iterator[pa.Table]:
