@@ -78,7 +78,7 @@ def test_a_check_says_each_thing_once(clicks, monkeypatch, capsys):
     with (clicks / "clicks.csv").open("a") as file:
         file.write("u0,i0,,1\nu0,i0,,1\nnew,last,,900\n")
     _, out, _ = run(monkeypatch, capsys, "data", "check", "clicks.csv", "--split", "global-time")
-    for thing in ("1 test users (", "repeat a (user, item) pair", "user column 'user'"):
+    for thing in (" test users (", "repeat a (user, item) pair", "user column 'user'"):
         assert out.count(thing) == 1, thing
     assert "cold users" not in out
 
