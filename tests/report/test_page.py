@@ -27,7 +27,7 @@ def everything(harm: str = HARM) -> Page:
     first.heading(harm)
     first.callout(harm, "good")
     first.facts([Fact(harm, harm, harm), Fact("users", "400")])
-    first.findings([Finding("warning", harm, harm, [harm, harm], harm), Finding("bad", "Nothing else")])
+    first.findings([Finding("warning", harm, [harm, harm], harm), Finding("bad", "Nothing else")])
     table = Table(harm, ("name", "share", harm), ((harm, 0.25, harm), ("b", None, "c")), (harm,), frozenset({(0, 1)}))
     first.table(table)
     second = page.section("Second")

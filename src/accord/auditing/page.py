@@ -78,7 +78,7 @@ def _worth(verdict: Summary) -> Level:
 
 def _health(section: Section, health: Summary) -> None:
     findings = [
-        Finding(LEVELS[one["level"]], one["title"], "", one["examples"], one["advice"])
+        Finding(LEVELS[one["level"]], one["title"], one["examples"], one["advice"])
         for one in health["findings"]
         if one["level"] in LEVELS
     ]

@@ -49,7 +49,6 @@ class Finding:
 
     level: Level
     title: str
-    text: str = ""
     examples: Sequence[str] = ()
     advice: str = ""
 
