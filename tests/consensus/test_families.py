@@ -54,6 +54,7 @@ def test_every_trial_is_one_that_the_model_takes(family):
         middle = span.share(members[-1].options[name])
         assert all(abs(span.share(one.options[name]) - middle) < 0.2 for one in around), "near the best"
         assert all(abs(span.share(one.options[name]) - middle) < 0.1 for one in closer), "and nearer"
+    assert len(closer) == len(around)
     assert len({str(member.options) for member in [*around, *closer]}) == len(around) + len(closer)
     shares = [[span.share(one.options[name]) for name, span in family.ranges.items()] for one in members[-7:]]
     apart = np.corrcoef(np.array(shares).T) if len(family.ranges) > 1 else np.eye(1)
@@ -112,6 +113,8 @@ def test_a_budget_decides_what_is_tried():
     assert all(1 <= count <= family.most_trials for family, count in zip(FAMILIES, plenty.counts, strict=True))
     assert plenty.counts[:3] == (MOST_TRIALS, MOST_TRIALS + 5, MOST_TRIALS + 5)
     assert plenty.left_out == ()
+    parts = zip(plenty.families, plenty.counts, strict=True)
+    assert plenty.seconds == pytest.approx(sum(family.seconds(SMALL, count) for family, count in parts))
     assert plenty.seconds <= 400
     without = [family for family in FAMILIES if family.model not in ("next-knn", "slist", "sasrec")]
     assert [*plan_search(SMALL, 400).families] == without, "as nothing says what came last"
@@ -212,10 +215,31 @@ def test_whatever_grows_in_a_log_takes_longer(family, gpu):
         assert family.trial_seconds(small, member) > member.seeds * judging
 
 
+@pytest.mark.parametrize("gpu", [False, True])
+def test_what_a_softmax_takes_follows_from_its_options(gpu):
+    shape = Shape(200_000, 2_000, 1_000_000, 10**8, 10**9, 20_000, gpu)
+    (family,) = (family for family in FAMILIES if family.name == "mf + softmax")
+
+    def seconds(**given):
+        options = {name.replace("_", ".", 1): value for name, value in ({"model_dim": 64} | given).items()}
+        return family.learning(shape, options)
+
+    assert seconds(train_epochs=12) < seconds(train_epochs=24) < 2 * seconds(train_epochs=12)
+    assert seconds(train_epochs=1_000) > seconds() > seconds(train_epochs=1), "as many as it is known to take"
+    assert seconds(model_dim=32) < seconds() == seconds(model_user_vectors=True)
+    assert (seconds(model_user_vectors=False) > seconds()) == gpu, "histories are summed, or a table of users changed"
+    if not gpu:
+        layers = [seconds(model_num_layers=layers) for layers in range(3)]
+        assert seconds() == layers[0] < layers[1] < layers[2]
+        items = [seconds(method_items=items) for items in (512, 1_024, 2_000)]
+        assert items[0] < items[1] < items[2] == seconds()
+
+
 def test_learning_from_labels_takes_longer_on_a_larger_log():
     def seconds(labels=2_000, **grown):
         return plan_search(replace(SMALL, **grown), 120, FAMILIES[:1], labels=labels).labels
 
+    assert seconds() < plan_search(SMALL, 120, FAMILIES[:2], labels=2_000).labels, "where they add a member"
     assert seconds(labels=1_000) < seconds() < seconds(labels=4_000)
     assert seconds(labels=100_000) == seconds(labels=200_000), "as the penalties are chosen by some"
     assert seconds() < seconds(num_interactions=2 * SMALL.num_interactions)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from accord.config import full_name
@@ -195,36 +196,27 @@ def _judged(shape: Shape) -> int:
     return min(users, most_judged(shape.num_items))
 
 
-def _log(low: float, high: float, whole: bool = False) -> Range:
-    return Range(low, high, by_logarithm=True, whole=whole)
-
-
-def _by_pairs(seconds: float) -> Callable[[Shape, Mapping[str, Any]], float]:
+def _by_pairs(seconds: float, shape: Shape, _: Mapping[str, Any]) -> float:
     """What all epochs take together: so much for each interaction."""
-    return lambda shape, _: seconds * shape.num_interactions
+    return seconds * shape.num_interactions
 
 
-def _by_softmax(epochs: int) -> Callable[[Shape, Mapping[str, Any]], float]:
+def _by_softmax(epochs: int, shape: Shape, options: Mapping[str, Any]) -> float:
     """What so many epochs take, or as many as there are at most: products of all users with the items that are summed
     over, and in every step the tables that it changes; of a graph, messages along its edges besides."""
-
-    def seconds(shape: Shape, options: Mapping[str, Any]) -> float:
-        dim, layers, pairs = int(options["model.dim"]), int(options.get("model.num_layers", 0)), shape.num_interactions
-        if shape.gpu:  # steps wait for each other, and every epoch ranks the validation
-            most, history = int(options.get("train.epochs", epochs)), not options.get("model.user_vectors", True)
-            epoch = GPU_EPOCH + 3e-10 * shape.num_users * shape.num_items + history * 8e-9 * dim * pairs
-            return 2.5e-8 * dim * pairs + most * epoch
-        steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
-        summed = shape.num_items if shape.num_items <= WHOLE else DRAWN
-        cells = shape.num_users * min(summed, int(options.get("method.items", summed)))
-        users = shape.num_users if options.get("model.user_vectors", True) else shape.num_items
-        rows = 2.5e-9 * (1 + layers) * (users + shape.num_items) + 5e-10 * layers * pairs
-        start = 4e-9 * dim * (4 * pairs + (shape.num_users + shape.num_items) * dim / 10)
-        epoch = cells * (2.8e-9 + 2.8e-11 * dim) + dim * (steps * rows + 6e-9 * pairs) + (1 + steps) * STEP
-        most = int(options.get("train.epochs", epochs))
-        return start + most * (epoch + JUDGE_SECONDS * _judged(shape) * shape.num_items)
-
-    return seconds
+    dim, layers, pairs = int(options["model.dim"]), int(options.get("model.num_layers", 0)), shape.num_interactions
+    most, own_vectors = int(options.get("train.epochs", epochs)), options.get("model.user_vectors", True)
+    if shape.gpu:  # steps wait for each other, and every epoch ranks the validation
+        epoch = GPU_EPOCH + 3e-10 * shape.num_users * shape.num_items + (not own_vectors) * 8e-9 * dim * pairs
+        return 2.5e-8 * dim * pairs + most * epoch
+    steps = shape.num_users / in_a_batch(TrainConfig.model_validate({}), shape.num_users)
+    summed = shape.num_items if shape.num_items <= WHOLE else DRAWN
+    cells = shape.num_users * min(summed, int(options.get("method.items", summed)))
+    users = shape.num_users if own_vectors else shape.num_items
+    rows = 2.5e-9 * (1 + layers) * (users + shape.num_items) + 5e-10 * layers * pairs
+    start = 4e-9 * dim * (4 * pairs + (shape.num_users + shape.num_items) * dim / 10)
+    epoch = cells * (2.8e-9 + 2.8e-11 * dim) + dim * (steps * rows + 6e-9 * pairs) + (1 + steps) * STEP
+    return start + most * (epoch + JUDGE_SECONDS * _judged(shape) * shape.num_items)
 
 
 def _by_tokens(shape: Shape, options: Mapping[str, Any]) -> float:
@@ -237,6 +229,7 @@ def _by_tokens(shape: Shape, options: Mapping[str, Any]) -> float:
     return float(options["train.epochs"]) * (GPU_EPOCH + 3e-3 * steps + 5e-14 * products if shape.gpu else epoch)
 
 
+_log, _by_graph = partial(Range, by_logarithm=True), partial(_by_softmax, 16)
 STEP, GPU_EPOCH = 1e-3, 0.1  # seconds of a step, however small, and of an epoch on a GPU
 EASE = {"model.l2": _log(10, 2000), "model.dropout": Range(0, 0.6), "model.user_norm": Range(0, 0.5)}
 QUICK = {"train.lr": 0.01, "train.patience": 3}
@@ -275,16 +268,16 @@ FAMILIES: tuple[Family, ...] = (
     Family("next-knn", NEXT_KNN, in_order=True),
     Family("slist", SLIST, share=0.3, in_order=True),
     Family("sasrec", SASREC, "softmax", ATTENTION, learning=_by_tokens, in_order=True),
-    Family("cdae", SOFTMAX, "softmax", HISTORY, plain=1, cheaper=FROM_HISTORY, learning=_by_softmax(18)),
+    Family("cdae", SOFTMAX, "softmax", HISTORY, plain=1, cheaper=FROM_HISTORY, learning=partial(_by_softmax, 18)),
     Family("item-knn", ITEM_KNN),
     Family("ials", IALS, options={"model.dim": 64, "model.alpha": 0.1, "model.penalty": 0.01}),
-    Family("mf", SOFTMAX, "softmax", COSINE, plain=1, share=0.3, cheaper=FROM_PAIRS, learning=_by_softmax(24)),
+    Family("mf", SOFTMAX, "softmax", COSINE, plain=1, share=0.3, cheaper=FROM_PAIRS, learning=partial(_by_softmax, 24)),
     Family("user-knn", {"model.k": _log(50, 1000, whole=True), "model.shrink": _log(1, 300)}, share=0.2),
     Family("graph-filter", {"model.power": Range(0.1, 1.5)}),
     Family("graph-filter", GF_CF, options={"model.power": 1.0, "model.factors": 256}, called="gf-cf"),
-    Family("lightgcn", SOFTMAX, "softmax", GRAPH, plain=1, share=0.25, cheaper=FROM_GRAPH, learning=_by_softmax(16)),
-    Family("mf", method="normal", options=QUICK, seeds=SEEDS, share=0.1, learning=_by_pairs(1.3e-5)),
-    Family("gmf", method="deca-p", options=QUICK, seeds=SEEDS, share=0.1, learning=_by_pairs(2.8e-5)),
+    Family("lightgcn", SOFTMAX, "softmax", GRAPH, plain=1, share=0.25, cheaper=FROM_GRAPH, learning=_by_graph),
+    Family("mf", method="normal", options=QUICK, seeds=SEEDS, share=0.1, learning=partial(_by_pairs, 1.3e-5)),
+    Family("gmf", method="deca-p", options=QUICK, seeds=SEEDS, share=0.1, learning=partial(_by_pairs, 2.8e-5)),
 )
 
 

@@ -66,9 +66,7 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
         pool[owner, items.long()] = False
         counts = pool.sum(1)
         present = torch.arange(int(counts.max()), device=place) < counts[:, None]
-        places = torch.zeros(present.shape, dtype=torch.long, device=place).masked_scatter_(
-            present, pool.nonzero()[:, 1]
-        )
+        places = present.long().masked_scatter_(present, pool.nonzero()[:, 1])
         wanted = users[:, None] * num_items + places
         nearest = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
         hits = (keys[nearest] == wanted) & present
