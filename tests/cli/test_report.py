@@ -29,14 +29,21 @@ def test_the_report_of_several_runs_lies_above_them(folders, monkeypatch, capsys
     assert (code, err) == (0, f"report: {folders[0].parent}/report.html\n")
 
 
-def test_an_updated_run_has_no_report_of_its_own(tmp_path, monkeypatch, capsys):
-    made = accord.fit(small_data(), "ease", options={"model.l2": 20})
-    new = made.trained_on.table.select(["user", "item"]).slice(0, 1).set_column(0, "user", pa.array(["new"]))
-    made.update(new).save(tmp_path / "run")
+def test_the_report_of_an_updated_run_says_what_is_of_before(folders, tmp_path, monkeypatch, capsys):
+    made = accord.fit(small_data(), "consensus", options={"model.members": [{"model": "ease"}, {"model": "item-knn"}]})
+    some = made.trained_on.table.select(["user", "item"])
+    new = some.slice(0, 5).set_column(0, "user", pa.array([f"new{n}" for n in range(5)]))
+    made.update(new).update(new.slice(0, 1)).save(tmp_path / "run")
     code, _, err = run(monkeypatch, capsys, "report", str(tmp_path / "run"))
-    assert code == 2
-    assert "an updated run has no test of its own; evaluate the run that it was before" in err
-    assert not (tmp_path / "run" / "report.html").exists()
+    assert code == 0, err
+    text = (tmp_path / "run/report.html").read_text()
+    assert "updated 2 times, with 6 interactions: all metrics on this page are of before" in text
+    assert f"of a model that learned {len(some):,}." in text
+    assert f"{made.metrics['mean']['ndcg@20']:.4f}" in text
+    assert "Items that consensus recommends most" in text
+    assert "against popularity" not in text
+    code, _, err = run(monkeypatch, capsys, "report", str(tmp_path / "run"), str(folders[0]))
+    assert (code, "has no test any more to compare runs on; give it alone" in err) == (2, True)
 
 
 @pytest.mark.parametrize("given", ["twice", "folder"])

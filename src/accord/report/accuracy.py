@@ -8,7 +8,7 @@ from dataclasses import replace
 from accord.evaluation.significance import Comparison
 from accord.report import charts
 from accord.report.page import Chart, Fact, Level, Section
-from accord.report.runs import EASE, MOST_SECONDS, Interval, Runs
+from accord.report.runs import EASE, MOST_SECONDS, Entry, Interval, Runs
 from accord.report.tables import Cell, Table, p_text, signed
 
 MATTERS = 0.02  # a smaller relative difference is called slight, even if it is significant
@@ -37,6 +37,19 @@ def summary(runs: Runs, section: Section) -> None:
     devices = ", ".join(sorted({one["device"] for one in details}))
     facts.append(Fact("training", f"{seconds:,.1f} s", f"{number} run{'s' if number > 1 else ''} on {devices}"))
     section.facts(facts)
+
+
+def before_updates(one: Entry, section: Section) -> None:
+    """The metrics of an updated run, which has learned its test since."""
+    updates = one.recommender.updates
+    new, times = sum(each["interactions"] for each in updates), len(updates)
+    section.callout(
+        f"Since it was evaluated, this run was updated {'once' if times == 1 else f'{times} times'}, with {new:,} "
+        f"interactions: all metrics on this page are of before, of a model that learned {updates[0]['train']:,}. "
+        "The recommendations are those of now."
+    )
+    rows = tuple(one.recommender.metrics["mean"].items())
+    section.table(Table("Before the update", ("metric", "mean"), rows, ("Mean over the users of the test.",)))
 
 
 def verdict(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.recommender.recommender import Recommender
-from accord.report.accuracy import metrics, summary
+from accord.report.accuracy import before_updates, metrics, summary
 from accord.report.page import Fact, Page, Section
 from accord.report.runs import Entry, Runs
 from accord.report.sections import members, new_items, recommendations
@@ -28,13 +28,17 @@ def _page(runs: Runs) -> Page:
     first = runs.runs[0]
     data = first.recommender.metrics["dataset"]
     name = first.name if len(runs.runs) == 1 else f"{len(runs.runs)} runs"
-    lead = (
-        f"{data['users']:,} users, {data['items']:,} items, {data['train']:,} training interactions; "
-        f"evaluated on {data['test']:,} held-out pairs of {len(first.evaluation.users):,} users."
-    )
+    lead = f"{data['users']:,} users, {data['items']:,} items, {data['train']:,} training interactions; "
+    if runs.updated:
+        lead += "evaluated before it was updated."
+    else:
+        lead += f"evaluated on {data['test']:,} held-out pairs of {len(first.evaluation.users):,} users."
     page = Page(f"{name} on {data['name']}", lead)
-    summary(runs, page.section("Summary"))
-    metrics(runs, page.section("Metrics"))
+    if runs.updated:
+        before_updates(first, page.section("Metrics of before"))
+    else:
+        summary(runs, page.section("Summary"))
+        metrics(runs, page.section("Metrics"))
     if any(one.recommender.metrics.get("members") for one in runs.runs):
         members(runs, page.section("Members and votes"))
     recommendations(runs, page.section("Recommendations"))

@@ -141,8 +141,11 @@ class Runs:
             Entry(name, recommender, _evaluate(recommender, ks), folder)
             for name, (folder, recommender) in zip(_names(runs), runs, strict=True)
         ]
+        self.updated = any(one.recommender.updates for one in self.runs)
+        if self.updated and len(runs) > 1:
+            raise InputError("a run that was updated has no test any more to compare runs on; give it alone.")
         require_same_data(self.runs)
-        self.baselines = baselines(self.runs, ks)
+        self.baselines = [] if self.updated else baselines(self.runs, ks)
         self.entries = [*self.runs, *self.baselines]
         self.names = [one.name for one in self.entries]
         self.grey = [one.name for one in self.baselines[:1]]  # in charts
@@ -173,7 +176,10 @@ def _names(runs: Sequence[tuple[str, Recommender]]) -> list[str]:
 
 
 def _evaluate(recommender: Recommender, ks: Sequence[int]) -> Evaluation:
-    """On its test; a run that was just trained has been evaluated already."""
+    """On its test; a run that was just trained has been evaluated already, and one that was updated cannot be."""
+    if recommender.updates:
+        none = dict.fromkeys(recommender.metrics["mean"], np.empty((1, 0)))
+        return Evaluation(np.empty(0, np.int64), none, np.empty(0, bool))
     existing = recommender.evaluation
     if existing is not None and {f"ndcg@{k}" for k in ks} <= set(existing.per_user):
         return existing
