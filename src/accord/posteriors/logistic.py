@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy.special import expit
 from threadpoolctl import ThreadpoolController
 
@@ -197,11 +199,15 @@ def held_out(
     """Logits of every pair by a fit on the other folds: [n]. `fits`: earlier fits to start from, replaced by these."""
     logits = np.empty(len(pairs))
     fits = {} if fits is None else fits
-    for number in np.unique(fold).tolist():
+
+    def leave_out(number: int) -> None:
         mask = fold == number
         model = fits[number] = fit(pairs.take(~mask), groups, penalties, *shape, fits.get(number))
         part = pairs.take(mask)
         logits[mask] = model.logits(part.features, part.users, part.items)
+
+    with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        list(pool.map(leave_out, np.unique(fold).tolist()))
     return logits
 
 
