@@ -220,10 +220,12 @@ def test_what_a_softmax_takes_follows_from_its_options(gpu):
     shape = Shape(200_000, 2_000, 1_000_000, 10**8, 10**9, 20_000, gpu)
     (family,) = (family for family in FAMILIES if family.name == "mf + softmax")
 
-    def seconds(**given):
+    def seconds(shape=shape, **given):
         options = {name.replace("_", ".", 1): value for name, value in ({"model_dim": 64} | given).items()}
         return family.learning(shape, options)
 
+    for name in ("num_users", "num_items", "num_interactions"):
+        assert seconds(replace(shape, **{name: 2 * getattr(shape, name)})) > 1.05 * seconds(), name
     assert seconds(train_epochs=12) < seconds(train_epochs=24) < 2 * seconds(train_epochs=12)
     assert seconds(train_epochs=1_000) > seconds() > seconds(train_epochs=1), "as many as it is known to take"
     assert seconds(model_dim=32) < seconds() == seconds(model_user_vectors=True)
@@ -233,6 +235,25 @@ def test_what_a_softmax_takes_follows_from_its_options(gpu):
         assert seconds() == layers[0] < layers[1] < layers[2]
         items = [seconds(method_items=items) for items in (512, 1_024, 2_000)]
         assert items[0] < items[1] < items[2] == seconds()
+        longer = replace(shape, num_interactions=2 * shape.num_interactions)
+        begun, more = (seconds(one, train_epochs=0) for one in (shape, longer))
+        assert 1.5 * begun < more < 2 * begun, "what it starts from is factors of the interactions"
+
+
+def test_attention_takes_products_of_its_width_with_itself():
+    shape = Shape(1_000, 2_000, 1_000_000, 10**8, 10**9, 1_000)
+    (family,) = (family for family in FAMILIES if family.model == "sasrec")
+    narrow, wider, wide = (family.learning(shape, {**family.options, "model.dim": dim}) for dim in (32, 64, 128))
+    assert wide - wider > 2.2 * (wider - narrow)
+
+
+def test_trials_of_three_options_fill_a_cube_evenly():
+    names = ("model.a", "model.b", "model.c")
+    members = Family("ease", dict.fromkeys(names, Range(0, 1))).trials(31)[1:]
+    boxes = {
+        tuple(int(one.options[name] * n + 0.01) for name, n in zip(names, (2, 3, 5), strict=True)) for one in members
+    }
+    assert len(boxes) == 30, "every half with every third and every fifth"
 
 
 def test_learning_from_labels_takes_longer_on_a_larger_log():
