@@ -113,9 +113,11 @@ def test_a_budget_decides_what_is_tried():
     assert all(1 <= count <= family.most_trials for family, count in zip(FAMILIES, plenty.counts, strict=True))
     assert plenty.counts[:3] == (MOST_TRIALS, MOST_TRIALS + 5, MOST_TRIALS + 5)
     assert plenty.left_out == ()
-    parts = zip(plenty.families, plenty.counts, strict=True)
-    assert plenty.seconds == pytest.approx(sum(family.seconds(SMALL, count) for family, count in parts))
-    assert plenty.seconds <= 400
+    for has_times in False, True:
+        plan = plan_search(SMALL, 400, has_times=has_times, in_order=True)
+        parts = zip(plan.families, plan.counts, strict=True)
+        assert plan.seconds == pytest.approx(sum(family.seconds(SMALL, count, has_times) for family, count in parts))
+        assert plan.seconds <= 400
     without = [family for family in FAMILIES if family.model not in ("next-knn", "slist", "sasrec")]
     assert [*plan_search(SMALL, 400).families] == without, "as nothing says what came last"
     little = plan_search(SMALL, 10)
@@ -261,6 +263,8 @@ def test_learning_from_labels_takes_longer_on_a_larger_log():
         return plan_search(replace(SMALL, **grown), 120, FAMILIES[:1], labels=labels).labels
 
     assert seconds() < plan_search(SMALL, 120, FAMILIES[:2], labels=2_000).labels, "where they add a member"
+    alone = plan_search(SMALL, 120, FAMILIES[:1], labels=2_000)
+    assert alone.labels == 2 * alone.learning, "for the search and for the last fit"
     assert seconds(labels=1_000) < seconds() < seconds(labels=4_000)
     assert seconds(labels=100_000) == seconds(labels=200_000), "as the penalties are chosen by some"
     assert seconds() < seconds(num_interactions=2 * SMALL.num_interactions)

@@ -168,6 +168,7 @@ def test_a_history_is_judged_by_the_members_that_can_on_their_scales():
             own_scale=scores is quality,
             scores_of=lambda _history, scores=scores: scores,
             contributions=lambda *_, added=added: added,
+            for_newcomers=lambda scores=scores: None if scores is runs else scores,
         )
     consensus = Consensus.__new__(Consensus)
     torch.nn.Module.__init__(consensus)
@@ -175,6 +176,7 @@ def test_a_history_is_judged_by_the_members_that_can_on_their_scales():
     consensus.take([*members, Member(model="d", weight=3.0, by_p_real=True)], trained)
     expected = 5.0 * by_hand(runs.unsqueeze(1)) + 0.2 * quality.numpy()
     np.testing.assert_allclose(consensus.fold_in(torch.tensor([0, 1])).numpy(), expected, atol=1e-6)
+    assert consensus.for_newcomers() is quality, "who knows nothing of them says nothing"
     added = consensus.contributions(torch.tensor([0, 1]), torch.arange(3))
     spreads = runs.double().numpy().std(-1)[:, None, None]
     np.testing.assert_allclose(added[0].numpy(), 2.0 * (parts.numpy() / spreads).mean(0), atol=1e-6)
