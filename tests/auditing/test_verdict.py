@@ -14,9 +14,9 @@ from helpers import dataset
     ("low", "high", "p", "helps", "words"),
     [
         (0.01, 0.03, 0.001, True, "Denoising helps here: DeCA(p)"),
-        (-0.01, 0.03, 0.2, False, "does not help here, as far as"),
+        (-0.01, 0.03, 0.2, False, "does not show that denoising helps here"),
         (-0.03, -0.01, 0.001, False, "it harms"),
-        (0.01, 0.03, 0.2, False, "does not help here, as far as"),
+        (0.01, 0.03, 0.2, False, "does not show that denoising helps here"),
     ],
 )
 def test_the_verdict_in_words(low, high, p, helps, words):

@@ -93,7 +93,7 @@ def in_words(means: Mapping[str, float], tests: Mapping[str, Comparison]) -> tup
     elif test.high < 0 and test.p_holm < 0.05:
         sentence = f"Denoising does not help here, it harms: the better of the two, {called}, gives {figures}."
     else:
-        sentence = f"Denoising does not help here, as far as this test can tell: {called} gives {figures}."
+        sentence = f"This test does not show that denoising helps here: {called} gives {figures}."
     best = max((one for one in SIMPLE if one in means), key=lambda one: means[one])
     if means[best] >= max(means[name], means[PLAIN]):
         sentence += f" Simple {SIMPLE[best]}, without any denoising, has {means[best]:.4f}."
