@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from accord.consensus import search
-from accord.consensus.families import FAMILIES, MOST_TRIALS, SEEDS, VOTERS, Family, plan_search
+from accord.consensus.families import FAMILIES, MOST_TRIALS, SEEDS, VOTERS, plan_search
 from accord.consensus.members import Candidate, MemberTraining
 from accord.data.simulate import simulate
 from accord.fitting import fit
@@ -147,38 +147,6 @@ def test_the_clock_ends_only_what_runs_far_over(monkeypatch):
     sentence = "the search ended before ease, to keep its budget of 2 s"
     assert sum(sentence in note for note in found.metrics["notes"]) == 1, "said once"
     assert len(found.metrics["search"]["tried"]) == 1
-
-
-@pytest.mark.parametrize(
-    ("data", "budget", "kept"),
-    [
-        (small_data, 14, [0.4, 0.3, 0.15, 0.05, 0.1]),
-        (small_data, 13.9, [0.4211, 0.3158, 0.1579, None, 0.1053]),
-        (small_data, 11, [0.6154, None, 0.2308, None, 0.1538]),
-        (small_data, 7, [None, None, 0.6, None, 0.4]),
-        (small_data, 1, [None, None, None, None, 1.0]),
-        (walk, 38, [0.4, 0.3, 0.15, 0.05, 0.1]),  # a log with times, split at a moment, is fitted three times
-        (walk, 37.9, [0.4211, 0.3158, 0.1579, None, 0.1053]),
-    ],
-)
-def test_a_vote_that_the_budget_cannot_fit_again_goes_the_smallest_for_its_seconds_first(
-    data, budget, kept, monkeypatch
-):
-    monkeypatch.setattr(search, "FAR_OVER", 1.0)
-    monkeypatch.setattr(search, "LEAST", 0.0)
-    monkeypatch.setattr(search, "learning_seconds", lambda *_: 1.0)
-    seconds = {"ease": 4.0, "item-knn": 1.0, "ials": 2.0}
-    monkeypatch.setattr(Family, "fit_seconds", lambda self, _, member: seconds[member.model])
-    fading = Member(model="ease", options={"model.recency": 3})
-    members = [Member(model="ease"), fading, Member(model="item-knn"), Member(model="ials"), Member(model="quality")]
-    candidates = [Candidate(member, None, 0.5) for member in members]
-    voting = [one.weighing(weight) for one, weight in zip(candidates, [0.4, 0.3, 0.15, 0.05, 0.1], strict=True)]
-    training = MemberTraining(data(), plan_small("auto", "none", (1,), data()), CPU)
-    found = search.in_budget(training, voting, {"budget": budget, "searched_seconds": 2})
-    assert [one.member.weight for one in found] == kept
-    lost = [one.member.label for one in found if one.member.weight is None]
-    sentence = "gets no vote: its last fits would not keep the budget."
-    assert sorted(training.notes) == sorted(f"{label} {sentence}" for label in lost)
 
 
 def test_a_family_that_fails_is_left_out(monkeypatch):

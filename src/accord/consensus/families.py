@@ -178,12 +178,6 @@ class Family:
         cost = self.cost(shape, member)
         return cost.fit + cost.rank * _judged(shape) / max(1, shape.num_users) + judging
 
-    def fit_seconds(self, shape: Shape, member: Member) -> float:
-        """What it takes to fit one again."""
-        if self.learning is not None:
-            return member.seeds * self.learning(shape, member.options)
-        return self.cost(shape, member).fit
-
     def cost(self, shape: Shape, member: Member) -> Cost:
         options = {name.removeprefix("model."): value for name, value in member.options.items()}
         return cost_of(self.model, options, shape)
@@ -287,11 +281,6 @@ FAMILIES: tuple[Family, ...] = (
 )
 
 
-def family_of(member: Member) -> Family | None:
-    """The first of its model and method; None of the quality of items, which takes no time."""
-    return next((one for one in FAMILIES if (one.model, one.method) == (member.model, member.method)), None)
-
-
 @dataclass(frozen=True)
 class Search:
     """What is tried first: so many trials of each family. What is left of the budget goes to those that lead."""
@@ -328,7 +317,7 @@ def plan_search(
     many there are. They are learned from for the search and again for each last fit, and so are the members that they
     add; where that takes more than half of the budget, the search still gets the other half."""
     fits = 3 if has_times else 2
-    teaching = fits * learning_seconds(shape, labels) if labels else 0.0
+    teaching = fits * _learning_seconds(shape, labels) if labels else 0.0
     spare = max(budget - teaching, budget / 2)
     of_budget = f"of a budget of {budget:g} s" + (f", of which the labels take {budget - spare:,.0f} s" * bool(labels))
     tried: list[Family] = []
@@ -362,11 +351,11 @@ def plan_search(
         wanted = [n for n, seconds in enumerate(each, 1) if seconds <= share or n <= family.least]
         counts.append(max((n for n in wanted if total + each[n - 1] - each[0] <= spare), default=1))
         total += each[counts[-1] - 1] - each[0]
-    learning = learning_seconds(shape, labels) if labels else 0.0
+    learning = _learning_seconds(shape, labels) if labels else 0.0
     return Search(tuple(tried), tuple(counts), total + fits * learning, tuple(left_out), teaching, learning)
 
 
-def learning_seconds(shape: Shape, labels: int) -> float:
+def _learning_seconds(shape: Shape, labels: int) -> float:
     """What it takes to learn from labels once: EASE or factors without each interaction, what all reference items get,
     and a regression whose penalties are chosen on some of the labels."""
     ease = cost_of("ease", {}, shape).fit if shape.num_items <= MOST_DENSE else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
@@ -10,19 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from accord.consensus.families import (
-    LARGE,
-    NEAR,
-    PAYS,
-    REFINED,
-    ROUNDS,
-    VOTERS,
-    Family,
-    Search,
-    family_of,
-    learning_seconds,
-    plan_search,
-)
+from accord.consensus.families import LARGE, NEAR, PAYS, REFINED, ROUNDS, VOTERS, Family, Search, plan_search
 from accord.consensus.members import Candidate, MemberTraining
 from accord.models.base import Shape, memory_of
 from accord.models.consensus import Member, vote
@@ -34,7 +22,10 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
     """The best candidates of each family within a budget, and a record of what was tried.
     `recency`: whether to try histories that fade, where the log has times."""
     fades = recency and training.has_times and training.relevant is not None
-    shape = _shape(training)
+    shape = Shape.of(training.train)
+    shape = replace(shape, gpu=training.device.type == "cuda")
+    if training.relevant is not None:
+        shape = replace(shape, num_judged=len(training.relevant.users))
     in_order = fades and training.data.validation_is_later
     memory, labels = memory_of(training.device), training.num_labels
     plan = plan_search(shape, budget, has_times=fades, in_order=in_order, memory=memory, labels=labels)
@@ -52,12 +43,7 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
     if training.relevant is None and len(best) > 1:  # votes are equal then, and popularity is no personal taste
         best = [one for one in best if one.member.model != "popularity"]
     record = {"budget": budget, "tried": search.tried, "cost_seconds": round(search.seconds, 1)}
-    return best, {**record, "searched_seconds": round(search.done, 1)}
-
-
-def _shape(training: MemberTraining) -> Shape:
-    judged = None if training.relevant is None else len(training.relevant.users)
-    return replace(Shape.of(training.train), gpu=training.device.type == "cuda", num_judged=judged)
+    return best, record
 
 
 class _Search:
@@ -184,30 +170,6 @@ def shared(candidates: Sequence[Candidate], weights: Sequence[float]) -> list[fl
             result[number] /= 2
             result[number - 1] += result[number]
     return result
-
-
-def in_budget(training: MemberTraining, candidates: Sequence[Candidate], record: Mapping[str, Any]) -> list[Candidate]:
-    """The candidates with those votes that can be fitted again before the clock would end a search, by the cost model:
-    while they cannot, the smallest vote for its seconds goes. One that fades goes before the one it votes with."""
-    shape, result = _shape(training), list(candidates)
-    fits = 1 + training.has_times + training.data.is_split_at_a_moment  # on everything, and where times ask for more
-    left = max(FAR_OVER * record["budget"], LEAST) - record["searched_seconds"]
-    known = [(one, family_of(one.member)) for one in candidates]
-    if any(one.member.taught for one in candidates):
-        left -= fits * learning_seconds(shape, training.num_labels)
-        left -= sum(family.trial_seconds(shape, one.member) for one, family in known if family and one.member.taught)
-    seconds = [fits * family.fit_seconds(shape, one.member) if family else 0.0 for one, family in known]
-    while True:
-        voting = [number for number, one in enumerate(result) if one.member.weight]
-        if len(voting) == 1 or sum(seconds[number] for number in voting) <= left:
-            break
-        least = max(voting, key=lambda number: seconds[number] / (result[number].member.weight or 1))
-        training.notes.append(f"{result[least].member.label} gets no vote: its last fits would not keep the budget.")
-        result[least] = result[least].weighing(None)
-    if sum(one.member.weight is not None for one in candidates) == len(voting):
-        return result
-    total = sum(result[number].member.weight or 0 for number in voting)
-    return [one.weighing(one.member.weight and round(one.member.weight / total, 4)) for one in result]
 
 
 def _has_partner(candidates: Sequence[Candidate], number: int) -> bool:

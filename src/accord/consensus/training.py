@@ -13,7 +13,7 @@ import torch
 
 from accord.consensus.labels import clean_members, learn_labels
 from accord.consensus.members import Candidate, MemberTraining
-from accord.consensus.search import in_budget, search_members, shared, voters
+from accord.consensus.search import search_members, shared, voters
 from accord.consensus.votes import choose_weights, collect_votes, lasting_too
 from accord.data.interactions import Dataset
 from accord.errors import InputError
@@ -113,7 +113,7 @@ def _train_consensus(training: MemberTraining) -> Trained:
             _compact(candidate.method, data)
     candidates = _weighted(training, candidates)
     if search:
-        candidates = _best_or_voting(in_budget(training, _small(training, candidates), search))
+        candidates = _best_or_voting(_small(training, candidates))
     recipe, method = _consensus(training, candidates)
     return Trained(recipe, method, (), training.notes, candidates, search, seconds)
 
