@@ -77,7 +77,7 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "consensus": (
         ("consensus/labels.py", "consensus/members.py", "consensus/search.py", "consensus/training.py"),
         (
-            "consensus/test_labels.py", "consensus/test_members.py", "consensus/test_search.py",
+            "consensus/test_search.py", "consensus/test_labels.py", "consensus/test_members.py",
             "consensus/test_training.py",
         ),
     ),

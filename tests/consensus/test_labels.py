@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("few_penalties")
 
 def labelled(share):
     """Data whose noise is known, with labels for some of the interactions."""
-    data = simulate(users=250, items=120, interactions=6_000, seed=7).dataset
+    data = simulate(users=120, items=90, interactions=1_900, seed=2).dataset
     value = data.train.column("value").astype(float)
     label = np.where(np.random.default_rng(0).random(len(value)) < share, value, np.nan)
     train = Interactions.of(data.train.users, data.train.items, label=pa.array(label, from_pandas=True))
@@ -51,7 +51,7 @@ def test_families_vote_once_more_told_what_is_real():
 
 
 def test_members_learn_the_label_where_there_is_one():
-    data = labelled(0.2)
+    data = labelled(0.5)
     made = MemberTraining(data, plan_small("auto", "normal", (3,), data), CPU)
     learned, label = labels.learn_labels(made), made.train.columns["label"]
     known = ~np.isnan(label)
@@ -60,7 +60,7 @@ def test_members_learn_the_label_where_there_is_one():
 
 
 def test_labels_join_the_vote(tmp_path):
-    found = fit(labelled(0.2), options={"model.budget": 3, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
+    found = fit(labelled(0.5), options={"model.budget": 3, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
     taught = [member for member in found.run.members if member.taught]
     tried = {entry["model"] for entry in found.metrics["members"] if Member(**only_fields(entry)).taught}
     assert {"ease", "item-knn", "graph-filter", "ials", "quality"} <= tried <= {*labels.CLEANED, "quality"}
@@ -105,7 +105,7 @@ def test_one_label_in_a_hundred_is_worth_most_of_all_where_most_exposures_are_di
 
 
 def test_the_validation_counts_for_how_real_it_is():
-    data = labelled(0.2)
+    data = labelled(0.5)
     made = MemberTraining(data, plan_small("auto", "normal", (3,), data), CPU)
     assert made.relevant.gains is None
     made = MemberTraining(data, plan_small("auto", "normal", (3,), data), CPU)
@@ -137,7 +137,7 @@ def test_what_is_labelled_as_noise_judges_no_member():
 
 
 def test_labels_that_are_too_few_change_nothing_and_that_is_said():
-    few = labelled(0.003)
+    few = labelled(0.01)
     none = replace(few, train=Interactions.of(few.train.users, few.train.items))
     found, without = (fit(data, options={"model.budget": 0.3}, device="cpu") for data in (few, none))
     assert found.run.config == without.run.config

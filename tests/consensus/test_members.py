@@ -131,6 +131,12 @@ def test_a_trial_is_taken_up_by_a_search_of_the_same_log_that_resumes(tmp_path, 
     assert again.entry == first.entry
     assert again.member.epochs, "which it is trained for in the fits without validation"
     assert_same_weights(again.method.state_dict(), first.method.state_dict())
+    (kept,) = tmp_path.iterdir()
+    whole = kept.stat().st_size
+    MemberTraining(small_data(), run, CPU, folder=tmp_path, resume=True).drop(again)
+    assert kept.stat().st_size < whole / 2, "without weights"
+    assert found(small_data()).entry == first.entry
+    assert not trained, "what was dropped is known, too"
     found(replace(small_data(), train=small_data().train.slice(0, 500)))
     assert len(trained) == 1, "a log that has changed"
     found(small_data())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from accord.consensus import training
 from accord.errors import InputError
@@ -88,3 +89,13 @@ def test_members_that_know_order_or_fade_do_not_last(monkeypatch):
     fading = EASE | {"options": {"model.recency": 3}}
     fit(log, "consensus", options={"model.members": [EASE, fading, {"model": "slist"}, POPULAR]}, device="cpu")
     assert asked[0] == [True, False, False, False], "and popularity is no taste"
+
+
+def test_of_a_model_whose_weights_are_too_much_for_a_folder_the_largest_stay_in_half_of_what_it_may_take(monkeypatch):
+    whole = fit(small_data(), "ease", device="cpu", refit=False)
+    monkeypatch.setattr(training, "most_bytes", lambda _: 4_000)
+    some = fit(small_data(), "ease", device="cpu", refit=False)
+    weight, values = whole.method.state_dict()["target.weight"], some.method.state_dict()["target.values"]
+    assert 4 * len(values) == 4_000 / 2
+    largest = weight.abs().flatten().topk(len(values)).values
+    torch.testing.assert_close(values.abs().sort(descending=True).values, largest, rtol=1e-3, atol=0)
