@@ -83,6 +83,7 @@ def test_labels_of_pairs_outside_the_log_join_the_vote():
     found = fit(log, labels=labels, budget=0.2, device="cpu", refit=False)
     assert any("labels tell real from noise" in note for note in found.metrics["notes"])
     assert any(member.taught for member in found.run.members)
+    assert found.metrics["seconds"]["labels"] > 0
 
 
 def test_one_label_in_a_hundred_is_worth_most_of_all_where_most_exposures_are_disliked():
@@ -110,6 +111,7 @@ def test_the_validation_counts_for_how_real_it_is():
     assert made.relevant.gains is None
     made = MemberTraining(data, plan_small("auto", "normal", (3,), data), CPU)
     labels.learn_labels(made)
+    assert "labels tell real from noise with an AUC of" in made.notes[-1]
     value = data.csr(data.valid, columns=("value",)).columns["value"][
         data.csr(data.valid).contains(made.relevant.pairs.users, made.relevant.pairs.items)
     ]

@@ -140,7 +140,9 @@ def test_the_plan_is_told_of_times_order_and_labels(recency, monkeypatch):
 
     def planned(shape, budget, **given):
         told.update(given, judged=shape.num_judged)
-        return plan_search(shape, budget, FAMILIES[:1], **given)
+        plan = plan_search(shape, budget, FAMILIES[:1], **given)
+        told["seconds"] = plan.seconds
+        return plan
 
     monkeypatch.setattr(search, "plan_search", planned)
     training = MemberTraining(walk(), plan_small("auto", "none", (1,), walk()), CPU)
@@ -148,7 +150,7 @@ def test_the_plan_is_told_of_times_order_and_labels(recency, monkeypatch):
     _, record = search.search_members(training, 2, recency)
     assert (told["has_times"], told["in_order"], told["labels"]) == (recency, recency, 70)
     assert told["judged"] == len(training.relevant.users)
-    assert record["cost_seconds"] > 0.2, "the labels too"
+    assert record["cost_seconds"] == pytest.approx(told["seconds"], abs=0.05)
 
 
 def test_it_says_what_it_tries_and_the_best_so_far(monkeypatch):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from accord.consensus import training
+from accord.consensus import search, training
+from accord.consensus.families import FAMILIES, plan_search
+from accord.data.load import load
 from accord.errors import InputError
 from accord.fitting import fit
 from accord.training import stack
@@ -99,3 +104,19 @@ def test_of_a_model_whose_weights_are_too_much_for_a_folder_the_largest_stay_in_
     assert 4 * len(values) == 4_000 / 2
     largest = weight.abs().flatten().topk(len(values)).values
     torch.testing.assert_close(values.abs().sort(descending=True).values, largest, rtol=1e-3, atol=0)
+
+
+def test_what_a_run_may_take_follows_from_its_log(monkeypatch):
+    small, large = small_data(), load("demo")
+    assert training.most_bytes(small) == 2**25, "no vote of a small log is dropped"
+    monkeypatch.setattr(training, "SMALL", 2**19)
+    assert 15 * 10 * 40_000 < training.most_bytes(large) < 20 * 11 * 40_000
+    many = replace(large, train=large.train, valid=range(10**8))
+    assert training.most_bytes(many) < 2e8
+
+
+def test_one_member_stays_however_little_a_folder_may_take(monkeypatch):
+    monkeypatch.setattr(search, "plan_search", partial(plan_search, families=FAMILIES[1:2]))
+    monkeypatch.setattr(training, "most_bytes", lambda _: 10)
+    made = fit(small_data(), options={"model.budget": 0.5}, device="cpu", refit=False)
+    assert [member.model for member in made.run.members] == ["ease"]

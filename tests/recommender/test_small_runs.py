@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -109,15 +108,6 @@ def test_what_votes_in_auto_fits_into_a_run_folder(monkeypatch, tmp_path):
         sizes[most] = (tmp_path / str(most) / "refit.safetensors").stat().st_size
         assert accord.Recommender.load(tmp_path / str(most)).recommend(None, 3).equals(made.recommend(None, 3))
     assert sizes[60_000] < 75_000 < sizes[10**9]
-
-
-def test_what_a_run_may_take_follows_from_its_log(monkeypatch):
-    small, large = coats(), accord.load("demo")
-    assert training.most_bytes(small) == 2**25, "no vote of a small log is dropped"
-    monkeypatch.setattr(training, "SMALL", 2**19)
-    assert 15 * 10 * 40_000 < training.most_bytes(large) < 20 * 11 * 40_000
-    many = replace(large, train=large.train, valid=range(10**8))
-    assert training.most_bytes(many) < 2e8
 
 
 def test_weights_beyond_what_may_be_stored_are_the_smallest(log):
