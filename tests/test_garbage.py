@@ -73,6 +73,12 @@ def rows_of_log(times: bool, pushed: bool = False) -> pd.DataFrame:
     return rows.reset_index(drop=True)
 
 
+def in_test_of(rows: pd.DataFrame) -> np.ndarray:
+    held_out = accord.load(rows.drop(columns="event")).test
+    pairs = set(zip(held_out.users.to_pylist(), held_out.items.to_pylist(), strict=True))
+    return np.array([pair in pairs for pair in zip(rows["user"], rows["item"], strict=True)])
+
+
 def with_garbage(rows: pd.DataFrame, in_test: np.ndarray) -> pd.DataFrame:
     """The rows, with other items, values and events where they are in the test; times stay, and the order of pairs,
     by which a split at random deals them out."""
@@ -139,9 +145,7 @@ def choices(path: Path) -> Any:
 def test_a_test_of_garbage_changes_no_choice(command, labels, clean, times, monkeypatch, capsys, tmp_path):
     is_pushed = (command, labels, clean) == (TRAIN, "rule", True)
     rows = rows_of_log(times, is_pushed)
-    held_out = accord.load(rows.drop(columns="event")).test
-    pairs = set(zip(held_out.users.to_pylist(), held_out.items.to_pylist(), strict=True))
-    in_test = np.array([pair in pairs for pair in zip(rows["user"], rows["item"], strict=True)])
+    in_test = in_test_of(rows)
     chosen, measured = [], []
     for name, log in (("log", rows), ("garbage", with_garbage(rows, in_test))):
         write(tmp_path / name, log)
@@ -158,19 +162,27 @@ def test_a_test_of_garbage_changes_no_choice(command, labels, clean, times, monk
     assert measured[0] != measured[1], "the test is garbage"
 
 
-@pytest.mark.parametrize("labels", ["file", "rule"])
-def test_weights_of_split_data_follow_from_its_training_interactions(labels, monkeypatch, capsys, tmp_path):
-    rows = rows_of_log(times=False)
+@pytest.mark.parametrize(("labels", "times"), [("file", True), ("rule", False), ("none", False)])
+def test_weights_of_split_data_follow_from_its_training_interactions(labels, times, monkeypatch, capsys, tmp_path):
+    rows = rows_of_log(times)
     parts = np.random.default_rng(3).permutation(len(rows)) % 10
     written = []
     for name, log in (("log", rows), ("garbage", with_garbage(rows, parts == 9))):
         write(tmp_path / name, log)
         monkeypatch.chdir(tmp_path / name)
         for part, held in (("train.rating", parts < 8), ("valid.rating", parts == 8), ("test.negative", parts == 9)):
-            log[held][["user", "item", "value"]].to_csv(f"log.{part}", sep="\t", header=False, index=False)
+            log[held].drop(columns="event").to_csv(f"log.{part}", sep="\t", header=False, index=False)
         code, _, err = run(monkeypatch, capsys, "weights", ".", *LABELS[labels], "-o", "weights.csv")
         assert code == 0, err
-        assert "labels tell real from noise" in err
+        assert ("labels tell real from noise" in err) == (labels != "none")
         written.append(Path("weights.csv").read_text())
     assert written[0] == written[1]
     assert written[0].count("\n") == (parts < 8).sum() + 1
+
+
+def test_weights_by_events_of_what_was_split_follow_from_its_training_interactions():
+    rows = rows_of_log(times=True, pushed=True)
+    logs = rows, with_garbage(rows, in_test_of(rows))
+    found = [accord.posterior(accord.load(log, events=LABELS["events"][1])) for log in logs]
+    assert found[0].used
+    assert found[0].table.equals(found[1].table)

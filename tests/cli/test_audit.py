@@ -108,8 +108,13 @@ def test_an_interrupted_audit_goes_on(quick, monkeypatch, capsys):
     assert code == 130  # all anew, until it is interrupted again
     assert (quick / "a" / "summary.json").read_bytes() == before  # the old one is whole until the new one is
     trained.clear()
+    (quick / "harm.py").write_text("import pathlib\npathlib.Path('harmed').mkdir()\n")
+    finished = quick / "a" / "unfinished" / "verdict.jsonl"
+    line = json.loads(finished.read_text().splitlines()[0]) | {"model": "harm:Harm"}
+    finished.write_text(json.dumps(line) + "\n" + finished.read_text())
     code, _, err = run(monkeypatch, capsys, *words, "--resume")
     assert code == 0, err
+    assert not (quick / "harmed").exists(), "what a file names is not imported"
     assert len(trained) == 2
     assert (quick / "a" / "summary.json").stat().st_mtime_ns > written
     assert not (quick / "a" / "unfinished").exists()

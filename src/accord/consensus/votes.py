@@ -55,7 +55,7 @@ def collect_votes(members: Sequence[Score], ranker: Ranker, relevant: Relevant) 
     seen_ptr, seen_items, keys = (torch.from_numpy(part).to(place) for part in tables)
     gains = None if relevant.gains is None else torch.from_numpy(relevant.gains).to(place)
     for block in ranker.blocks(relevant.users):
-        users = torch.from_numpy(block).to(place)
+        users = seen_ptr.new_tensor(block)
         owner, items, _ = entries_of(seen_ptr, seen_items, users)
         with torch.inference_mode():
             scores = torch.stack([member(users) for member in members])  # [M, B, I]

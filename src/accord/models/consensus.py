@@ -146,7 +146,7 @@ class Consensus(Model):
             scores: Tensor | None = (
                 member.target.scores_of(history)  # type: ignore[union-attr,operator]
                 if user is None
-                else member.score_all(torch.tensor([user], device=history.device))  # type: ignore[operator]
+                else member.score_all(history.new_tensor([user]))  # type: ignore[operator]
             )
             added = None if weighed else member.target.contributions(history, items, user)  # type: ignore[union-attr,operator]
             if added is None or scores is None:
