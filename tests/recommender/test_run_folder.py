@@ -17,11 +17,12 @@ from accord.data.interactions import IdMap, Interactions
 from accord.errors import InputError
 from accord.fitting import fit
 from accord.io.tensors import read_tensors, write_tensors
+from accord.models import LEARNED
 from accord.recommender import run_folder
 from accord.recommender.recommender import Recommender
 from accord.recommender.run_folder import read_evaluation, read_outside, read_seen, write_seen
 from accord.training.run import RunSpec
-from helpers import small_data
+from helpers import make_model, small_data, timed_csr
 
 
 @pytest.fixture
@@ -220,6 +221,20 @@ def test_a_config_of_a_far_larger_model_is_refused_before_it_is_built(copied, mo
     content["model_options"]["dim"] = 2**14
     path.write_text(json.dumps(content))
     refused(copied, f"{copied / 'model.safetensors'} is of another model than config.json says; train again.")
+
+
+@pytest.mark.parametrize("users", [3, 900])
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        *((model.name, {}) for model in LEARNED),
+        ("cdae", {"user_vectors": False, "item_bias": True, "scores": "cosine"}),
+    ],
+)
+def test_no_model_is_taken_for_another_by_the_shape_of_its_log(model, options, users):
+    made = make_model(model, timed_csr(users, 30, 0.3), (1, 2), dim=4, **options)
+    least = type(made).least_numbers({"dim": 4, **options}, 2, users, 30)
+    assert least <= sum(tensor.numel() for tensor in made.state_dict().values())
 
 
 def test_a_log_may_be_missing_but_not_damaged(copied):

@@ -188,7 +188,7 @@ def update(
     opening: o.Opening,
 ) -> None:
     """Give a run new interactions without a search: solved models and the members of a consensus are fitted again on
-    everything, CDAE and LightGCN take longer histories."""
+    everything, CDAE, LightGCN and SASRec take longer histories."""
     if (out is None) != in_place:
         raise InputError("say where the updated run goes: give --out DIR, or --in-place.")
     folder = run if out is None else o.run_folder(out, out, resume=False, overwrite=overwrite)

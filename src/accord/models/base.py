@@ -99,6 +99,7 @@ class Model(nn.Module):
     own_scale: ClassVar[bool] = False  # whether a vote takes its scores as they are, not standardised within a user
     logits: ClassVar[bool] = True  # whether scores are logits, which probabilities can be made of
     reads_history: ClassVar[bool] = False  # whether a learned one scores users from their pairs, who may be new then
+    user_vectors: ClassVar[bool] = True  # whether a learned one has them
     batching: ClassVar[Literal["pairs", "users"]] = "pairs"
     user_block: int | None = None  # score at most so many users at once
     most_items: ClassVar[float] = float("inf")  # that it can be fitted on
@@ -133,7 +134,8 @@ class Model(nn.Module):
     @classmethod
     def least_numbers(cls, options: Mapping[str, Any], runs: int, num_users: int, num_items: int) -> int:
         """No more numbers than a run folder of these options holds: it is compared before the model is built."""
-        return num_items if cls.solved else runs * (num_users + num_items) * options.get("dim", 1)
+        users = num_users * options.get("user_vectors", cls.user_vectors)
+        return num_items if cls.solved else runs * (users + num_items) * options.get("dim", 1)
 
     def make_room(self, tensors: Mapping[str, Tensor]) -> None:
         """Get ready to load `tensors` where the length of a buffer is known from them alone; ValueError if they cannot

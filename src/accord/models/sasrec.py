@@ -88,6 +88,7 @@ class SASRec(Model):
     summary = "self-attention over a user's last items: knows their order, and needs no user vector"
     batching = "users"
     reads_history = True
+    user_vectors = False
 
     class Config(BaseConfig):
         dim: int = Field(64, ge=1, le=MOST_WIDE, description="width of the vectors of items")

@@ -296,7 +296,7 @@ class Recommender(Answers):
 
         `new`: a file, frame or `Interactions`; `columns`: which of its columns are what. `items`: titles of new items.
         A solved model or a consensus is fitted again on the whole log and the new interactions: what a fit on all of
-        them gives. CDAE and LightGCN take the longer histories of users, known and new, but no new items. Other learned
+        them gives. CDAE, LightGCN and SASRec take longer histories, also of new users, but no new items. Other learned
         models need a training. `without_learned`: a consensus goes on without the votes of its learned members, which
         take longest. What `metrics` has of accuracy is of before.
         """
