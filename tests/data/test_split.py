@@ -300,6 +300,10 @@ def test_notes_say_what_was_split_how() -> None:
     at_once = Interactions.of(timeless.users, timeless.items, time=np.full(len(data), 1_600_000_000))
     assert split(at_once).notes[0] == "split random (all times are the same)."
     assert as_sets(split(at_once)) == as_sets(split(at_once, "random"))
+    assert "all times are the same: what comes last is drawn at random." in split(at_once, "chronological").notes
+    assert split(at_once, "global-time", (1, 0, 0)).notes[-1].endswith("nothing is evaluated.")
+    with pytest.raises(InputError, match=r"^data: all times are the same, so that no moment parts them; use split='ra"):
+        split(at_once, "global-time")
     assert split(data, "random", (0.8, 0, 0.2)).notes == ("the split has no validation: training cannot stop early.",)
     assert split(data, "random", (0.8, 0.2, 0)).notes == ("the split has no test: nothing is evaluated.",)
     nothing = ("the split has no validation and no test: nothing is evaluated.",)

@@ -128,6 +128,24 @@ def test_places_in_the_list_of_kinds_are_kept_by_stores() -> None:
     assert len(set(map(str, module.KINDS))) == len(module.KINDS)
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("2020-09-15T20:36:08", "2020-09-15T20:36:09", "1600202168"),
+        ("1600202168", "1600202169.5", "2020-09-15"),
+        ("2020-09-15", "2020-09-16", "15/09/2020"),
+        ("2020-09-15T20:36:08", "2020-09-16T20:36:08", "2020-09-15T20:36:08Z"),
+    ],
+)
+def test_times_of_mixed_kinds_are_said_to_be(cells: tuple[str, ...]) -> None:
+    said = rf"has '{cells[2]}' in row 3, which is a time of another kind than those before it; correct it"
+    with pytest.raises(InputError, match=said):
+        times("log", "ts", pa.array(cells))
+    kinds = times("log", "ts", pa.array(cells[:2]))[1]
+    with pytest.raises(InputError, match=said):
+        times("log", "ts", pa.array(cells[2:]), start=2, kinds=kinds)
+
+
 @pytest.mark.parametrize("typed", [True, False])
 def test_seconds_and_milliseconds_in_one_column(typed: bool, tmp_path: Path) -> None:
     seconds = 1_600_000_000 + 3_600 * np.random.default_rng(0).permutation(100)

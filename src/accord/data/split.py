@@ -25,6 +25,7 @@ from accord.errors import Argument, ColumnArgument, InputError, shown, unknown
 KINDS = ("auto", "random", "chronological", "leave-last-out", "global-time")
 DATES = 631_152_000, 4_102_444_800  # seconds since 1970 of 1990 and 2100: what lies between is taken for a date
 ENOUGH = 0.5  # of the interactions after a moment are of users with some before: the rest can judge no recommender
+USE_RANDOM = Argument("split", "random")
 FEW = 10  # interactions of which no split leaves anything for each part
 TRAIN, VALID, TEST = 0, 1, 2
 Parts = npt.NDArray[np.int8]  # the part of each row
@@ -58,10 +59,13 @@ def split(
         kind, why = _usual(rows, ratios)
         notes = [*notes, f"split {kind} ({why})."]
     if kind != "random" and not interactions.has_time:
-        use_random = Argument("split", "random")
         raise InputError(
-            f"{name}: split {kind} needs a time column; give ", ColumnArgument("time"), " or use ", use_random, "."
+            f"{name}: split {kind} needs a time column; give ", ColumnArgument("time"), " or use ", USE_RANDOM, "."
         )
+    if kind != "random" and len(rows) and rows.column("time").min() == rows.column("time").max():
+        if kind.startswith("global-time") and ratios[0] < 1:
+            raise InputError(f"{name}: all times are the same, so that no moment parts them; use ", USE_RANDOM, ".")
+        notes = [*notes, "all times are the same: what comes last is drawn at random."]
     train, valid, test = parts = (cut or _cut)(rows, kind, ratios, seed)
     for label, piece, share in zip(("train", "valid", "test"), parts, ratios, strict=True):
         if not len(piece) and (share or kind == "leave-last-out"):
@@ -128,9 +132,8 @@ def _empty(name: str, kind: str, label: str, rows: int) -> InputError:
         return InputError(f"{few}; give more data, or ", everything, " to train on everything and evaluate nothing.")
     if kind.startswith("global-time"):
         return InputError(f"{few}; give another moment or other ", Argument("ratios"), ".")
-    by_random = Argument("split", "random")
     return InputError(
-        f"{few}: users have too few interactions each; use ", by_random, " or global-time, or other ratios."
+        f"{few}: users have too few interactions each; use ", USE_RANDOM, " or global-time, or other ratios."
     )
 
 

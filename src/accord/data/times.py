@@ -67,6 +67,8 @@ def times(
                 return _checked(_as_times(parsed), error), _left(kind)
         wrong = max(_first_bad(column, kind) for kind in kinds)
     why = ", which is neither a number nor a date like 2021-12-31 23:59:59"
+    if is_text and any(_parsed(column[wrong : wrong + 1], kind) is not None for kind in KINDS):
+        why = ", which is a time of another kind than those before it"
     raise error(wrong, f"has {cell(column[wrong])}", why)
 
 
