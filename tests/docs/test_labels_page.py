@@ -46,6 +46,6 @@ def test_what_labels_are_worth_is_that_of_the_raw_results():
     for log in dict.fromkeys(line["log"] for line in lines):
         (without,) = (line["ndcg@20"] for line in lines if line["log"] == log and not line["share"])
         drawn = [line["ndcg@20"] for line in lines if line["log"] == log and line["share"] == 0.05]
-        assert len(drawn) == 10
+        assert len(drawn) == (2 if log.startswith("MovieLens-1M") else 10)
         table.append(f"| {log} | {without:.4f} | {fmean(drawn):.4f} ± {stdev(drawn):.4f} |")
     assert "\n".join(table) in PAGE.read_text("utf-8")
