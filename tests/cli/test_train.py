@@ -273,6 +273,7 @@ def test_a_split_at_a_moment_shows_the_figures_by_user_too(clicks, monkeypatch, 
     code, _, err = run(monkeypatch, capsys, *words, "--out", "one")
     assert code == 0
     assert "By the last interactions of each user instead" in err
+    assert "on train alone: recall@10 " in err, "the figures of the table"
     metrics = json.loads((clicks / "one" / "metrics.json").read_text())
     code, _, err = run(monkeypatch, capsys, *words[:-4], "--clean", "rating>=2", "--out", "other")
     assert code == 0

@@ -86,7 +86,7 @@ def metrics_table(metrics: dict[str, Any], every: bool = False, ks: Sequence[int
     print_table(columns, rows)
     if "before_validation" in metrics:
         before = metrics["before_validation"]["mean"]
-        values = ", ".join(f"{name} {value:.4f}" for name, value in before.items() if name.startswith("ndcg"))
+        values = ", ".join(f"{name} {before[name]:.4f}" for name in _shown_first(before, ks))
         say(f"Evaluated after a fit on train and validation, which precede the test in time; on train alone: {values}")
     if "by_user" in metrics:
         names = _shown_first(metrics["mean"], ks)

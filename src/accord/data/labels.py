@@ -84,10 +84,13 @@ def with_labels(
     if unknown:
         notes.append(f"{what}: {unknown:,} are of users or items that the log does not have, and were left out.")
     if (label > 0.5).all():
-        notes.append(
-            f"{what}: none says noise. What is real is learned by comparison with interactions without a label, and "
-            "how many of these are real remains unknown."
+        follows = (
+            "What is real is learned by comparison with interactions without a label, and how many of these are real "
+            "remains unknown."
         )
+        if parts and not parts["train"].table["label"].null_count:
+            follows = "Every interaction has one, so that nothing can be learned from them."
+        notes.append(f"{what}: none says noise. {follows}")
     if conflicts:
         notes.append(f"{conflicts:,} pairs have labels that contradict each other; each has their mean.")
     return _clean_test(replace(dataset, **parts, notes=(*dataset.notes, *notes)))
@@ -301,7 +304,9 @@ def look_like_labels(train: Interactions, source: Any) -> list[str]:
         likes = [one for one in open_source(source).names if col.simplified(one) in LIKE_NAMES.split()]
         if likes and likes[0] != name:
             give = Argument("labels", likes[0])
-            return [Note(f"column '{likes[0]}' looks like a label; if it is one, give ", give, ".")]
+            rule = Argument("labels", f"{likes[0]}>0; {likes[0]}<0")
+            seems = f"column '{likes[0]}' looks like a label; if it is one, give "
+            return [Note(seems, give, ", or ", rule, " where it has numbers below 0.")]
     return []
 
 
@@ -323,7 +328,6 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "real": int((label == 1).sum()),
         "noise": int((label == 0).sum()),
         "between": int((has_label & (label > 0) & (label < 1)).sum()),
-        "only_real": bool((label[has_label] > 0.5).all()),
         "users": len(np.unique(users[has_label])),
         "items": len(np.unique(items[has_label])),
         "of_users": int((train.counts > 0).sum()),
@@ -342,16 +346,9 @@ def described(counts: Mapping[str, Any]) -> list[str]:
     if "labels" not in counts:
         return outside
     between = f", {counts['between']:,} between" if counts["between"] else ""
-    sentences = [
+    return [
         f"{counts['labels']:,} of {counts['interactions']:,} training interactions have a label: {counts['real']:,} "
         f"real, {counts['noise']:,} noise{between}; they are of {counts['users']:,} of {counts['of_users']:,} users "
-        f"and {counts['items']:,} of {counts['of_items']:,} items."
+        f"and {counts['items']:,} of {counts['of_items']:,} items.",
+        *outside,
     ]
-    if counts["only_real"]:
-        sentences.append(
-            "no label says noise: which interactions are real is learned by comparison with those without a label, and "
-            "how many of these are real remains unknown."
-            if counts["labels"] < counts["interactions"]
-            else "no label says noise, and every interaction has one, so that nothing can be learned from them."
-        )
-    return [*sentences, *outside]
