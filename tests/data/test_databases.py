@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -88,6 +89,7 @@ def test_a_query_that_fails(uri: str, sql: str) -> None:
     with pytest.raises(InputError, match="; correct the query, the address or the rights") as caught:
         read_table(Query.of(uri, sql))
     assert "\n" not in str(caught.value)
+    assert not re.search(r"[A-Z]+_[A-Z]+|\[\w+\]", str(caught.value)), "no code of the driver"
 
 
 def test_a_query_of_columns_named_alike(uri: str, tmp_path: Path) -> None:
@@ -422,6 +424,13 @@ def test_a_password_with_signs_of_an_address(password: str) -> None:
     with pytest.raises(InputError, match=r"write @ / : \? & in a password as %40 %2F.* PGPASSWORD") as caught:
         database_of(f"postgresql://ann:{password}@host/shop")
     assert "ss" not in str(caught.value).replace("address", "").replace("password", "")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_file_in_a_folder_that_is_not_there(kind: str, tmp_path: Path) -> None:
+    target = Target.of(f"{kind}:///{tmp_path}/none/shop.db", "lists")
+    with pytest.raises(InputError, match=r"there is no folder .*/none; make it, or correct the path\.$"):
+        target.write(LISTS.schema, iter(LISTS.to_batches()))
 
 
 def test_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

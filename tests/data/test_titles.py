@@ -55,6 +55,14 @@ def test_parquet_and_frames_with_columns_of_any_type(clicks, tmp_path):
         assert info.column("tags")[1].as_py() == ["a"]
 
 
+def test_ids_may_be_called_as_in_the_log(tmp_path):
+    log = write(tmp_path, "clicks.csv", CLICKS.replace("item", "code", 1))
+    films = write(tmp_path, "films.csv", "product,code,title\nx,3,Heat\ny,0,Alien\n")
+    data = load(log, columns={"item": "code"}, items=films)
+    assert data.item_info.column("title").to_pylist()[:4] == ["Alien", None, None, "Heat"]
+    assert data.item_info.column("product").to_pylist()[:4] == ["y", None, None, "x"]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -63,7 +71,7 @@ def test_parquet_and_frames_with_columns_of_any_type(clicks, tmp_path):
             r"must have one column of item ids \('id'\), at most one 'title', and any others",
         ),
         ("title,year\nAlien,1990\n", r"must have one column of item ids"),
-        ("id,item,title\n1,1,Alien\n", r"must have one column of item ids"),
+        ("id,itemId,title\n1,1,Alien\n", r"must have one column of item ids"),
         ("id,title,title\n1,Alien,Alien\n", r"2 columns are named .title."),
         ("id,title\n1,Alien\n1,Aliens\n", r"1 rows repeat an item id; keep one row for each item\.$"),
         ("id,title\nx,Alien\n", r"none of its 1 ids is an item of the data; is it the right file\?$"),

@@ -136,7 +136,7 @@ def judge(
     from accord.posteriors.judge import judge as ask
 
     dataset = load_whole(log.source(data), columns=log.columns, **labelling.settings)
-    dataset = dataset if items is None else with_items(dataset, items)
+    dataset = dataset if items is None else with_items(dataset, items, log.columns)
     say_notes(dataset.notes)
     result = ask(dataset, judge, judgements, seconds)
     printed.put(result.table)

@@ -25,6 +25,7 @@ LONGEST_REASON = 300
 ALREADY_EXISTS = 4  # the status that ADBC's drivers give for SQLSTATE 42P07 and what SQLite has for it
 QUERY = Argument("query", "select user_id, item_id from …")
 ADDRESS = re.compile(r"(\w+://)(?:([^/@:?]*)(?::([^/@?]*))?@)?([^/?]*)(?:/([^?]*))?(?:\?(.*))?", re.DOTALL)
+STATUS = re.compile(r"^[A-Z_]+: (\[\w+\] )?")  # a driver's word for the kind of an error, before the database's own
 TABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 
 
@@ -155,7 +156,7 @@ def _driver_errors(
             raise
         if exists is not None and getattr(error, "status_code", None) == ALREADY_EXISTS:
             raise exists from None
-        reason = re.split(r"LINE \d+:|[Qq]uery was:|\nquery:", str(error))[0]
+        reason = re.split(r"LINE \d+:|[Qq]uery was:|\nquery:", STATUS.sub("", str(error)))[0]
         for secret in _secrets(database):
             reason = reason.replace(secret, "…")
         raise InputError(f"{database.label}: {short_reason(Exception(reason))}; {fix}.") from None
@@ -176,6 +177,8 @@ def _connected(database: Database, for_reading: bool) -> Iterator[Any]:
     """A connection that is closed at the end. What was not committed is not written."""
     if database.kind != "postgresql" and for_reading and not Path(database.uri).is_file():
         raise InputError(f"{database.label}: there is no such file; check the path.")
+    if database.kind != "postgresql" and not (folder := Path(database.uri).parent).is_dir():
+        raise InputError(f"{database.label}: there is no folder {folder}; make it, or correct the path.")
     with _driver_errors(database, "correct the address or the rights"):
         connection = _connection(database, for_reading)
     try:

@@ -73,7 +73,7 @@ def load(
         )
     dataset = _load(source, _Splitting(columns, split, ratios, rule, seed, read_for_labels, session_gap), name)
     dataset = labelling.labelled(dataset, source, table_of(source), labels, events, columns)
-    return dataset if items is None else titles.with_items(dataset, items)
+    return dataset if items is None else titles.with_items(dataset, items, columns)
 
 
 def load_whole(

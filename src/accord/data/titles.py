@@ -13,15 +13,17 @@ import pyarrow.compute as pc
 
 from accord.data import columns as col
 from accord.data import read
+from accord.data.columns import Columns
 from accord.data.interactions import Dataset
 from accord.errors import InputError
 
 OUR_COLUMNS = ("item", "train_count")  # of a run folder's items.parquet
 
 
-def with_items(dataset: Dataset, source: Any) -> Dataset:
-    """The dataset with titles and everything else that the file or frame says about its items."""
-    ids, info, label = read_items(source)
+def with_items(dataset: Dataset, source: Any, columns: Columns | None = None) -> Dataset:
+    """The dataset with titles and everything else that the file or frame says about its items. `columns`: those named
+    for the log; the ids of items may be in a column called alike."""
+    ids, info, label = read_items(source, None if columns is None else columns.item)
     rows = dataset.items.rows(ids)
     present = rows >= 0
     if not present.any():
@@ -37,11 +39,11 @@ def with_items(dataset: Dataset, source: Any) -> Dataset:
     return replace(dataset, item_info=aligned, notes=(*dataset.notes, note))
 
 
-def read_items(source: Any) -> tuple[pa.ChunkedArray, pa.Table, str]:
+def read_items(source: Any, column: str | None = None) -> tuple[pa.ChunkedArray, pa.Table, str]:
     """The ids of an items file or frame, its other columns with `title` as the first, and what to call it."""
     label = str(source) if isinstance(source, str | Path) else f"the {type(source).__name__} of items"
     table, from_text = read.read_all_columns(source)
-    id_name, title_name = _columns(label, table.column_names)
+    id_name, title_name = _columns(label, table.column_names, column)
     ids = col.ids(label, "item", id_name, col.decoded(table.column(id_name)), from_text)
     if ids.null_count:
         raise col.no_id(label, "item", id_name, ids.null_count, pc.index(pc.is_null(ids), True).as_py())
@@ -59,14 +61,16 @@ def read_items(source: Any) -> tuple[pa.ChunkedArray, pa.Table, str]:
     return ids, pa.table(columns), label
 
 
-def _columns(label: str, names: Sequence[str]) -> tuple[str, str | None]:
-    ids = [name for name in names if col.simplified(name) == "id" or col.is_usual("item", name)]
+def _columns(label: str, names: Sequence[str], column: str | None) -> tuple[str, str | None]:
+    ids = [name for name in names if name == column]
+    ids = ids or [name for name in names if col.simplified(name) == "id" or col.is_usual("item", name)]
     others = {name: col.simplified(name) for name in names if name not in ids}
     titles = [name for name, simplified in others.items() if simplified == "title"]
     titles = titles or [name for name, simplified in others.items() if simplified.endswith(("title", "name"))]
     if len(ids) != 1 or len(titles) > 1 or not others:
         has = col.quoted(names)
         raise InputError(
-            f"{label} must have one column of item ids ('id'), at most one 'title', and any others; it has {has}."
+            f"{label} must have one column of item ids ('id'), at most one 'title', and any others; it has {has}: "
+            "rename its columns."
         )
     return ids[0], titles[0] if titles else None

@@ -72,21 +72,26 @@ def _open_zip(path: Path, name: str) -> Iterator[Any]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
-    """The table of this name in an archive, or the only one; what a Mac adds does not count."""
+    """The table of this name in an archive, with or without its folder, or the only one; what a Mac adds does not
+    count."""
     members = [
         one
         for one in archive.infolist()
         if not one.is_dir() and not one.filename.startswith("__MACOSX/") and not Path(one.filename).name.startswith(".")
     ]
     names = [one.filename for one in members]
-    members = [one for one in members if name in ("", one.filename)]
-    if len(members) != 1:
+    chosen = [one for one in members if name in ("", one.filename)]
+    chosen = chosen or [one for one in members if name == Path(one.filename).name]
+    if len(chosen) != 1:
         listing = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
-        held = f"{len(names)} files ({listing}); give one of them, as {path}:{names[0]}" if names else "no file"
-        raise InputError(f"{path} holds {held}, or unpack it.")
-    if members[0].filename.lower().endswith(NOT_IN_ZIP) or _codec(Path(members[0].filename)) is not None:
-        raise InputError(f"{path} holds {shown(members[0].filename)}, which is not read from an archive: unpack it.")
-    return members[0]
+        files = "1 file" if len(names) == 1 else f"{len(names)} files"
+        held = f"{files} ({listing}); give one of them, as {path}:{names[0]}" if names else "no file"
+        named = f"no file {shown(name)} but " if name and names else ""
+        raise InputError(f"{path} holds {named}{held}, or unpack it.")
+    (member,) = chosen
+    if member.filename.lower().endswith(NOT_IN_ZIP) or _codec(Path(member.filename)) is not None:
+        raise InputError(f"{path} holds {shown(member.filename)}, which is not read from an archive: unpack it.")
+    return member
 
 
 class _Decompressed(io.RawIOBase):
