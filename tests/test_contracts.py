@@ -13,15 +13,14 @@ from accord.config import with_declared
 from accord.errors import InputError
 from accord.fitting import fit
 from accord.methods import METHODS
-from accord.models import MODELS, OF_MEMBERS
+from accord.models import MODELS
+from accord.models.consensus import Consensus
 from accord.recommender.recommender import Recommender
 from contracts import Biased, MethodContract, ModelContract, Smoothed, TwoTower
 from helpers import small_data
 
 EVERY_MODEL, EVERY_METHOD = with_declared("model", MODELS), with_declared("method", METHODS)
-ALONE = [
-    name for name, model in EVERY_MODEL.items() if model not in OF_MEMBERS
-]  # the others: tests/models/test_consensus.py
+ALONE = [name for name, model in EVERY_MODEL.items() if model is not Consensus]  # which has tests of its own
 ALL_MODELS = [*ALONE, TwoTower, Biased]
 LEARNED = [*(name for name in ALONE if not EVERY_MODEL[name].solved), TwoTower, Biased]
 ALL_METHODS = [*EVERY_METHOD, Smoothed]

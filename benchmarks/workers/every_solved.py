@@ -9,7 +9,7 @@ from pairs import dataset
 from turns import TOP, clocks, work
 
 from accord.evaluation.ranking import Ranker
-from accord.models import MODELS, OF_MEMBERS
+from accord.models import SOLVED
 from accord.training.plan import plan
 from accord.training.stack import train_stack
 
@@ -34,7 +34,7 @@ def train(pairs, case, turns):
         return [after[1] - before[1] for before, after in pairwise(times)]
 
     turns.wait({})
-    solved = [name for name, kind in MODELS.items() if kind.solved and kind not in OF_MEMBERS]
+    solved = [kind.name for kind in SOLVED]
     found = {name: [once(name), once(name)] for name in solved}
     cpu = {name: {"fit": min(a[0], b[0]), "rank": min(a[1], b[1])} for name, (a, b) in found.items()}
     turns.answer(cpu=cpu, users=len(users))

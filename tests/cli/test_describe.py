@@ -23,7 +23,9 @@ def test_every_model_and_method_has_a_line_and_all_of_its_options(monkeypatch, c
     for command, kinds in (("models", with_declared("model", MODELS)), ("methods", with_declared("method", METHODS))):
         _, out, _ = run(monkeypatch, capsys, command)
         lines = out.splitlines()
-        for kind in kinds.values():
-            assert f"{kind.name}: {kind.summary}" in lines
+        for name, kind in kinds.items():
+            described = [line for line in lines if line.endswith(f": {kind.summary}")]
+            assert len(described) == 1, "a kind of two names is described once"
+            assert name in described[0].partition(": ")[0].split(", ")
             for option in kind.Config.model_fields:
                 assert f" {command[:-1]}.{option}=" in out

@@ -42,6 +42,11 @@ def test_it_becomes_a_consensus_that_can_be_given_again(made, tmp_path):
     assert loaded.recommend(None, 3).equals(made.recommend(None, 3))
 
 
+def test_a_consensus_without_members_is_the_same_search(made):
+    again = fit(small_data(), "consensus", options={"model.budget": 2}, device="cpu")
+    assert again.run.config == made.run.config
+
+
 def test_it_says_what_it_tried(made):
     record, members = made.metrics["search"], made.metrics["members"]
     assert record["budget"] == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 from accord.comparing.compare import Request
 from accord.consensus import families, labels, search, votes
 from accord.evaluation import evaluate
-from accord.models.consensus import Auto
+from accord.models.consensus import Consensus
 from accord_lab.paper.reproduce import EXPERIMENTS
 from helpers import small_data
 
@@ -54,7 +54,7 @@ def test_seeds_and_trials_of_the_leaderboard() -> None:
 
 def test_what_is_said_of_the_search() -> None:
     text = words("auto.md")
-    assert f"in seconds of two ordinary cores, {Auto.Config().budget:g} if not given" in text
+    assert f"in seconds of two ordinary cores, {Consensus.Config().budget:g} if not given" in text
     assert f"up to {NUMBERS[families.MOST_TRIALS]}" in text
     assert f"Then the {NUMBERS[families.REFINED]} families that lead are tried further" in text
     megabytes, voters = families.LARGE >> 20, NUMBERS[families.VOTERS]

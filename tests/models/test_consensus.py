@@ -111,12 +111,18 @@ def test_votes_of_no_users_are_none(made):
         ([{"model": "ease", "options": {"protocol.ties": "index"}}], r"has their protocol, not its own"),
         ([{"model": "ease", "seeds": 0}], r"^option members.0.seeds of model consensus is 0"),
         ([{"model": "ease", "weight": -1}], r"^option members.0.weight of model consensus is -1"),
-        ([], r"^model 'consensus' has no members; give model.members, or model='auto'"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_trained(members, said):
     with pytest.raises(InputError, match=said):
         plan_small("consensus", "normal", (3,), model__members=members)
+
+
+@pytest.mark.parametrize("budget", [0, -1, "long"])
+def test_a_budget_is_a_number_of_seconds_and_two_minutes_if_not_given(budget):
+    assert Consensus.Config().budget == 120
+    with pytest.raises(InputError, match=r"^option budget of model auto is"):
+        plan_small("auto", "normal", (3,), model__budget=budget)
 
 
 @torch.inference_mode()

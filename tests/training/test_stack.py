@@ -19,7 +19,7 @@ from accord.data.store.prepare import prepare
 from accord.errors import InputError
 from accord.methods.base import Method
 from accord.methods.normal import Normal
-from accord.models import MODELS, OF_MEMBERS
+from accord.models import SOLVED
 from accord.random import generators
 from accord.training.stack import train_stack
 from accord.training.trainer import Diverged
@@ -236,7 +236,7 @@ def test_a_stack_gives_back_the_runs_that_did_not_diverge(method, monkeypatch):
             torch.testing.assert_close(tensor, one_run(alone.state_dict(), 0, 1)[name], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("model", [name for name, kind in MODELS.items() if kind.solved and kind not in OF_MEMBERS])
+@pytest.mark.parametrize("model", [kind.name for kind in SOLVED])
 def test_every_solved_model_says_what_it_does(model):
     told = []
     train_stack(small_data_for(model), plan_small(model, "normal", (1,)), CPU, watch=told.append)

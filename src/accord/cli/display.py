@@ -252,9 +252,10 @@ def check_report(report: Mapping[str, Any]) -> None:
         console().print(f"- {printable(Note(sentence).for_command)}", markup=False)
 
 
-def describe_kinds(section: str, kinds: Iterable[Any]) -> None:
-    for kind in kinds:
-        describe_options(section, kind.name, kind.summary, kind.Config)
+def describe_kinds(section: str, kinds: Mapping[str, Any]) -> None:
+    for kind in dict.fromkeys(kinds.values()):
+        names = ", ".join(name for name, one in kinds.items() if one is kind)
+        describe_options(section, names, kind.summary, kind.Config)
 
 
 def describe_options(section: str, name: str, summary: str, config: Any) -> None:

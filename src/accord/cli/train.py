@@ -241,7 +241,7 @@ def models() -> None:
     from accord.config import with_declared
     from accord.models import MODELS
 
-    describe_kinds("model", with_declared("model", MODELS).values())
+    describe_kinds("model", with_declared("model", MODELS))
 
 
 def methods() -> None:
@@ -251,5 +251,5 @@ def methods() -> None:
     from accord.methods import METHODS
     from accord.training.trainer import TrainConfig
 
-    describe_kinds("method", with_declared("method", METHODS).values())
+    describe_kinds("method", with_declared("method", METHODS))
     describe_options("train", "train", "for every method", TrainConfig)

@@ -19,9 +19,8 @@ from accord.data.interactions import Dataset
 from accord.errors import InputError
 from accord.io.tensors import narrowed
 from accord.methods.base import Method
-from accord.models import own_class
 from accord.models.base import compact
-from accord.models.consensus import Auto, Consensus, Member
+from accord.models.consensus import Consensus, Member
 from accord.training.run import RunSpec, is_of_members
 from accord.training.stack import train_stack
 from accord.training.trainer import Progress, TrainState
@@ -90,8 +89,7 @@ def _train_consensus(training: MemberTraining) -> Trained:
     run, learned = training.run, None
     search: dict[str, Any] = {}
     seconds = {}
-    own, data = own_class(run.model), training.data
-    searches = own is not None and issubclass(own, Auto)
+    searches, data = not run.members, training.data
     labelled = any("label" in part.names for part in (data.train, data.valid)) or data.outside is not None
     if labelled if searches else any(member.taught for member in run.members):
         began = time.perf_counter()
@@ -99,7 +97,7 @@ def _train_consensus(training: MemberTraining) -> Trained:
         learned = learn_labels(training)
         seconds["labels"] = time.perf_counter() - began
     if searches:
-        options = Auto.Config(**run.config.model_options)
+        options = Consensus.Config(**run.config.model_options)
         candidates, search = search_members(training, options.budget, options.recency)
         if learned is not None and learned.used:
             best = sorted(candidates, key=lambda one: -(one.ndcg or 0))

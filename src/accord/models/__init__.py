@@ -11,7 +11,7 @@ from accord.config import make_config, resolve
 from accord.errors import InputError
 from accord.models.base import Cost, Model, Setup, Shape
 from accord.models.cdae import CDAE
-from accord.models.consensus import Auto, Consensus
+from accord.models.consensus import Consensus
 from accord.models.ease import EASE
 from accord.models.gmf import GMF
 from accord.models.graph_filter import GraphFilter
@@ -31,8 +31,8 @@ LEARNED: tuple[type[Model], ...] = (MF, GMF, CDAE, SASRec, LightGCN)
 SOLVED: tuple[type[Model], ...] = (
     Popularity, EASE, SparseEASE, SLIST, ItemKNN, NextKNN, UserKNN, GraphFilter, IALS, Quality,
 )  # fmt: skip
-OF_MEMBERS: tuple[type[Model], ...] = (Auto, Consensus)
-MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED, *OF_MEMBERS)}
+MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED)}
+MODELS |= {"auto": Consensus, "consensus": Consensus}  # two names of one: `auto` where it is to find its members
 Factory = Callable[..., nn.Module]  # (num_users, num_items, **options) -> a module that scores pairs
 ModelSpec = str | type[nn.Module] | Factory
 

@@ -92,14 +92,19 @@ class Consensus(Model):
     """The weighted sum of what its members say."""
 
     name = "consensus"
-    summary = "a vote of several models of any kind: more accurate than each where they err differently"
+    summary = "the default, a vote of several models of any kind: of given members, or the best that a search finds"
     solved = True
     logits = False
 
     class Config(BaseConfig):
         members: tuple[Member, ...] = Field(
-            (), max_length=MOST_MEMBERS, description='the models that vote, as [{"model": "ease"}, {"model": "ials"}]'
+            (),
+            max_length=MOST_MEMBERS,
+            description='the models that vote, as [{"model": "ease"}]; none: a search for the best',
         )
+        budget: float = Field(120.0, gt=0, description="seconds for the search on two ordinary cores, by a cost model")
+        recency: bool = Field(True, description="let the search try histories that fade, where the log has times")
+        omit_when_default = ("members", "recency")
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
@@ -159,19 +164,3 @@ class Consensus(Model):
     def for_newcomers(self) -> Tensor | None:
         result = (member.target.for_newcomers() for member in self.members)  # type: ignore[union-attr,operator]
         return next((scores for scores in result if scores is not None), None)
-
-
-class Auto(Consensus):
-    """A consensus whose members are not given: its method finds them, and the run is then one of a consensus."""
-
-    name = "auto"
-    summary = "the default: tries the model families that the log's size allows, and lets the best of each vote"
-
-    class Config(BaseConfig):
-        budget: float = Field(120.0, gt=0, description="seconds for the search on two ordinary cores, by a cost model")
-        recency: bool = Field(True, description="try histories that fade, where the log has times")
-        omit_when_default = ("recency",)
-
-        @property
-        def members(self) -> tuple[()]:
-            return ()

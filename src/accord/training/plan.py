@@ -14,7 +14,6 @@ from accord.errors import Argument, InputError, shown, unknown
 from accord.evaluation.evaluate import MOST_KS
 from accord.methods import MethodSpec, method_for, method_name
 from accord.models import ModelSpec, has_seeds, model_name, own_class
-from accord.models.consensus import Consensus
 from accord.protocol import PRESETS, Protocol
 from accord.training.run import (
     MOST_K,
@@ -105,10 +104,6 @@ def plan(
         ks=_ks(ks, data.name),
     )
     run = RunSpec(config, model, method)
-    if model_class is Consensus and not run.members:
-        raise InputError(
-            "model 'consensus' has no members; give model.members, or ", Argument("model", "auto"), " to find them."
-        )
     for member in run.members:
         run.of_member(member)
     return run
