@@ -353,7 +353,7 @@ def test_columns_go_on_to_the_reader():
         ({"seeds": 2.5}, "seeds is 2.5; give a whole number, or a list of them."),
         ({"options": 5}, "options is 5; write it as {'model.dim': 64}."),
         ({"callbacks": 5}, "callbacks is 5; give a list, as [MyCallback()]."),
-        ({"budget": 1}, "budget= is what auto may take to search; leave it or the model out."),
+        ({"budget": 1}, "budget= limits the search of auto; leave it or the model out."),
     ],
 )
 def test_mistakes_are_one_sentence(given, sentence):

@@ -70,7 +70,7 @@ def fit(
     dataset = load(data, columns=columns, labels=labels)
     if budget is not None:
         if (model or method or "auto") != "auto":
-            raise InputError(Argument("budget"), " is what auto may take to search; leave it or the model out.")
+            raise InputError(Argument("budget"), " limits the search of auto; leave it or the model out.")
         options = {**(options or {}), "model.budget": budget}
     run = plan(dataset, *model_and_method(model, method), protocol, seeds, options, epochs, ks)
     watch = watched_by(callbacks)

@@ -64,7 +64,7 @@ def test_what_was_not_found_is_not_on_the_page(made, tmp_path):
     ("auc", "low", "level", "words"),
     [
         (0.80, 0.01, "good", "is better than popularity: AUC 0.800"),
-        (0.579, 0.01, "info", "is better than popularity, and still tells little: AUC 0.579"),
+        (0.579, 0.01, "info", "is better than popularity, but detects little: AUC 0.579"),
         (0.80, -0.01, "warning", "is no better than popularity: AUC 0.800"),
     ],
 )

@@ -21,7 +21,7 @@ def test_every_row_has_a_run_folder_and_the_report_shows_them(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     code, out, err = run(monkeypatch, capsys, "demo", "--seeds", "1", "--out", "here", "--device", "cpu")
     assert code == 0, err
-    assert "of them noise; the models are not told which" in err
+    assert "of them noise; the models do not know which" in err
     rows = [line.split() for line in out.splitlines()[1:]]
     assert [row[-1] for row in rows] == [
         f"here/{name}" for name in ("auto", "popularity", "ease", "gmf-normal", "gmf-deca", "gmf-deca-p")

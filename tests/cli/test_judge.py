@@ -21,7 +21,7 @@ def test_a_program_labels_a_log_and_the_labels_are_read(clicks, monkeypatch, cap
     assert "its errors are unknown" in err
     code, out, _ = run(monkeypatch, capsys, "data", "check", "clicks.csv", "--labels", "judged.csv")
     assert code == 0
-    assert "labels judged.csv: 20 interactions have one" in " ".join(out.replace("'", "").split())
+    assert "labels judged.csv: 20 interactions have a label" in " ".join(out.replace("'", "").split())
 
 
 def test_a_bad_judge_writes_nothing(clicks, monkeypatch, capsys):

@@ -136,7 +136,7 @@ def test_users_who_are_not_there_are_said(folder, tmp_path, monkeypatch, capsys)
     words = ["recommend", folder, "--users", tmp_path / "users.csv", "--k", "2", "-o", tmp_path / "lists.csv"]
     code, _, err = run(monkeypatch, capsys, *words)
     assert code == 0
-    assert "note: 1 of 2 users are unknown to the run, as 'user,item': they get the popular items" in err
+    assert "note: 1 of 2 users are not in the training data, such as 'user,item': they get popular items" in err
     assert f"4 rows: {tmp_path / 'lists.csv'}" in err
     assert "unknown" not in run(monkeypatch, capsys, "recommend", folder, "--user", known)[2]
 

@@ -71,7 +71,7 @@ def test_train_evaluate_recommend(clicks, monkeypatch, capsys):
     code, out, err = run(monkeypatch, capsys, "evaluate", str(folder), *words)
     assert code == 0, err
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["recall@20", "ndcg@20"]
-    assert "are of users or items that the run does not know" in err
+    assert "have users or items that are not in the run" in err
 
     code, out, _ = run(monkeypatch, capsys, "evaluate", str(folder), "--k", "20", "--per-user", "users.parquet")
     assert code == 0
@@ -237,8 +237,8 @@ def test_wrong_recipes_and_budgets_are_refused_in_one_sentence(clicks, monkeypat
         ("--recipe", "empty"): "empty/config.json does not exist; give a run folder",
         ("--recipe", "bad.json"): "bad.json is not the config of a run (method: field required)",
         ("--recipe", "bad.json", "--model", "ease"): "give none of them beside it",
-        ("--budget", "10", "--model", "ease"): "--budget is what auto may take to search, and ease is no search",
-        ("--budget", "10", "--method", "normal"): "--budget is what auto may take to search, and normal is no search",
+        ("--budget", "10", "--model", "ease"): "--budget limits the search of auto, and ease is not searched for",
+        ("--budget", "10", "--method", "normal"): "--budget limits the search of auto, and normal is not searched for",
         ("--budget", "-1"): "greater than 0",
     }
     for words, sentence in wrong.items():

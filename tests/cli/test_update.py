@@ -36,7 +36,7 @@ def test_a_new_folder_or_the_same(folder, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("", "say where the updated run goes: give --out DIR, or --in-place"),
+        ("", "give --out DIR for the updated run, or --in-place"),
         ("--in-place -o x", "say where the updated run goes"),
         ("-o run", "run holds a finished run; give another --out, or --overwrite"),
         ("-o x --user-col nobody", "nobody"),

@@ -81,7 +81,7 @@ def test_too_little_for_two(two):
         said = []
         found = list(two.each(work, 1, jobs, CPU, lambda _: None, said.append))
         assert {process for _, process in found if isinstance(process, int)} == {os.getpid()}
-        assert said.count("1 of 2 processes: the memory has no room for more such jobs at once") == told
+        assert said.count("1 of 2 processes: memory does not allow more at once") == told
 
 
 @pytest.mark.parametrize(("task", "kind", "said"), [("broken", RuntimeError, "broken"), ("gone", InputError, "memory")])

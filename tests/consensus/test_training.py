@@ -56,7 +56,7 @@ def test_without_validation_votes_are_equal_and_that_is_said():
     bare = dataset(len(data.users), len(data.items), pairs, (), held)
     made = made_of(EASE, POPULAR, data=bare)
     assert [member["weight"] for member in made.run.config.model_options["members"]] == [1, 1]
-    assert "there is no validation to weigh the members by, so that their votes are equal." in made.metrics["notes"]
+    assert "there is no validation to choose votes by, so all members have the same." in made.metrics["notes"]
 
 
 def test_a_learned_member_keeps_the_epochs_that_were_best():

@@ -48,7 +48,7 @@ def test_a_rule_on_a_column_that_most_rows_leave_empty():
     wanted = expected(table, "rating", lambda rating: float(rating >= 4))
     data = accord.load(table, labels="rating>=4", columns=accord.Columns(value="dwell"))
     assert labels_of(data) == wanted
-    assert any(note == f"labels 'rating>=4': {len(wanted)} interactions have one." for note in data.notes)
+    assert any(note == f"labels 'rating>=4': {len(wanted)} interactions have a label." for note in data.notes)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -101,14 +101,14 @@ def test_pairs_that_the_log_does_not_have_are_refused_or_liked():
     assert rows == [(0, 11, 0.0), (0, 12, 0.8)]
     assert labels_of(data) == {(0, 0): 1.0}
     assert any(
-        "2 pairs are not in the log: 1 are refused, which are never recommended, and 1 liked" in n for n in data.notes
+        "2 pairs are not in the log: 1 refused, which are never recommended, and 1 liked" in n for n in data.notes
     )
     assert any("1 are of users or items that the log does not have" in note for note in data.notes)
     only = accord.load(log(), labels=beside.slice(1, 2))  # of the log itself nothing is known
     assert "label" not in only.train.names
     assert only.everything().outside is only.outside
     assert described(summary(only)) == [
-        "2 pairs outside the log have a label: 1 are refused, which are never recommended, and 1 liked."
+        "2 pairs outside the log have a label: 1 refused, which are never recommended, and 1 liked."
     ]
     even = accord.load(log(), labels=pa.table({"user": [0], "item": [11], "label": [0.5]}))
     assert summary(even) == {"refused": 0, "liked": 1}
@@ -325,7 +325,7 @@ def test_values_that_are_unknown_and_what_is_noticed_of_them():
     assert "column 'rating' is -1 in" in noted[0]
     assert "labels='rating>=7; unknown -1'" in noted[0]
     assert any("'rating>=4; unknown -1'" in str(note) for note in accord.load(coded(-1, top=5)).notes), "of five stars"
-    with pytest.raises(InputError, match="unknown -9: no row has it as its rating"):
+    with pytest.raises(InputError, match="unknown -9: no row has this rating"):
         accord.load(table, labels="rating>=7; unknown -9")
     with pytest.raises(InputError, match="write a rule like"):
         accord.load(table, labels="rating>=7; unknown x")

@@ -41,7 +41,7 @@ def test_a_broken_rule_is_refused(text):
 
 
 def test_a_rule_on_words_is_pointed_to_events():
-    with pytest.raises(InputError, match="a rule is of numbers; of a column of words give events='buy=1'"):
+    with pytest.raises(InputError, match="a rule compares numbers; for a column of words give events='buy=1'"):
         LabelRule.parse("event=buy; event=view")
 
 
@@ -62,7 +62,7 @@ def test_the_column_of_events_can_be_named():
 @pytest.mark.parametrize(("names", "said"), [([], "none"), (["event", "action"], "'event' and 'action'")])
 def test_no_usual_column_or_two_of_them_are_refused(names, said):
     names = ["user", "item", *names]
-    with pytest.raises(InputError, match=f"it has {said}; give it before a colon"):
+    with pytest.raises(InputError, match=f"it has {said}; name the column before a colon"):
         EventRule.parse("view=?,buy=1").column_in("log", names)
 
 

@@ -201,7 +201,7 @@ def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
     write(tmp_path / "old.csv", "user,item\ra,x\rb,y\r")
-    with pytest.raises(InputError, match=r"old\.csv has a carriage return that ends no line; end lines by a line feed"):
+    with pytest.raises(InputError, match=r"old\.csv has a stray carriage return; end lines with line feeds"):
         read_table(tmp_path / "old.csv")
     twice = pa.Table.from_arrays([pa.array(["a", "b"])] * 3, names=["user", "item", "user"])
     pq.write_table(twice, tmp_path / "twice.parquet")

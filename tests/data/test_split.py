@@ -292,7 +292,7 @@ def test_what_cannot_be_is_said_in_full(work: Callable[[Interactions], object], 
 
 def test_notes_say_what_was_split_how() -> None:
     data = sample(np.random.default_rng(0)).merged()
-    why = "the data has times, and 100% of what comes later is of users known before"
+    why = "the data has times, and 100% of later interactions are of users seen before"
     assert split(data).notes[0] == f"split global-time ({why})."
     assert split(one_user_after_another(data)).notes[0] == "split chronological (the data has times)."
     timeless = Interactions(data.table.drop_columns(["time"]))

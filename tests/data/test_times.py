@@ -160,7 +160,7 @@ def test_seconds_and_milliseconds_in_one_column(typed: bool, tmp_path: Path) -> 
         with pytest.raises(InputError, match=problem):
             accord.load(source, columns={"time": "ts"})
         notes = accord.load(source).notes
-        assert any(f"{problem}. It was only guessed, so it is left out." in note for note in notes)
+        assert any(f"{problem}. The column was only guessed, so it is ignored." in note for note in notes)
     for unit in (1, 1000, 10**6, 10**9):
         assert accord.load(pa.table(rows | {"ts": seconds * unit})).train.has_time
     counted = np.where(np.arange(100) < 60, seconds, np.arange(100))  # whatever this is, it is no mix of units
@@ -173,5 +173,5 @@ def test_times_in_the_future_are_noted(unit: int) -> None:
     for latest, is_noted in (now, False), (now + 10**6, True):
         moments = [moment * unit for moment in (10**9, latest, 10**9 + 5, 10**9)]
         rows = {"user": ["a", "a", "b", "b"], "item": ["x", "y", "x", "z"], "ts": moments}
-        sentence = f"time column 'ts' goes on into the future, to {latest * unit};"
+        sentence = f"time column 'ts' has times in the future, up to {latest * unit};"
         assert any(sentence in note for note in accord.load(pa.table(rows), ratios=(1, 0, 0)).notes) == is_noted

@@ -145,7 +145,7 @@ def test_a_folder_is_made_with_those_that_it_lies_in(tmp_path):
 @pytest.mark.parametrize("name", ["taken", "taken/run"])
 def test_a_file_that_is_in_the_way_of_a_folder_is_named(tmp_path, name):
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(InputError, match=rf"taken is a file, and so \S+{name} cannot be a folder; give another place"):
+    with pytest.raises(InputError, match=rf"taken is a file, so \S+{name} cannot be a folder; give another place"):
         make_folder(tmp_path / name)
 
 
@@ -198,7 +198,7 @@ def test_json_there_and_back(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(InputError, match=r"^\S+a\.json is damaged \(.+\); train again\.$"):
             read_json(path)
-    missing = r"^\S+b\.json is missing, so that its folder is not complete; copy or make the whole folder again\.$"
+    missing = r"^\S+b\.json is missing, so its folder is incomplete; copy or make the whole folder again\.$"
     with pytest.raises(InputError, match=missing):
         read_json(tmp_path / "b.json")
 

@@ -161,7 +161,7 @@ def test_labels_reach_the_loss_and_the_note_says_so():
     told = accord.fit(data, "mf", "deca", epochs=2, device="cpu")
     number = int(labelled(data.training_csr()).sum())
     assert told.metrics["notes"] == [
-        f"{number} of {len(data.train)} training interactions have a label, which the loss takes as known."
+        f"{number} of {len(data.train)} training interactions have a label, which the loss takes as the truth."
     ]
     bare = replace(data, train=data.train.without("label"))
     plain = accord.fit(bare, "mf", "deca", epochs=2, device="cpu")

@@ -26,13 +26,13 @@ def test_a_choice_leaves_out_the_rest_for_everybody(rec):
     for name in ("user", "item", "score"):
         assert only.column(name).to_pylist() == whole.filter(keep).column(name).to_pylist()
     assert rec.recommend(["nobody"], 3, allow=some).column("item").to_pylist()
-    with pytest.warns(UserWarning, match=r"^no item is left by allow: there is none to name.$"):
+    with pytest.warns(UserWarning, match=r"^allow: no item is left to recommend.$"):
         assert not len(rec.recommend(None, 3, allow=[]))
 
 
 def test_an_empty_answer_says_why(rec):
     every = rec.items.ids.to_pylist()
-    with pytest.warns(UserWarning, match=r"^no item is left by exclude: there is none to name.$") as said:
+    with pytest.warns(UserWarning, match=r"^exclude: no item is left to recommend.$") as said:
         assert not len(rec.recommend(["nobody"], 3, exclude=every))
     assert said[0].filename == __file__
     user = rec.users.ids[0].as_py()
@@ -40,7 +40,9 @@ def test_an_empty_answer_says_why(rec):
     with pytest.warns(UserWarning, match=r"^there is no list: these users have every item that may be recommended.$"):
         assert not len(rec.recommend([user], 3, allow=has))
     popular = accord.fit(small_data(), "popularity")
-    with pytest.warns(UserWarning, match=r"^there are no reasons: no item of the histories speaks for these, or "):
+    with pytest.warns(
+        UserWarning, match=r"^there are no reasons: nothing in the histories speaks for these items, or "
+    ):
         assert not len(popular.explain([user], every[:1]))
 
 
@@ -126,7 +128,7 @@ def test_ids_are_of_the_type_of_the_runs(asked, known, found):
 
 @pytest.mark.parametrize("given", [5, "a", 2.5, np.int64(5)])
 def test_one_id_is_no_list_of_ids(given):
-    with pytest.raises(InputError, match=r"^users is .*, and a list of ids is needed; give \["):
+    with pytest.raises(InputError, match=r"^users is .*, but a list of ids is needed; give \["):
         as_ids("users", given, NUMBERS)
 
 

@@ -24,7 +24,7 @@ def test_items_held_out_whole():
     recalls = result["recall@20"]
     assert recalls["this run"] > 0.9 > recalls["popularity by attributes"]
     assert set(result["others"]) == {"without new items", "with new items"}
-    with pytest.raises(InputError, match="nothing is known of the items; train with"):
+    with pytest.raises(InputError, match="the run has no attributes of items; train with"):
         evaluate_new_items(accord.fit(accord.load(log_of_kinds()), "popularity"))
     few = accord.fit(accord.load(log_of_kinds(), items=pa.table(about(*range(30)))), "popularity")
     with pytest.raises(InputError, match="30 items have attributes and interactions, and 80 are needed"):
@@ -41,11 +41,11 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     assert (code, "--new-items goes with --items" in err) == (2, True)
     code, out, err = run_command(monkeypatch, capsys, *words, "--items", tmp_path / "items.csv")
     assert code == 0
-    assert "40 items held out whole" in out
+    assert "40 items held out entirely" in out
     assert "ndcg@20 of the other items: " in err
     result = json.loads((folder / "metrics.json").read_text())["new_items"]
     assert set(result["recall@20"]) == {"this run", "popularity by attributes", "content kNN"}
-    assert "40 items held out whole, for 120 users" in (folder / "report.html").read_text()
+    assert "40 items held out entirely, for 120 users" in (folder / "report.html").read_text()
     again = run_command(monkeypatch, capsys, "evaluate", folder, "--new-items")[1]
     assert out.splitlines()[-4:] == again.splitlines()[-4:]
     csv.write_csv(pa.table(about(*range(30))), tmp_path / "few.csv")

@@ -1,4 +1,4 @@
-"""Items without interactions, recommended, found similar and explained by attributes; and items held out whole."""
+"""Items without interactions, recommended, found similar and explained by attributes; and items held out entirely."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def test_wrong_files_are_one_sentence(run):
     with pytest.raises(InputError, match="has columns of another type than the run's; describe all items in it"):
         run.with_items(pa.table({"id": ["x1"], "genre": [[1]]}))
     without = accord.fit(accord.load(log_of_kinds()), "popularity")
-    with pytest.raises(InputError, match="describes no item of the training; give a file of all items"):
+    with pytest.raises(InputError, match="describes no item of the training data; give a file of all items"):
         without.with_items(pa.table(FRESH))
     assert without.with_items(pa.table({k: KNOWN[k] + FRESH[k] for k in KNOWN})).recommend(["u001"], 3).num_rows == 3
     with pytest.warns(UserWarning, match="1 of 1 new items share no attribute with others"):
         run.with_items(pa.table({"id": ["x1"], "genre": ["western"]}))
-    with pytest.warns(UserWarning, match="column 'shop' tells no items apart and is not used"):
+    with pytest.warns(UserWarning, match="column 'shop' does not distinguish items and is not used"):
         run.with_items(pa.table({**{k: KNOWN[k] + FRESH[k] for k in KNOWN}, "shop": ["one"] * 104}))

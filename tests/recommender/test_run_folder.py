@@ -134,15 +134,15 @@ def test_far_too_many_values_of_k_are_refused(copied):
 
 def test_a_folder_that_is_not_there(tmp_path):
     gone = tmp_path / "gone"
-    refused(gone, f"{gone} is not a run folder: there is no such folder; give one that a training wrote.")
+    refused(gone, f"{gone} is not a run folder: there is no such folder; give a folder that a training wrote.")
     gone.touch()
-    refused(gone, f"{gone} is not a run folder: it is a file; give one that a training wrote.")
+    refused(gone, f"{gone} is not a run folder: it is a file; give a folder that a training wrote.")
 
 
 def test_a_folder_without_a_run_is_told_from_one_that_was_interrupted(tmp_path):
     refused(tmp_path, f"{tmp_path} is not a run folder: it has no config.json; give a folder that a training wrote.")
     (tmp_path / "checkpoint-main").mkdir()
-    refused(tmp_path, f"{tmp_path} holds an interrupted training; run the command that began it with resume=True.")
+    refused(tmp_path, f"{tmp_path} holds an interrupted training; repeat its command with resume=True.")
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_run(tmp_path, monkeyp
     typed = ["train", "demo", "--model", "popularity", "--out", "runs/x"]
     code, said = command(monkeypatch, capsys, *typed)
     assert code == 2
-    advice = "the run in runs/x is whole; write its report with 'accord report runs/x'."
+    advice = "the run in runs/x is complete; write its report with 'accord report runs/x'."
     assert said.endswith(f"accord: the report cannot be written (no space left on device); {advice}\n")
     assert accord.Recommender.load("runs/x").metrics["mean"]
 

@@ -102,10 +102,12 @@ def test_what_auto_is_on_a_log_is_said_beside_ease_tuned_alike(consensus, capsys
     ]
     metrics = {**consensus.metrics, "search": {"tried": [{}]}, "members": entries}
     members_table(metrics)
-    assert "auto chose ease (l2=37.0) alone; ease, tuned alike, reaches ndcg@20 0.2500 on the test" in (
+    assert "auto chose ease (l2=37.0) alone; ease, tuned the same way, has ndcg@20 0.2500 on the test" in (
         capsys.readouterr().err.replace("\n", " ")
     )
     voting = [{"model": name, "weight": 0.5, "test_ndcg@20": 0.2} for name in ("ials", "item-knn")]
     sparse = {"model": "sparse-ease", "valid_ndcg@20": 0.3, "test_ndcg@20": 0.22}
     members_table({**metrics, "members": [*voting, sparse]})
-    assert "auto chose a vote of 2 models; sparse-ease, tuned alike, reaches ndcg@20 0.2200" in capsys.readouterr().err
+    assert (
+        "auto chose a vote of 2 models; sparse-ease, tuned the same way, has ndcg@20 0.2200" in capsys.readouterr().err
+    )

@@ -139,7 +139,7 @@ def _noisiest(title: str, rows: Sequence[Summary], side: str, titles: Mapping[An
         columns["title"] = [titles.get(row[side], "") for row in rows]
     columns |= {"interactions": [f"{row['interactions']:,}" for row in rows]}
     columns |= {"noise": [_rate(row) for row in rows], "interval": [_rates(row) for row in rows]}
-    return Table.of(title, columns, "Of those with at least five interactions.")
+    return Table.of(title, columns, "Only those with at least five interactions.")
 
 
 def _detection(section: Section, detection: Summary) -> None:
@@ -149,7 +149,7 @@ def _detection(section: Section, detection: Summary) -> None:
     level: Level = "warning"
     if gain["low"] > 0:
         level = "good" if auc >= USEFUL else "info"
-        better = "better than popularity" + ("" if auc >= USEFUL else ", and still tells little")
+        better = "better than popularity" + ("" if auc >= USEFUL else ", but detects little")
     section.callout(
         f"By {'the labels' if by_labels else 'the values of the log'} ({detection['real']} is real, "
         f"{detection['noise']} is noise) the audit is {better}: AUC {auc:.3f} against {popular:.3f}, where 0.5 is "

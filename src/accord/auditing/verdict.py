@@ -91,7 +91,7 @@ def in_words(means: Mapping[str, float], tests: Mapping[str, Comparison]) -> tup
     if helps:
         sentence = f"Denoising helps here: {called} gives {figures}."
     elif test.high < 0 and test.p_holm < 0.05:
-        sentence = f"Denoising does not help here, it harms: the better of the two, {called}, gives {figures}."
+        sentence = f"Denoising does harm here: the better of the two, {called}, gives {figures}."
     else:
         sentence = f"This test does not show that denoising helps here: {called} gives {figures}."
     best = max((one for one in SIMPLE if one in means), key=lambda one: means[one])

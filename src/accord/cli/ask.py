@@ -27,13 +27,15 @@ def recommend(
     k: Annotated[int, Option(help="items for each user")] = 20,
     choice: o.Choice,
     printed: o.Printed,
-    to: Annotated[str | None, Option(help="with --all: a database to write to, as postgresql://HOST/DATABASE")] = None,
+    to: Annotated[
+        str | None, Option(help="with --all: a database to write to, such as postgresql://HOST/DATABASE")
+    ] = None,
     table: Annotated[str | None, Option(help="with --to: the table to write, as NAME or SCHEMA.NAME")] = None,
     if_exists: Annotated[
         str, Option(help="with --to: fail, replace or append where the table exists already")
     ] = "fail",
     agreement: Annotated[
-        bool, Option("--agreement", help="how each member of a consensus places an item, and how many agree")
+        bool, Option("--agreement", help="the rank that each member of a consensus gives an item, and how many agree")
     ] = False,
     opening: o.Asking,
 ) -> None:
@@ -53,7 +55,7 @@ def recommend(
     if k < 1:
         raise InputError(f"--k is {k}; give a number of at least 1.")
     if agreement and (to is not None or (all_users and form == "parquet") or history is not None):
-        raise InputError("--agreement goes with --user or --users, of users who are in the data.")
+        raise InputError("--agreement needs --user or --users, with users of the training data.")
     chosen = choice.arguments()
     if to is not None or (all_users and form == "parquet"):
         from accord.data.databases import Target
@@ -84,7 +86,7 @@ def _say_unknown(recommender: Any, users: list[str]) -> None:
     unseen = [user for user, row in zip(users, rows, strict=True) if row < 0]
     if unseen:
         count = f"{len(unseen):,} of {len(users):,} users"
-        say(f"note: {count} are unknown to the run, as {shown(unseen[0])}: they get the popular items")
+        say(f"note: {count} are not in the training data, such as {shown(unseen[0])}: they get popular items")
 
 
 def _for_all(run: Path, target: Any, if_exists: str, k: int, chosen: dict[str, Any], opening: o.Asking) -> None:

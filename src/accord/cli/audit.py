@@ -121,8 +121,8 @@ def judge(
     judge: Annotated[
         str, Option(help="a program that reads pairs as JSON Lines and writes a number from 0 to 1 for each")
     ],
-    judgements: Annotated[int, Option(help="pairs to ask it about, those with a label by people included")] = 100,
-    seconds: Annotated[float, Option(help="that it may take for all of them")] = 3600.0,
+    judgements: Annotated[int, Option(help="pairs to ask it about, including some that people have labelled")] = 100,
+    seconds: Annotated[float, Option(help="time limit for all of them")] = 3600.0,
     labelling: o.Labelling,
     items: o.ItemsFile = None,
     log: o.Log,

@@ -38,7 +38,7 @@ def demo(
     data, real = simulation.dataset, simulation.is_real
     say(
         f"demo data: {len(data.users):,} users, {len(data.items):,} items, {len(data.train):,} training interactions, "
-        f"{1 - real.mean():.0%} of them noise; the models are not told which"
+        f"{1 - real.mean():.0%} of them noise; the models do not know which"
     )
     runs: list[tuple[str, Recommender]] = []
     rows = []

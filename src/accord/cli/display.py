@@ -91,14 +91,14 @@ def metrics_table(metrics: dict[str, Any], every: bool = False, ks: Sequence[int
     if "by_user" in metrics:
         names = _shown_first(metrics["mean"], ks)
         values = ", ".join(f"{name} {metrics['by_user']['mean'][name]:.4f}" for name in names)
-        say(f"By the last interactions of each user instead, whose training has seen what others did later: {values}")
+        say(f"On the last interactions of each user instead, where training sees what others did later: {values}")
     if "refit" in metrics:
         total = metrics["refit"]["interactions"]
         say(f"Final model refitted on all {total:,} interactions; the metrics above are from held-out data")
 
 
 def say_beyond(recommender: Recommender, k: int = SHOWN_KS[-1]) -> None:
-    """What the lists of a sample of users are like besides accurate."""
+    """Coverage, novelty and popularity of the lists of a sample of users."""
     from accord.report.runs import SAMPLE, sample_users
     from accord.report.sections import beyond_accuracy, described
 
@@ -118,10 +118,10 @@ def _shown_first(names: Iterable[str], ks: Sequence[int] | None) -> list[str]:
 
 
 def new_items_table(result: dict[str, Any]) -> None:
-    """How well items are recommended that were held out whole, and what they cost the others."""
-    print_table([f"{result['items']:,} items held out whole", "recall@20"], result["recall@20"].items())
+    """How well held-out items are recommended, and what that costs the other items."""
+    print_table([f"{result['items']:,} items held out entirely", "recall@20"], result["recall@20"].items())
     others = ", ".join(f"{value:.4f} {name}" for name, value in result["others"].items())
-    say(f"ndcg@20 of the other items: {others or 'nothing of theirs was held out'}")
+    say(f"ndcg@20 of the other items: {others or 'none was held out'}")
 
 
 def members_table(metrics: dict[str, Any]) -> None:
@@ -141,13 +141,13 @@ def members_table(metrics: dict[str, Any]) -> None:
 
 
 def _chosen(rows: Sequence[tuple[str, str, float | None, float | None, str]]) -> str:
-    """What auto is on this log, beside EASE tuned alike."""
+    """What auto chose on this log, compared with EASE tuned by the same search."""
     voting = [f"{name} ({options})" for name, weight, _, _, options in rows if weight]
     what = f"{voting[0]} alone" if len(voting) == 1 else f"a vote of {len(voting)} models"
     tuned = [row for row in rows if row[0] in ("ease", "sparse-ease") and row[3]]
     ease = max(tuned, key=lambda row: row[2] or 0, default=None)
-    beside = "" if ease is None else f"; {ease[0]}, tuned alike, reaches ndcg@20 {ease[3]:.4f} on the test"
-    return f"auto chose {what}{beside}"
+    compared = "" if ease is None else f"; {ease[0]}, tuned the same way, has ndcg@20 {ease[3]:.4f} on the test"
+    return f"auto chose {what}{compared}"
 
 
 def say_seconds(seconds: Mapping[str, float]) -> None:
@@ -247,8 +247,8 @@ def check_report(report: Mapping[str, Any]) -> None:
     findings = [one for one in report["health"]["findings"] if one["level"] != "fine"]
     if any(" repeat a " in note for note in notes):
         findings = [one for one in findings if one["name"] != "duplicates"]
-    told = [f"{one['level']}: {one['title']}. {one['advice']}" for one in findings]
-    for sentence in (*notes, *described(report["labels"]), *told):
+    problems = [f"{one['level']}: {one['title']}. {one['advice']}" for one in findings]
+    for sentence in (*notes, *described(report["labels"]), *problems):
         console().print(f"- {printable(Note(sentence).for_command)}", markup=False)
 
 

@@ -31,18 +31,19 @@ LABELS = "which interactions are real: 'rating>=4', a column of 0 and 1, or a fi
 Labels = Annotated[str | None, Option(help=LABELS)]
 ItemsFile = Annotated[Path | None, Option("--items", help="file of items: id, title and any other columns")]
 NewItemsFile = Annotated[
-    Path | None, Option("--items", help="file of items, new ones too: id, and what is known of each")
+    Path | None, Option("--items", help="file of items, including new ones: id and any other columns")
 ]
 Device = Annotated[str, Option(help="auto, cpu or cuda")]
 Cluster = Annotated[
     str | None,
-    Option(help="train on a Ray cluster: its HOST:PORT, or auto for one on this machine, started if need be"),
+    Option(help="train on a Ray cluster: its HOST:PORT, or auto for one on this machine, started if needed"),
 ]
 RunArgument = Annotated[Path, Argument(help="a run folder")]
 AllMetrics = Annotated[
-    bool, Option("--all-metrics", help="print every metric at every K, and what the lists are like besides")
+    bool,
+    Option("--all-metrics", help="print every metric at every K, and coverage, novelty and popularity of the lists"),
 ]
-AllowImports = Annotated[bool, Option("--allow-imports", help="import the model and method classes the run names")]
+AllowImports = Annotated[bool, Option("--allow-imports", help="import the model and method classes that the run names")]
 
 
 def _be_deterministic(wanted: bool) -> bool:
@@ -59,7 +60,7 @@ Deterministic = Annotated[
     Option(
         "--deterministic",
         callback=_be_deterministic,
-        help="the same bits every time on CUDA too, which takes longer; always so on a CPU",
+        help="reproduce results bit by bit on CUDA, which is slower; a CPU always does",
     ),
 ]
 
@@ -95,7 +96,7 @@ class Log:
 
 @dataclass(frozen=True)
 class WeightedLog(Log):
-    weight_col: Annotated[str | None, Option(help="column of what an interaction counts for, 1 if not given")] = None
+    weight_col: Annotated[str | None, Option(help="column of weights: how much an interaction counts")] = None
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,8 @@ class Labelling:
     """Which interactions are real."""
 
     labels: Annotated[list[str] | None, Option(help=f"{LABELS}; may be given more than once")] = None
-    events: Annotated[str | None, Option(help="what kinds of events say: 'view=?,cart=0.7,buy=1'")] = None
-    unknown: Annotated[str | None, Option(help="values that mean not rated in a rule of --labels: '-1'")] = None
+    events: Annotated[str | None, Option(help="the label of each kind of event: 'view=?,cart=0.7,buy=1'")] = None
+    unknown: Annotated[str | None, Option(help="values that mean 'not rated' in a rule of --labels: '-1'")] = None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -116,7 +117,7 @@ class Labelling:
             labels = [one + UNKNOWN + self.unknown if LabelRule.parse(one) else one for one in given]
             if labels == given:
                 raise InputError(
-                    f"--unknown {shown(self.unknown)} goes with a rule: give --labels 'rating>=4' or the like, too."
+                    f"--unknown {shown(self.unknown)} needs a rule: give one too, such as --labels 'rating>=4'."
                 )
             parse_numbers(self.unknown, "--unknown", float)
         return {"labels": labels[0] if len(labels) == 1 else labels or None, "events": self.events}
@@ -149,7 +150,7 @@ class Choice:
     allow_file: Annotated[Path | None, Option(help="a file of the only items to choose from, one id per line")] = None
     where: Annotated[
         list[str] | None,
-        Option(help="what must hold of an item, by a column of --items: 'genre=drama|war', 'year>=1990'"),
+        Option(help="a condition on a column of --items: 'genre=drama|war', 'year>=1990'"),
     ] = None
 
     def arguments(self) -> dict[str, Any]:
@@ -166,11 +167,11 @@ class Printed:
     """Where a table goes."""
 
     format_: Annotated[
-        str | None, Option("--format", help="table, json, csv or parquet; else by the name of the file")
+        str | None, Option("--format", help="table, json, csv or parquet; by the name of the file if not given")
     ] = None
     output: Annotated[
         Path | None,
-        Option("-o", "--output", "--out", help="a .csv, .json, .jsonl, .parquet or .txt file; else the screen"),
+        Option("-o", "--output", "--out", help="a .csv, .json, .jsonl, .parquet or .txt file; the screen if not given"),
     ] = None
 
     def format(self) -> str:
@@ -313,7 +314,7 @@ def parse_numbers(text: str, option: str, kind: type = int) -> list[Any]:
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} {shown(text)}: give numbers separated by commas, as 5,20.") from None
+        raise InputError(f"{option} {shown(text)}: give numbers separated by commas, such as 5,20.") from None
 
 
 def read_ids(path: Path, option: str) -> list[str]:

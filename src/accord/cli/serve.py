@@ -20,9 +20,7 @@ def serve(
         str | None, Option(envvar="ACCORD_TOKEN", help="what clients must send as 'Authorization: Bearer TOKEN'")
     ] = None,
     watch: Annotated[bool, Option("--watch", help="reload when a new run is written to the folder")] = False,
-    refusals: Annotated[
-        Path | None, Option(help="file that keeps what users refuse, for later servers and trainings")
-    ] = None,
+    refusals: Annotated[Path | None, Option(help="file to store refusals in, for later servers and trainings")] = None,
     items: NewItemsFile = None,
     log_requests: Annotated[bool, Option("--log-requests", help="print every request, with the ids in it")] = False,
     allow_imports: AllowImports = False,

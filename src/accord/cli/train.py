@@ -21,11 +21,11 @@ def train(
     data: o.DataArgument,
     *,
     model: Annotated[
-        str | None, Option(help="auto finds the best for the log; see 'accord models', or my.module:MyModel")
+        str | None, Option(help="auto searches for the best; see 'accord models', or give my.module:MyModel")
     ] = None,
     method: Annotated[str | None, Option(help="for a learned model, deca if not given; see 'accord methods'")] = None,
     budget: Annotated[
-        float | None, Option(help="seconds for what auto tries, on two ordinary cores; 120 if not given")
+        float | None, Option(help="seconds that the search of auto may take on two ordinary cores; 120 if not given")
     ] = None,
     recipe: Annotated[
         Path | None, Option(help="train as another run was trained: its folder, or its config.json")
@@ -33,9 +33,9 @@ def train(
     protocol: Annotated[str, Option(help="published (as the paper's tables were made) or corrected")] = "corrected",
     seeds: Annotated[int | None, Option(help="how many runs, with seeds 2019, 2020, …")] = None,
     seed: Annotated[int | None, Option(help="one run with this seed")] = None,
-    set_: Annotated[list[str] | None, Option("--set", help="an option, as method.c1=100 or train.l2=0.01")] = None,
+    set_: Annotated[list[str] | None, Option("--set", help="an option, such as method.c1=100 or train.l2=0.01")] = None,
     epochs: Annotated[int | None, Option(help="passes over the training data, at most")] = None,
-    k: Annotated[str | None, Option(help="top-n lengths to evaluate, as 5,20")] = None,
+    k: Annotated[str | None, Option(help="list lengths to evaluate, such as 5,20")] = None,
     all_metrics: o.AllMetrics = False,
     deterministic: o.Deterministic = False,
     device: o.Device = "auto",
@@ -43,7 +43,7 @@ def train(
     labelling: o.Labelling,
     splitting: o.Splitting,
     session_gap: Annotated[
-        str | None, Option(help="make sessions of users by their times: a pause of over 30m begins another")
+        str | None, Option(help="split users into sessions by time: a pause of over 30m begins a new one")
     ] = None,
     items: o.ItemsFile = None,
     new_items: NewItems = False,
@@ -59,15 +59,15 @@ def train(
     if seeds is not None and seed is not None:
         raise InputError("give --seeds or --seed, not both.")
     if recipe is not None and any((model, method, budget, seeds, seed, set_, epochs, k)):
-        raise InputError("--recipe says the model, its options and seeds; give none of them beside it.")
+        raise InputError("--recipe sets the model, its options and seeds; leave those options out.")
     config = None if recipe is None else recipe / "config.json" if recipe.is_dir() else recipe
     if config is not None and not config.exists():
         raise InputError(f"--recipe {recipe}: {config} does not exist; give a run folder, or the config.json of one.")
     if new_items and items is None:
-        raise InputError("--new-items goes with --items: give a file that describes the items.")
+        raise InputError("--new-items needs --items, a file that describes the items.")
     options = o.parse_options(set_ or [])
     if budget is not None and (asked := model or method or "auto") != "auto":
-        raise InputError(f"--budget is what auto may take to search, and {asked} is no search; leave one of them out.")
+        raise InputError(f"--budget limits the search of auto, and {asked} is not searched for; leave one of them out.")
     if budget is not None:
         options["model.budget"] = budget
 
@@ -122,7 +122,7 @@ def train(
         try:
             page = write_report(folder / "report.html", [(str(folder), recommender)])
         except OSError as error:
-            advice = f"the run in {folder} is whole; write its report with 'accord report {folder}'"
+            advice = f"the run in {folder} is complete; write its report with 'accord report {folder}'"
             raise InputError(
                 f"the report cannot be written ({(error.strerror or str(error)).lower()}); {advice}."
             ) from error
@@ -143,7 +143,7 @@ def evaluate(
         list[str] | None, Argument(help="interactions that were held out; the test of the run if not given")
     ] = None,
     *,
-    k: Annotated[str | None, Option(help="top-n lengths, as 5,20; those of the training if not given")] = None,
+    k: Annotated[str | None, Option(help="list lengths, such as 5,20; those of the training if not given")] = None,
     all_metrics: o.AllMetrics = False,
     new_items: NewItems = False,
     per_user: Annotated[Path | None, Option(help="Parquet file for the metrics of every user")] = None,
@@ -178,10 +178,10 @@ def update(
     new: o.DataArgument,
     *,
     out: Annotated[Path | None, Option("-o", "--out", help="the folder of the updated run")] = None,
-    in_place: Annotated[bool, Option("--in-place", help="in the place of the run itself")] = False,
+    in_place: Annotated[bool, Option("--in-place", help="replace the run itself")] = False,
     overwrite: Annotated[bool, Option("--overwrite", help="replace a finished run in --out")] = False,
     without_learned: Annotated[
-        bool, Option("--without-learned", help="faster: a consensus goes on without its learned members")
+        bool, Option("--without-learned", help="faster: a consensus loses its learned members")
     ] = False,
     items: o.ItemsFile = None,
     log: o.WeightedLog,
@@ -190,7 +190,7 @@ def update(
     """Give a run new interactions without a search: solved models and the members of a consensus are fitted again on
     everything, CDAE, LightGCN and SASRec take longer histories."""
     if (out is None) != in_place:
-        raise InputError("say where the updated run goes: give --out DIR, or --in-place.")
+        raise InputError("give --out DIR for the updated run, or --in-place.")
     folder = run if out is None else o.run_folder(out, out, resume=False, overwrite=overwrite)
 
     from accord.cli.display import say
@@ -199,7 +199,7 @@ def update(
     recommender = opening.open(run)
     before, seconds = (len(recommender.users), len(recommender.items)), recommender.metrics["seconds"]
     if recommender.run.members and not without_learned and (took := seconds.get("refit", seconds.get("train"))):
-        say(f"fits the members again, on a larger log than the last fit, which took {took:,.0f} s")
+        say(f"refitting the members on the larger log; the last fit took {took:,.0f} s")
     updated = recommender.update(log.source(new), columns=log.columns, items=items, without_learned=without_learned)
     with only_writer(folder):
         updated.save(folder, overwrite=True)
@@ -207,7 +207,7 @@ def update(
     say(
         f"{updated.metrics['updates'][-1]['interactions']:,} interactions, {len(updated.train.items):,} in all; "
         f"{len(updated.users):,} users ({added[0]}), {len(updated.items):,} items ({added[1]}); "
-        "the figures are those of before"
+        "the metrics are from before the update"
     )
     say(f"run folder: {folder}")
 

@@ -94,7 +94,7 @@ def cells_of(models: Iterable[str], methods: Sequence[str], grid: Mapping[str, S
     used = {name for cell in cells for name, _ in cell.options}
     for name in grid:
         if name not in used:
-            raise InputError(f"option {name}: none of the models and methods have it; check its name.")
+            raise InputError(f"option {name}: no model or method here has it; check its name.")
     return list(cells)
 
 

@@ -128,7 +128,7 @@ class Processes(Here):
         wanted = min(self.number, len(jobs)) if self._shares(device) else 1
         size = min(wanted, super().room(device) // largest)
         if size < wanted:
-            say(f"{max(1, size)} of {wanted} processes: the memory has no room for more such jobs at once")
+            say(f"{max(1, size)} of {wanted} processes: memory does not allow more at once")
         if size < 2:
             yield from super().each(work, data, jobs, device, watch, say)
             return

@@ -187,7 +187,7 @@ class Family:
         if not can_hold(self.model, shape.num_items):
             return f"{shape.num_items:,} items are too many for it"
         if self.method is None and (memory := self.cost(shape, Member(model=self.model))[2]) > most_bytes:
-            return f"it would take {memory / 2**30:.1f} GiB, and {most_bytes / 2**30:.0f} are allowed"
+            return f"it would take {memory / 2**30:.1f} GiB of memory, and at most {most_bytes / 2**30:.0f} are allowed"
         return None
 
 

@@ -147,7 +147,7 @@ def _choose_weights(training: MemberTraining, candidates: Sequence[Candidate]) -
     if len(candidates) == 1:
         return [1.0]
     if training.relevant is None:
-        training.notes.append("there is no validation to weigh the members by, so that their votes are equal.")
+        training.notes.append("there is no validation to choose votes by, so all members have the same.")
         return [1.0] * len(candidates)
     ranker = training.ranker(_consensus(training, ())[1].target)
     votes = collect_votes(voters(candidates), ranker, training.relevant)

@@ -146,8 +146,8 @@ def get(name: str) -> Path | None:
     if not is_offline():
         sources = ", ".join(map(str, one.sources))
         print(
-            f"accord: {name} is not on this machine: downloading it from {sources}; terms: {one.licence}; to be cited:"
-            f" {one.citation}.",
+            f"accord: {name} is not on this machine: downloading it from {sources}; terms: {one.licence}; please "
+            f"cite {one.citation}.",
             file=sys.stderr,
         )
     failures = []

@@ -100,7 +100,7 @@ class ColumnError(InputError):
         self.problem = problem
 
     def left_out(self) -> str:
-        return f"{self.problem}. It was only guessed, so it is left out."
+        return f"{self.problem}. The column was only guessed, so it is ignored."
 
 
 def choose(
@@ -128,7 +128,7 @@ def choose(
             )
     taken = list(given.names().values())
     if len(set(taken)) < len(taken):
-        raise InputError(f"{source}: one column was given for two roles; give a different name for each.")
+        raise InputError(f"{source}: the same column was given for two roles; give a different one for each.")
     chosen = asdict(given)
     candidates = [name for name in names if name not in partitions and name not in taken]
     chosen |= {role: chosen[role] or _guess(source, candidates, role) for role in GUESSED}

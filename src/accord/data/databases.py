@@ -50,7 +50,7 @@ class Query:
     def of(cls, source: Any, sql: str | None) -> Query:
         database = database_of(source)
         if database is None:
-            raise InputError(f"{source} is no database, so it takes no query; leave the query out.")
+            raise InputError(f"{source} is not a database, so it takes no query; leave the query out.")
         if not sql or not sql.strip():
             raise InputError(f"{database.label} is a database; say what to read with ", QUERY, ".")
         return cls(database, sql)

@@ -211,8 +211,8 @@ class NumberColumn:
             notes.append(f"{self.source}: dates in time column '{self.name}' were read as {form}.")
         if self._units and -1 not in self._units and self._latest / 1000 ** max(self._units) > time.time() + A_DAY:
             notes.append(
-                f"{self.source}: time column '{self.name}' goes on into the future, to {self._latest:.0f}; correct it, "
-                "as what is held out and what counts as recent follow from it."
+                f"{self.source}: time column '{self.name}' has times in the future, up to {self._latest:.0f}; correct "
+                "them, because the split and what counts as recent depend on them."
             )
         if self.missing and self.role != "label":  # most rows may be without a label
             notes.append(

@@ -58,7 +58,7 @@ def with_labels(
         keys = np.append(keys, pair_keys(user[given_one & known], item[given_one & known], len(dataset.items)))
         label = np.append(label, some[given_one & known])
     if not len(label):
-        why = "it knows none of their users and items; give the same ids." if unknown else "check the rule or file."
+        why = "none of their users and items are in it; give the same ids." if unknown else "check the rule or file."
         raise InputError(f"{what}: no interaction of the data gets a label; {why}")
     keys, label, conflicts = _one_a_pair(keys, label, by_events)
     parts: dict[str, Any] = {}
@@ -68,7 +68,7 @@ def with_labels(
             parts[name] = _with_label(dataset, part, keys, label, matched)
     notes = []
     if matched.any():
-        notes.append(f"{what}: {matched.sum():,} interactions have one.")
+        notes.append(f"{what}: {matched.sum():,} interactions have a label.")
     else:
         parts = {}
     lost = int((~matched).sum())
@@ -78,21 +78,20 @@ def with_labels(
         parts["outside"] = _pairs(dataset, keys[~matched], label[~matched])
         refused = int((label[~matched] < 0.5).sum())
         notes.append(
-            f"{what}: {lost:,} pairs are not in the log: {refused:,} are refused, which are never recommended, and "
+            f"{what}: {lost:,} pairs are not in the log: {refused:,} refused, which are never recommended, and "
             f"{lost - refused:,} liked."
         )
     if unknown:
         notes.append(f"{what}: {unknown:,} are of users or items that the log does not have, and were left out.")
     if (label > 0.5).all():
         follows = (
-            "What is real is learned by comparison with interactions without a label, and how many of these are real "
-            "remains unknown."
+            "Real ones are compared with interactions without a label; how many of those are real remains unknown."
         )
         if parts and not parts["train"].table["label"].null_count:
-            follows = "Every interaction has one, so that nothing can be learned from them."
+            follows = "Every interaction has one, so nothing can be learned from them."
         notes.append(f"{what}: none says noise. {follows}")
     if conflicts:
-        notes.append(f"{conflicts:,} pairs have labels that contradict each other; each has their mean.")
+        notes.append(f"{conflicts:,} pairs have contradicting labels; the mean is used.")
     return _clean_test(replace(dataset, **parts, notes=(*dataset.notes, *notes)))
 
 
@@ -254,8 +253,8 @@ def _numbers(source: str, name: str, column: Any, start: int) -> Floats:
 def _checked(source: str, name: str, labels: Floats) -> Floats:
     if len(bad := np.flatnonzero((labels < 0) | (labels > 1))):
         raise InputError(
-            f"{source}: column '{name}' has {labels[bad[0]]:g}, which is no label: they go from 0 (noise) to 1 (real);"
-            f" give a rule instead, like '{name}>{'0' if np.nanmax(labels) <= 1 else '=4'}'."
+            f"{source}: column '{name}' has {labels[bad[0]]:g}, which is not a label: labels go from 0 (noise) to 1 "
+            f"(real); give a rule instead, like '{name}>{'0' if np.nanmax(labels) <= 1 else '=4'}'."
         )
     return labels
 
@@ -340,7 +339,7 @@ def described(counts: Mapping[str, Any]) -> list[str]:
     outside = []
     if "refused" in counts:
         outside.append(
-            f"{counts['refused'] + counts['liked']:,} pairs outside the log have a label: {counts['refused']:,} are "
+            f"{counts['refused'] + counts['liked']:,} pairs outside the log have a label: {counts['refused']:,} "
             f"refused, which are never recommended, and {counts['liked']:,} liked."
         )
     if "labels" not in counts:

@@ -69,7 +69,9 @@ def load(
     read_for_labels = labelling.columns_read(labels, events)
     if session_gap is not None and not (labels is None and events is None):
         raise InputError(
-            "labels are of users, and ", Argument("session_gap"), " makes sessions of them; give one of both."
+            "labels are of users, and ",
+            Argument("session_gap"),
+            " splits users into sessions; give only one of the two.",
         )
     dataset = _load(source, _Splitting(columns, split, ratios, rule, seed, read_for_labels, session_gap), name)
     dataset = labelling.labelled(dataset, source, table_of(source), labels, events, columns)

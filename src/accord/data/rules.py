@@ -95,7 +95,7 @@ class LabelRule:
             return cls(text, real, noise, tuple(values))
         if words := re.search(r"=\s*([A-Za-z]\w*)", text):
             how = Argument("events", f"{words[1]}=1")
-            raise InputError(f"labels {shown(text)}: a rule is of numbers; of a column of words give ", how, ".")
+            raise InputError(f"labels {shown(text)}: a rule compares numbers; for a column of words give ", how, ".")
         if re.search(r"[<>=]", text):
             raise InputError(f"labels {shown(text)}: write a rule like 'rating>=4' or 'rating>=4; rating<=2'.")
         return None
@@ -117,7 +117,7 @@ class LabelRule:
         scale, counts = np.unique(values[~np.isnan(values)], return_counts=True)
         if len(self.names) == 1 and (absent := [one for one in self.unknown if one not in scale]):
             raise InputError(
-                f"unknown {absent[0]:g}: no row has it as its {name}; give a value that some have, or leave it out."
+                f"unknown {absent[0]:g}: no row has this {name}; give a value that occurs, or leave it out."
             )
         code, nearest = code_in(scale)
         rows = int(counts[scale == code].sum())
@@ -223,8 +223,8 @@ class EventRule:
         if len(usual) != 1:
             several = " and ".join(f"'{name}'" for name in usual) or "none"
             raise InputError(
-                f"{source}: of the columns that usually name the kind of event it has {several}; give it before a"
-                f" colon: 'COLUMN:{self.text}'."
+                f"{source}: of the usual names for a column of events it has {several}; name the column before a colon:"
+                f" 'COLUMN:{self.text}'."
             )
         return usual[0]
 

@@ -42,7 +42,7 @@ def in_sessions(source: str, rows: Interactions, gap: str) -> tuple[Interactions
     single = int((np.bincount(sessions) == 1).sum())
     if single == len(ids):
         alone = (
-            f"{source}: each of the {single:,} sessions is one interaction, so nothing follows anything; give a longer "
+            f"{source}: each of the {single:,} sessions has one interaction only, so there is no order; give a longer "
         )
         raise InputError(alone, Argument("session_gap"), f" than {gap}, or leave it out.")
     note = f"{source}: {len(ids):,} sessions of {len(np.unique(whose)):,} users, {single:,} with one interaction."

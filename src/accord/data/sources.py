@@ -164,11 +164,11 @@ def unreadable(label: str, error: Exception) -> InputError:
     if "UTF8" in reason or "utf-8" in reason:
         return InputError(f"{label} is not UTF-8 text; save it as UTF-8 ({reason}).")
     if "new-line character" in reason:
-        return InputError(f"{label} has a carriage return that ends no line; end lines by a line feed.")
+        return InputError(f"{label} has a stray carriage return; end lines with line feeds.")
     if "CSV parse error" in reason:
         advice = "give every row the same number of cells, and put a cell that holds a separator or a quote into quotes"
     else:
-        advice = f"if it is damaged or cut short, make or copy it again; read are {FILE_KINDS}"
+        advice = f"if it is damaged or cut short, make or copy it again; Accord reads {FILE_KINDS}"
     return InputError(f"{label} cannot be read ({reason}); {advice}.")
 
 

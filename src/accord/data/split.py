@@ -95,7 +95,7 @@ def _usual(rows: Interactions, ratios: Ratios) -> tuple[str, str]:
     known[users[part == TRAIN]] = True
     later = [float(known[users[part == one]].mean()) for one in (VALID, TEST) if (part == one).any()]
     if len(later) == np.count_nonzero(ratios[1:]) and min(later, default=0.0) >= ENOUGH:
-        return "global-time", f"the data has times, and {min(later):.0%} of what comes later is of users known before"
+        return "global-time", f"the data has times, and {min(later):.0%} of later interactions are of users seen before"
     return "chronological", "the data has times"
 
 

@@ -74,7 +74,7 @@ class Relevant:
         new = known.copy()
         new[known] = ~seen.contains(users[known], items[known])
         left_out = (
-            f"{(~known).sum():,} are of users or items that the run does not know, {(known & ~new).sum():,} it has"
+            f"{(~known).sum():,} have users or items that are not in the run, {(known & ~new).sum():,} were already"
         )
         if not new.any():
             raise InputError(
@@ -147,10 +147,8 @@ class Evaluation:
         names = [name for name in self.per_user if int(name.split("@")[1]) in ks]
         if not {f"ndcg@{k}" for k in ks} <= set(names):
             there = ", ".join(name.removeprefix("ndcg@") for name in self.per_user if name.startswith("ndcg@"))
-            why = (
-                f"the run folder holds what recommends, and of what was evaluated the metrics at {there}; give one of "
-            )
-            raise InputError(why + "these, or train with ", Argument("refit", True), ", which stores both.")
+            why = f"the run folder has the refitted model, and of the evaluated one the metrics at {there}; give one"
+            raise InputError(why + " of these, or train with ", Argument("refit", True), ", which stores both.")
         return replace(self, per_user={name: self.per_user[name] for name in names})
 
     @property

@@ -27,7 +27,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         file = next(place for place in (folder, *folder.parents) if place.exists())
-        raise InputError(f"{file} is a file, and so {folder} cannot be a folder; give another place.") from None
+        raise InputError(f"{file} is a file, so {folder} cannot be a folder; give another place.") from None
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def write_json(path: Path, content: Any) -> None:
 def own_file(path: Path) -> Path:
     """A file of a run folder: it exists, is a regular file, and is not a link out of the folder."""
     if not path.is_file():
-        raise InputError(f"{path} is missing, so that its folder is not complete; copy or make the whole folder again.")
+        raise InputError(f"{path} is missing, so its folder is incomplete; copy or make the whole folder again.")
     if path.resolve().parent != path.parent.resolve():
         raise InputError(f"{path} is a link that leads out of its folder; put the file itself there.")
     return path

@@ -27,8 +27,8 @@ from accord.protocol import OwnRules, Protocol, rule
 
 
 class AgreementConfig(BaseConfig):
-    c1: float = Field(10.0, ge=0, description="C₁: how sure a negative is held to be when positives are denoised")
-    c2: float = Field(10.0, ge=0, description="C₂: how sure a positive is held to be when negatives are denoised")
+    c1: float = Field(10.0, ge=0, description="C₁: how sure a negative is assumed to be when positives are denoised")
+    c2: float = Field(10.0, ge=0, description="C₂: how sure a positive is assumed to be when negatives are denoised")
     alpha: float = Field(0.5, ge=0, le=1, description="α: weight between the two directions of the divergence")
     only: Literal["both", "dp", "dn"] = Field(
         "both", description="denoise both, only positives (dp) or only negatives (dn)"

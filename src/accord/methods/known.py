@@ -50,5 +50,5 @@ def note(train: Csr, learns: bool, name: str) -> list[str]:
     if not mask.any():
         return []
     if not learns:
-        return [f"model '{name}' makes no use of labels; auto and learned models do, 'accord weights' makes weights."]
-    return [f"{mask.sum():,} of {len(mask):,} training interactions have a label, which the loss takes as known."]
+        return [f"model '{name}' ignores labels; train auto or a learned model, or make weights with 'accord weights'."]
+    return [f"{mask.sum():,} of {len(mask):,} training interactions have a label, which the loss takes as the truth."]

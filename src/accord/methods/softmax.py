@@ -44,8 +44,8 @@ class Softmax(Method):
         items: int | None = Field(
             None,
             ge=1,
-            description="items that a step sums over: all, or of more so many that are drawn; "
-            f"if not given all of up to {WHOLE:,} ({WHOLE_ON_CUDA:,} on a GPU), or {DRAWN:,}",
+            description="how many items a step sums over, drawn at random from more; if not given, all of up to "
+            f"{WHOLE:,} items ({WHOLE_ON_CUDA:,} on a GPU), else {DRAWN:,} that are drawn",
         )
 
     per_run: ClassVar[tuple[str, ...]] = ("temperature",)
@@ -125,7 +125,7 @@ class BSL(Softmax):
 
     class Config(Softmax.Config):
         positive_temperature: float = Field(
-            0.4, gt=0, description="τ₁: the smaller, the less do interactions count that score low"
+            0.4, gt=0, description="τ₁: the smaller, the less low-scoring interactions count"
         )
 
     per_run = ("temperature", "positive_temperature")

@@ -40,7 +40,7 @@ ModelSpec = str | type[nn.Module] | Factory
 def find_model(spec: ModelSpec) -> type[Model] | Factory:
     """The model behind a name, `package.module:Class` or a class of the caller's; a factory if it is not of ours."""
     if isinstance(spec, nn.Module):
-        raise InputError(f"give the class {type(spec).__name__}, not an instance: each run needs a start of its own.")
+        raise InputError(f"give the class {type(spec).__name__}, not an instance: each run starts from new weights.")
     result: type[Model] | Factory = resolve("model", spec, MODELS)
     if not callable(result):
         raise InputError(

@@ -22,10 +22,10 @@ class Member(BaseConfig):
     model: str = Field(description="name, or module:Class of a caller's own")
     method: str | None = Field(default=None, description="name, or module:Class; none for models that are solved")
     options: dict[str, Any] = Field(default={}, description="as model.l2, method.c1 or train.lr")
-    seeds: int = Field(default=1, ge=1, le=MOST_SEEDS, description="runs whose mean is taken")
-    epochs: int | None = Field(default=None, ge=1, description="passes where there is no validation to stop by")
-    weight: float | None = Field(default=None, gt=0, description="what its vote counts for; none: chosen on validation")
-    by_p_real: bool = Field(default=False, description="trained by p_real, which labels teach")
+    seeds: int = Field(default=1, ge=1, le=MOST_SEEDS, description="how many seeds to average")
+    epochs: int | None = Field(default=None, ge=1, description="training epochs, without a validation to stop by")
+    weight: float | None = Field(default=None, gt=0, description="weight of its vote; none: chosen on the validation")
+    by_p_real: bool = Field(default=False, description="interactions weighted by p_real, learned from labels")
 
     @property
     def taught(self) -> bool:

@@ -192,7 +192,7 @@ class EASE(DenseItemToItem):
 
     class Config(HistoryConfig):
         l2: float = Field(500.0, gt=0, description="ridge penalty")
-        dropout: float = Field(0.0, ge=0, lt=1, description="share of a history taken as dropped at random")
+        dropout: float = Field(0.0, ge=0, lt=1, description="share of each history dropped at random, in expectation")
         user_norm: float = Field(0.0, ge=0, le=1, description="fitting scales a user of n interactions by n^-user_norm")
         clean: bool = Field(False, description="predict p_real, where it is known, instead of the interactions")
         omit_when_default = ("recency", "dropout", "user_norm", "clean")

@@ -33,8 +33,8 @@ class GraphFilter(WithFactors, DenseItemToItem):
 
     class Config(CleanConfig):
         power: float = Field(0.25, gt=0, le=10, description="exponent of every weight between two items")
-        factors: int = Field(0, ge=0, le=2**12, description="factors of the graph that count besides")
-        share: float = Field(0.3, gt=0, description="what these factors count for")
+        factors: int = Field(0, ge=0, le=2**12, description="factors of the graph to add")
+        share: float = Field(0.3, gt=0, description="weight of these factors")
         omit_when_default: ClassVar[tuple[str, ...]] = (*CleanConfig.omit_when_default, "factors", "share")
 
     def __init__(self, config: Any, setup: Setup) -> None:

@@ -83,7 +83,9 @@ def ages(train: Csr) -> IntArray:
 
 class HistoryConfig(BaseConfig):
     recency: float = Field(
-        0.0, ge=0, description="in a user's history, interactions count half every so many later ones; 0: all alike"
+        0.0,
+        ge=0,
+        description="an interaction of a history counts half for every so many later ones; 0: all count the same",
     )
     omit_when_default: ClassVar[tuple[str, ...]] = ("recency",)
 

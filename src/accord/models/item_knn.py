@@ -67,10 +67,10 @@ class NextKNN(KnowsOrder, SparseItemToItem):
     interactions of an item."""
 
     name = "next-knn"
-    summary = "items that users took soon after others: item-knn that knows which came first"
+    summary = "items that users took soon after others: item-knn with order"
 
     class Config(SequenceConfig):
-        reach: float = Field(6.0, gt=0, description="what came after an item counts half every so many items")
+        reach: float = Field(6.0, gt=0, description="an item that came later counts half for every so many in between")
         k: int = Field(500, ge=1, le=2**20, description="items of a history that count for each item")
         balance: float = BALANCE
         shrink: float = Field(5.0, ge=0, description="added to the norm: items that few took together count less")

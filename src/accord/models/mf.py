@@ -32,7 +32,7 @@ class ProductOrCosine(BaseConfig):
     start: Literal["random", "factors"] = Field(
         "random", description="where vectors start: at random, or near the factors of the graph of users and items"
     )
-    item_bias: bool = Field(False, description="a number for each item, added to its scores: how popular it is")
+    item_bias: bool = Field(False, description="a learned bias for each item, added to its scores")
     omit_when_default: ClassVar[tuple[str, ...]] = ("scores", "start", "item_bias")
 
 

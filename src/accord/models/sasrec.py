@@ -92,9 +92,11 @@ class SASRec(Model):
 
     class Config(BaseConfig):
         dim: int = Field(64, ge=1, le=MOST_WIDE, description="width of the vectors of items")
-        length: int = Field(100, ge=1, le=2**13, description="last items of a history that are looked at")
+        length: int = Field(100, ge=1, le=2**13, description="last items of a history that count")
         blocks: int = Field(2, ge=1, le=64, description="layers of self-attention")
-        heads: int = Field(2, ge=1, le=64, description="of each layer, which share the width; fewer where it is odd")
+        heads: int = Field(
+            2, ge=1, le=64, description="attention heads of each layer; fewer if they do not divide the width"
+        )
         dropout: float = Field(0.2, ge=0, lt=1, description="share of the numbers dropped after each layer in training")
         scores: Literal["product", "cosine"] = Field("cosine", description="products of the vectors, or their cosines")
 

@@ -93,7 +93,7 @@ def seconds_of_pairs(shape: Shape, later: Floats) -> float:
 
 
 class SequenceConfig(BaseConfig):
-    half_life: float = Field(4.0, gt=0, description="in a user's history, items count half every so many later ones")
+    half_life: float = Field(4.0, gt=0, description="an item of a history counts half for every so many later ones")
 
 
 class KnowsOrder(ScoresHistories):

@@ -43,8 +43,8 @@ class SLIST(KnowsOrder, DenseItemToItem):
 
     class Config(SequenceConfig):
         l2: float = Field(250.0, gt=0, description="ridge penalty")
-        reach: float = Field(1.5, gt=0, description="of what comes next, items count half every so many later ones")
-        whole: float = Field(0.1, ge=0, le=1, description="share of plain EASE: whole histories, whatever their order")
+        reach: float = Field(1.5, gt=0, description="an item that comes later counts half for every so many in between")
+        whole: float = Field(0.1, ge=0, le=1, description="share of plain EASE, which ignores order")
 
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         self.require_memory()

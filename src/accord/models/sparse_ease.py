@@ -47,7 +47,7 @@ class SparseEASE(WithFactors, SparseItemToItem):
         l2: float = Field(500.0, gt=0, description="ridge penalty")
         neighbours: int = Field(50, ge=1, le=2**12, description="items that have a weight of their own for an item")
         dim: int = Field(64, ge=0, le=MOST_WIDE, description="vectors by which all other items count")
-        dropout: float = Field(0.0, ge=0, lt=1, description="share of a history taken as dropped at random")
+        dropout: float = Field(0.0, ge=0, lt=1, description="share of each history dropped at random, in expectation")
         user_norm: float = Field(0.0, ge=0, le=1, description="fitting scales a user of n interactions by n^-user_norm")
 
     def __init__(self, config: Any, setup: Setup) -> None:

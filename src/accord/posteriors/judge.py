@@ -36,7 +36,7 @@ def judge(data: Dataset, command: str, judgements: int, seconds: float) -> Judge
     """Ask for that many labels of training interactions, of which some are known. Where labels by people tell what the
     answers mean, a label is the chance that an interaction with such an answer is real."""
     if judgements < 1:
-        raise InputError(Argument("judgements", judgements), " is too few; ask for one at least.")
+        raise InputError(Argument("judgements", judgements), ": give at least 1.")
     train = data.training_csr()
     label = train.columns.get("label", np.full(len(train.items), np.nan))
     known = np.flatnonzero((label < 0.25) | (label > 0.75))
@@ -45,7 +45,7 @@ def judge(data: Dataset, command: str, judgements: int, seconds: float) -> Judge
     unsure = np.where(np.isnan(label), uncertainty(believed.p_real, believed.used), np.nan)
     chosen = next_labels(unsure, train.users, train.items, judgements - len(checked))
     if not len(chosen):
-        raise InputError("every interaction has a label, so that there is nothing to ask a judge.")
+        raise InputError("every interaction has a label, so there is nothing to ask a judge.")
     answers = ask(command, described(data, train, np.append(checked, chosen)), seconds)
     said, new = answers[: len(checked)], answers[len(checked) :]
     price, notes = _price(said, label[checked] > 0.5, float(np.nanmean(label)) if len(known) else 0.5)
@@ -53,10 +53,8 @@ def judge(data: Dataset, command: str, judgements: int, seconds: float) -> Judge
         new = np.where(np.isnan(new), np.nan, np.where(new > 0.5, *price))
     some = ~np.isnan(new)
     if not some.any():
-        raise InputError(Argument("judge", command), " knows none of the pairs; nothing is written.")
-    first = (
-        f"it judged {some.sum():,} interactions without a label, the most useful ones: {(new > 0.5).sum():,} are real."
-    )
+        raise InputError(Argument("judge", command), " answered none of the pairs; nothing is written.")
+    first = f"it judged the {some.sum():,} most useful interactions without a label: {(new > 0.5).sum():,} are real."
     rows = chosen[some]
     columns = {"user": data.users.take(train.users[rows]), "item": data.items.take(train.items[rows])}
     return Judged(pa.table({**columns, "label": new[some].round(4)}), (first, *notes))
@@ -126,8 +124,8 @@ def _price(said: Floats, real: Bools, share: float) -> tuple[tuple[float, float]
     real, says = real[~np.isnan(said)], said[~np.isnan(said)] > 0.5
     if real.sum() < 5 or (~real).sum() < 5:
         return None, (
-            "its errors are unknown, as fewer than five real and five noise interactions with a label by people were "
-            "among them: its answers are taken as they are.",
+            "its errors are unknown, because fewer than five real and five noise interactions had been labelled by "
+            "people: its answers are taken as they are.",
         )
     right = int((says & real).sum()), int((~says & ~real).sum())
     rng, of = np.random.default_rng(SEED), (int(real.sum()), int((~real).sum()))
@@ -135,7 +133,7 @@ def _price(said: Floats, real: Bools, share: float) -> tuple[tuple[float, float]
     finds, spares = ((hits + 1) / (number + 2) for hits, number in zip(right, of, strict=True))
     if np.quantile(drawn[0] + drawn[1] - 1, 0.05) <= 0:
         raise InputError(
-            f"the judge is not surely better than chance: it calls {right[0]} of {of[0]} interactions real that people "
+            f"the judge may be no better than chance: it calls {right[0]} of {of[0]} interactions real that people "
             f"say are, and {right[1]} of {of[1]} noise; nothing is written. Correct it, or give more labels and "
             "judgements to measure it by."
         )
@@ -145,7 +143,7 @@ def _price(said: Floats, real: Bools, share: float) -> tuple[tuple[float, float]
     return meaning, (
         f"of {len(real)} interactions that people have labelled it calls {right[0]} of {of[0]} real ones real and "
         f"{right[1]} of {of[1]} noise: its answers are written as {meaning[0]:.2f} and {meaning[1]:.2f}.",
-        f"one human label is worth {middle:.1f} of its ({low:.1f} to {high:.1f}).",
+        f"one human label is worth {middle:.1f} of its labels ({low:.1f} to {high:.1f}).",
     )
 
 

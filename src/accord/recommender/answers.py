@@ -129,7 +129,7 @@ class Answers:
         barred = self.choices.barred(self._item_rows("exclude", exclude), allowed, where)
         if barred is not None and barred.all():
             given = [name for name, one in (("exclude", exclude), ("allow", allow), ("where", where)) if one]
-            warnings.warn(f"no item is left by {' and '.join(given) or 'allow'}: there is none to name.", stacklevel=3)
+            warnings.warn(f"{' and '.join(given) or 'allow'}: no item is left to recommend.", stacklevel=3)
         return None if barred is None else barred.to(self.lists.ranker.device)
 
     def _item_rows(self, name: str, given: Ids) -> IntArray:
@@ -195,7 +195,7 @@ class Answers:
             by_pair |= {n: [(*reason, sort) for reason in one] for n, one in zip(places, of_items, strict=True)}
         flat = [(n, rank, *reason) for n in range(len(owners)) for rank, reason in enumerate(by_pair[n], 1)]
         if owners and not flat:
-            why = "no item of the histories speaks for these, or the model has no such sums, as popularity has none"
+            why = "nothing in the histories speaks for these items, or the model (such as popularity) has no reasons"
             warnings.warn(f"there are no reasons: {why}.", stacklevel=2)
         number, rank, because, value, by = zip(*flat, strict=True) if flat else ((), (), (), (), ())
         columns = {
@@ -259,7 +259,7 @@ def as_ids(name: str, given: Ids, training: IdMap) -> pa.Array:
         ids = given.combine_chunks()
     else:
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-            raise InputError(f"{name} is {shown(given)}, and a list of ids is needed; give [{shown(given)}].")
+            raise InputError(f"{name} is {shown(given)}, but a list of ids is needed; give [{shown(given)}].")
         given = given if hasattr(given, "__len__") else list(given)
         try:
             ids = pa.array(given)

@@ -51,7 +51,7 @@ def evaluate_new_items(recommender: Recommender) -> dict[str, Any]:
 
     relevant = held_out(recommender.everything().train, lambda items: items >= size, ranker)
     if not len(relevant.users):
-        raise InputError("no user of the items that were held out has others; give a log with longer histories.")
+        raise InputError("no user of the held-out items has other items; give a log with longer histories.")
 
     def recall(scores: Callable[[Tensor], Tensor]) -> float:
         """Of scores of the new items, [1, B, N]."""
@@ -74,10 +74,10 @@ def evaluate_new_items(recommender: Recommender) -> dict[str, Any]:
 
 
 def _columns(recommender: Recommender) -> dict[str, Any]:
-    """What is known of its items."""
+    """The attributes of its items."""
     info = recommender.item_info
     if info is None:
-        raise InputError("nothing is known of the items; train with ", Argument("items"), ".")
+        raise InputError("the run has no attributes of items; train with ", Argument("items"), ".")
     return dict(zip(info.column_names, info.columns, strict=True))
 
 

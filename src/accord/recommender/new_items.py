@@ -52,7 +52,7 @@ class WithNewItems(Answers):
         self.item_info = self._joined(label, info, rows, fresh)
         self.attributes = Attributes.of(self.item_info)
         for name in self.attributes.unused:
-            warnings.warn(f"{label}: column {shown(name)} tells no items apart and is not used.", stacklevel=3)
+            warnings.warn(f"{label}: column {shown(name)} does not distinguish items and is not used.", stacklevel=3)
         if without := int((np.diff(self.attributes.matrix.indptr)[self.known :] == 0).sum()):
             what = f"{label}: {without:,} of {len(fresh):,} new items share no attribute with others"
             warnings.warn(f"{what}; they get the mean of each user's scores.", stacklevel=3)
@@ -63,7 +63,7 @@ class WithNewItems(Answers):
         place[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
         if len(fresh) == len(rows):
             if trained is None:
-                why = f"{label} describes no item of the training; give a file of all items, or train with "
+                why = f"{label} describes no item of the training data; give a file of all items, or train with "
                 raise InputError(why, Argument("items"), ".")
             place = len(info) + np.arange(self.known)
             try:

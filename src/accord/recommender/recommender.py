@@ -191,7 +191,7 @@ class Recommender(Answers):
         relevant = held_out or self.relevant()
         if not len(relevant.users):
             if self.updates:
-                raise InputError("an updated run has no test of its own; evaluate the run that it was before.")
+                raise InputError("an updated run has no test; evaluate the run from before the update.")
             if not self.metrics.get("mean"):
                 raise InputError("nothing was held out to evaluate; train without ", Argument("ratios", (1, 0, 0)), ".")
             raise InputError("the test holds no pair to evaluate on; give more data, another split or clean rule.")

@@ -134,10 +134,10 @@ def require_finished(folder: Path) -> None:
     """Whether a training ended here; if not, whether one began."""
     if not folder.is_dir():
         why = "it is a file" if folder.exists() else "there is no such folder"
-        raise InputError(f"{folder} is not a run folder: {why}; give one that a training wrote.")
+        raise InputError(f"{folder} is not a run folder: {why}; give a folder that a training wrote.")
     there = [name for name in (*FILES, MODEL, MANIFEST) if (folder / name).exists()]
     if "config.json" not in there and any(folder.glob("checkpoint-*")):
-        why = f"{folder} holds an interrupted training; run the command that began it with "
+        why = f"{folder} holds an interrupted training; repeat its command with "
         raise InputError(why, Argument("resume", True), ".")
     if not there:
         raise InputError(f"{folder} is not a run folder: it has no config.json; give a folder that a training wrote.")

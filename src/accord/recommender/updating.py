@@ -57,7 +57,7 @@ def union(old: IdMap, new: IdMap, kind: str) -> tuple[IdMap, IdMap]:
         if len(pc.unique(ids)) < len(new.ids):
             odd = next((one for one in new.ids.to_pylist() if not WHOLE.fullmatch(str(one))), new.ids[0].as_py())
             raise InputError(
-                f"the {kind} ids of this run are whole numbers, and the new interactions have {shown(odd)}; give such."
+                f"the {kind} ids of this run are whole numbers, and new interactions have {shown(odd)}; correct them."
             )
     return IdMap.of(old.ids, ids), IdMap(ids)
 
@@ -72,8 +72,7 @@ def on(data: Dataset, run: RunSpec, method: Method, before: Dataset, device: tor
     what = f"{run.config.model} + {run.config.method}"
     if not method.target.reads_history:
         raise InputError(
-            f"{what} has learned a vector for each user, so that new interactions need a new training; "
-            "train again with all of them."
+            f"{what} has learned a vector for each user and cannot be updated; train again with all interactions."
         )
     if fresh:
         odd = data.items.ids[int(np.argmin(before.items.rows(data.items.ids)))].as_py()
@@ -115,4 +114,4 @@ def metrics_of(before: Mapping[str, Any], chosen: int, counts: Mapping[str, int]
 def require_labels(run: RunSpec, log: Dataset) -> None:
     """Whether a run that labels taught has them still, as folders of before did not."""
     if any(member.taught for member in run.members) and "label" not in log.train.names:
-        raise InputError("this run was taught by labels, which its folder does not keep; train again with them.")
+        raise InputError("this run was trained with labels, which its folder does not store; train again with them.")

@@ -44,9 +44,9 @@ def before_updates(one: Entry, section: Section) -> None:
     updates = one.recommender.updates
     new, times = sum(each["interactions"] for each in updates), len(updates)
     section.callout(
-        f"Since it was evaluated, this run was updated {'once' if times == 1 else f'{times} times'}, with {new:,} "
-        f"interactions: all metrics on this page are of before, of a model that learned {updates[0]['train']:,}. "
-        "The recommendations are those of now."
+        f"After its evaluation this run was updated {'once' if times == 1 else f'{times} times'}, with {new:,} "
+        f"interactions: all metrics on this page are from before, of a model trained on {updates[0]['train']:,}. "
+        "The recommendations are current."
     )
     rows = tuple(one.recommender.metrics["mean"].items())
     section.table(Table("Before the update", ("metric", "mean"), rows, ("Mean over the users of the test.",)))

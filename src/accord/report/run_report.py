@@ -35,7 +35,7 @@ def _page(runs: Runs) -> Page:
         lead += f"evaluated on {data['test']:,} held-out pairs of {len(first.evaluation.users):,} users."
     page = Page(f"{name} on {data['name']}", lead)
     if runs.updated:
-        before_updates(first, page.section("Metrics of before"))
+        before_updates(first, page.section("Metrics before the update"))
     else:
         summary(runs, page.section("Summary"))
         metrics(runs, page.section("Metrics"))
@@ -61,7 +61,7 @@ def _data_and_settings(runs: Runs, section: Section) -> None:
     for one in details:
         if "by_user" in one:
             mean = ", ".join(f"{name} {one['by_user']['mean'][name]:.4f}" for name in (runs.recall, runs.ndcg))
-            section.note(f"Judged by the last interactions of each user, as many published figures are: {mean}.")
+            section.note(f"Tested on the last interactions of each user, as in many publications: {mean}.")
     if any("refit" in one for one in details):
         section.note("The final model was refitted on all interactions; the metrics are from held-out data.")
     configs = {one.name: _flat(one.recommender.run.config.model_dump(mode="json")) for one in runs.runs}

@@ -143,7 +143,7 @@ class Runs:
         ]
         self.updated = any(one.recommender.updates for one in self.runs)
         if self.updated and len(runs) > 1:
-            raise InputError("a run that was updated has no test any more to compare runs on; give it alone.")
+            raise InputError("an updated run has no test to compare runs on; give it alone.")
         require_same_data(self.runs)
         self.baselines = [] if self.updated else baselines(self.runs, ks)
         self.entries = [*self.runs, *self.baselines]

@@ -132,7 +132,7 @@ def new_items(runs: Runs, section: Section) -> None:
         if (result := one.recommender.metrics.get("new_items")) is not None:
             rows = tuple((name, value) for name, value in result["recall@20"].items())
             note = f"Of {one.name}, trained again without these items, ranked among themselves by their attributes."
-            title = f"{result['items']:,} items held out whole, for {result['users']:,} users"
+            title = f"{result['items']:,} items held out entirely, for {result['users']:,} users"
             section.table(Table(title, ("by", "recall@20"), rows, (note,)))
             others = "; ".join(f"{value:.4f} {name}" for name, value in result["others"].items())
             section.text(f"NDCG@20 of the other items: {others}." if others else "Nothing of other items was held out.")

@@ -73,11 +73,11 @@ class Refusals:
         if other in self.of(one):
             return
         if self._count >= MOST:
-            raise ApiError(409, "refusals_full", f"{MOST:,} refusals are held; train with those that were kept.")
+            raise ApiError(409, "refusals_full", f"{MOST:,} refusals are held; train with them, and start again.")
         if self.file is not None:
             try:
                 self._append([one, other, "0"])
             except InputError as error:
-                log.error("a refusal is not kept: %s", error)
+                log.error("a refusal could not be written: %s", error)
                 raise overloaded("not_kept", "the refusal could not be written; the server's log says why.") from None
         self._add(one, other)

@@ -146,7 +146,7 @@ class HistoryRecommendations(Listed[Recommended]):
 
 
 class Refused(Refusal):
-    kept: bool = Field(description="whether it outlives the server, which was started with --refusals then")
+    kept: bool = Field(description="whether it is stored in the file of --refusals, and outlives the server")
 
 
 class SimilarItem(Item):

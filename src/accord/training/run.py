@@ -144,7 +144,9 @@ class RunSpec:
         `runs`: that many, with seeds from this one's first on; as this one if not given."""
         config, given = self.config, by_section(options or {})
         if given["protocol"]:
-            raise InputError(f"{model_name(model)}: what votes or judges with others has their protocol, not its own.")
+            raise InputError(
+                f"{model_name(model)}: a member or partner follows the protocol of its run; leave protocol options out."
+            )
         learns = method_for(model, method).learns
         seeds = config.seeds if runs is None else tuple(config.seeds[0] + number for number in range(runs))
         update = {
@@ -164,7 +166,9 @@ class RunSpec:
 
     def of_member(self, member: Member) -> RunSpec:
         if is_of_members(member.model):
-            raise InputError(f"a member of a consensus is one model, and '{member.model}' is several; name those.")
+            raise InputError(
+                f"a member of a consensus is one model, and '{member.model}' is several; name its members."
+            )
         where = f"member {member.label}"
         run = self.beside(member.model, member.method or "normal", member.options, member.seeds)
         kind = own_class(member.model)

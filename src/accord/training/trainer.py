@@ -35,9 +35,11 @@ class TrainConfig(BaseModel):
     early_stop: bool = Field(True, description="stop when validation gets no better")
     patience: int = Field(10, ge=1, description="checks without a new best before stopping (best-ndcg)")
     checkpoint_seconds: float = Field(
-        10.0, ge=0, description="least time between checkpoints, which fall on epoch ends"
+        10.0, ge=0, description="seconds between checkpoints, at least; written at the end of an epoch"
     )
-    pretrain_early_stop: bool = Field(True, description="early_stop for what is trained before, as in DeCA(p)")
+    pretrain_early_stop: bool = Field(
+        True, description="early_stop of what is trained before, such as the partner of DeCA(p)"
+    )
 
 
 STEADIER = "try a smaller train.lr, or smaller weights of the terms of the loss where the method has such options"
@@ -218,7 +220,7 @@ class Trainer:
         if len(state.diverged) == len(loss):
             folder = self.checkpoint and self.checkpoint.parent
             saved = folder is not None and checkpoints.in_folder(folder)
-            rescue = f"the last good checkpoint is kept in {folder}; " if saved else ""
+            rescue = f"the last good checkpoint is in {folder}; " if saved else ""
             raise Diverged(
                 f"training diverged in epoch {state.epoch}: loss or weights became NaN or infinite; {rescue}{STEADIER}."
             )
@@ -332,7 +334,7 @@ class Trainer:
         self.best_weights = {n.removeprefix("kept/"): t.to(device) for n, t in tensors.items() if n.startswith("kept/")}
         shapes = {name: tensor.shape for name, tensor in self.best_weights.items()}
         if shapes and shapes != {name: tensor.shape for name, tensor in self.method.state_dict().items()}:
-            raise ValueError("what it keeps is of another model")
+            raise ValueError("its best weights are of another model")
         for name, parameter in self.parameters.items():
             keys = [key for key in self.optimizer.remembers if f"adam/{key}/{name}" in tensors]
             if 0 < len(keys) < len(self.optimizer.remembers):
